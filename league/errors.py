@@ -1,0 +1,227 @@
+"""What a caller of the league can cause, one class per kind; the server raises them and the client raises them again.
+
+On the wire an error is `application/problem+json` (RFC 9457): `type` is the stable slug of the class, `detail` one line
+that names the value, the rule and the way out, and `value`, `rule` and `way_out` are its parts.
+"""
+
+from typing import Any, ClassVar
+
+
+class LeagueError(Exception):
+    """Base of every error of the league.
+
+    Attributes:
+        type: Stable slug; scripts branch on it.
+        title: The kind in words.
+        status: HTTP status that carries it.
+        value: The offending value, as text.
+        rule: What it breaks.
+        way_out: What to do about it.
+    """
+
+    type: ClassVar[str] = "league-error"
+    title: ClassVar[str] = "league error"
+    status: ClassVar[int] = 500
+
+    def __init__(self, value: object, rule: str, way_out: str) -> None:
+        self.value = str(value)
+        self.rule = rule
+        self.way_out = way_out
+        super().__init__(f"{self.title} {self.value}: {rule}; {way_out}")
+
+    def problem(self) -> dict[str, Any]:
+        """Return the members of the problem document."""
+        return {
+            "type": self.type,
+            "title": self.title,
+            "status": self.status,
+            "detail": str(self),
+            "value": self.value,
+            "rule": self.rule,
+            "way_out": self.way_out,
+        }
+
+
+class UnknownPlayerError(LeagueError):
+    """No player has this id."""
+
+    type, title, status = "unknown-player", "unknown player", 404
+
+
+class UnknownLearnerError(LeagueError):
+    """No learner has this id."""
+
+    type, title, status = "unknown-learner", "unknown learner", 404
+
+
+class UnknownWorkerError(LeagueError):
+    """No worker has this id; a worker that meets it registers again."""
+
+    type, title, status = "unknown-worker", "unknown worker", 404
+
+
+class UnknownLeaseError(LeagueError):
+    """No lease has this id."""
+
+    type, title, status = "unknown-lease", "unknown lease", 404
+
+
+class UnknownMatchError(LeagueError):
+    """No match has this id."""
+
+    type, title, status = "unknown-match", "unknown match", 404
+
+
+class UnknownReplayError(LeagueError):
+    """The match has no recording."""
+
+    type, title, status = "unknown-replay", "no replay stored for match", 404
+
+
+class UnknownPeriodError(LeagueError):
+    """No rating period has this id."""
+
+    type, title, status = "unknown-period", "unknown rating period", 404
+
+
+class UnknownCheckpointError(LeagueError):
+    """The store has no bytes with this hash."""
+
+    type, title, status = "unknown-checkpoint", "unknown checkpoint", 404
+
+
+class UnknownEnvironmentError(LeagueError):
+    """No learner of this environment has ever registered."""
+
+    type, title, status = "unknown-environment", "unknown environment", 404
+
+
+class UnknownTokenError(LeagueError):
+    """No token has this name."""
+
+    type, title, status = "unknown-token", "unknown token", 404
+
+
+class UnknownRouteError(LeagueError):
+    """The server has no such path, or not with this method."""
+
+    type, title, status = "unknown-route", "unknown route", 404
+
+
+class LearnerMismatchError(LeagueError):
+    """A learner of this name exists with another role or signature."""
+
+    type, title, status = "learner-mismatch", "learner mismatch", 409
+
+
+class NameTakenError(LeagueError):
+    """Something else already has this name."""
+
+    type, title, status = "name-taken", "name taken", 409
+
+
+class StandingConflictError(LeagueError):
+    """A player is not in a standing that allows the change."""
+
+    type, title, status = "standing-conflict", "standing conflict for player", 409
+
+
+class SignatureMismatchError(LeagueError):
+    """A policy was made for another environment than its learner's."""
+
+    type, title, status = "signature-mismatch", "signature mismatch", 409
+
+
+class HashMismatchError(LeagueError):
+    """Bytes do not have the hash that names them."""
+
+    type, title, status = "hash-mismatch", "hash mismatch", 422
+
+
+class RefusedCheckpointError(LeagueError):
+    """Bytes are not a well-formed safetensors file."""
+
+    type, title, status = "refused-checkpoint", "refused checkpoint", 422
+
+
+class InvalidRequestError(LeagueError):
+    """A field is missing, unknown, of the wrong type or out of range."""
+
+    type, title, status = "invalid-request", "invalid request", 422
+
+
+class TooLargeError(LeagueError):
+    """A body is larger than the server takes."""
+
+    type, title, status = "too-large", "too large a body", 413
+
+
+class UnauthenticatedError(LeagueError):
+    """No token came with the call, or one that the league does not know."""
+
+    type, title, status = "unauthenticated", "unauthenticated call", 401
+
+
+class ForbiddenError(LeagueError):
+    """The token's scope does not cover the call."""
+
+    type, title, status = "forbidden", "forbidden call", 403
+
+
+class OpenServerError(LeagueError):
+    """A server without any token may listen on loopback only."""
+
+    type, title, status = "open-server", "open server on", 403
+
+
+class ConfigurationError(LeagueError):
+    """A setting cannot be used."""
+
+    type, title, status = "configuration", "configuration", 500
+
+
+class OldDatabaseError(LeagueError):
+    """The database's schema is older than this version, or empty."""
+
+    type, title, status = "old-database", "old database", 503
+
+
+class NewerDatabaseError(LeagueError):
+    """The database's schema belongs to a newer version."""
+
+    type, title, status = "newer-database", "database of a newer version", 503
+
+
+class RebuildMismatchError(LeagueError):
+    """Ratings computed again from the match log differ from the stored ones."""
+
+    type, title, status = "rebuild-mismatch", "rebuild mismatch", 500
+
+
+class StoreUnavailableError(LeagueError):
+    """The checkpoint store cannot be read or written."""
+
+    type, title, status = "store-unavailable", "checkpoint store unavailable", 503
+
+
+class InternalError(LeagueError):
+    """The server failed; nothing of the request was kept."""
+
+    type, title, status = "internal", "internal error", 500
+
+
+class LeagueUnreachable(LeagueError):  # noqa: N818 - a state of the network, which callers wait out
+    """The server did not answer; raised by the client alone."""
+
+    type, title, status = "league-unreachable", "league unreachable", 503
+
+
+KINDS: dict[str, type[LeagueError]] = {kind.type: kind for kind in LeagueError.__subclasses__()}
+"""Every class by its slug."""
+
+
+def from_problem(problem: dict[str, Any]) -> LeagueError:
+    """Make the error that a problem document describes; an unknown slug becomes a plain `LeagueError`."""
+    kind = KINDS.get(str(problem.get("type")), LeagueError)
+    value, rule, way_out = (str(problem.get(key, "")) for key in ("value", "rule", "way_out"))
+    return kind(value or problem.get("detail", ""), rule, way_out)

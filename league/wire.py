@@ -1,0 +1,430 @@
+"""The league's HTTP bodies: what workers, scripts and the page send and receive.
+
+A request refuses fields that it does not know. An answer tolerates them, so that an older client reads a newer server.
+Every time is aware UTC; ratings are on the Glicko scale; a score is home's, in [0, 1].
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Role = Literal["main", "main_exploiter", "league_exploiter"]
+Kind = Literal["learner", "snapshot", "baseline"]
+Standing = Literal["candidate", "commander", "retired", "quarantined"]
+MatchKind = Literal["training", "rating"]
+WorkerKind = Literal["trainer", "evaluator"]
+Command = Literal["continue", "drain", "stop"]
+Side = Literal["home", "away"]
+ResultStatus = Literal["accepted", "duplicate", "conflict", "rejected"]
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="lower-case hexadecimal SHA-256")]
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.+-][\w .:+-]*$")]
+EnvironmentName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^\S+$")]
+Signature = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^\S+$")]
+Step = Annotated[int, Field(ge=0, lt=2**53)]
+T = TypeVar("T")
+
+
+class Request(BaseModel):
+    """A body that the server reads."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Answer(BaseModel):
+    """A body that the client reads."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Page(Answer, Generic[T]):
+    """One page of a list; `next_cursor` asks for the next one and is null on the last."""
+
+    items: list[T]
+    next_cursor: str | None
+
+
+# --- workers -------------------------------------------------------------------------------------------------------
+
+
+class WorkerCreate(Request):
+    """A process that wants to play; the same name and kind again is the same worker."""
+
+    name: Name
+    kind: WorkerKind
+    version: Annotated[str, Field(max_length=64)]
+    signatures: Annotated[list[Signature], Field(max_length=256)]
+
+
+class Worker(Answer):
+    """A registered worker: beat every `heartbeat_s`, ask for work again after `next_poll_s`."""
+
+    id: str
+    name: str
+    kind: WorkerKind
+    version: str
+    signatures: list[str]
+    command: Command
+    seen_at: datetime
+    heartbeat_s: float
+    next_poll_s: float
+
+
+class LearnerProgress(Request):
+    """How far a learner has come, with its latest metrics."""
+
+    learner_id: int
+    step: Step
+    metrics: Annotated[dict[str, float | None], Field(max_length=512)] = {}
+
+
+class Heartbeat(Request):
+    """A sign of life, optionally with progress."""
+
+    learners: Annotated[list[LearnerProgress], Field(max_length=64)] = []
+
+
+class HeartbeatAnswer(Answer):
+    """What the worker is to do next."""
+
+    command: Command
+    next_poll_s: float
+
+
+class CommandRequest(Request):
+    """What a worker is to be told at its next heartbeat."""
+
+    command: Command
+
+
+# --- learners and players --------------------------------------------------------------------------------------------
+
+
+class LearnerCreate(Request):
+    """A lineage to train, found or made by (environment, name)."""
+
+    name: Name
+    role: Role
+    environment: EnvironmentName
+    signature: Signature
+
+
+class Learner(Answer):
+    """A trained lineage. `player_id` is the learner as a rated player."""
+
+    id: int
+    player_id: int
+    name: str
+    role: Role
+    environment: str
+    signature: str
+    step: int | None
+    metrics: dict[str, float | None]
+    metrics_at: datetime | None
+    latest_snapshot: int | None
+    created_at: datetime
+
+
+class PlayerCreate(Request):
+    """A snapshot to publish; the same (learner, checkpoint, step) again is the same player."""
+
+    learner_id: int
+    checkpoint: Sha256
+    step: Step
+    metadata: dict[str, Any] = {}
+
+
+class Player(Answer):
+    """Anything rated. `conservative` is rating - 2 RD; `provisional` says that RD is still wide.
+
+    `games` and the rating are those of the last closed period. `checkpoint` is a SHA-256, `baseline:NAME`, or null for
+    a learner, whose weights move. `standing` is a snapshot's alone.
+    """
+
+    id: int
+    kind: Kind
+    name: str
+    call_sign: str | None
+    environment: str
+    signature: str
+    role: Role | None
+    standing: Standing | None
+    checkpoint: str | None
+    rating: float
+    deviation: float
+    volatility: float
+    conservative: float
+    games: int
+    provisional: bool
+    learner_id: int | None
+    parent_id: int | None
+    step: int | None
+    metadata: dict[str, Any]
+    created_at: datetime
+
+
+class StandingsItem(Player):
+    """A line of the league table, ranked by `conservative`; `win_rate` is the mean score of its rated games."""
+
+    rank: int
+    win_rate: float | None
+
+
+class LifecycleRequest(Request):
+    """Why a person changes a standing."""
+
+    reason: Annotated[str, Field(max_length=500)] = ""
+
+
+class RatingPoint(Answer):
+    """A player's rating after one period."""
+
+    period_id: int
+    number: int
+    closed_at: datetime
+    rating: float
+    deviation: float
+    volatility: float
+    games: int
+
+
+# --- leases and results ----------------------------------------------------------------------------------------------
+
+
+class TrainingLeases(Request):
+    """Ask for opponents of one learner, by its player id."""
+
+    kind: Literal["training"]
+    worker_id: str
+    player_id: int
+    count: Annotated[int, Field(ge=1, le=4096)]
+    budget: Annotated[int, Field(ge=1)]
+
+
+class RatingLeases(Request):
+    """Ask for pairs of frozen players.
+
+    Two consecutive items are one pair on one seed with sides swapped, so `count` is made even.
+    """
+
+    kind: Literal["rating"]
+    worker_id: str
+    environment: EnvironmentName
+    count: Annotated[int, Field(ge=1, le=4096)]
+    budget: Annotated[int, Field(ge=1)]
+
+
+LeaseRequest = Annotated[TrainingLeases | RatingLeases, Field(discriminator="kind")]
+
+
+class Seat(Answer):
+    """Who sits on a side: `checkpoint` is a SHA-256, `baseline:NAME`, or null for the live learner itself."""
+
+    player_id: int
+    checkpoint: str | None
+    name: str
+
+
+class Lease(Answer):
+    """Permission to play up to `budget` matches until `expires_at`.
+
+    The match of sequence s (0-based) has the seed `arena.seeding.match_seed(seed, s)`. `propensity` is the probability
+    with which this opponent, or pair, was drawn; `branch` says by which rule.
+    """
+
+    lease_id: str
+    kind: MatchKind
+    home: Seat
+    away: Seat
+    learner_side: Side | None
+    seed: int
+    budget: int
+    expires_at: datetime
+    propensity: float
+    branch: str
+
+
+class LeaseAnswer(Answer):
+    """Granted leases; fewer than asked, or none, while there is nobody to play."""
+
+    items: list[Lease]
+    next_poll_s: float
+
+
+class ReleaseRequest(Request):
+    """Leases that will not be played further."""
+
+    worker_id: str
+    lease_ids: Annotated[list[str], Field(max_length=4096)]
+
+
+class ReleaseAnswer(Answer):
+    """How many of the named leases were still open."""
+
+    released: int
+
+
+class Result(Request):
+    """One finished match. Ranges are checked per item, so that a bad one never fails its batch."""
+
+    lease_id: str
+    sequence: int
+    score: float
+    decisions: int
+    reason: str
+    seed: int
+    learner_step: int | None = None
+
+
+class ResultBatch(Request):
+    """Finished matches of one worker."""
+
+    worker_id: str
+    results: Annotated[list[Result], Field(max_length=10_000)]
+
+
+class ResultAnswer(Answer):
+    """What became of one result. `detail` says why where it was not simply accepted."""
+
+    lease_id: str
+    sequence: int
+    status: ResultStatus
+    match_id: int | None
+    detail: str | None
+
+
+class ResultBatchAnswer(Answer):
+    """One answer per result, in order. The status is 409 when every item is a conflict, 200 otherwise."""
+
+    items: list[ResultAnswer]
+    next_poll_s: float
+
+
+class PlayerName(Answer):
+    """A player, briefly."""
+
+    player_id: int
+    name: str
+
+
+class Match(Answer):
+    """One match of the log; `late` came after its lease expired, inside the grace window.
+
+    `period_id` is null until a period has taken the match in.
+    """
+
+    id: int
+    lease_id: str
+    sequence: int
+    kind: MatchKind
+    environment: str
+    home: PlayerName
+    away: PlayerName
+    score: float
+    decisions: int
+    reason: str
+    seed: int
+    learner_step: int | None
+    late: bool
+    worker_id: str
+    period_id: int | None
+    reported_at: datetime
+
+
+# --- periods, payoff, matchmaking ------------------------------------------------------------------------------------
+
+
+class PeriodCreate(Request):
+    """Close a period now; without an environment, that of the league's only one."""
+
+    environment: EnvironmentName | None = None
+    reason: Annotated[str, Field(max_length=500)] = "by hand"
+
+
+class RatingPeriod(Answer):
+    """A closed rating period: how many matches it took in, and of how many players."""
+
+    id: int
+    number: int
+    environment: str
+    matches: int
+    players: int
+    closed_at: datetime
+    reason: str
+
+
+class Payoff(Answer):
+    """Who beats whom: row i, column j is P(player i beats player j) and the matches behind it.
+
+    An unplayed pair has the win rate that the ratings predict. `intransitivity` is the share of the log-odds matrix
+    that ratings do not explain, in [0, 1].
+    """
+
+    environment: str
+    players: list[PlayerName]
+    names: list[str]
+    win_rates: list[list[float]]
+    counts: list[list[int]]
+    intransitivity: float
+
+
+class OpponentChance(Answer):
+    """How likely one opponent is drawn by one branch, and why: `win_rate` is the learner's against it."""
+
+    player_id: int
+    name: str
+    branch: str
+    propensity: float
+    win_rate: float
+    games: int
+    rating: float
+
+
+class Preview(Answer):
+    """The distribution that the player's next lease is drawn from; propensities sum to 1.
+
+    `filters` says in words what narrowed the candidates.
+    """
+
+    player_id: int
+    environment: str
+    branches: dict[str, float]
+    filters: list[str]
+    items: list[OpponentChance]
+
+
+class LeaseExplanation(Answer):
+    """A lease, what became of it, and the distribution it was drawn from."""
+
+    lease: Lease
+    worker_id: str
+    environment: str
+    granted_at: datetime
+    released_at: datetime | None
+    matches: int
+    branch: str
+    propensity: float
+    branches: dict[str, float]
+    filters: list[str]
+    items: list[OpponentChance]
+
+
+class Event(Answer):
+    """Something that happened: `result`, `period`, or a change of standing, with who did it and why."""
+
+    id: int
+    kind: str
+    environment: str | None
+    player_id: int | None
+    actor: str
+    reason: str
+    details: dict[str, Any]
+    created_at: datetime
+
+
+class Health(Answer):
+    """Liveness or readiness; `checks` says per part `ok` or why not."""
+
+    status: Literal["ok", "unready"]
+    checks: dict[str, str]
