@@ -1,0 +1,15 @@
+"""Environments: what they declare, how they step, and the registry. Importing this package loads no torch."""
+
+from arena.environments.registry import baselines, make, make_baseline, names
+from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
+
+__all__ = [
+    "ActionHead",
+    "EnvironmentSpec",
+    "HeadKind",
+    "ObservationBlock",
+    "baselines",
+    "make",
+    "make_baseline",
+    "names",
+]

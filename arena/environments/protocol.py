@@ -1,0 +1,142 @@
+"""How a batch of matches is stepped. Contract for anyone who brings a game."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from arena.environments.spec import EnvironmentSpec, HeadKind
+from arena.errors import InvalidActionError
+
+Actions = Mapping[str, Tensor]
+"""Action of every head: gaussian (..., K) float in [-1, 1], bernoulli (..., K) bool, categorical (...) int64."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What agents perceive; leading axes are (E, N) in an environment and (R,) before a policy.
+
+    Attributes:
+        values: Observation floats (..., D), laid out as the spec declares.
+        masks: For every masked head, (..., K) bool; true where the dimension or option may matter.
+        active: (...) bool; who acts now. Inactive agents (dead, or not their turn) carry no loss, no statistics and
+            no state update; their actions are ignored.
+    """
+
+    values: Float[Tensor, "... D"]
+    masks: Mapping[str, Bool[Tensor, "... _"]]
+    active: Bool[Tensor, "..."]
+
+    def side(self, agents: slice) -> "Observation":
+        """Observation of some agents of every environment, with (E, n) flattened to R = E * n rows."""
+        return Observation(
+            values=self.values[:, agents].flatten(0, 1),
+            masks={name: mask[:, agents].flatten(0, 1) for name, mask in self.masks.items()},
+            active=self.active[:, agents].flatten(0, 1),
+        )
+
+    def rows(self, index: Tensor) -> "Observation":
+        """The entries `index` (int64 or bool) of the first axis."""
+        return Observation(
+            values=self.values[index],
+            masks={name: mask[index] for name, mask in self.masks.items()},
+            active=self.active[index],
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of the matches that ended in this step; other rows hold 0.5 and 0.
+
+    Attributes:
+        score: Home's score (E,) float64 in [0, 1].
+        reason: (E,) int64, indexes `spec.reasons`.
+        decisions: (E,) int64, length of the episode so far, in decisions.
+    """
+
+    score: Float[Tensor, " E"]
+    reason: Int[Tensor, " E"]
+    decisions: Int[Tensor, " E"]
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What came of one decision of every environment.
+
+    Attributes:
+        observation: What agents perceive next; where an episode ended, the next episode's first.
+        reward: Reward (E, N) float32 of the action just taken.
+        terminated: (E,) bool, ended by the game.
+        truncated: (E,) bool, cut by a limit.
+        final_observation: Where an episode ended, its last observation; elsewhere equal to `observation`.
+        outcome: Explicit result, valid where `terminated | truncated`.
+    """
+
+    observation: Observation
+    reward: Float[Tensor, "E N"]
+    terminated: Bool[Tensor, " E"]
+    truncated: Bool[Tensor, " E"]
+    final_observation: Observation
+    outcome: Outcome
+
+
+class Environment(Protocol):
+    """E matches at once. Environments reset themselves row by row.
+
+    Tensors that `reset` and `step` return belong to the caller: a later step does not change them.
+
+    Attributes:
+        spec: What the environment declares.
+        num_envs: E.
+        device: Where its tensors live.
+        seeds: Seed (E,) int64 of the episode that each row is in; everything random in it follows from it.
+        next_seeds: Seed (E,) int64 of each row's next episode, drawn from the environment's seed unless the caller
+            writes its own before the episode ends (in place).
+    """
+
+    spec: EnvironmentSpec
+    num_envs: int
+    device: torch.device
+    seeds: Int[Tensor, " E"]
+    next_seeds: Int[Tensor, " E"]
+
+    def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
+        """Start a new episode in every row, from `seeds` or from `next_seeds`."""
+        ...
+
+    def step(self, actions: Actions) -> StepResult:
+        """Play one decision of every agent.
+
+        Args:
+            actions: For every head, actions with leading axes (E, N); those of inactive agents are ignored.
+
+        Raises:
+            InvalidActionError: A head is missing, unknown or of the wrong shape.
+        """
+        ...
+
+
+def check_actions(spec: EnvironmentSpec, num_envs: int, actions: Actions) -> None:
+    """Refuse actions that do not fit the spec's heads, by name.
+
+    Raises:
+        InvalidActionError: A head is missing, unknown or of the wrong shape.
+    """
+    expected = {
+        head.name: (num_envs, spec.num_agents)
+        if head.kind is HeadKind.CATEGORICAL
+        else (num_envs, spec.num_agents, head.size)
+        for head in spec.heads
+    }
+    if missing := expected.keys() ^ actions.keys():
+        raise InvalidActionError(
+            f"action heads {sorted(missing)} are missing or unknown to {spec.name}: give exactly {sorted(expected)}"
+        )
+    for name, shape in expected.items():
+        if tuple(actions[name].shape) != shape:
+            raise InvalidActionError(
+                f"actions of head {name!r} have shape {tuple(actions[name].shape)}: {spec.name} takes {shape}"
+            )

@@ -1,0 +1,100 @@
+"""Environments by name. Torch-free: an environment's module is imported when one is made."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from arena.errors import UnknownEnvironmentError, UnknownPolicyError
+
+if TYPE_CHECKING:
+    from arena.environments.protocol import Environment
+    from arena.policies.protocol import Policy
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A scripted player that never moves: it anchors the environment's rating scale."""
+
+    name: str
+    rating: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where an environment comes from, as `module:callable`, and the scripted players that come with it."""
+
+    factory: str
+    policies: str
+    baselines: tuple[Baseline, ...]
+
+
+ENVIRONMENTS: dict[str, Entry] = {
+    "rps": Entry(
+        "arena.environments.matrix:make_rps",
+        "arena.policies.scripted:make_baseline",
+        (Baseline("random", 1500.0),),
+    ),
+    "recall": Entry(
+        "arena.environments.recall:make_recall",
+        "arena.policies.scripted:make_baseline",
+        (Baseline("random", 1500.0),),
+    ),
+    "mech-duel": Entry(
+        "arena.environments.mech.simulation:make_mech",
+        "arena.environments.mech.baselines:make_baseline",
+        (Baseline("random", 1000.0), Baseline("lieutenant", 1500.0)),
+    ),
+}
+"""Built-in environments."""
+
+ANY_ENVIRONMENT = (Baseline("random", 1500.0),)
+"""Baselines of an environment that this installation does not know: acting at random needs no rules."""
+
+
+def names() -> tuple[str, ...]:
+    """Registered environments, in alphabetical order."""
+    return tuple(sorted(ENVIRONMENTS))
+
+
+def baselines(environment: str) -> tuple[Baseline, ...]:
+    """Scripted players of `environment`, with the ratings at which they are anchored."""
+    entry = ENVIRONMENTS.get(environment)
+    return ANY_ENVIRONMENT if entry is None else entry.baselines
+
+
+def make(name: str, *, num_envs: int, device: str = "cpu", seed: int = 0) -> "Environment":
+    """Make `num_envs` matches of an environment that run at once.
+
+    Raises:
+        UnknownEnvironmentError: No environment has that name.
+    """
+    factory = cast("Callable[..., Environment]", _resolve(_entry(name).factory))
+    return factory(name, num_envs=num_envs, device=device, seed=seed)
+
+
+def make_baseline(environment: str, baseline: str) -> "Policy":
+    """Make the scripted player `baseline` of `environment`.
+
+    Raises:
+        UnknownEnvironmentError: No environment has that name.
+        UnknownPolicyError: The environment has no such baseline.
+    """
+    entry = _entry(environment)
+    known = [each.name for each in entry.baselines]
+    if baseline not in known:
+        raise UnknownPolicyError(f"unknown baseline {baseline!r} of {environment}: choose one of {', '.join(known)}")
+    factory = cast("Callable[[str, str], Policy]", _resolve(entry.policies))
+    return factory(environment, baseline)
+
+
+def _entry(name: str) -> Entry:
+    entry = ENVIRONMENTS.get(name)
+    if entry is None:
+        raise UnknownEnvironmentError(f"unknown environment {name!r}: choose one of {', '.join(names())}")
+    return entry
+
+
+def _resolve(path: str) -> Any:  # noqa: ANN401  whatever the registered path names
+    module, _, attribute = path.partition(":")
+    return getattr(importlib.import_module(module), attribute)

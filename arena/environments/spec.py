@@ -1,0 +1,118 @@
+"""What an environment declares about itself. Torch-free: the league server and the checkpoint file read it too."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+SIDES = 2
+
+
+class HeadKind(StrEnum):
+    """How an action head is distributed."""
+
+    GAUSSIAN = "gaussian"
+    BERNOULLI = "bernoulli"
+    CATEGORICAL = "categorical"
+
+
+@dataclass(frozen=True)
+class ObservationBlock:
+    """A named slice of the flat observation; every entry lies in [low, high]."""
+
+    name: str
+    shape: tuple[int, ...]
+    low: float
+    high: float
+
+    @property
+    def size(self) -> int:
+        """Number of floats in the block."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class ActionHead:
+    """One factor of the action.
+
+    `size` is K: dimensions of a gaussian head (each action in [-1, 1]), switches of a bernoulli head, options of a
+    categorical head. A `masked` head comes with a mask `(..., K)` in every observation; false means: this dimension
+    does not matter now (gaussian), may not be switched on (bernoulli), may not be chosen (categorical).
+    """
+
+    name: str
+    kind: HeadKind
+    size: int
+    masked: bool
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """The contract between an environment and everything that plays it.
+
+    Attributes:
+        name: Registry name.
+        agents_per_side: (home, away) agents; agents are ordered home first, N = their sum.
+        roles: Role of each of the N agents, such as "medium"; roles are rated and normalised apart.
+        observation: Layout of the D observation floats of one agent, in order.
+        heads: Action heads of one agent, in order.
+        max_decisions: Longest episode, in decisions.
+        turn_based: Whether sides alternate; an agent that is not to move is inactive.
+        reproducible: Whether a match repeats from (seed, policies, their seeds).
+        reasons: Why a match can end; an outcome's reason indexes this tuple.
+        rules: Everything else that must match for two policies to meet, as JSON values.
+    """
+
+    name: str
+    agents_per_side: tuple[int, int]
+    roles: tuple[str, ...]
+    observation: tuple[ObservationBlock, ...]
+    heads: tuple[ActionHead, ...]
+    max_decisions: int
+    turn_based: bool
+    reproducible: bool
+    reasons: tuple[str, ...]
+    rules: Mapping[str, Any]
+
+    @property
+    def num_agents(self) -> int:
+        """N: agents of both sides."""
+        return sum(self.agents_per_side)
+
+    @property
+    def observation_size(self) -> int:
+        """D: floats in one agent's observation."""
+        return sum(block.size for block in self.observation)
+
+    @property
+    def layout(self) -> dict[str, slice]:
+        """Where each block lies in the flat observation."""
+        start, slices = 0, {}
+        for block in self.observation:
+            slices[block.name] = slice(start, start + block.size)
+            start += block.size
+        return slices
+
+    def side(self, away: bool) -> slice:
+        """Agents of the home or the away side, as a slice of the agent axis."""
+        home = self.agents_per_side[0]
+        return slice(home, self.num_agents) if away else slice(0, home)
+
+    @property
+    def signature(self) -> str:
+        """Hash of everything that must match for two policies to meet: 16 hexadecimal digits of a SHA-256."""
+        declared = {
+            "name": self.name,
+            "agents_per_side": self.agents_per_side,
+            "roles": self.roles,
+            "observation": [(b.name, b.shape, b.low, b.high) for b in self.observation],
+            "heads": [(h.name, h.kind, h.size, h.masked) for h in self.heads],
+            "max_decisions": self.max_decisions,
+            "turn_based": self.turn_based,
+            "rules": dict(self.rules),
+        }
+        text = json.dumps(declared, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,21 @@
+"""What a user of the arena can cause: one line that names the value, the rule and the way out."""
+
+
+class ArenaError(ValueError):
+    """Base of every error that a caller of the arena can cause and mend."""
+
+
+class UnknownEnvironmentError(ArenaError):
+    """No environment of that name is registered."""
+
+
+class InvalidActionError(ArenaError):
+    """Actions do not fit the environment's heads."""
+
+
+class CheckpointError(ArenaError):
+    """A checkpoint file cannot be read, or does not fit what it is loaded into."""
+
+
+class UnknownPolicyError(ArenaError):
+    """No baseline of that name exists for the environment."""

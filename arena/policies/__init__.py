@@ -1,0 +1,17 @@
+"""Players: the protocol, the recurrent network, its checkpoint file, scripted baselines."""
+
+from arena.policies.checkpoint import load, save
+from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy, RecurrentState
+from arena.policies.protocol import Policy, State
+
+__all__ = [
+    "ActorCritic",
+    "Architecture",
+    "CoreKind",
+    "NetworkPolicy",
+    "Policy",
+    "RecurrentState",
+    "State",
+    "load",
+    "save",
+]

@@ -1,0 +1,168 @@
+"""The checkpoint file: one safetensors file with JSON metadata, named by its SHA-256. Never unpickled."""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
+from arena.errors import CheckpointError
+from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy
+
+FORMAT = "echelon-league.policy"
+FORMAT_VERSION = 1
+PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
+"""First bytes of a pickle, and of the zip archive of one that `torch.save` writes."""
+
+
+def encode(network: ActorCritic, spec: EnvironmentSpec) -> bytes:
+    """Serialise a network as a checkpoint; equal networks give equal bytes."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    metadata = {
+        "format": FORMAT,
+        "format_version": str(FORMAT_VERSION),
+        "environment": spec.name,
+        "signature": spec.signature,
+        "architecture": json.dumps(asdict(network.architecture), sort_keys=True),
+    }
+    return _canonical(save_tensors(tensors, metadata))
+
+
+def decode(data: bytes, *, device: str = "cpu", source: str = "checkpoint") -> NetworkPolicy:
+    """Rebuild the policy from a checkpoint's bytes.
+
+    Args:
+        data: The whole file.
+        device: Where the network goes.
+        source: How errors name the file.
+
+    Raises:
+        CheckpointError: The bytes are not a checkpoint, are of a newer format, or do not fit their architecture.
+    """
+    metadata, tensors = _read(data, source)
+    network = ActorCritic(_parse_architecture(metadata, source))
+    load_strictly(network, tensors, source)
+    return NetworkPolicy(network.to(device), metadata["environment"], metadata["signature"])
+
+
+def save(path: Path, network: ActorCritic, spec: EnvironmentSpec) -> str:
+    """Write a checkpoint atomically and return its SHA-256."""
+    data = encode(network, spec)
+    write_atomically(path, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def load(path: str | Path, *, device: str = "cpu") -> NetworkPolicy:
+    """Read a policy from a checkpoint file.
+
+    Raises:
+        CheckpointError: There is no such file, or it is not a checkpoint that this version reads.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror}; give the path of a file") from error
+    return decode(data, device=device, source=str(path))
+
+
+def load_strictly(network: torch.nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:
+    """Copy tensors into a module; every difference in names or shapes is named.
+
+    Raises:
+        CheckpointError: A tensor is missing, unexpected, or of another shape.
+    """
+    own = network.state_dict()
+    differences = [f"missing {name}" for name in sorted(own.keys() - tensors.keys())]
+    differences += [f"unexpected {name}" for name in sorted(tensors.keys() - own.keys())]
+    differences += [
+        f"{name} is {tuple(tensors[name].shape)}, not {tuple(own[name].shape)}"
+        for name in sorted(own.keys() & tensors.keys())
+        if own[name].shape != tensors[name].shape
+    ]
+    if differences:
+        raise CheckpointError(f"{source} does not fit its architecture: {'; '.join(differences)}")
+    network.load_state_dict(tensors)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that a crash leaves the old one or the new one, never a part: write aside, sync, rename, sync."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _read(data: bytes, source: str) -> tuple[dict[str, str], dict[str, Tensor]]:
+    if data.startswith(PICKLE_STARTS):
+        raise CheckpointError(f"{source} is a pickle, which can run code when it is read: export it as safetensors")
+    try:
+        tensors = load_tensors(data)
+    except SafetensorError as error:
+        raise CheckpointError(f"{source} is not a safetensors file ({error}): export it as safetensors") from error
+    metadata = _header(data).get("__metadata__", {})
+    _check_format(metadata, source)
+    return metadata, tensors
+
+
+def _header(data: bytes) -> dict[str, Any]:
+    header: dict[str, Any] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return header
+
+
+def _canonical(data: bytes) -> bytes:
+    """The same safetensors file with its header's keys in order: the library writes metadata in a random one."""
+    body = data[8 + int.from_bytes(data[:8], "little") :]
+    header = json.dumps(_header(data), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + body
+
+
+def _check_format(metadata: Mapping[str, str], source: str) -> None:
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{source} has format {metadata.get('format')!r}, not {FORMAT!r}: write it with arena.policies.save"
+        )
+    version = metadata.get("format_version", "")
+    if not version.isdecimal() or int(version) > FORMAT_VERSION:
+        raise CheckpointError(
+            f"{source} has format version {version!r}; this version reads up to {FORMAT_VERSION}: "
+            "upgrade echelon-league"
+        )
+
+
+def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architecture:
+    try:
+        fields = json.loads(metadata["architecture"])
+        heads = tuple(ActionHead(**{**head, "kind": HeadKind(head["kind"])}) for head in fields.pop("heads"))
+        return Architecture(
+            **{
+                **fields,
+                "heads": heads,
+                "encoder_sizes": tuple(fields["encoder_sizes"]),
+                "core": CoreKind(fields["core"]),
+            }
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{source} has an unreadable architecture ({error}): write it again") from error

@@ -1,0 +1,211 @@
+"""Factored action distributions: squashed Gaussian, Bernoulli and masked categorical heads side by side.
+
+Samples are kept *raw*: pre-squash values u of a gaussian head (so that a stored log-probability is reproduced also in
+saturation), 0/1 of a bernoulli head, the chosen index of a categorical head, all in one float tensor (..., A).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from arena.environments.protocol import Actions
+from arena.environments.spec import ActionHead, HeadKind
+
+ILLEGAL_LOGIT = -1e4
+"""Logit of an illegal option: finite in half precision, and its probability is exactly 0 in single precision."""
+
+LOG_2 = math.log(2.0)
+HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where one head lies in the flat tensors: parameters (P), raw action (A), mask (M) and log-stds (G)."""
+
+    head: ActionHead
+    parameters: slice
+    raw: slice
+    mask: slice
+    log_std: slice
+
+
+@dataclass(frozen=True)
+class ActionLayout:
+    """Flat layout of a policy's heads; the order is that of `heads`."""
+
+    heads: tuple[ActionHead, ...]
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Slices of every head."""
+        parts: list[Part] = []
+        p = a = m = g = 0
+        for head in self.heads:
+            p_end, a_end = p + head.size, a + _raw_width(head)
+            m_end, g_end = m + _mask_width(head), g + _log_std_width(head)
+            parts.append(Part(head, slice(p, p_end), slice(a, a_end), slice(m, m_end), slice(g, g_end)))
+            p, a, m, g = p_end, a_end, m_end, g_end
+        return tuple(parts)
+
+    @property
+    def parameter_size(self) -> int:
+        """P: gaussian means, bernoulli logits, categorical logits."""
+        return sum(head.size for head in self.heads)
+
+    @property
+    def raw_size(self) -> int:
+        """A: floats in one raw action."""
+        return sum(_raw_width(head) for head in self.heads)
+
+    @property
+    def mask_size(self) -> int:
+        """M: mask bits of all masked heads."""
+        return sum(_mask_width(head) for head in self.heads)
+
+    @property
+    def log_std_size(self) -> int:
+        """G: dimensions of all gaussian heads."""
+        return sum(_log_std_width(head) for head in self.heads)
+
+    def pack_masks(self, masks: Mapping[str, Tensor], leading: tuple[int, ...]) -> Bool[Tensor, "... M"]:
+        """Concatenate the masks of masked heads; (*leading, 0) where no head is masked."""
+        packed = [masks[part.head.name] for part in self.parts if part.head.masked]
+        return torch.cat(packed, dim=-1) if packed else torch.ones(*leading, 0, dtype=torch.bool)
+
+    def to_actions(self, raw: Float[Tensor, "... A"]) -> Actions:
+        """Turn raw actions into what an environment takes."""
+        return {part.head.name: _environment_action(part.head.kind, raw[..., part.raw]) for part in self.parts}
+
+    def relevant(self, mask: Bool[Tensor, "... M"]) -> Bool[Tensor, "... heads"]:
+        """Whether a head had anything to decide: any free dimension or switch, or at least two options."""
+        columns = [
+            _relevant(part.head, mask[..., part.mask]) if part.head.masked else mask.new_ones(mask.shape[:-1])
+            for part in self.parts
+        ]
+        return torch.stack(columns, dim=-1)
+
+
+@dataclass(frozen=True)
+class ActionDistribution:
+    """The joint distribution of all heads at a batch of decisions.
+
+    Attributes:
+        layout: Where each head lies.
+        parameters: (..., P) means and logits.
+        log_std: (G,) log standard deviation of every gaussian dimension before squashing.
+        mask: (..., M) bool.
+    """
+
+    layout: ActionLayout
+    parameters: Float[Tensor, "... P"]
+    log_std: Float[Tensor, " G"]
+    mask: Bool[Tensor, "... M"]
+
+    def sample(self, rng: torch.Generator) -> Float[Tensor, "... A"]:
+        """Draw raw actions; masked-out switches stay off, illegal options have probability 0."""
+        return torch.cat([self._sample(part, rng) for part in self.layout.parts], dim=-1)
+
+    def log_prob(self, raw: Float[Tensor, "... A"]) -> Float[Tensor, "... heads"]:
+        """Log-probability (density, for gaussian heads after squashing) of each head's raw action."""
+        return torch.stack([self._log_prob(part, raw[..., part.raw]) for part in self.layout.parts], dim=-1)
+
+    def entropy(self, rng: torch.Generator) -> Float[Tensor, "... heads"]:
+        """Entropy of each head in nats, with gradient to means as well as scales.
+
+        A squashed Gaussian has no closed form: its correction E[ln(1 - tanh(u)^2)] is estimated from one fresh
+        reparameterised sample per decision. Dimensions that do not matter and illegal options contribute nothing.
+        """
+        return torch.stack([self._entropy(part, rng) for part in self.layout.parts], dim=-1)
+
+    def _sample(self, part: Part, rng: torch.Generator) -> Tensor:
+        parameters = self.parameters[..., part.parameters]
+        match part.head.kind:
+            case HeadKind.GAUSSIAN:
+                return parameters + self.log_std[part.log_std].exp() * _noise_like(parameters, rng)
+            case HeadKind.BERNOULLI:
+                chance = torch.rand(parameters.shape, generator=rng, device=parameters.device)
+                on = chance < torch.sigmoid(parameters.float())
+                return (on & self.mask[..., part.mask] if part.head.masked else on).to(parameters.dtype)
+            case HeadKind.CATEGORICAL:
+                weights = self._logits(part).softmax(dim=-1)
+                race = weights / torch.empty_like(weights).exponential_(generator=rng)
+                return race.argmax(dim=-1, keepdim=True).to(parameters.dtype)
+
+    def _log_prob(self, part: Part, raw: Tensor) -> Tensor:
+        parameters = self.parameters[..., part.parameters].float()
+        match part.head.kind:
+            case HeadKind.GAUSSIAN:
+                log_std = self.log_std[part.log_std]
+                z = (raw - parameters) * torch.exp(-log_std)
+                each = -0.5 * z * z - log_std - HALF_LOG_2_PI - log_squash_slope(raw)
+            case HeadKind.BERNOULLI:
+                each = -F.binary_cross_entropy_with_logits(parameters, raw, reduction="none")
+            case HeadKind.CATEGORICAL:
+                log_probs = self._logits(part).log_softmax(dim=-1)
+                return log_probs.gather(-1, raw.long()).squeeze(-1)
+        return self._masked_sum(part, each)
+
+    def _entropy(self, part: Part, rng: torch.Generator) -> Tensor:
+        parameters = self.parameters[..., part.parameters].float()
+        match part.head.kind:
+            case HeadKind.GAUSSIAN:
+                log_std = self.log_std[part.log_std]
+                u = parameters + log_std.exp() * _noise_like(parameters, rng)
+                each = 0.5 + HALF_LOG_2_PI + log_std + log_squash_slope(u)
+            case HeadKind.BERNOULLI:
+                each = F.softplus(parameters) - parameters * torch.sigmoid(parameters)
+            case HeadKind.CATEGORICAL:
+                log_probs = self._logits(part).log_softmax(dim=-1)
+                return -(log_probs.exp() * log_probs).sum(dim=-1)
+        return self._masked_sum(part, each)
+
+    def _logits(self, part: Part) -> Tensor:
+        logits = self.parameters[..., part.parameters].float()
+        return logits.masked_fill(~self.mask[..., part.mask], ILLEGAL_LOGIT) if part.head.masked else logits
+
+    def _masked_sum(self, part: Part, each: Tensor) -> Tensor:
+        return (each.where(self.mask[..., part.mask], 0.0) if part.head.masked else each).sum(dim=-1)
+
+
+def log_squash_slope(u: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """ln(1 - tanh(u)^2) = 2 (ln 2 - u - softplus(-2u)), finite and accurate for every finite u.
+
+    Source: the TensorFlow Probability `Tanh` bijector's derivation.
+    """
+    return 2.0 * (LOG_2 - u - F.softplus(-2.0 * u))
+
+
+def _raw_width(head: ActionHead) -> int:
+    return 1 if head.kind is HeadKind.CATEGORICAL else head.size
+
+
+def _mask_width(head: ActionHead) -> int:
+    return head.size if head.masked else 0
+
+
+def _log_std_width(head: ActionHead) -> int:
+    return head.size if head.kind is HeadKind.GAUSSIAN else 0
+
+
+def _noise_like(tensor: Tensor, rng: torch.Generator) -> Tensor:
+    return torch.randn(tensor.shape, generator=rng, device=tensor.device, dtype=tensor.dtype)
+
+
+def _environment_action(kind: HeadKind, raw: Tensor) -> Tensor:
+    match kind:
+        case HeadKind.GAUSSIAN:
+            return torch.tanh(raw)
+        case HeadKind.BERNOULLI:
+            return raw > 0.5
+        case HeadKind.CATEGORICAL:
+            return raw.squeeze(-1).long()
+
+
+def _relevant(head: ActionHead, mask: Tensor) -> Tensor:
+    return mask.sum(dim=-1) > 1 if head.kind is HeadKind.CATEGORICAL else mask.any(dim=-1)

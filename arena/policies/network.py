@@ -1,0 +1,235 @@
+"""The recurrent actor-critic: encoder, LSTM, LayerNorm, one linear layer for all action heads and the value."""
+
+import itertools
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from arena.environments.protocol import Actions, Observation
+from arena.environments.spec import ActionHead, EnvironmentSpec
+from arena.policies.distributions import ActionDistribution, ActionLayout
+from arena.policies.protocol import State
+
+LOG_STD_RANGE = (-5.0, 2.0)
+OBSERVATION_CLIP = 10.0
+"""Normalised observations are clipped to +- this many standard deviations."""
+
+
+class CoreKind(StrEnum):
+    """What carries memory from one decision to the next."""
+
+    LSTM = "lstm"
+    FEEDFORWARD = "feedforward"
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Everything needed to build the network; it travels in the checkpoint.
+
+    Attributes:
+        observation_size: D.
+        heads: Action heads, in the environment's order.
+        encoder_sizes: Width of each encoder layer.
+        core: Memory, or none.
+        recurrent_size: H, width of the core.
+        initial_log_std: Log standard deviation of every gaussian dimension at construction.
+    """
+
+    observation_size: int
+    heads: tuple[ActionHead, ...]
+    encoder_sizes: tuple[int, ...]
+    core: CoreKind
+    recurrent_size: int
+    initial_log_std: float
+
+    @classmethod
+    def of(
+        cls,
+        spec: EnvironmentSpec,
+        *,
+        encoder_sizes: tuple[int, ...] = (128,),
+        core: CoreKind = CoreKind.LSTM,
+        recurrent_size: int = 128,
+        initial_log_std: float = -0.5,
+    ) -> "Architecture":
+        """The architecture that fits an environment."""
+        return cls(spec.observation_size, spec.heads, encoder_sizes, core, recurrent_size, initial_log_std)
+
+
+class RecurrentState(NamedTuple):
+    """LSTM state of R rows, each (R, H); H is 0 in a network without memory."""
+
+    hidden: Tensor
+    cell: Tensor
+
+
+class NetworkOutput(NamedTuple):
+    """Distribution parameters (..., P), value (...) in normalised units, and the state after the last step."""
+
+    parameters: Tensor
+    value: Tensor
+    state: RecurrentState
+
+
+class LSTMCore(nn.Module):
+    """An LSTM: a hand-written cell while acting, the fused call over whole chunks while learning."""
+
+    def __init__(self, input_size: int, recurrent_size: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(input_size, recurrent_size)
+        self.state_size = recurrent_size
+        weight_ih, weight_hh, bias_ih, bias_hh = self.lstm.all_weights[0]
+        for gate in (*torch.split(weight_ih.data, recurrent_size), *torch.split(weight_hh.data, recurrent_size)):
+            nn.init.orthogonal_(gate)
+        nn.init.zeros_(bias_ih)
+        nn.init.zeros_(bias_hh)
+        bias_ih.data[recurrent_size : 2 * recurrent_size] = 1.0  # the forget gate's two biases add up to 1
+
+    def step(self, features: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """Advance R rows by one step."""
+        weight_ih, weight_hh, bias_ih, bias_hh = self.lstm.all_weights[0]
+        gates = torch.addmm(bias_ih + bias_hh, features, weight_ih.t())
+        gates = torch.addmm(gates, state.hidden, weight_hh.t())
+        enter, forget, new, leave = gates.chunk(4, dim=-1)
+        cell = torch.sigmoid(forget) * state.cell + torch.sigmoid(enter) * torch.tanh(new)
+        hidden = torch.sigmoid(leave) * torch.tanh(cell)
+        return hidden, RecurrentState(hidden, cell)
+
+    def sequence(self, features: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """Advance R rows by L steps in one fused call."""
+        output, (hidden, cell) = self.lstm(features, (state.hidden.unsqueeze(0), state.cell.unsqueeze(0)))
+        return output, RecurrentState(hidden.squeeze(0), cell.squeeze(0))
+
+
+class FeedforwardCore(nn.Module):
+    """No memory: a linear layer and tanh in place of the LSTM."""
+
+    state_size = 0
+
+    def __init__(self, input_size: int, output_size: int) -> None:
+        super().__init__()
+        self.layer = _linear(input_size, output_size, gain=2.0**0.5)
+
+    def step(self, features: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """Map (R, F) to (R, H)."""
+        return torch.tanh(self.layer(features)), state
+
+    sequence = step
+
+
+class ActorCritic(nn.Module):
+    """Policy and value of one player, with the observation statistics that it was trained under.
+
+    Rows of a batch never look at each other. Recurrent state goes in and comes out.
+    """
+
+    observation_mean: Tensor
+    observation_std: Tensor
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        self.architecture = architecture
+        self.layout = ActionLayout(architecture.heads)
+        sizes = (architecture.observation_size, *architecture.encoder_sizes)
+        layers = [
+            module
+            for width_in, width_out in itertools.pairwise(sizes)
+            for module in (_linear(width_in, width_out, gain=2.0**0.5), nn.Tanh())
+        ]
+        self.encoder = nn.Sequential(*layers)
+        core = LSTMCore if architecture.core is CoreKind.LSTM else FeedforwardCore
+        self.core = core(sizes[-1], architecture.recurrent_size)
+        self.norm = nn.LayerNorm(architecture.recurrent_size)
+        self.actor = _linear(architecture.recurrent_size, self.layout.parameter_size, gain=0.01)
+        self.critic = _linear(architecture.recurrent_size, 1, gain=1.0)
+        self.raw_log_std = nn.Parameter(torch.full((self.layout.log_std_size,), architecture.initial_log_std))
+        self.register_buffer("observation_mean", torch.zeros(architecture.observation_size))
+        self.register_buffer("observation_std", torch.ones(architecture.observation_size))
+
+    @property
+    def log_std(self) -> Float[Tensor, " G"]:
+        """Log standard deviation of every gaussian dimension, within LOG_STD_RANGE."""
+        return self.raw_log_std.clamp(*LOG_STD_RANGE)
+
+    def initial_state(self, rows: int) -> RecurrentState:
+        """Zeros, on the network's device."""
+        zeros = self.observation_mean.new_zeros(rows, self.core.state_size)
+        return RecurrentState(zeros, zeros)
+
+    def step(
+        self,
+        values: Float[Tensor, "R D"],
+        state: RecurrentState,
+        episode_start: Bool[Tensor, " R"],
+        active: Bool[Tensor, " R"],
+    ) -> NetworkOutput:
+        """One decision of R rows: those at an episode's start begin from zero, inactive ones leave the state alone."""
+        before = reset_rows(state, episode_start)
+        output, after = self.core.step(self._encode(values), before)
+        rows = active.unsqueeze(-1)
+        kept = RecurrentState(*(torch.where(rows, new, old) for new, old in zip(after, before, strict=True)))
+        return self._read_out(output, kept)
+
+    def sequence(self, values: Float[Tensor, "L R D"], state: RecurrentState) -> NetworkOutput:
+        """L decisions of R rows in one call; no episode starts after a row's first decision."""
+        output, state = self.core.sequence(self._encode(values), state)
+        return self._read_out(output, state)
+
+    def distribution(self, parameters: Float[Tensor, "... P"], mask: Bool[Tensor, "... M"]) -> ActionDistribution:
+        """The action distribution that `parameters` stand for."""
+        return ActionDistribution(self.layout, parameters, self.log_std, mask)
+
+    def _encode(self, values: Tensor) -> Tensor:
+        normalised = (values - self.observation_mean) / self.observation_std
+        encoded: Tensor = self.encoder(normalised.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP))
+        return encoded
+
+    def _read_out(self, output: Tensor, state: RecurrentState) -> NetworkOutput:
+        features = self.norm(output)
+        return NetworkOutput(self.actor(features), self.critic(features).squeeze(-1), state)
+
+
+class NetworkPolicy:
+    """A frozen network as a player.
+
+    Attributes:
+        network: In evaluation mode.
+        environment: Name of the environment it plays.
+        signature: Signature of the environment it was trained in.
+    """
+
+    def __init__(self, network: ActorCritic, environment: str, signature: str) -> None:
+        self.network = network.eval()
+        self.environment = environment
+        self.signature = signature
+
+    def initial_state(self, rows: int) -> RecurrentState:
+        """Zeros."""
+        return self.network.initial_state(rows)
+
+    @torch.inference_mode()
+    def act(
+        self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
+    ) -> tuple[Actions, State]:
+        """Sample actions; see `Policy.act`."""
+        output = self.network.step(observation.values, RecurrentState(*state), episode_start, observation.active)
+        layout = self.network.layout
+        mask = layout.pack_masks(observation.masks, observation.active.shape)
+        raw = self.network.distribution(output.parameters, mask).sample(rng)
+        return layout.to_actions(raw), output.state
+
+
+def reset_rows(state: RecurrentState, rows: Bool[Tensor, " R"]) -> RecurrentState:
+    """Zero the state of the rows that are true; the others are bit-equal."""
+    return RecurrentState(*(part.masked_fill(rows.unsqueeze(-1), 0.0) for part in state))
+
+
+def _linear(inputs: int, outputs: int, *, gain: float) -> nn.Linear:
+    layer = nn.Linear(inputs, outputs)
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
