@@ -27,9 +27,9 @@ T = TypeVar("T")
 
 
 class Request(BaseModel):
-    """A body that the server reads."""
+    """A body that the server reads; NaN and infinities travel as such, for the server to name."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
 
 
 class Answer(BaseModel):

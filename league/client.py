@@ -1,0 +1,285 @@
+"""The league over HTTP: one method per call, typed with `league.wire`, raising `league.errors`.
+
+    league = LeagueClient("http://127.0.0.1:8000", token="...")
+    for line in league.standings("mech-duel").items:
+        print(line.rank, line.call_sign or line.name, line.rating, line.deviation)
+
+`LeagueClient(http=TestClient(app))` talks to an application in the same process, without a socket.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self, TypeVar
+
+import httpx2
+from pydantic import BaseModel, ValidationError
+
+from league import wire
+from league.errors import HashMismatchError, LeagueError, LeagueUnreachable, from_problem
+
+PREFIX = "/api/v1"
+DEFAULT_URL = "http://127.0.0.1:8000"
+_CONFLICT = 409
+
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+Query = Mapping[str, str | int | None]
+
+
+class LeagueClient:
+    """A connection to one league server; safe to share between threads.
+
+    Args:
+        url: Where the server listens.
+        token: Bearer token; needed unless the server is open.
+        http: An HTTP client to use instead of one made for `url`; it stays the caller's to close.
+        timeout_s: Longest wait for a connection, and between two pieces of an answer, in seconds.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        token: str | None = None,
+        http: httpx2.Client | None = None,
+        timeout_s: float = 30.0,
+    ) -> None:
+        self._owned = http is None
+        self._http = httpx2.Client(base_url=url, timeout=timeout_s, follow_redirects=True) if http is None else http
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections, unless the HTTP client was the caller's."""
+        if self._owned:
+            self._http.close()
+
+    # --- workers -----------------------------------------------------------------------------------------------------
+
+    def register_worker(self, worker: wire.WorkerCreate) -> wire.Worker:
+        """Attach; the same name and kind again is the same worker."""
+        return self._post("/workers", worker, wire.Worker)
+
+    def heartbeat(self, worker_id: str, beat: wire.Heartbeat | None = None) -> wire.HeartbeatAnswer:
+        """Stay attached, report progress, and hear what to do."""
+        return self._post(f"/workers/{worker_id}/heartbeat", beat or wire.Heartbeat(), wire.HeartbeatAnswer)
+
+    def workers(self, limit: int = 100, cursor: str | None = None) -> wire.Page[wire.Worker]:
+        """List workers by id."""
+        return self._get("/workers", wire.Page[wire.Worker], {"limit": limit, "cursor": cursor})
+
+    def command_worker(self, worker_id: str, command: wire.Command) -> wire.Worker:
+        """Set what a worker is told at its next heartbeat."""
+        return self._post(f"/workers/{worker_id}/command", wire.CommandRequest(command=command), wire.Worker)
+
+    # --- learners, checkpoints, players ------------------------------------------------------------------------------
+
+    def learner(self, learner: wire.LearnerCreate) -> wire.Learner:
+        """Find or make a lineage."""
+        return self._post("/learners", learner, wire.Learner)
+
+    def learners(
+        self, environment: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> wire.Page[wire.Learner]:
+        """List lineages with their latest metrics."""
+        query = {"environment": environment, "limit": limit, "cursor": cursor}
+        return self._get("/learners", wire.Page[wire.Learner], query)
+
+    def upload(self, checkpoint: Path | bytes, sha256: str) -> None:
+        """Store a checkpoint's bytes under their hash; nothing is sent where the store has them."""
+        path = f"{PREFIX}/checkpoints/{sha256}"
+        if self._send("HEAD", path).status_code == httpx2.codes.OK:
+            return
+        if isinstance(checkpoint, bytes):
+            self._put(path, checkpoint)
+        else:
+            with checkpoint.open("rb") as stream:
+                self._put(path, stream)
+
+    def download(self, sha256: str) -> bytes:
+        """Fetch a checkpoint's bytes, verified against their hash."""
+        answer = self._send("GET", f"{PREFIX}/checkpoints/{sha256}")
+        _raise_for_problem(answer)
+        received = hashlib.sha256(answer.content).hexdigest()
+        if received != sha256:
+            rule = f"the server's bytes hash to {received}"
+            raise HashMismatchError(sha256, rule, "fetch again; if it stays, publish the checkpoint anew")
+        return answer.content
+
+    def publish(self, player: wire.PlayerCreate) -> wire.Player:
+        """Publish an uploaded checkpoint as a snapshot of its learner."""
+        return self._post("/players", player, wire.Player)
+
+    def players(
+        self,
+        environment: str | None = None,
+        standing: wire.Standing | None = None,
+        kind: wire.Kind | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> wire.Page[wire.Player]:
+        """List players by id."""
+        query = {"environment": environment, "standing": standing, "kind": kind, "limit": limit, "cursor": cursor}
+        return self._get("/players", wire.Page[wire.Player], query)
+
+    def player(self, player_id: int) -> wire.Player:
+        """Show one player."""
+        return self._get(f"/players/{player_id}", wire.Player)
+
+    def promote(self, player_id: int, reason: str = "") -> wire.Player:
+        """Make a candidate a commander."""
+        return self._change(player_id, "promote", reason)
+
+    def retire(self, player_id: int, reason: str = "") -> wire.Player:
+        """Take a snapshot out of play; its history stays."""
+        return self._change(player_id, "retire", reason)
+
+    def reinstate(self, player_id: int, reason: str = "") -> wire.Player:
+        """Make a retired or quarantined snapshot a candidate again."""
+        return self._change(player_id, "reinstate", reason)
+
+    def quarantine(self, player_id: int, reason: str = "") -> wire.Player:
+        """Take a suspicious snapshot out of play."""
+        return self._change(player_id, "quarantine", reason)
+
+    # --- leases and results ------------------------------------------------------------------------------------------
+
+    def lease(self, request: wire.TrainingLeases | wire.RatingLeases) -> wire.LeaseAnswer:
+        """Ask for opponents of a learner, or for pairs of frozen players."""
+        return self._post("/leases", request, wire.LeaseAnswer)
+
+    def release(self, request: wire.ReleaseRequest) -> wire.ReleaseAnswer:
+        """Give leases back."""
+        return self._post("/leases/release", request, wire.ReleaseAnswer)
+
+    def explain_lease(self, lease_id: str) -> wire.LeaseExplanation:
+        """Show why a lease's opponent was drawn."""
+        return self._get(f"/leases/{lease_id}", wire.LeaseExplanation)
+
+    def report(self, batch: wire.ResultBatch) -> wire.ResultBatchAnswer:
+        """Report finished matches; sending a batch again is safe."""
+        answer = self._send("POST", f"{PREFIX}/results", batch)
+        if answer.status_code != _CONFLICT:
+            _raise_for_problem(answer)
+        return _read(answer, wire.ResultBatchAnswer)
+
+    # --- what came of it ---------------------------------------------------------------------------------------------
+
+    def standings(
+        self,
+        environment: str,
+        standing: wire.Standing | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        as_of: int | None = None,
+    ) -> wire.Page[wire.StandingsItem]:
+        """Show the league table, now or as of a past period."""
+        query = {"environment": environment, "standing": standing, "limit": limit, "cursor": cursor, "as_of": as_of}
+        return self._get("/standings", wire.Page[wire.StandingsItem], query)
+
+    def ratings(self, player_id: int, limit: int = 1000, cursor: str | None = None) -> wire.Page[wire.RatingPoint]:
+        """Show a player's rating curve, oldest period first."""
+        query = {"limit": limit, "cursor": cursor}
+        return self._get(f"/players/{player_id}/ratings", wire.Page[wire.RatingPoint], query)
+
+    def matches(self, player_id: int, limit: int = 100, cursor: str | None = None) -> wire.Page[wire.Match]:
+        """Show a player's matches, newest first."""
+        query = {"limit": limit, "cursor": cursor}
+        return self._get(f"/players/{player_id}/matches", wire.Page[wire.Match], query)
+
+    def match(self, match_id: int) -> wire.Match:
+        """Show one match."""
+        return self._get(f"/matches/{match_id}", wire.Match)
+
+    def payoff(self, environment: str) -> wire.Payoff:
+        """Show who beats whom."""
+        return self._get("/payoff", wire.Payoff, {"environment": environment})
+
+    def preview(self, player_id: int) -> wire.Preview:
+        """Show the distribution that the learner's next lease is drawn from."""
+        return self._get("/matchmaking/preview", wire.Preview, {"player": player_id})
+
+    def close_period(self, environment: str | None = None, reason: str = "by hand") -> wire.RatingPeriod:
+        """Rate everything reported so far."""
+        request = wire.PeriodCreate(environment=environment, reason=reason)
+        return self._post("/rating-periods", request, wire.RatingPeriod)
+
+    def periods(
+        self, environment: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> wire.Page[wire.RatingPeriod]:
+        """List rating periods, newest first."""
+        query = {"environment": environment, "limit": limit, "cursor": cursor}
+        return self._get("/rating-periods", wire.Page[wire.RatingPeriod], query)
+
+    def health(self) -> wire.Health:
+        """Say whether the server is ready, and why not."""
+        return _read(self._send("GET", "/readyz"), wire.Health)
+
+    # --- plumbing ----------------------------------------------------------------------------------------------------
+
+    def _change(self, player_id: int, change: str, reason: str) -> wire.Player:
+        return self._post(f"/players/{player_id}/{change}", wire.LifecycleRequest(reason=reason), wire.Player)
+
+    def _get(self, path: str, kind: type[AnswerT], query: Query | None = None) -> AnswerT:
+        answer = self._send("GET", PREFIX + path, query=query)
+        _raise_for_problem(answer)
+        return _read(answer, kind)
+
+    def _post(self, path: str, body: BaseModel, kind: type[AnswerT]) -> AnswerT:
+        answer = self._send("POST", PREFIX + path, body)
+        _raise_for_problem(answer)
+        return _read(answer, kind)
+
+    def _put(self, path: str, content: bytes | IO[bytes]) -> None:
+        _raise_for_problem(self._send("PUT", path, content=content))
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: BaseModel | None = None,
+        query: Query | None = None,
+        content: bytes | IO[bytes] | None = None,
+    ) -> httpx2.Response:
+        headers = dict(self._headers)
+        if body is not None:
+            content, headers["Content-Type"] = body.model_dump_json().encode(), "application/json"
+        params = {key: value for key, value in (query or {}).items() if value is not None}
+        try:
+            return self._http.request(method, path, content=content, params=params, headers=headers)
+        except httpx2.TransportError as error:
+            cause = str(error) or type(error).__name__
+            way_out = "start it with `league serve`, or check the address and the network"
+            raise LeagueUnreachable(self._http.base_url, f"no answer ({cause})", way_out) from error
+
+
+def _raise_for_problem(answer: httpx2.Response) -> None:
+    """Raise the error that the answer carries, if it carries one."""
+    if answer.is_success:
+        return
+    try:
+        problem = answer.json()
+    except json.JSONDecodeError:
+        problem = None
+    if isinstance(problem, dict) and "type" in problem:
+        raise from_problem(problem)
+    raise _strange(answer, f"it answered {answer.status_code}")
+
+
+def _read(answer: httpx2.Response, kind: type[AnswerT]) -> AnswerT:
+    try:
+        return kind.model_validate_json(answer.content)
+    except ValidationError as error:
+        raise _strange(answer, f"its answer is not a {kind.__name__} ({error.error_count()} fields differ)") from error
+
+
+def _strange(answer: httpx2.Response, rule: str) -> LeagueError:
+    return LeagueError(answer.url, rule, "check that a league server of this version listens there")
