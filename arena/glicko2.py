@@ -1,10 +1,10 @@
 """Glicko-2: one rating period for a whole population, as array arithmetic.
 
 Everybody is rated against the ratings frozen at the period's start, so the order of results cannot matter; sums are
-taken so that it does not matter in the last bit either (see `_order_free_sum`).
+taken so that it does not matter in the last bit either (see `_order_free_sums`).
 
 Inside, the paper's v (variance) is kept as information I = 1/v, which is 0 for an idle player, and the volatility
-equation is written in two dimensionless numbers per player (see `_log_volatility_change`). Both forms stay finite
+equation is written in two dimensionless numbers per player (see `log_volatility_change`). Both forms stay finite
 where the paper's divide by zero or overflow.
 
 Source: Glickman, "Example of the Glicko-2 system" (2022), steps 1 to 8.
@@ -15,6 +15,8 @@ from enum import IntEnum
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from arena.volatility import log_volatility_change
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -28,9 +30,8 @@ START_VOLATILITY = 0.06
 TAU_MAX = 100.0  # far beyond any use (the paper suggests 0.3 to 1.2); keeps tau^2 harmless
 
 _LOGIT_MAX = 500.0  # 86,859 points between certain players: exp(-500) = 7e-218 still squares against 1e40 below
+_ONE_GRID_ROWS = 256  # rows of one player whose sums are exact to 3e-11 of the largest on one grid
 _MAGNITUDE_MAX = 1e40  # a deviation or volatility beyond this is computed as this
-_ROOT_TOLERANCE = 1e-11  # of ln(volatility^2)
-_ROOT_STEPS = 400  # the interval at least halves every fourth step: 1,500 wide to 1e-11 takes 190
 
 
 class Kind(IntEnum):
@@ -192,7 +193,7 @@ def expected_score(ratings: Ratings, home: ArrayLike, away: ArrayLike) -> FloatA
     at_home = _player_indices("home", home, len(ratings))
     abroad = _player_indices("away", away, len(ratings))
     spread = np.hypot(ratings.deviation[at_home], ratings.deviation[abroad]) / SCALE
-    logit = _logit(_attenuation(spread), ratings.rating[at_home], ratings.rating[abroad])
+    logit = _attenuation(spread) * _gap(ratings.rating[at_home], ratings.rating[abroad])
     x = np.exp(-np.abs(logit))
     return np.where(logit >= 0.0, 1.0, x) / (1.0 + x)
 
@@ -211,7 +212,7 @@ def rate_period(
 
         I     = sum_j n_j g(phi_j)^2 E_j (1 - E_j)              information, 1 / v
         u     = sum_j n_j g(phi_j) (s_j - E_j)                  so that Delta = u / I
-        phi*  = sqrt(phi^2 + sigma'^2)                          sigma' from `_log_volatility_change`
+        phi*  = sqrt(phi^2 + sigma'^2)                          sigma' from `log_volatility_change`
         phi'  = 1 / sqrt(1 / phi*^2 + I)
         mu'   = mu + phi'^2 u
 
@@ -245,7 +246,7 @@ def rate_period(
     moving = learner & played & (sigma > 0.0)
     volatility = ratings.volatility.copy()
     volatility[moving] = sigma[moving] * np.exp(
-        0.5 * _log_volatility_change(phi[moving], sigma[moving], information[moving], gradient[moving], tau)
+        0.5 * log_volatility_change(phi[moving], sigma[moving], information[moving], gradient[moving], tau)
     )
     volatility[learner] = np.minimum(volatility[learner], volatility_cap)
 
@@ -296,17 +297,18 @@ def _attenuation(phi: FloatArray) -> FloatArray:
     return 1.0 / np.sqrt(1.0 + (3.0 / np.pi**2) * np.square(np.minimum(phi, _MAGNITUDE_MAX)))
 
 
-def _logit(weight: FloatArray, rating: FloatArray, opponent: FloatArray) -> FloatArray:
-    """Return weight (mu - mu_opponent), held within the range where exp(-|logit|) is a normal number."""
+def _gap(rating: FloatArray, opponent: FloatArray) -> FloatArray:
+    """Return mu - mu_opponent."""
     with np.errstate(over="ignore"):
-        return np.clip(weight * ((rating - opponent) / SCALE), -_LOGIT_MAX, _LOGIT_MAX)
+        return (rating - opponent) / SCALE
 
 
 def _evidence(ratings: Ratings, results: Results) -> tuple[FloatArray, FloatArray]:
     """Sum what the results say about each player.
 
-    With x = exp(-|z|) and z = g(phi_j) (mu - mu_j), E (1 - E) is x / (1 + x)^2 and s - E is taken as
-    s (1 - E) - (1 - s) E: both keep their relative accuracy where 1 - E is below rounding (6,400 points and more).
+    Both sides of a row are taken from the favourite's view, f the favourite's score: with z = g(phi_j) |mu - mu_j| and
+    x = exp(-z), E (1 - E) is x / (1 + x)^2 and the favourite's s - E is (f x - (1 - f)) / (1 + x). Both keep their
+    relative accuracy where 1 - E is below rounding (6,400 points and more).
 
     Returns:
         Information I, (P,), and gradient u, (P,), of `rate_period`.
@@ -315,156 +317,58 @@ def _evidence(ratings: Ratings, results: Results) -> tuple[FloatArray, FloatArra
     _require_players("home", results.home, players)
     _require_players("away", results.away, players)
     between_two = results.home != results.away
-    home, away = results.home[between_two], results.away[between_two]
+    pair = np.stack((results.home[between_two], results.away[between_two]))
     score, games = results.score[between_two], results.games[between_two].astype(np.float64)
 
-    player, opponent = np.concatenate((home, away)), np.concatenate((away, home))
-    won = np.concatenate((score, 1.0 - score))
-    lost = np.concatenate((1.0 - score, score))
-    weight = _attenuation(ratings.deviation / SCALE)[opponent]
-    logit = _logit(weight, ratings.rating[player], ratings.rating[opponent])
-    x = np.exp(-np.abs(logit))
+    lead = _gap(ratings.rating[pair[0]], ratings.rating[pair[1]])
+    ahead = np.copysign(1.0, lead)
+    weight = _attenuation(ratings.deviation / SCALE)[pair[::-1]]
+    x = np.exp(-np.minimum(weight * np.abs(lead), _LOGIT_MAX))
     favourite = 1.0 / (1.0 + x)
-    ahead = logit >= 0.0
-    expected = np.where(ahead, favourite, x * favourite)
-    complement = np.where(ahead, x * favourite, favourite)
-    weighted = np.concatenate((games, games)) * weight
-    information = _order_free_sum(player, weighted * weight * expected * complement, players)
-    gradient = _order_free_sum(player, weighted * (won * complement - lost * expected), players)
+    won = np.where(lead < 0.0, 1.0 - score, score)
+    evidence = games * weight * favourite
+    gradient = evidence * (won * x - (1.0 - won)) * np.stack((ahead, -ahead))
+    information = evidence * weight * favourite * x
+
+    information, gradient = _order_free_sums(pair.ravel(), (information.ravel(), gradient.ravel()), players)
     return information, gradient
 
 
-def _order_free_sum(index: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """Sum values per index so that the order of the values cannot change a bit of the sums.
+def _order_free_sums(index: IntArray, columns: tuple[FloatArray, ...], size: int) -> tuple[FloatArray, ...]:
+    """Sum each column per index so that the order of the rows cannot change a bit of the sums.
 
     Each value is rounded to a grid that depends only on its group's largest magnitude and count, coarse enough that
-    every partial sum is exact; what was rounded off is summed the same way on the next finer grid and added. An
-    infinite precision sum is off by less than count^2 2^-90 of the largest value.
+    every partial sum is exact. A sum of n values is off by less than n^2 2^-51 of the largest; where groups are large
+    enough for that to matter, what was rounded off is summed in the same way on the next finer grid and added.
 
     Args:
-        index: (K,) group of each value, in [0, size).
-        values: (K,) finite values.
+        index: (K,) group of each row, in [0, size).
+        columns: (K,) finite values each.
         size: Number of groups.
 
     Returns:
-        (size,) sums; 0 for an empty group.
+        (size,) sums of each column; 0 for an empty group.
 
     Source: Demmel and Nguyen, "Fast reproducible floating-point summation" (2013), pre-rounding.
     """
+    counts = np.bincount(index, minlength=size)
+    _, count_exponent = np.frexp(counts.astype(np.float64))
+    grids = 1 if counts.max(initial=0) <= _ONE_GRID_ROWS else 2
+    return tuple(_sum_on_grids(index, values, count_exponent, grids) for values in columns)
+
+
+def _sum_on_grids(index: IntArray, values: FloatArray, count_exponent: NDArray[np.int32], grids: int) -> FloatArray:
+    """Sum one column of `_order_free_sums` on that many successively finer grids."""
+    size = count_exponent.size
     largest = np.zeros(size)
     np.maximum.at(largest, index, np.abs(values))
-    _, count_exponent = np.frexp(np.bincount(index, minlength=size).astype(np.float64))
     _, exponent = np.frexp(largest)
     total = np.zeros(size)
-    for _ in range(2):
-        exponent = exponent + count_exponent + 1
-        anchor = np.ldexp(1.5, exponent)[index]
+    for _ in range(grids):
+        exponent = exponent + count_exponent
+        anchor = np.ldexp(1.5, exponent).take(index)  # its unit in the last place is the grid
         rounded = (values + anchor) - anchor
         total += np.bincount(index, weights=rounded, minlength=size)
         values = values - rounded
         exponent = exponent - 52
     return total
-
-
-def _log_volatility_change(
-    phi: FloatArray, sigma: FloatArray, information: FloatArray, gradient: FloatArray, tau: float
-) -> FloatArray:
-    """Solve the paper's step 5 for t = ln(sigma'^2 / sigma^2).
-
-    With S = phi^2 + v, Y(t) = sigma^2 exp(t) / S and C = Delta^2 / S - 1 the paper's f, times tau^2, is
-
-        f(t) = tau^2 Y (C - Y) / (2 (1 + Y)^2) - t
-
-    The first term is at least -tau^2 / 2, so f(-tau^2 / 2) >= 0 brackets from below for every tau (the paper's k = 1
-    suffices up to tau = 2); ln(C / Y(0)) brackets from above. There are up to three roots; the lowest is taken, the
-    one that is reached from an unchanged volatility.
-
-    Args:
-        phi: (K,) deviations on the Glicko-2 scale, at most 1e40.
-        sigma: (K,) volatilities, in (0, 1e40].
-        information: (K,) 1 / v, > 0.
-        gradient: (K,) Delta / v.
-        tau: Constraint on volatility changes, in (0, 100].
-
-    Returns:
-        (K,) t. The new volatility is sigma exp(t / 2).
-    """
-    root_information = np.sqrt(information)
-    spread = np.hypot(1.0, phi * root_information)  # sqrt(S / v)
-    surprise = np.square(gradient / root_information / spread) - 1.0  # C
-    log_start = 2.0 * (np.log(sigma) + np.log(root_information) - np.log(spread))  # ln Y(0)
-    low, high = _lowest_bracket(surprise, log_start, tau)
-    return _illinois(low, high, surprise, log_start, tau)
-
-
-def _balance(t: FloatArray, surprise: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
-    """Return f(t) of `_log_volatility_change`."""
-    y = np.exp(log_start + t)
-    return (0.5 * tau**2) * (y / (1.0 + y)) * ((surprise - y) / (1.0 + y)) - t
-
-
-def _balance_slope(t: FloatArray, surprise: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
-    """Return f'(t) of `_log_volatility_change`."""
-    y = np.exp(log_start + t)
-    return (0.5 * tau**2) * (y / (1.0 + y)) * ((surprise - (surprise + 2.0) * y) / np.square(1.0 + y)) - 1.0
-
-
-def _lowest_bracket(surprise: FloatArray, log_start: FloatArray, tau: float) -> tuple[FloatArray, FloatArray]:
-    """Bracket the lowest root of `_balance`, with f(low) >= 0 >= f(high) and no other root between.
-
-    Where f(0) <= 0 the root is unique and at most 0. Otherwise all roots are above 0 and f is convex up to the bend
-    Y = C / (2 (C + 1) + sqrt(3 (C + 1)^2 + 1)) and has one root at most beyond it while it is positive there; before
-    the bend it can dip below 0 and come back, which takes a surprise of more than five standard deviations.
-    """
-    rises = _balance(np.zeros_like(surprise), surprise, log_start, tau) > 0.0
-    above = np.where(rises, surprise, 1.0)
-    low = np.where(rises, 0.0, -0.5 * tau**2)
-    high = np.where(rises, np.log(above) - log_start, 0.0)
-    bend = np.log(above / (2.0 * (above + 1.0) + np.hypot(np.sqrt(3.0) * (above + 1.0), 1.0))) - log_start
-
-    convex = np.flatnonzero(rises & (bend > 0.0))
-    if convex.size:
-        at, begin = (surprise[convex], log_start[convex], tau), np.zeros(convex.size)
-        bottom = _bottom(begin, bend[convex], *at)
-        crossed = _balance(bottom, *at) <= 0.0
-        low[convex] = np.where(crossed, begin, bottom)
-        high[convex] = np.where(crossed, bottom, high[convex])
-    return low, high
-
-
-def _bottom(begin: FloatArray, bend: FloatArray, surprise: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
-    """Return where `_balance`, convex from `begin` to `bend`, is lowest on that stretch."""
-    low, high = begin, bend
-    for _ in range(64):  # 1,500 wide to rounding
-        middle = 0.5 * (low + high)
-        falling = _balance_slope(middle, surprise, log_start, tau) < 0.0
-        low, high = np.where(falling, middle, low), np.where(falling, high, middle)
-    return high
-
-
-def _illinois(low: FloatArray, high: FloatArray, surprise: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
-    """Find the root of `_balance` in each bracket by the Illinois variant of false position.
-
-    The retained end moves when f_C f_B <= 0; with `<` a step that lands on the root exactly never ends. Every fourth
-    step halves the interval instead, which bounds the number of steps.
-    """
-    root = high.copy()
-    a, b = low, high
-    f_a, f_b = _balance(a, surprise, log_start, tau), _balance(b, surprise, log_start, tau)
-    active = np.arange(low.size)
-    for step in range(_ROOT_STEPS):
-        wide = np.abs(b - a) > _ROOT_TOLERANCE
-        if not wide.all():
-            root[active] = b
-            a, b, f_a, f_b, active = a[wide], b[wide], f_a[wide], f_b[wide], active[wide]
-        if not active.size:
-            break
-        slope = f_b - f_a
-        secant = b - f_b * (b - a) / np.where(slope == 0.0, np.inf, slope)
-        c = 0.5 * (a + b) if step % 4 == 3 else secant
-        f_c = _balance(c, surprise[active], log_start[active], tau)
-        crossed = f_c * f_b <= 0.0
-        a, f_a = np.where(crossed, b, a), np.where(crossed, f_b, 0.5 * f_a)
-        b, f_b = c, f_c
-    root[active] = b
-    return root
