@@ -1,0 +1,71 @@
+"""What every built-in environment shares: where it lives, and which seed each row plays next."""
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from arena.environments import randomness
+from arena.environments.spec import EnvironmentSpec
+from arena.errors import ArenaError
+from arena.seeding import derive
+
+
+class SeededRows:
+    """E rows of episodes, each opened by a seed of its own.
+
+    The seed of row k's n-th episode follows from (environment seed, k, n): it does not depend on E, nor on how long
+    the episodes of other rows last.
+
+    Attributes:
+        spec: What the environment declares.
+        num_envs: E.
+        device: Where its tensors live.
+        seeds: Seed (E,) int64 of the episode that each row is in; changes in place.
+        next_seeds: Seed (E,) int64 of each row's next episode; callers may write their own, in place.
+    """
+
+    def __init__(self, spec: EnvironmentSpec, *, num_envs: int, device: str, seed: int) -> None:
+        if num_envs < 1:
+            raise ArenaError(f"{spec.name} was asked for {num_envs} environments: give at least 1")
+        self.spec = spec
+        self.num_envs = num_envs
+        self.device = require_device(device)
+        self.seeds: Int[Tensor, " E"] = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
+        self.next_seeds: Int[Tensor, " E"] = torch.zeros_like(self.seeds)
+        self._episodes = torch.zeros_like(self.seeds)
+        self._row_seeds = randomness.derive(
+            torch.full_like(self.seeds, derive(seed, "environment")), torch.arange(num_envs, device=self.device)
+        )
+        self._draw_next_seeds()
+
+    def _open_episodes(self, rows: Bool[Tensor, " E"]) -> None:
+        """Move `rows` on to their next seed, and draw the one after it."""
+        self.seeds.copy_(torch.where(rows, self.next_seeds, self.seeds))
+        self._episodes += rows
+        drawn = randomness.derive(self._row_seeds, self._episodes)
+        self.next_seeds.copy_(torch.where(rows, drawn, self.next_seeds))
+
+    def _open_all(self, seeds: Int[Tensor, " E"] | None) -> None:
+        """Open a new episode in every row, from `seeds` or from `next_seeds`."""
+        if seeds is not None:
+            self.next_seeds.copy_(seeds)
+        self._open_episodes(torch.ones(self.num_envs, dtype=torch.bool, device=self.device))
+
+    def _draw_next_seeds(self) -> None:
+        self.next_seeds.copy_(randomness.derive(self._row_seeds, self._episodes))
+
+
+def require_device(device: str) -> torch.device:
+    """The torch device of that name.
+
+    Raises:
+        ArenaError: No such device exists here.
+    """
+    try:
+        chosen = torch.device(device)
+    except RuntimeError as error:
+        raise ArenaError(f"unknown device {device!r}: choose cpu, cuda or cuda:INDEX") from error
+    available = torch.cuda.device_count() if chosen.type == "cuda" else 1
+    if chosen.type not in ("cpu", "cuda") or (chosen.index or 0) >= available:
+        raise ArenaError(f"device {device!r} does not exist here ({available} available): choose cpu")
+    return chosen

@@ -1,0 +1,53 @@
+"""Counter-based randomness on tensors: the same numbers on every device, in a batch of any size.
+
+Nothing here has state. A number follows from a seed and the integer keys that say what it is for, by the arithmetic
+of `arena.seeding`, so that row k of a batch never depends on its neighbours.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+_MANTISSA_BITS = 24
+
+
+def derive(seed: Int[Tensor, "..."], *keys: int | Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+    """Derive seeds entry by entry, equal to `arena.seeding.derive` with integer keys.
+
+    Args:
+        seed: Parent seeds, int64 in [0, 2^63).
+        keys: Integers in [0, 2^63), or int64 tensors that broadcast against `seed`.
+
+    Returns:
+        Derived seeds, int64 in [0, 2^63).
+    """
+    state = _mix(seed + _GAMMA)
+    for key in keys:
+        word = torch.as_tensor(key, dtype=torch.int64, device=seed.device)
+        state = _mix((state ^ _mix(word + 1)) + _GAMMA)
+    return _shift_right(state, 1)
+
+
+def uniform(derived: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Turn derived seeds into float32 numbers in [0, 1), of which there are 2^24."""
+    return (derived >> (63 - _MANTISSA_BITS)).to(torch.float32) * 2.0**-_MANTISSA_BITS
+
+
+def _signed(word: int) -> int:
+    return word - 2**64 if word >= 2**63 else word
+
+
+_GAMMA = _signed(0x9E3779B97F4A7C15)
+_MULTIPLIERS = (_signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB))
+
+
+def _mix(word: Tensor) -> Tensor:
+    """SplitMix64's finaliser; int64 products wrap as unsigned ones do."""
+    word = (word ^ _shift_right(word, 30)) * _MULTIPLIERS[0]
+    word = (word ^ _shift_right(word, 27)) * _MULTIPLIERS[1]
+    return word ^ _shift_right(word, 31)
+
+
+def _shift_right(word: Tensor, bits: int) -> Tensor:
+    """Logical shift: int64 would drag the sign along."""
+    return (word >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,0 +1,265 @@
+"""Match play: two policies, paired and side-swapped on the same seeds, many matches at once."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from arena.environments.protocol import Actions, Environment, Observation, StepResult
+from arena.environments.registry import baselines, make, make_baseline
+from arena.errors import ArenaError, CheckpointError, UnknownPolicyError
+from arena.policies.checkpoint import load
+from arena.policies.network import NetworkPolicy
+from arena.policies.protocol import Policy, State
+from arena.seeding import derive
+
+CHECKPOINT_SUFFIX = ".safetensors"
+MAX_ENVS = 256
+Z_95 = 1.959963984540054
+"""Two-sided 95 % quantile of the normal distribution."""
+
+
+@dataclass(frozen=True)
+class MatchResult:
+    """One finished match.
+
+    Attributes:
+        score: Home's score in [0, 1].
+        reason: Why it ended, one of the environment's reasons.
+        decisions: Its length.
+        seed: What it was opened by.
+    """
+
+    score: float
+    reason: str
+    decisions: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class PairedMatch:
+    """One match of A against B.
+
+    Attributes:
+        score: A's score in [0, 1].
+        a_is_home: The side that A played.
+        reason: Why it ended.
+        decisions: Its length.
+        seed: Shared with the match in which the sides are swapped.
+    """
+
+    score: float
+    a_is_home: bool
+    reason: str
+    decisions: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class MatchSeries:
+    """All matches of A against B, in the order of their seeds."""
+
+    matches: tuple[PairedMatch, ...]
+
+    @property
+    def score(self) -> float:
+        """A's mean score."""
+        return sum(match.score for match in self.matches) / len(self.matches)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of A's expected score; see `score_interval`."""
+        return score_interval(self.score, len(self.matches))
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many matches ended for each reason, most frequent first."""
+        return dict(Counter(match.reason for match in self.matches).most_common())
+
+    @property
+    def decisions(self) -> int:
+        """Decisions of all matches together."""
+        return sum(match.decisions for match in self.matches)
+
+
+def ignore_progress(finished: int) -> None:
+    """Report to nobody that so many more matches have finished."""
+
+
+def play_series(
+    environment: str,
+    a: Policy,
+    b: Policy,
+    *,
+    matches: int,
+    seed: int,
+    on_finished: Callable[[int], None] = ignore_progress,
+) -> MatchSeries:
+    """Play A against B: matches 2i and 2i + 1 share a seed and swap the sides, A at home in the first.
+
+    Raises:
+        ArenaError: Fewer than one match was asked for.
+    """
+    if matches < 1:
+        raise ArenaError(f"{matches} matches were asked for: give at least 1")
+    seeds = [derive(seed, "match", pair) for pair in range((matches + 1) // 2)]
+    rng = torch.Generator().manual_seed(derive(seed, "policies"))
+    at_home = play(environment, a, b, seeds, rng, on_finished=on_finished)
+    swapped = play(environment, b, a, seeds[: matches // 2], rng, on_finished=on_finished)
+    home = [PairedMatch(each.score, True, each.reason, each.decisions, each.seed) for each in at_home]
+    away = [PairedMatch(1.0 - each.score, False, each.reason, each.decisions, each.seed) for each in swapped]
+    order = [match for pair in zip(home, away, strict=False) for match in pair] + home[len(away) :]
+    return MatchSeries(tuple(order))
+
+
+def play(
+    environment: str,
+    home: Policy,
+    away: Policy,
+    seeds: Sequence[int],
+    rng: torch.Generator,
+    *,
+    max_envs: int = MAX_ENVS,
+    on_finished: Callable[[int], None] = ignore_progress,
+) -> list[MatchResult]:
+    """Play one match for every seed, up to `max_envs` at once.
+
+    Every match is assigned to a row before the first decision and played to its end, so that long matches count as
+    often as short ones. All chance of the game follows from a match's own seed. All chance of the policies comes
+    from `rng`, which is shared by the rows: policies that draw nothing give the same match in any batch, and for
+    others the list repeats from (seeds, policies, state of `rng`, `max_envs`).
+
+    Args:
+        environment: Registry name.
+        home: Plays the home side of every match.
+        away: Plays the away side.
+        seeds: One seed for every match, each in [0, 2^63).
+        rng: Where policies draw from; home draws first.
+        max_envs: Most matches to run at once.
+        on_finished: Called after decisions that ended matches, with their number.
+
+    Returns:
+        Results in the order of `seeds`.
+
+    Raises:
+        UnknownEnvironmentError: No environment has that name.
+    """
+    if not seeds:
+        return []
+    env = make(environment, num_envs=min(len(seeds), max_envs))
+    schedule = _Schedule(env, seeds)
+    players = [_Player(home, env, away=False), _Player(away, env, away=True)]
+    with torch.inference_mode():
+        observation, episode_start = schedule.open(), torch.ones(env.num_envs, dtype=torch.bool)
+        while not schedule.complete:
+            choices = [player.act(observation, episode_start, rng) for player in players]
+            step = env.step({name: torch.cat([side[name] for side in choices], dim=1) for name in choices[0]})
+            on_finished(schedule.record(step))
+            observation, episode_start = step.observation, step.terminated | step.truncated
+    return schedule.results
+
+
+class _Schedule:
+    """Which match every row plays next, and what came of those that ended. Row r plays seeds r, r + E, r + 2E, ..."""
+
+    def __init__(self, env: Environment, seeds: Sequence[int]) -> None:
+        self._env, self._seeds = env, seeds
+        self._playing = list(range(env.num_envs))
+        self._results: dict[int, MatchResult] = {}
+
+    @property
+    def complete(self) -> bool:
+        return len(self._results) == len(self._seeds)
+
+    @property
+    def results(self) -> list[MatchResult]:
+        return [self._results[index] for index in range(len(self._seeds))]
+
+    def open(self) -> Observation:
+        observation = self._env.reset(torch.tensor(self._seeds[: self._env.num_envs], dtype=torch.int64))
+        for row in range(self._env.num_envs):
+            self._assign(row, row + self._env.num_envs)
+        return observation
+
+    def record(self, step: StepResult) -> int:
+        """Note the matches that ended, each once, and say how many there were; rows out of matches play on unheard."""
+        before = len(self._results)
+        outcome = step.outcome
+        for row in torch.nonzero(step.terminated | step.truncated).flatten().tolist():
+            index = self._playing[row]
+            if index < len(self._seeds):
+                reason = self._env.spec.reasons[int(outcome.reason[row])]
+                decisions = int(outcome.decisions[row])
+                self._results[index] = MatchResult(float(outcome.score[row]), reason, decisions, self._seeds[index])
+                self._playing[row] = index + self._env.num_envs
+                self._assign(row, index + 2 * self._env.num_envs)
+        return len(self._results) - before
+
+    def _assign(self, row: int, index: int) -> None:
+        if index < len(self._seeds):
+            self._env.next_seeds[row] = self._seeds[index]
+
+
+class _Player:
+    """One side's policy and the state of its rows; row e * n + i is agent i of match e."""
+
+    def __init__(self, policy: Policy, env: Environment, *, away: bool) -> None:
+        self._policy = policy
+        self._agents = env.spec.side(away)
+        self._shape = (env.num_envs, env.spec.agents_per_side[int(away)])
+        self._state: State = policy.initial_state(math.prod(self._shape))
+
+    def act(self, observation: Observation, episode_start: Bool[Tensor, " E"], rng: torch.Generator) -> Actions:
+        starts: Int[Tensor, " R"] = episode_start.repeat_interleave(self._shape[1])
+        actions, self._state = self._policy.act(observation.side(self._agents), self._state, starts, rng)
+        return {name: action.reshape(*self._shape, *action.shape[1:]) for name, action in actions.items()}
+
+
+def resolve_policy(environment: str, name: str) -> Policy:
+    """Find a player by name: one of the environment's baselines, or the path of a checkpoint.
+
+    Raises:
+        UnknownEnvironmentError: No environment has that name.
+        UnknownPolicyError: The name is neither a baseline nor a file.
+        CheckpointError: The file is no checkpoint, or was trained for another environment.
+    """
+    if Path(name).suffix == CHECKPOINT_SUFFIX or Path(name).is_file():
+        return _load_checked(environment, name)
+    if name not in (known := [baseline.name for baseline in baselines(environment)]):
+        raise UnknownPolicyError(
+            f"unknown player {name!r} of {environment}: choose {', '.join(known)}, or the path of a checkpoint"
+        )
+    return make_baseline(environment, name)
+
+
+def _load_checked(environment: str, path: str) -> NetworkPolicy:
+    policy = load(path)
+    signature = make(environment, num_envs=1).spec.signature
+    if policy.signature != signature:
+        raise CheckpointError(
+            f"{path} was trained for {policy.environment} (signature {policy.signature}), but {environment} has "
+            f"signature {signature}: give a checkpoint of {environment}"
+        )
+    return policy
+
+
+def score_interval(score: float, matches: int) -> tuple[float, float]:
+    """95 % interval of an expected score in [0, 1], by Wilson's formula.
+
+        centre = (s + z^2 / 2M) / (1 + z^2 / M)
+        half   = z sqrt(s (1 - s) / M + z^2 / 4M^2) / (1 + z^2 / M)
+
+    It takes s (1 - s) for the variance of one match, which is exact for wins and losses and the most that it can be
+    where there are draws or margins: there the interval is wider than need be.
+
+    Source: Wilson 1927.
+    """
+    spread = Z_95 * Z_95 / matches
+    centre = (score + spread / 2.0) / (1.0 + spread)
+    half = Z_95 * math.sqrt(score * (1.0 - score) / matches + spread / (4.0 * matches)) / (1.0 + spread)
+    return max(0.0, centre - half), min(1.0, centre + half)

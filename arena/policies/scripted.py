@@ -1,0 +1,51 @@
+"""Scripted players that need no rules of a game."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from arena.environments.protocol import Actions, Observation
+from arena.environments.registry import make
+from arena.environments.spec import ActionHead, HeadKind
+from arena.policies.protocol import State
+
+
+class RandomPolicy:
+    """Acts uniformly at random over whatever the masks allow."""
+
+    def __init__(self, heads: Sequence[ActionHead]) -> None:
+        self.heads = tuple(heads)
+
+    def initial_state(self, rows: int) -> State:
+        """Nothing."""
+        return ()
+
+    def act(
+        self,
+        observation: Observation,
+        state: State,
+        episode_start: Bool[Tensor, " R"],
+        rng: torch.Generator,
+    ) -> tuple[Actions, State]:
+        """Draw every head uniformly; see `Policy.act`."""
+        return {head.name: _draw(head, observation, rng) for head in self.heads}, state
+
+
+def make_baseline(environment: str, baseline: str) -> RandomPolicy:
+    """The `random` player of any environment."""
+    return RandomPolicy(make(environment, num_envs=1).spec.heads)
+
+
+def _draw(head: ActionHead, observation: Observation, rng: torch.Generator) -> Tensor:
+    rows, device = observation.values.shape[0], observation.values.device
+    chance = torch.rand(rows, head.size, generator=rng, device=device)
+    mask = observation.masks[head.name] if head.masked else torch.ones_like(chance, dtype=torch.bool)
+    match head.kind:
+        case HeadKind.GAUSSIAN:
+            return 2.0 * chance - 1.0
+        case HeadKind.BERNOULLI:
+            return (chance < 0.5) & mask
+        case HeadKind.CATEGORICAL:
+            return chance.where(mask, -1.0).argmax(dim=-1)
