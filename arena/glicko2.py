@@ -321,13 +321,14 @@ def _evidence(ratings: Ratings, results: Results) -> tuple[FloatArray, FloatArra
     score, games = results.score[between_two], results.games[between_two].astype(np.float64)
 
     lead = _gap(ratings.rating[pair[0]], ratings.rating[pair[1]])
-    ahead = np.copysign(1.0, lead)
+    behind = lead < 0.0
+    sign = np.where(behind, -1.0, 1.0)
     weight = _attenuation(ratings.deviation / SCALE)[pair[::-1]]
     x = np.exp(-np.minimum(weight * np.abs(lead), _LOGIT_MAX))
     favourite = 1.0 / (1.0 + x)
-    won = np.where(lead < 0.0, 1.0 - score, score)
+    won = np.where(behind, 1.0 - score, score)
     evidence = games * weight * favourite
-    gradient = evidence * (won * x - (1.0 - won)) * np.stack((ahead, -ahead))
+    gradient = evidence * (won * x - (1.0 - won)) * np.stack((sign, -sign))
     information = evidence * weight * favourite * x
 
     information, gradient = _order_free_sums(pair.ravel(), (information.ravel(), gradient.ravel()), players)

@@ -135,6 +135,11 @@ def test_ratings_very_far_apart_neither_underflow_nor_divide_by_zero(gap):
     assert upset.rating - ratings.rating == pytest.approx(np.array([-1, 1]) * SCALE * phi**2 * g, rel=1e-9)
 
 
+def test_a_rating_of_minus_zero_is_even_with_zero():
+    after = rate_period(population((-0.0, 100, 0.06), (0.0, 100, 0.06)), rows((0, 1, 1, 1)))
+    assert after.rating[0] == -after.rating[1] > 0.0
+
+
 def test_information_keeps_its_accuracy_beyond_6400_points():
     # v of one game between certain players 8,000 points apart is (1 + x)^2 / x, which E (1 - E) rounds to infinity;
     # the drop of a huge deviation shows it
