@@ -1,0 +1,43 @@
+"""Who may call what: bearer tokens with one scope each, stored as hashes."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from enum import IntEnum
+
+_SECRET_BYTES = 32
+
+
+class Scope(IntEnum):
+    """What a token may do; each scope includes those before it."""
+
+    READ = 1
+    WORKER = 2
+    ADMIN = 3
+
+    @property
+    def word(self) -> str:
+        """The scope as people write it."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who is calling: a token's name, or `open` where the server has no tokens."""
+
+    name: str
+    scope: Scope
+
+
+OPEN = Principal("open", Scope.ADMIN)
+"""Everybody, while no token exists and only this machine can reach the server."""
+
+
+def new_secret() -> str:
+    """Make a token: 256 random bits, readable."""
+    return secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def digest(secret: str) -> str:
+    """Return what is stored of a token. A random one needs no slow hash."""
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,112 @@
+"""Settings of the server, each from `LEAGUE_<NAME>` in the environment or from the command line."""
+
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Self
+from urllib.parse import unquote, urlsplit
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from league.errors import ConfigurationError
+
+Seconds = Annotated[float, Field(gt=0)]
+Points = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Settings(BaseSettings):
+    """What a server is started with. Seconds end in `_s`; ratings are on the Glicko scale."""
+
+    model_config = SettingsConfigDict(env_prefix="LEAGUE_", frozen=True, extra="forbid")
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    home: Path = Path("var")
+    database_url: str | None = None
+    store_url: str | None = None
+
+    database_connections: Count = 40
+    body_max_bytes: Count = 16 * 2**20
+    checkpoint_max_bytes: Count = 512 * 2**20
+
+    heartbeat_s: Seconds = 120.0
+    next_poll_s: Seconds = 5.0
+    lease_expiry_s: Seconds = 360.0
+    lease_grace_s: Annotated[float, Field(ge=0)] = 3600.0
+    lease_budget_max: Count = 1000
+
+    aggregation_interval_s: Seconds = 2.0
+    period_games: Count = 15
+    period_age_s: Seconds = 60.0
+    population_refresh_s: Annotated[float, Field(ge=0)] = 2.0
+    events_poll_s: Seconds = 1.0
+
+    tau: Annotated[float, Field(gt=0, le=2)] = 0.5
+    deviation_floor: Points = 30.0
+    deviation_cap: Points = 350.0
+    volatility_cap: Annotated[float, Field(gt=0)] = 0.1
+    baseline_deviation: Points = 30.0
+    snapshot_deviation: Points = 80.0
+    provisional_deviation: Points = 110.0
+
+    automatic_promotion: bool = True
+    capacity: Count = 20
+
+    @classmethod
+    def load(cls, **overrides: Any) -> Self:  # noqa: ANN401 - whatever the fields take; validated right here
+        """Read the environment; `overrides` that are not None win.
+
+        Raises:
+            ConfigurationError: A setting has an unusable value.
+        """
+        given = {name: value for name, value in overrides.items() if value is not None}
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = "LEAGUE_" + "_".join(str(part) for part in first["loc"]).upper()
+            way_out = f"correct or unset {name}"
+            raise ConfigurationError(f"{name}={first['input']}", first["msg"], way_out) from error
+
+    @model_validator(mode="after")
+    def _limits_in_order(self) -> Self:
+        if self.deviation_floor > self.deviation_cap:
+            raise ConfigurationError(
+                f"LEAGUE_DEVIATION_FLOOR={self.deviation_floor}",
+                f"the floor must not be above LEAGUE_DEVIATION_CAP={self.deviation_cap}",
+                "lower the floor or raise the cap",
+            )
+        return self
+
+    @property
+    def database_address(self) -> str:
+        """URL of the database; a SQLite file in the home folder unless set."""
+        return self.database_url or f"sqlite:///{self.home / 'league.db'}"
+
+    @property
+    def store_folder(self) -> Path:
+        """Folder of the checkpoint store.
+
+        Raises:
+            ConfigurationError: The store is not a folder.
+        """
+        if self.store_url is None:
+            return self.home / "checkpoints"
+        parts = urlsplit(self.store_url)
+        if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+            return Path(unquote(parts.path))
+        if parts.scheme == "":
+            return Path(self.store_url)
+        rule = "this version keeps checkpoints in a folder only"
+        raise ConfigurationError(f"LEAGUE_STORE_URL={self.store_url}", rule, "use file:///FOLDER or leave it unset")
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False

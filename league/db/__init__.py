@@ -1,0 +1,1 @@
+"""The relational store: tables, sessions, schema versions, locks. SQLite and PostgreSQL behave alike."""

@@ -1,0 +1,117 @@
+"""Connections and transactions.
+
+Every write transaction on SQLite opens with BEGIN IMMEDIATE, and one process queues its writers: a transaction that
+reads first and writes later would fail with "database is locked" under load. Reads see one consistent state.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.orm import Session, sessionmaker
+
+from league.errors import ConfigurationError
+
+_BUSY_TIMEOUT_S = 30.0
+_SQLITE_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",  # an accepted result outlives a power failure: its worker forgets it
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA cache_size = -16000",  # 16 MB a connection
+)
+
+
+class Database:
+    """One league's relational store.
+
+    Args:
+        url: `sqlite:///FILE` or `postgresql://...`.
+        connections: Most connections held at once.
+
+    Raises:
+        ConfigurationError: The URL names no database that the league can use.
+    """
+
+    def __init__(self, url: str, connections: int = 40) -> None:
+        self.url = _parse(url)
+        self.sqlite = self.url.get_backend_name() == "sqlite"
+        self.engine = _sqlite_engine(self.url, connections) if self.sqlite else _postgres_engine(self.url, connections)
+        self._turn: AbstractContextManager[Any] = threading.Lock() if self.sqlite else nullcontext()
+        snapshot = {} if self.sqlite else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        self._readers = sessionmaker(self.engine.execution_options(**snapshot), expire_on_commit=False)
+        self._writers = sessionmaker(self.engine.execution_options(league_write=True), expire_on_commit=False)
+
+    def __str__(self) -> str:
+        return self.url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """Open a read transaction over one consistent state."""
+        with self._readers() as session:
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """Open a write transaction; committed when the block ends, rolled back when it raises."""
+        with self._turn, self._writers.begin() as session:
+            yield session
+
+    @contextmanager
+    def write_connection(self) -> Iterator[Connection]:
+        """Open a write transaction without the object mapper, for changes to the schema."""
+        with self._turn, self.engine.execution_options(league_write=True).begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+
+def _parse(url: str) -> URL:
+    way_out = "use sqlite:///FILE or postgresql://USER@HOST/NAME"
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise ConfigurationError(url, "not a database URL", way_out) from error
+    if parsed.get_backend_name() == "postgresql":
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
+        raise ConfigurationError(url, "the league keeps its tables in a SQLite file or in PostgreSQL", way_out)
+    return parsed
+
+
+def _sqlite_engine(url: URL, connections: int) -> Engine:
+    Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+    arguments = {"timeout": _BUSY_TIMEOUT_S, "check_same_thread": False}
+    engine = create_engine(url, connect_args=arguments, pool_size=connections, max_overflow=0)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None  # the driver's own BEGIN would be a deferred one
+    for pragma in _SQLITE_PRAGMAS:
+        connection.execute(pragma).close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    write = connection.get_execution_options().get("league_write", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _postgres_engine(url: URL, connections: int) -> Engine:
+    try:
+        return create_engine(url, pool_size=connections, max_overflow=0, pool_pre_ping=True)
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            url.render_as_string(hide_password=True),
+            "PostgreSQL needs the psycopg driver",
+            "install the extra: pip install 'echelon-league[postgres]'",
+        ) from error

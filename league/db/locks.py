@@ -1,0 +1,44 @@
+"""Locks that every process of a league sees, held until the transaction ends.
+
+On SQLite a write transaction is alone anyway (BEGIN IMMEDIATE), so these are PostgreSQL's advisory locks and nothing
+on SQLite. Where several are taken, the order is the one below.
+"""
+
+import zlib
+from enum import IntEnum
+
+from sqlalchemy import Connection, text
+from sqlalchemy.orm import Session
+
+
+class Lock(IntEnum):
+    """What is locked, per environment. The numbers are the first key of the advisory lock."""
+
+    SCHEMA = 0x1EA61
+    PERIOD = 0x1EA62  # one closer at a time
+    INTAKE = 0x1EA63  # shared by writers of matches; exclusive to read a watermark that nothing can slip under
+    EVENTS = 0x1EA64  # the audit log's ids commit in order, so that a reader's cursor never passes one by
+
+
+def hold(session: Session | Connection, lock: Lock, environment: str = "") -> None:
+    """Wait for a lock and hold it alone."""
+    _call(session, "pg_advisory_xact_lock", lock, environment)
+
+
+def share(session: Session, lock: Lock, environment: str) -> None:
+    """Wait for a lock and hold it together with others who share it."""
+    _call(session, "pg_advisory_xact_lock_shared", lock, environment)
+
+
+def attempt(session: Session, lock: Lock, environment: str) -> bool:
+    """Hold a lock alone if nobody has it; say whether that succeeded."""
+    return _call(session, "pg_try_advisory_xact_lock", lock, environment)
+
+
+def _call(session: Session | Connection, function: str, lock: Lock, environment: str) -> bool:
+    connection = session.connection() if isinstance(session, Session) else session
+    if connection.dialect.name != "postgresql":
+        return True
+    key = zlib.crc32(environment.encode()) - 2**31
+    answer = connection.execute(text(f"SELECT {function}(:lock, :key)"), {"lock": int(lock), "key": key}).scalar()
+    return answer is not False

@@ -1,0 +1,256 @@
+"""Tables of the league.
+
+`matches` is append-only and the truth; `ratings` and `payoffs` are derived from it when a period closes and can be
+computed again at any time. A period takes in the matches of its environment with ids in
+(`last_match_id` of the period before, its own `last_match_id`].
+"""
+
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+Id = BigInteger().with_variant(Integer, "sqlite")
+"""A 64-bit key that SQLite assigns by itself too."""
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware UTC time; SQLite, which has no time zones, stores it bare."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Turn an aware time into UTC; refuse a bare one."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone: pass aware times, such as datetime.now(UTC)")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Return an aware UTC time."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    """Base of all tables; constraints have predictable names, so that migrations can name them."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        int: BigInteger(),
+        str: String(),
+        datetime: UtcDateTime(),
+        bytes: LargeBinary(),
+        dict[str, Any]: JSON(),
+        list[str]: JSON(),
+    }
+
+
+class Token(Base):
+    """A bearer token, known by its hash alone. A revoked one stays, so that the server stays closed."""
+
+    __tablename__ = "tokens"
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    digest: Mapped[str] = mapped_column(unique=True)
+    scope: Mapped[str]
+    created_at: Mapped[datetime]
+    revoked_at: Mapped[datetime | None]
+
+
+class Worker(Base):
+    """A process that plays."""
+
+    __tablename__ = "workers"
+    __table_args__ = (UniqueConstraint("name", "kind"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    kind: Mapped[str]
+    version: Mapped[str]
+    signatures: Mapped[list[str]]
+    command: Mapped[str]
+    registered_at: Mapped[datetime]
+    seen_at: Mapped[datetime]
+
+
+class Learner(Base):
+    """A trained lineage and its latest metrics."""
+
+    __tablename__ = "learners"
+    __table_args__ = (UniqueConstraint("environment", "name"),)
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    environment: Mapped[str]
+    name: Mapped[str]
+    role: Mapped[str]
+    signature: Mapped[str]
+    step: Mapped[int | None]
+    metrics: Mapped[dict[str, Any]]
+    metrics_at: Mapped[datetime | None]
+    created_at: Mapped[datetime]
+
+
+class Player(Base):
+    """Anything rated, with the rating it starts from."""
+
+    __tablename__ = "players"
+    __table_args__ = (
+        UniqueConstraint("environment", "signature", "name"),
+        UniqueConstraint("environment", "call_sign"),
+        UniqueConstraint("learner_id", "checkpoint", "step"),
+    )
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    kind: Mapped[str]
+    environment: Mapped[str]
+    signature: Mapped[str]
+    name: Mapped[str]
+    call_sign: Mapped[str | None]
+    role: Mapped[str | None]
+    standing: Mapped[str | None]
+    checkpoint: Mapped[str | None]
+    learner_id: Mapped[int | None] = mapped_column(ForeignKey("learners.id"))
+    parent_id: Mapped[int | None] = mapped_column(ForeignKey("players.id"))
+    step: Mapped[int | None]
+    card: Mapped[dict[str, Any]]
+    start_rating: Mapped[float]
+    start_deviation: Mapped[float]
+    start_volatility: Mapped[float]
+    created_at: Mapped[datetime]
+
+
+Index("uq_players_learner", Player.learner_id, unique=True, sqlite_where=Player.kind == "learner",
+      postgresql_where=Player.kind == "learner")  # fmt: skip
+
+
+class Draw(Base):
+    """A distribution that leases were drawn from, named by the hash of its content."""
+
+    __tablename__ = "draws"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    distribution: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+
+
+class Lease(Base):
+    """Permission for one worker to play one pairing."""
+
+    __tablename__ = "leases"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"))
+    kind: Mapped[str]
+    environment: Mapped[str]
+    home_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
+    away_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
+    learner_side: Mapped[str | None]
+    seed: Mapped[int]
+    budget: Mapped[int]
+    branch: Mapped[str]
+    propensity: Mapped[float]
+    draw_id: Mapped[str] = mapped_column(ForeignKey("draws.id"))
+    granted_at: Mapped[datetime]
+    expires_at: Mapped[datetime] = mapped_column(index=True)
+    released_at: Mapped[datetime | None]
+
+
+class Match(Base):
+    """One finished match. Never updated, never deleted."""
+
+    __tablename__ = "matches"
+    __table_args__ = (
+        UniqueConstraint("lease_id", "sequence"),
+        Index(None, "environment", "id"),
+        Index(None, "home_id", "id"),
+        Index(None, "away_id", "id"),
+    )
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    lease_id: Mapped[str] = mapped_column(ForeignKey("leases.id"))
+    sequence: Mapped[int]
+    kind: Mapped[str]
+    environment: Mapped[str]
+    home_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
+    away_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
+    score: Mapped[float]
+    decisions: Mapped[int]
+    reason: Mapped[str]
+    seed: Mapped[int]
+    learner_step: Mapped[int | None]
+    late: Mapped[bool]
+    payload_hash: Mapped[bytes]
+    worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"))
+    reported_at: Mapped[datetime]
+
+
+class Period(Base):
+    """A closed rating period, with the rating rule it was closed under."""
+
+    __tablename__ = "periods"
+    __table_args__ = (UniqueConstraint("environment", "number"), Index(None, "environment", "last_match_id"))
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    environment: Mapped[str]
+    number: Mapped[int]
+    last_match_id: Mapped[int]
+    matches: Mapped[int]
+    players: Mapped[int]
+    rule: Mapped[dict[str, Any]]
+    reason: Mapped[str]
+    closed_at: Mapped[datetime]
+
+
+class Rating(Base):
+    """A player's rating after a period that changed it; `games` and `score` count from its start."""
+
+    __tablename__ = "ratings"
+
+    player_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True)
+    period_id: Mapped[int] = mapped_column(ForeignKey("periods.id"), primary_key=True, index=True)
+    rating: Mapped[float]
+    deviation: Mapped[float]
+    volatility: Mapped[float]
+    games: Mapped[int]
+    score: Mapped[float]
+
+
+class Event(Base):
+    """The audit log: who changed what, when and why."""
+
+    __tablename__ = "events"
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    kind: Mapped[str]
+    environment: Mapped[str | None]
+    player_id: Mapped[int | None] = mapped_column(ForeignKey("players.id"), index=True)
+    actor: Mapped[str]
+    reason: Mapped[str]
+    details: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]

@@ -1,0 +1,72 @@
+"""Versions of the schema, through alembic."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from league.db import locks
+from league.db.engine import Database
+from league.db.locks import Lock
+from league.errors import NewerDatabaseError, OldDatabaseError
+
+
+def upgrade(database: Database) -> None:
+    """Bring the schema to this version's head; safe to call from several processes at once.
+
+    Raises:
+        NewerDatabaseError: The schema belongs to a newer version.
+    """
+    config = _config()
+    with database.write_connection() as connection:
+        locks.hold(connection, Lock.SCHEMA)
+        _refuse_newer(database, connection)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def check(database: Database) -> None:
+    """Refuse a schema that is not this version's.
+
+    Raises:
+        OldDatabaseError: The schema is older, or there is none.
+        NewerDatabaseError: The schema belongs to a newer version.
+    """
+    with database.engine.connect() as connection:
+        _refuse_newer(database, connection)
+        current = _current(connection)
+    if current != head():
+        found = f"{database} at revision {current}" if current else f"{database} without tables"
+        raise OldDatabaseError(found, f"this version needs revision {head()}", "run `league db upgrade`")
+
+
+def head() -> str:
+    """Return the revision that this version needs."""
+    return str(_scripts().get_current_head())
+
+
+def _refuse_newer(database: Database, connection: Connection) -> None:
+    current = _current(connection)
+    known = {script.revision for script in _scripts().walk_revisions()}
+    if current is not None and current not in known:
+        rule = f"this version knows revisions up to {head()}"
+        raise NewerDatabaseError(f"{database} at revision {current}", rule, "install the version that made it")
+
+
+def _current(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
+
+
+def _config() -> Config:
+    config = Config()
+    location = Path(str(files("migrations")))
+    config.set_main_option("script_location", str(location).replace("%", "%%"))
+    return config

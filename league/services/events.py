@@ -1,0 +1,73 @@
+"""The audit log."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from league import wire
+from league.db import locks
+from league.db.locks import Lock
+from league.db.models import Event, Match
+
+
+def record(
+    session: Session,
+    kind: str,
+    *,
+    environment: str | None,
+    player_id: int | None,
+    actor: str,
+    reason: str,
+    details: dict[str, Any],
+    now: datetime,
+) -> None:
+    """Write a line into the log, as the last thing of its transaction."""
+    locks.hold(session, Lock.EVENTS)
+    session.add(
+        Event(
+            kind=kind,
+            environment=environment,
+            player_id=player_id,
+            actor=actor,
+            reason=reason,
+            details=details,
+            created_at=now,
+        )
+    )
+    session.flush()
+
+
+def latest(session: Session) -> tuple[int, int]:
+    """Return the last event's id and the last match's id; 0 where there is none."""
+    event_id = session.scalar(select(func.max(Event.id)))
+    match_id = session.scalar(select(func.max(Match.id)))
+    return event_id or 0, match_id or 0
+
+
+def since(session: Session, event_id: int, limit: int) -> list[wire.Event]:
+    """Read the log after an event, oldest first."""
+    events = session.scalars(select(Event).where(Event.id > event_id).order_by(Event.id).limit(limit))
+    return [_body(event) for event in events]
+
+
+def results_since(session: Session, match_id: int) -> dict[str, int]:
+    """Count the matches that came in after a match, per environment."""
+    rows = session.execute(
+        select(Match.environment, func.count()).where(Match.id > match_id).group_by(Match.environment)
+    )
+    return {environment: count for environment, count in rows}  # noqa: C416 - rows are not pairs to the type checker
+
+
+def _body(event: Event) -> wire.Event:
+    return wire.Event(
+        id=event.id,
+        kind=event.kind,
+        environment=event.environment,
+        player_id=event.player_id,
+        actor=event.actor,
+        reason=event.reason,
+        details=event.details,
+        created_at=event.created_at,
+    )

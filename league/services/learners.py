@@ -1,0 +1,142 @@
+"""Lineages in training."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from arena.environments.registry import baselines
+from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
+from league import wire
+from league.config import Settings
+from league.db.models import Learner, Player
+from league.db.upsert import insert_into
+from league.errors import LearnerMismatchError, NameTakenError, UnknownLearnerError
+
+
+def get_or_create(session: Session, settings: Settings, request: wire.LearnerCreate, now: datetime) -> wire.Learner:
+    """Find the lineage of this name in its environment, or found it, with the environment's baselines.
+
+    Raises:
+        LearnerMismatchError: It exists with another role or signature.
+        NameTakenError: A baseline of the environment has this name.
+    """
+    learner = _find(session, request)
+    if learner is None:
+        _found(session, settings, request, now)
+        learner = _find(session, request)
+    if learner is None:
+        raise UnknownLearnerError(request.name, "it vanished while it was made", "send the call again")
+    _require_match(learner, request)
+    return _bodies(session, [learner])[0]
+
+
+def listing(session: Session, environment: str | None, limit: int, after: int) -> list[wire.Learner]:
+    """List lineages by id, after the given one."""
+    query = select(Learner).where(Learner.id > after).order_by(Learner.id).limit(limit)
+    if environment is not None:
+        query = query.where(Learner.environment == environment)
+    return _bodies(session, list(session.scalars(query)))
+
+
+def require(session: Session, learner_id: int) -> Learner:
+    """Return a lineage.
+
+    Raises:
+        UnknownLearnerError: There is no such learner.
+    """
+    learner = session.get(Learner, learner_id)
+    if learner is None:
+        raise UnknownLearnerError(learner_id, "no learner has this id", "register it with POST /learners")
+    return learner
+
+
+def environments(session: Session) -> list[str]:
+    """Name every environment that has a lineage, in alphabetical order."""
+    return list(session.scalars(select(Learner.environment).distinct().order_by(Learner.environment)))
+
+
+def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:
+    named = select(Learner).where(Learner.environment == request.environment, Learner.name == request.name)
+    return session.scalar(named)
+
+
+def _found(session: Session, settings: Settings, request: wire.LearnerCreate, now: datetime) -> None:
+    _add_baselines(session, settings, request, now)
+    row = {**request.model_dump(), "step": None, "metrics": {}, "metrics_at": None, "created_at": now}
+    statement = insert_into(session, Learner).values(row).on_conflict_do_nothing().returning(Learner.id)
+    learner_id = session.scalar(statement)
+    if learner_id is not None:
+        session.add(Player(**_start(request, "learner", request.name, now), learner_id=learner_id, role=request.role))
+        session.flush()
+
+
+def _add_baselines(session: Session, settings: Settings, request: wire.LearnerCreate, now: datetime) -> None:
+    known = baselines(request.environment)
+    if any(baseline.name == request.name for baseline in known):
+        rule = f"a baseline of {request.environment} has this name"
+        raise NameTakenError(request.name, rule, "choose another name for the learner")
+    rows = [
+        _start(request, "baseline", baseline.name, now)
+        | {
+            "checkpoint": f"baseline:{baseline.name}",
+            "start_rating": baseline.rating,
+            "start_deviation": settings.baseline_deviation,
+        }
+        for baseline in known
+    ]
+    session.execute(insert_into(session, Player).values(rows).on_conflict_do_nothing())
+
+
+def _start(request: wire.LearnerCreate, kind: wire.Kind, name: str, now: datetime) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "environment": request.environment,
+        "signature": request.signature,
+        "name": name,
+        "card": {},
+        "start_rating": START_RATING,
+        "start_deviation": START_DEVIATION,
+        "start_volatility": START_VOLATILITY,
+        "created_at": now,
+    }
+
+
+def _require_match(learner: Learner, request: wire.LearnerCreate) -> None:
+    for field, stored, asked in (
+        ("role", learner.role, request.role),
+        ("signature", learner.signature, request.signature),
+    ):
+        if stored != asked:
+            raise LearnerMismatchError(
+                f"{field}={asked}",
+                f"learner {learner.name!r} of {learner.environment} has {field}={stored}",
+                "register under another name",
+            )
+
+
+def _bodies(session: Session, learners: list[Learner]) -> list[wire.Learner]:
+    ids = [learner.id for learner in learners]
+    own = select(Player.learner_id, Player.id).where(Player.learner_id.in_(ids), Player.kind == "learner")
+    last = select(Player.learner_id, func.max(Player.id)).where(Player.learner_id.in_(ids), Player.kind == "snapshot")
+    players = dict(session.execute(own).tuples().all())
+    snapshots = dict(session.execute(last.group_by(Player.learner_id)).tuples().all())
+    return [
+        wire.Learner.model_validate(
+            {
+                "id": learner.id,
+                "player_id": players[learner.id],
+                "name": learner.name,
+                "role": learner.role,
+                "environment": learner.environment,
+                "signature": learner.signature,
+                "step": learner.step,
+                "metrics": learner.metrics,
+                "metrics_at": learner.metrics_at,
+                "latest_snapshot": snapshots.get(learner.id),
+                "created_at": learner.created_at,
+            }
+        )
+        for learner in learners
+    ]

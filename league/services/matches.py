@@ -1,0 +1,86 @@
+"""The match log, read."""
+
+from typing import NoReturn
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session, aliased
+
+from league import wire
+from league.db.models import Match, Period, Player
+from league.errors import UnknownMatchError, UnknownReplayError
+from league.services import standings
+
+_HOME, _AWAY = aliased(Player), aliased(Player)
+
+
+def get(session: Session, match_id: int) -> wire.Match:
+    """Show one match.
+
+    Raises:
+        UnknownMatchError: There is no such match.
+    """
+    found = _bodies(session, _named().where(Match.id == match_id))
+    if not found:
+        raise UnknownMatchError(match_id, "no match has this id", "see a player's with GET /players/{id}/matches")
+    return found[0]
+
+
+def replay(session: Session, match_id: int) -> NoReturn:
+    """Look for a match's recording.
+
+    Raises:
+        UnknownMatchError: There is no such match.
+        UnknownReplayError: It was not recorded; the league stores no recordings yet.
+    """
+    get(session, match_id)
+    rule = "no replay stored: workers report outcomes only"
+    raise UnknownReplayError(match_id, rule, "play the pairing again with `arena match` on the match's seed")
+
+
+def of_player(session: Session, player_id: int, limit: int, before: int | None) -> list[wire.Match]:
+    """List a player's matches, newest first, before the given one.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+    """
+    standings.require(session, player_id)
+    seats = []
+    for seat in (Match.home_id, Match.away_id):  # one index each; an OR would scan
+        ids = select(Match.id).where(seat == player_id)
+        ids = ids if before is None else ids.where(Match.id < before)
+        seats.append(select(ids.order_by(Match.id.desc()).limit(limit).subquery().c.id))
+    own = seats[0].union(seats[1])
+    return _bodies(session, _named().where(Match.id.in_(own)).order_by(Match.id.desc()).limit(limit))
+
+
+def _named() -> "Select[Match, str, str, int]":
+    took_in = select(Period.id).where(Period.environment == Match.environment, Period.last_match_id >= Match.id)
+    period_id = took_in.order_by(Period.last_match_id, Period.id).limit(1).correlate(Match).scalar_subquery()
+    query = select(Match, _HOME.name, _AWAY.name, period_id)
+    return query.join(_HOME, _HOME.id == Match.home_id).join(_AWAY, _AWAY.id == Match.away_id)
+
+
+def _bodies(session: Session, query: "Select[Match, str, str, int]") -> list[wire.Match]:
+    return [
+        wire.Match.model_validate(
+            {
+                "id": match.id,
+                "lease_id": match.lease_id,
+                "sequence": match.sequence,
+                "kind": match.kind,
+                "environment": match.environment,
+                "home": wire.PlayerName(player_id=match.home_id, name=home),
+                "away": wire.PlayerName(player_id=match.away_id, name=away),
+                "score": match.score,
+                "decisions": match.decisions,
+                "reason": match.reason,
+                "seed": match.seed,
+                "learner_step": match.learner_step,
+                "late": match.late,
+                "worker_id": match.worker_id,
+                "period_id": period_id,
+                "reported_at": match.reported_at,
+            }
+        )
+        for match, home, away, period_id in session.execute(query)
+    ]

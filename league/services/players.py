@@ -1,0 +1,105 @@
+"""Publishing snapshots and finding players."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from arena.glicko2 import START_VOLATILITY
+from league import wire
+from league.config import Settings
+from league.db.models import Learner, Player
+from league.db.upsert import insert_into
+from league.errors import NameTakenError, SignatureMismatchError
+from league.services import learners, standings
+from league.storage.directory import DirectoryStore
+
+_HASH_PREFIX = 8
+
+
+def publish(
+    session: Session, settings: Settings, store: DirectoryStore, request: wire.PlayerCreate, now: datetime
+) -> wire.Player:
+    """Make an uploaded checkpoint a candidate with its learner's rating, of which the league is less sure.
+
+    Raises:
+        UnknownLearnerError: There is no such learner.
+        UnknownCheckpointError: The checkpoint was not uploaded.
+        SignatureMismatchError: It was made for another environment than its learner's.
+    """
+    learner = learners.require(session, request.learner_id)
+    _require_signature(store, request, learner)
+    known = _find(session, request)
+    player_id = _insert(session, settings, request, learner, now) if known is None else known
+    return standings.show(session, settings, player_id)
+
+
+def listing(
+    session: Session,
+    settings: Settings,
+    filters: dict[str, str],
+    limit: int,
+    after: int,
+) -> list[wire.Player]:
+    """List players by id, after the given one; `filters` are equalities on environment, standing and kind."""
+    query = standings.rated().where(Player.id > after).filter_by(**filters).order_by(Player.id).limit(limit)
+    return [
+        wire.Player.model_validate(standings.fields(player, rating, settings))
+        for player, rating in session.execute(query)
+    ]
+
+
+def _require_signature(store: DirectoryStore, request: wire.PlayerCreate, learner: Learner) -> None:
+    made_for = store.metadata(request.checkpoint).get("signature", learner.signature)
+    if made_for != learner.signature:
+        rule = f"checkpoint {request.checkpoint[:_HASH_PREFIX]} was made for it, learner {learner.name!r}"
+        rule += f" plays {learner.environment} with signature {learner.signature}"
+        raise SignatureMismatchError(made_for, rule, "publish it under a learner of its own environment")
+
+
+def _find(session: Session, request: wire.PlayerCreate) -> int | None:
+    return session.scalar(
+        select(Player.id).where(
+            Player.learner_id == request.learner_id,
+            Player.checkpoint == request.checkpoint,
+            Player.step == request.step,
+        )
+    )
+
+
+def _insert(session: Session, settings: Settings, request: wire.PlayerCreate, learner: Learner, now: datetime) -> int:
+    """Insert a snapshot, or find the one that a racing call inserted."""
+    row = _row(session, settings, request, learner, now)
+    plain = f"{learner.name}@{request.step}"
+    for name in (plain, f"{plain}-{request.checkpoint[:_HASH_PREFIX]}"):
+        statement = insert_into(session, Player).values(row | {"name": name}).on_conflict_do_nothing()
+        player_id = session.scalar(statement.returning(Player.id)) or _find(session, request)
+        if player_id is not None:
+            return player_id
+    raise NameTakenError(plain, "two other snapshots have this name", "publish at another step")
+
+
+def _row(
+    session: Session, settings: Settings, request: wire.PlayerCreate, learner: Learner, now: datetime
+) -> dict[str, Any]:
+    own = standings.rated().where(Player.learner_id == learner.id, Player.kind == "learner")
+    player, rating = session.execute(own).one()
+    value = standings.fields(player, rating, settings)
+    snapshots = select(func.max(Player.id)).where(Player.learner_id == learner.id, Player.kind == "snapshot")
+    return {
+        "kind": "snapshot",
+        "environment": learner.environment,
+        "signature": learner.signature,
+        "role": learner.role,
+        "standing": "candidate",
+        "checkpoint": request.checkpoint,
+        "learner_id": learner.id,
+        "parent_id": session.scalar(snapshots),
+        "step": request.step,
+        "card": request.metadata,
+        "start_rating": value["rating"],
+        "start_deviation": max(value["deviation"], settings.snapshot_deviation),
+        "start_volatility": START_VOLATILITY,
+        "created_at": now,
+    }

@@ -1,0 +1,142 @@
+"""Ratings as people see them: one player's, the league table, now or as of a past period, and curves."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, func, select
+from sqlalchemy.orm import Session
+
+from league import wire
+from league.config import Settings
+from league.db.models import Period, Player, Rating
+from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
+
+
+def rated(as_of: int | None = None) -> "Select[Player, Rating]":
+    """Select players, each with its rating after the last period, or after period `as_of`; null before its first."""
+    history = select(Rating.period_id).where(Rating.player_id == Player.id)
+    if as_of is not None:
+        history = history.where(Rating.period_id <= as_of)
+    last = history.order_by(Rating.period_id.desc()).limit(1).correlate(Player).scalar_subquery()
+    joined = and_(Rating.player_id == Player.id, Rating.period_id == last)
+    return select(Player, Rating).outerjoin(Rating, joined)
+
+
+def require(session: Session, player_id: int) -> tuple[Player, Rating | None]:
+    """Return a player with its current rating.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+    """
+    row = session.execute(rated().where(Player.id == player_id)).one_or_none()
+    if row is None:
+        raise UnknownPlayerError(player_id, "no player has this id", "list them with GET /players")
+    player, rating = row
+    return player, rating
+
+
+def show(session: Session, settings: Settings, player_id: int) -> wire.Player:
+    """Show one player.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+    """
+    return wire.Player.model_validate(fields(*require(session, player_id), settings))
+
+
+def table(
+    session: Session,
+    settings: Settings,
+    environment: str,
+    standing: str | None,
+    limit: int,
+    offset: int,
+    as_of: int | None,
+) -> list[wire.StandingsItem]:
+    """Rank the players of an environment by conservative rating.
+
+    Raises:
+        UnknownPeriodError: `as_of` is no period.
+        InvalidRequestError: `as_of` is another environment's period.
+    """
+    query = rated(as_of).where(Player.environment == environment)
+    if as_of is not None:
+        query = query.where(Player.created_at <= _period(session, as_of, environment).closed_at)
+    if standing is not None:
+        query = query.where(Player.standing == standing)
+    ranked = query.order_by(_conservative().desc(), Player.id).limit(limit).offset(offset)
+    return [
+        wire.StandingsItem.model_validate(
+            fields(found, rating, settings) | {"rank": offset + place, "win_rate": _win_rate(rating)}
+        )
+        for place, (found, rating) in enumerate(session.execute(ranked), start=1)
+    ]
+
+
+def curve(session: Session, player_id: int, limit: int, after: int) -> list[wire.RatingPoint]:
+    """Follow a player's rating over the periods that changed it, oldest first, after the given period.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+    """
+    require(session, player_id)
+    query = select(Rating, Period).join(Period, Period.id == Rating.period_id)
+    query = query.where(Rating.player_id == player_id, Rating.period_id > after).order_by(Rating.period_id)
+    return [
+        wire.RatingPoint(
+            period_id=period.id,
+            number=period.number,
+            closed_at=period.closed_at,
+            rating=rating.rating,
+            deviation=rating.deviation,
+            volatility=rating.volatility,
+            games=rating.games,
+        )
+        for rating, period in session.execute(query.limit(limit))
+    ]
+
+
+def fields(player: Player, rating: Rating | None, settings: Settings) -> dict[str, Any]:
+    """Return the wire fields of a player."""
+    value = player.start_rating if rating is None else rating.rating
+    deviation = player.start_deviation if rating is None else rating.deviation
+    return {
+        "id": player.id,
+        "kind": player.kind,
+        "name": player.name,
+        "call_sign": player.call_sign,
+        "environment": player.environment,
+        "signature": player.signature,
+        "role": player.role,
+        "standing": player.standing,
+        "checkpoint": player.checkpoint,
+        "rating": value,
+        "deviation": deviation,
+        "volatility": player.start_volatility if rating is None else rating.volatility,
+        "conservative": value - 2 * deviation,
+        "games": 0 if rating is None else rating.games,
+        "provisional": deviation >= settings.provisional_deviation,
+        "learner_id": player.learner_id,
+        "parent_id": player.parent_id,
+        "step": player.step,
+        "metadata": player.card,
+        "created_at": player.created_at,
+    }
+
+
+def _conservative() -> ColumnElement[float]:
+    value = func.coalesce(Rating.rating, Player.start_rating)
+    return value - 2 * func.coalesce(Rating.deviation, Player.start_deviation)
+
+
+def _win_rate(rating: Rating | None) -> float | None:
+    return None if rating is None or rating.games == 0 else rating.score / rating.games
+
+
+def _period(session: Session, period_id: int, environment: str) -> Period:
+    period = session.get(Period, period_id)
+    if period is None:
+        raise UnknownPeriodError(period_id, "no rating period has this id", "list them with GET /rating-periods")
+    if period.environment != environment:
+        rule = f"it is a period of {period.environment}, not of {environment}"
+        raise InvalidRequestError(f"as_of={period_id}", rule, "name a period of the same environment")
+    return period

@@ -1,0 +1,113 @@
+"""Workers attach, beat, and are told what to do."""
+
+import math
+from datetime import datetime
+
+import numpy as np
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from league import wire
+from league.config import Settings
+from league.db.models import Learner, Worker
+from league.db.upsert import insert_into
+from league.errors import UnknownLearnerError, UnknownWorkerError
+
+_ID_BYTES = 8
+
+
+def register(
+    session: Session, settings: Settings, request: wire.WorkerCreate, now: datetime, rng: np.random.Generator
+) -> wire.Worker:
+    """Attach a worker. One that comes back under its name and kind keeps its id and forgets old commands."""
+    seen = {
+        "version": request.version,
+        "signatures": request.signatures,
+        "command": "continue",
+        "seen_at": now,
+    }
+    row = {"id": rng.bytes(_ID_BYTES).hex(), "name": request.name, "kind": request.kind, "registered_at": now, **seen}
+    statement = insert_into(session, Worker).values(row)
+    worker = session.scalars(
+        statement.on_conflict_do_update(index_elements=["name", "kind"], set_=seen).returning(Worker)
+    ).one()
+    return _body(worker, settings)
+
+
+def heartbeat(
+    session: Session, settings: Settings, worker_id: str, beat: wire.Heartbeat, now: datetime
+) -> wire.HeartbeatAnswer:
+    """Note a sign of life and the learners' progress; answer what the worker is to do.
+
+    Raises:
+        UnknownWorkerError: The worker must register first.
+        UnknownLearnerError: Progress of a learner that does not exist.
+    """
+    touched = update(Worker).where(Worker.id == worker_id).values(seen_at=now).returning(Worker.command)
+    command = session.scalar(touched)
+    if command is None:
+        raise _unknown(worker_id)
+    for progress in beat.learners:
+        _note_progress(session, progress, now)
+    return wire.HeartbeatAnswer.model_validate({"command": command, "next_poll_s": settings.next_poll_s})
+
+
+def command(session: Session, settings: Settings, worker_id: str, request: wire.CommandRequest) -> wire.Worker:
+    """Set what a worker is told at its next heartbeat.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+    """
+    worker = require(session, worker_id)
+    worker.command = request.command
+    return _body(worker, settings)
+
+
+def listing(session: Session, settings: Settings, limit: int, after: str) -> list[wire.Worker]:
+    """List workers by id, after the given one."""
+    workers = session.scalars(select(Worker).where(Worker.id > after).order_by(Worker.id).limit(limit))
+    return [_body(worker, settings) for worker in workers]
+
+
+def require(session: Session, worker_id: str) -> Worker:
+    """Return a worker.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+    """
+    worker = session.get(Worker, worker_id)
+    if worker is None:
+        raise _unknown(worker_id)
+    return worker
+
+
+def _note_progress(session: Session, progress: wire.LearnerProgress, now: datetime) -> None:
+    metrics = {name: _finite_or_none(value) for name, value in progress.metrics.items()}
+    noted = update(Learner).where(Learner.id == progress.learner_id).returning(Learner.id)
+    if session.scalar(noted.values(step=progress.step, metrics=metrics, metrics_at=now)) is None:
+        rule = "no learner has this id"
+        raise UnknownLearnerError(progress.learner_id, rule, "register it with POST /learners")
+
+
+def _finite_or_none(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _unknown(worker_id: str) -> UnknownWorkerError:
+    return UnknownWorkerError(worker_id, "no worker has this id", "register with POST /workers")
+
+
+def _body(worker: Worker, settings: Settings) -> wire.Worker:
+    return wire.Worker.model_validate(
+        {
+            "id": worker.id,
+            "name": worker.name,
+            "kind": worker.kind,
+            "version": worker.version,
+            "signatures": worker.signatures,
+            "command": worker.command,
+            "seen_at": worker.seen_at,
+            "heartbeat_s": settings.heartbeat_s,
+            "next_poll_s": settings.next_poll_s,
+        }
+    )

@@ -1,0 +1,1 @@
+"""Checkpoint bytes, named by their SHA-256."""

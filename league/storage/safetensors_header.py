@@ -1,0 +1,98 @@
+"""Reads and checks the header of a safetensors file without loading a tensor.
+
+A file is 8 bytes of little-endian header length N, N bytes of JSON, and the tensors' bytes, which the header's offsets
+cover without gap or overlap. Nothing in it can run.
+
+Source: the safetensors format, https://huggingface.co/docs/safetensors.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from league.errors import RefusedCheckpointError
+
+_LENGTH_BYTES = 8
+_HEADER_MAX_BYTES = 100_000_000
+_BITS = {
+    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), 8),
+    **dict.fromkeys(("I16", "U16", "F16", "BF16"), 16),
+    **dict.fromkeys(("I32", "U32", "F32"), 32),
+    **dict.fromkeys(("I64", "U64", "F64", "C64"), 64),
+}
+_FOREIGN = (
+    (b"PK\x03\x04", "a zip archive such as torch.save writes, which holds a pickle"),
+    *((b"\x80" + bytes([protocol]), "a pickle, which can run code when it is loaded") for protocol in range(2, 6)),
+)
+
+
+def read_metadata(path: Path, name: str) -> dict[str, str]:
+    """Return the metadata of a safetensors file after checking that the file is well-formed.
+
+    Args:
+        path: The file.
+        name: What the error calls it.
+
+    Raises:
+        RefusedCheckpointError: The file is something else, or damaged.
+    """
+    try:
+        return _checked_metadata(path)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        rule = _foreign_kind(path) or f"not a well-formed safetensors file ({_line(error)})"
+        raise RefusedCheckpointError(name, rule, "save it with safetensors and upload that file") from error
+
+
+def _checked_metadata(path: Path) -> dict[str, str]:
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
+        if not 2 <= length <= min(_HEADER_MAX_BYTES, size - _LENGTH_BYTES):
+            raise ValueError(f"a header of {length} bytes does not fit a file of {size}")
+        header = json.loads(stream.read(length).decode("utf-8"), object_pairs_hook=_unique)
+    if not isinstance(header, dict):
+        raise TypeError("the header is not an object")
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise TypeError("the metadata is not an object of strings")
+    _check_cover(header, size - _LENGTH_BYTES - length)
+    return metadata
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = dict(pairs)
+    if len(keys) != len(pairs):
+        raise ValueError("a key appears twice")
+    return keys
+
+
+def _check_cover(tensors: dict[str, Any], size: int) -> None:
+    """Require that the tensors' offsets cover `size` bytes without gap or overlap."""
+    reached = 0
+    for name, tensor in sorted(tensors.items(), key=lambda entry: entry[1]["data_offsets"]):
+        begin, end = tensor["data_offsets"]
+        if begin != reached or end - begin != _tensor_bytes(name, tensor):
+            raise ValueError(f"tensor {name!r} at bytes {begin} to {end} leaves a gap, overlaps or has another size")
+        reached = end
+    if reached != size:
+        raise ValueError(f"the tensors end at byte {reached} of {size}")
+
+
+def _tensor_bytes(name: str, tensor: dict[str, Any]) -> int:
+    shape: list[int] = tensor["shape"]
+    if tensor["dtype"] not in _BITS:
+        raise ValueError(f"tensor {name!r} has the unknown type {tensor['dtype']!r}")
+    if not all(type(side) is int and side >= 0 for side in shape):
+        raise ValueError(f"tensor {name!r} has the shape {shape!r}")
+    return math.prod(shape) * _BITS[tensor["dtype"]] // 8
+
+
+def _foreign_kind(path: Path) -> str | None:
+    with path.open("rb") as stream:
+        start = stream.read(4)
+    return next((kind for magic, kind in _FOREIGN if start.startswith(magic)), None)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

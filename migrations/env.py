@@ -1,0 +1,22 @@
+"""Runs migrations on the connection that `league.db.schema` passes, or on LEAGUE_DATABASE_URL for a developer."""
+
+from alembic import context
+from sqlalchemy import Connection
+
+from league.config import Settings
+from league.db.engine import Database
+from league.db.models import Base
+
+
+def run(connection: Connection) -> None:
+    context.configure(connection=connection, target_metadata=Base.metadata, render_as_batch=True)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+given = context.config.attributes.get("connection")
+if given is None:
+    with Database(Settings.load().database_address).write_connection() as own:
+        run(own)
+else:
+    run(given)
