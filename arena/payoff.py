@@ -1,0 +1,310 @@
+"""Who beats whom: decayed counts between pairs, the win rates they imply, and what ratings cannot explain of them.
+
+A cell is whatever results are counted for: an opponent (one learner's row) or an ordered pair (the whole matrix). A
+result against a player that was still learning tells less about it the older it is, so each game of a cell in which
+one side learns multiplies that cell's earlier counts by the decay. Games between frozen players never fade.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from arena.glicko2 import Ratings, expected_score
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+DECAY = 0.99
+PRIOR_GAMES = 8.0
+
+_ODDS_MARGIN = 1e-6  # a win rate is kept this far from 0 and 1 before its log-odds are taken
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Decayed counts per cell; all fields have the same shape, (cells,) or (P, P).
+
+    Attributes:
+        games: Effective number of games: with decay 0.99 at most 100 where one side learns.
+        points: Sum of scores, so that points / games is the mean score; draws count half.
+        wins: Games with a score above 0.5.
+        draws: Games with a score of exactly 0.5.
+        losses: Games with a score below 0.5.
+    """
+
+    games: FloatArray
+    points: FloatArray
+    wins: FloatArray
+    draws: FloatArray
+    losses: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Payoff:
+    """The payoff matrix of P players; entry (i, j) is i's view of j.
+
+    Attributes:
+        tally: (P, P) decayed counts.
+        expected: (P, P) mean score that the ratings predict, in [0, 1].
+        win_rate: (P, P) estimated mean score, in [0, 1]; the prediction where nothing was played.
+        low: (P, P) lower end of the 95 % Wilson interval of the counts alone; 0 where nothing was played.
+        high: (P, P) upper end; 1 where nothing was played.
+        residual: (P, P) win_rate - expected.
+        unexplained: Share of the log-odds that the ratings do not explain, see `unexplained_share`.
+        cyclic: Share of the log-odds that no ratings can explain, see `cyclic_share`.
+    """
+
+    tally: Tally
+    expected: FloatArray
+    win_rate: FloatArray
+    low: FloatArray
+    high: FloatArray
+    residual: FloatArray
+    unexplained: float
+    cyclic: float
+
+
+def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *, decay: float = DECAY) -> Tally:
+    """Count results per cell.
+
+        weight of a game = decay^(later games of the same cell in which one side learns)
+
+    Args:
+        cell: (M,) cell of each game, in [0, cells), games in the order they were played.
+        score: (M,) score of each game from the cell's view, in [0, 1].
+        learning: (M,) true where one side was still learning.
+        cells: Number of cells.
+        decay: In (0, 1]; 1 never forgets.
+
+    Returns:
+        Counts of shape (cells,).
+
+    Raises:
+        ValueError: Columns differ in length, a cell or score is out of range.
+    """
+    place, points, fading = _columns(cell, score, learning)
+    _require_within("cell", place, cells)
+    _require_decay(decay)
+    weight = _fading_weights(place, fading, decay)
+
+    def total(values: FloatArray | BoolArray) -> FloatArray:
+        return np.bincount(place, weights=weight * values, minlength=cells).astype(np.float64, copy=False)
+
+    return Tally(
+        games=total(np.ones_like(points)),
+        points=total(points),
+        wins=total(points > 0.5),
+        draws=total(points == 0.5),
+        losses=total(points < 0.5),
+    )
+
+
+def pair_tally(
+    home: ArrayLike,
+    away: ArrayLike,
+    score: ArrayLike,
+    learning: ArrayLike,
+    players: int,
+    *,
+    decay: float = DECAY,
+) -> Tally:
+    """Count results per ordered pair, both sides of the table together.
+
+    Entry (i, j) counts all games between i and j from i's view, whichever was home: wins of (i, j) are losses of
+    (j, i). Games of a player against itself are dropped.
+
+    Args:
+        home: (M,) player index, games in the order they were played.
+        away: (M,) player index.
+        score: (M,) home's score, in [0, 1].
+        learning: (M,) true where one side was still learning.
+        players: Number of players P.
+        decay: In (0, 1]; see `tally`.
+
+    Returns:
+        Counts of shape (P, P), zero on the diagonal.
+
+    Raises:
+        ValueError: Columns differ in length, an index or score is out of range.
+    """
+    at_home, points, fading = _columns(home, score, learning)
+    abroad, _, _ = _columns(away, score, learning)
+    _require_within("home", at_home, players)
+    _require_within("away", abroad, players)
+    between_two = at_home != abroad
+    at_home, abroad, points, fading = (column[between_two] for column in (at_home, abroad, points, fading))
+
+    first, second = np.minimum(at_home, abroad), np.maximum(at_home, abroad)
+    upper = tally(
+        first * players + second, np.where(at_home == first, points, 1.0 - points), fading, players**2, decay=decay
+    )
+    games, own, wins, draws, losses = (
+        column.reshape(players, players)
+        for column in (upper.games, upper.points, upper.wins, upper.draws, upper.losses)
+    )
+    return Tally(
+        games=games + games.T,
+        points=own + (games - own).T,
+        wins=wins + losses.T,
+        draws=draws + draws.T,
+        losses=losses + wins.T,
+    )
+
+
+def win_rates(counts: Tally, expected: ArrayLike, *, prior_games: float = PRIOR_GAMES) -> FloatArray:
+    """Estimate mean scores by a Beta prior of a few games that scored as the ratings predict.
+
+        x = (points + n0 expected) / (games + n0)
+
+    A cell without games has exactly the prediction.
+
+    Args:
+        counts: Counts of any shape.
+        expected: Prediction of the ratings in [0, 1], of that shape; see `expected_matrix` and `expected_score`.
+        prior_games: n0, how many games the prediction is worth, > 0.
+    """
+    if not 0.0 < prior_games < np.inf:
+        raise ValueError(f"prior_games is {prior_games}: it must be finite and above 0; 8 is usual")
+    prior = np.asarray(expected, dtype=np.float64)
+    surplus = counts.points - counts.games * prior
+    return np.clip(prior + surplus / (counts.games + prior_games), 0.0, 1.0)
+
+
+def wilson_interval(counts: Tally, *, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
+    """Return the Wilson score interval of the mean score, from the counts alone.
+
+        (p + z^2 / 2n  -+  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
+
+    Args:
+        counts: Counts of any shape; n is the effective number of games.
+        z: Standard normal quantile, 1.96 for 95 %.
+
+    Returns:
+        Lower and upper ends in [0, 1]; 0 and 1 where nothing was played.
+
+    Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
+    """
+    n, points = counts.games, counts.points
+    centre = points + 0.5 * z**2
+    half = z * np.sqrt(np.where(n > 0.0, points * (n - points) / np.where(n > 0.0, n, 1.0), 0.0) + 0.25 * z**2)
+    return np.clip((centre - half) / (n + z**2), 0.0, 1.0), np.clip((centre + half) / (n + z**2), 0.0, 1.0)
+
+
+def expected_matrix(ratings: Ratings) -> FloatArray:
+    """Return (P, P) mean scores that the ratings predict; 0.5 on the diagonal."""
+    home, away = np.indices((len(ratings), len(ratings)))
+    return expected_score(ratings, home.ravel(), away.ravel()).reshape(len(ratings), len(ratings))
+
+
+def payoff(counts: Tally, ratings: Ratings, *, prior_games: float = PRIOR_GAMES) -> Payoff:
+    """Put counts and ratings together.
+
+    Args:
+        counts: (P, P) counts of `pair_tally`.
+        ratings: Ratings of the same P players.
+        prior_games: See `win_rates`.
+    """
+    if counts.games.shape != (len(ratings), len(ratings)):
+        raise ValueError(f"counts have shape {counts.games.shape}, ratings {len(ratings)} players: pass one of each")
+    expected = expected_matrix(ratings)
+    rate = win_rates(counts, expected, prior_games=prior_games)
+    low, high = wilson_interval(counts)
+    return Payoff(
+        tally=counts,
+        expected=expected,
+        win_rate=rate,
+        low=low,
+        high=high,
+        residual=rate - expected,
+        unexplained=unexplained_share(rate, expected, counts.games),
+        cyclic=cyclic_share(rate, counts.games),
+    )
+
+
+def unexplained_share(win_rate: FloatArray, expected: FloatArray, games: FloatArray) -> float:
+    """Return the share of the log-odds that the ratings leave over, weighted by games.
+
+        sum_ij n_ij (logit x_ij - logit e_ij)^2  /  sum_ij n_ij (logit x_ij)^2
+
+    0: the ratings say it all. Above 1: they say less than "everybody is even" would. Includes sampling noise.
+    0 where nothing was played.
+
+    Args:
+        win_rate: (P, P) win rates x, x_ij = 1 - x_ji.
+        expected: (P, P) predictions e.
+        games: (P, P) effective games n, symmetric.
+    """
+    odds = _log_odds(win_rate)
+    return _share(games * np.square(odds - _log_odds(expected)), games * np.square(odds))
+
+
+def cyclic_share(win_rate: FloatArray, games: FloatArray) -> float:
+    """Return the share of the log-odds that no assignment of strengths can explain, weighted by games.
+
+        s = argmin sum_ij n_ij (logit x_ij - (s_i - s_j))^2        share = that minimum / sum_ij n_ij (logit x_ij)^2
+
+    0 for a population in which strength adds up along every chain, 1 for pure rock-paper-scissors. Includes sampling
+    noise. 0 where nothing was played.
+
+    Args:
+        win_rate: (P, P) win rates x, x_ij = 1 - x_ji.
+        games: (P, P) effective games n, symmetric.
+
+    Returns:
+        A share in [0, 1].
+
+    Source: Jiang, Lim, Yao and Ye, "Statistical ranking and combinatorial Hodge theory" (2011).
+    """
+    odds = _log_odds(win_rate)
+    laplacian = np.diag(games.sum(axis=1)) - games
+    strength = np.linalg.lstsq(laplacian, (games * odds).sum(axis=1), rcond=None)[0]
+    gradient = strength[:, None] - strength[None, :]
+    return min(1.0, _share(games * np.square(odds - gradient), games * np.square(odds)))
+
+
+def _share(part: FloatArray, whole: FloatArray) -> float:
+    total = float(whole.sum())
+    return float(part.sum()) / total if total > 0.0 else 0.0
+
+
+def _log_odds(rate: FloatArray) -> FloatArray:
+    held = np.clip(rate, _ODDS_MARGIN, 1.0 - _ODDS_MARGIN)
+    return np.log(held) - np.log1p(-held)
+
+
+def _fading_weights(cell: IntArray, learning: BoolArray, decay: float) -> FloatArray:
+    """Return (M,) decay to the number of later learning games in the same cell."""
+    order = np.argsort(cell, kind="stable")
+    in_order = cell[order]
+    learned = np.concatenate(([0], np.cumsum(learning[order])))
+    cell_end = np.searchsorted(in_order, in_order, side="right")
+    later = np.empty(cell.size, dtype=np.int64)
+    later[order] = learned[cell_end] - learned[1:]
+    return np.power(decay, later)
+
+
+def _columns(cell: ArrayLike, score: ArrayLike, learning: ArrayLike) -> tuple[IntArray, FloatArray, BoolArray]:
+    place = np.asarray(cell, dtype=np.int64)
+    points = np.asarray(score, dtype=np.float64)
+    fading = np.asarray(learning, dtype=np.bool_)
+    if place.ndim != 1 or not place.shape == points.shape == fading.shape:
+        raise ValueError(
+            f"columns have shapes {place.shape}, {points.shape} and {fading.shape}: pass one value per game"
+        )
+    wrong = np.flatnonzero(~((points >= 0.0) & (points <= 1.0)))
+    if wrong.size:
+        raise ValueError(f"score[{wrong[0]}] is {points[wrong[0]]}: a score lies in [0, 1]")
+    return place, points, fading
+
+
+def _require_within(name: str, index: IntArray, size: int) -> None:
+    wrong = np.flatnonzero((index < 0) | (index >= size))
+    if wrong.size:
+        raise ValueError(f"{name}[{wrong[0]}] is {index[wrong[0]]}: an index is in [0, {size})")
+
+
+def _require_decay(decay: float) -> None:
+    if not 0.0 < decay <= 1.0:
+        raise ValueError(f"decay is {decay}: it must be in (0, 1]; 0.99 is usual, 1 never forgets")
