@@ -1,0 +1,66 @@
+# Set up, run, test. `make help` lists the targets.
+# A fresh clone needs Python 3.11 or newer and make; `make PYTHON=/path/to/python3.12 ...` names one.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11
+TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-slow check bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+run: $(VENV)/.run ## start a league on this machine: server, trainer, evaluator, live table (PORT=8001, ARGS="--learner second")
+	@$(BIN)/league up $(if $(PORT),--port $(PORT)) $(ARGS)
+
+test: $(VENV)/.dev ## run the tests, all but the slow ones
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not slow" $(ARGS)
+
+test-slow: $(VENV)/.dev ## run the tests that learn something; minutes
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow $(ARGS)
+
+check: $(VENV)/.dev ## format, lint, types, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev ## measure what docs/benchmarks.md quotes
+	@set -e; for script in benchmarks/*.py; do echo "==> $$script"; OMP_NUM_THREADS=1 $(BIN)/python $$script; done
+
+clean: ## remove the virtual environment and caches; what a league keeps (var) stays
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- one virtual environment, set up in steps ------------------------------------------------------------------------
+
+$(VENV)/.python:
+	@for python in $(PYTHONS); do \
+	    if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo "make: no Python 3.11 or newer among: $(PYTHONS); install one, or name it: make PYTHON=/path/to/python3" >&2; \
+	    exit 1; \
+	fi; \
+	echo "==> creating $(VENV) with $$("$$found" --version)"; \
+	"$$found" -m venv --clear $(VENV)
+	@touch $@
+
+# torch first and at its exact version: nothing that comes later can then pull in another build of it.
+$(VENV)/.torch: $(VENV)/.python constraints.txt
+	@echo "==> installing torch $(TORCH), the largest part"
+	@$(PIP) "torch==$(TORCH)"
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.torch pyproject.toml
+	@echo "==> installing the league and its trainer"
+	@$(PIP) -e '.[train]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.torch pyproject.toml
+	@echo "==> installing the league, its trainer and the tools for development"
+	@$(PIP) -e '.[dev]'
+	@touch $(VENV)/.run $@
