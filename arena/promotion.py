@@ -1,0 +1,234 @@
+"""Who becomes a commander and who retires, by rule and with the reason in words.
+
+While places are free a candidate that is very probably better than the median frozen player takes one. When all are
+taken a candidate must outdo the weakest commander and stand its ground against every commander; afterwards the
+weakest beyond the capacity retire. Scripted baselines and players with few games never retire.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena.glicko2 import Ratings, conservative
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class PromotionConfig:
+    """Rules of promotion and retirement.
+
+    Attributes:
+        capacity: How many commanders a league keeps, >= 1.
+        superiority: Probability of being better than the median frozen player that suffices while places are free,
+            in (0, 1).
+        least_games: Rated games before a player is promoted or retired, >= 0.
+        least_win_rate: Lowest win rate against any commander for a promotion beyond capacity, in [0, 1].
+        least_pair_games: Effective games behind a win rate before it can refuse a promotion, >= 0.
+
+    Raises:
+        ValueError: A value is out of its range.
+    """
+
+    capacity: int = 20
+    superiority: float = 0.95
+    least_games: int = 20
+    least_win_rate: float = 0.45
+    least_pair_games: float = 20.0
+
+    def __post_init__(self) -> None:
+        if self.capacity < 1:
+            raise ValueError(f"capacity is {self.capacity}: a league keeps at least one commander")
+        if not 0.0 < self.superiority < 1.0:
+            raise ValueError(f"superiority is {self.superiority}: it must be in (0, 1); 0.95 is usual")
+        if not 0.0 <= self.least_win_rate <= 1.0:
+            raise ValueError(f"least_win_rate is {self.least_win_rate}: a win rate lies in [0, 1]")
+        if self.least_games < 0 or not self.least_pair_games >= 0.0:
+            raise ValueError(
+                f"least_games is {self.least_games} and least_pair_games {self.least_pair_games}: "
+                "both must be 0 or more"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Roster:
+    """The frozen players of one environment, P of them.
+
+    Attributes:
+        names: P names that reasons are told in.
+        ratings: Ratings of P players.
+        games: (P,) int64 rated games of each.
+        candidate: (P,) true for those who ask to become commanders.
+        commander: (P,) true for those who are.
+        baseline: (P,) true for scripted players, which never retire.
+        win_rate: (P, P) estimated win rate of row against column, see `arena.payoff.win_rates`.
+        pair_games: (P, P) effective games behind each win rate.
+
+    Raises:
+        ValueError: A column does not have one entry per player, or somebody is both candidate and commander.
+    """
+
+    names: tuple[str, ...]
+    ratings: Ratings
+    games: IntArray
+    candidate: BoolArray
+    commander: BoolArray
+    baseline: BoolArray
+    win_rate: FloatArray
+    pair_games: FloatArray
+
+    def __post_init__(self) -> None:
+        players = len(self.ratings)
+        for name, shape in (
+            ("games", (players,)),
+            ("candidate", (players,)),
+            ("commander", (players,)),
+            ("baseline", (players,)),
+            ("win_rate", (players, players)),
+            ("pair_games", (players, players)),
+        ):
+            actual = getattr(self, name).shape
+            if actual != shape:
+                raise ValueError(f"{name} has shape {actual}: with {players} players it must be {shape}")
+        if len(self.names) != players:
+            raise ValueError(f"{len(self.names)} names for {players} players: pass one name per player")
+        both = np.flatnonzero(self.candidate & self.commander)
+        if both.size:
+            raise ValueError(f"{self.names[both[0]]} is candidate and commander: a snapshot has one standing")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a rule says about one player.
+
+    Attributes:
+        player: Index in the roster.
+        approved: Whether the change of standing happens.
+        reason: Why, with the figures, for the audit log.
+    """
+
+    player: int
+    approved: bool
+    reason: str
+
+
+def superiority(rating: float, deviation: float, opponent: float) -> float:
+    """Return the probability that a player's strength is above a given rating.
+
+        P(theta > m) = Phi((r - m) / RD),  theta ~ N(r, RD^2)
+
+    Args:
+        rating: r in points.
+        deviation: RD in points, >= 0; at 0 the answer is 0, 0.5 or 1.
+        opponent: m in points.
+    """
+    lead = rating - opponent
+    if deviation == 0.0:
+        return 0.5 + 0.5 * float(np.sign(lead))
+    return 0.5 * math.erfc(-lead / (deviation * math.sqrt(2.0)))
+
+
+def promotions(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]:
+    """Judge every candidate, strongest conservative rating first; each promotion counts for the next in line.
+
+    Args:
+        roster: The frozen players as they stand.
+        config: The rules.
+
+    Returns:
+        One decision per candidate in the order they were judged.
+    """
+    floor = conservative(roster.ratings)
+    candidates = np.flatnonzero(roster.candidate)
+    commanders = [int(player) for player in np.flatnonzero(roster.commander)]
+    decisions = []
+    for player in candidates[np.argsort(-floor[candidates], kind="stable")]:
+        decision = _judge(int(player), commanders, roster, config)
+        decisions.append(decision)
+        if decision.approved:
+            commanders.append(decision.player)
+    return tuple(decisions)
+
+
+def retirements(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]:
+    """Choose who leaves while there are more commanders than places: worst conservative rating first.
+
+    Baselines and commanders with few games stay, so that fewer may leave than are too many.
+
+    Args:
+        roster: The frozen players, promotions applied.
+        config: The rules.
+
+    Returns:
+        One approved decision per commander that retires, weakest first.
+    """
+    surplus = int(roster.commander.sum()) - config.capacity
+    floor = conservative(roster.ratings)
+    may_leave = np.flatnonzero(roster.commander & ~roster.baseline & (roster.games >= config.least_games))
+    leaving = may_leave[np.argsort(floor[may_leave], kind="stable")][: max(surplus, 0)]
+    return tuple(
+        Decision(
+            player=int(player),
+            approved=True,
+            reason=f"{config.capacity + surplus} commanders for {config.capacity} places, "
+            f"and its conservative rating {floor[player]:.0f} is the lowest of those who may leave",
+        )
+        for player in leaving
+    )
+
+
+def _judge(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
+    games = int(roster.games[player])
+    if games < config.least_games:
+        return Decision(player, approved=False, reason=f"{games} of the {config.least_games} games it needs")
+    if len(commanders) < config.capacity:
+        return _judge_against_median(player, len(commanders), roster, config)
+    return _judge_against_commanders(player, commanders, roster, config)
+
+
+def _judge_against_median(player: int, taken: int, roster: Roster, config: PromotionConfig) -> Decision:
+    others = np.delete(roster.ratings.rating, player)
+    if not others.size:
+        return Decision(player, approved=False, reason="there is no other frozen player to be better than")
+    median = float(np.median(others))
+    chance = superiority(float(roster.ratings.rating[player]), float(roster.ratings.deviation[player]), median)
+    approved = chance >= config.superiority
+    return Decision(
+        player,
+        approved=approved,
+        reason=f"P(better than the median frozen player at {median:.0f}) is {chance:.3f}, "
+        f"{'at least' if approved else 'under'} {config.superiority:g}; "
+        f"{taken} of {config.capacity} places were taken",
+    )
+
+
+def _judge_against_commanders(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
+    floor = conservative(roster.ratings)
+    weakest = min(commanders, key=lambda commander: floor[commander])
+    compared = (
+        f"its conservative rating {floor[player]:.0f} against {floor[weakest]:.0f} of {roster.names[weakest]}, "
+        "the weakest commander,"
+    )
+    if floor[player] <= floor[weakest]:
+        return Decision(player, approved=False, reason=f"{compared} is not enough; all places are taken")
+
+    rate, games = roster.win_rate[player, commanders], roster.pair_games[player, commanders]
+    known = np.flatnonzero(games >= config.least_pair_games)
+    if known.size:
+        worst = known[np.argmin(rate[known])]
+        if rate[worst] < config.least_win_rate:
+            return Decision(
+                player,
+                approved=False,
+                reason=f"win rate {rate[worst]:.2f} over {games[worst]:.0f} games against "
+                f"{roster.names[commanders[worst]]}, under {config.least_win_rate:g}",
+            )
+    return Decision(
+        player,
+        approved=True,
+        reason=f"{compared} wins it a place; no commander is known to hold it under {config.least_win_rate:g}",
+    )

@@ -1,0 +1,180 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arena.glicko2 import Ratings, conservative
+from arena.promotion import Decision, PromotionConfig, Roster, promotions, retirements, superiority
+
+
+def roster(players, *, win_rate=None, pair_games=None):
+    """Players are (rating, deviation, games, standing)."""
+    rating, deviation, games, standing = zip(*players, strict=True)
+    count = len(players)
+    standing = np.array(standing)
+    return Roster(
+        names=tuple(f"Player {i}" for i in range(count)),
+        ratings=Ratings(rating, deviation, np.full(count, 0.06)),
+        games=np.array(games),
+        candidate=standing == "candidate",
+        commander=np.isin(standing, ["commander", "scripted commander"]),
+        baseline=np.isin(standing, ["baseline", "scripted commander"]),
+        win_rate=np.full((count, count), 0.5) if win_rate is None else win_rate,
+        pair_games=np.zeros((count, count)) if pair_games is None else pair_games,
+    )
+
+
+def full_house(*newcomers, win_rate=None, pair_games=None):
+    """Three commanders at 1500, 1600, 1700 (deviation 40, 100 games), places for three."""
+    commanders = [(rating, 40, 100, "commander") for rating in (1500, 1600, 1700)]
+    return roster([*commanders, *newcomers], win_rate=win_rate, pair_games=pair_games)
+
+
+THREE = PromotionConfig(capacity=3)
+
+
+def approved(decisions):
+    return [decision.player for decision in decisions if decision.approved]
+
+
+def test_superiority_is_the_normal_probability_of_a_higher_strength():
+    assert superiority(1600.0, 50.0, 1500.0) == pytest.approx(0.97725, abs=1e-5)
+    assert superiority(1500.0, 80.0, 1631.588) == pytest.approx(0.05, abs=1e-5)
+    assert [superiority(rating, 0.0, 1500.0) for rating in (1501.0, 1500.0, 1499.0)] == [1.0, 0.5, 0.0]
+
+
+@pytest.mark.parametrize(("rating", "takes_a_place"), [(1581, False), (1583, True)])
+def test_while_places_are_free_a_95_percent_chance_against_the_median_suffices(rating, takes_a_place):
+    # the median of the others is 1500; 1500 + 1.645 * 50 = 1582.2
+    players = [(1400, 50, 99, "baseline"), (1500, 60, 30, "commander"), (1900, 60, 30, "retired")]
+    decisions = promotions(roster([*players, (rating, 50, 25, "candidate")]), PromotionConfig())
+    assert decisions[0].approved is takes_a_place
+    assert "median frozen player at 1500" in decisions[0].reason
+    assert "1 of 20 places were taken" in decisions[0].reason
+
+
+@pytest.mark.parametrize(("games", "takes_a_place"), [(19, False), (20, True)])
+def test_nobody_is_promoted_under_twenty_games(games, takes_a_place):
+    players = [(1500, 50, 99, "baseline"), (2500, 50, games, "candidate")]
+    (decision,) = promotions(roster(players), PromotionConfig())
+    assert decision.approved is takes_a_place
+    if not takes_a_place:
+        assert decision.reason == "19 of the 20 games it needs"
+
+
+def test_a_candidate_alone_in_the_league_waits():
+    (decision,) = promotions(roster([(1900, 50, 40, "candidate")]), PromotionConfig())
+    assert decision == Decision(0, approved=False, reason="there is no other frozen player to be better than")
+
+
+def test_the_median_leaves_the_candidate_itself_out():
+    players = [(1500, 50, 99, "baseline"), (1650, 50, 40, "candidate")]
+    (decision,) = promotions(roster(players), PromotionConfig())
+    assert decision.approved
+    assert "median frozen player at 1500" in decision.reason
+
+
+@pytest.mark.parametrize(("rating", "takes_a_place"), [(1480, False), (1481, True)])
+def test_beyond_capacity_the_conservative_rating_must_beat_the_weakest_commanders(rating, takes_a_place):
+    # the weakest commander's is 1500 - 80 = 1420; the candidate's is rating - 60
+    (decision,) = promotions(full_house((rating, 30, 50, "candidate")), THREE)
+    assert decision.approved is takes_a_place
+    assert "against 1420 of Player 0, the weakest commander" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("rate", "games", "takes_a_place"), [(0.44, 20, False), (0.45, 20, True), (0.10, 19, True), (0.60, 90, True)]
+)
+def test_beyond_capacity_no_commander_may_hold_it_under_45_percent(rate, games, takes_a_place):
+    win_rate, pair_games = np.full((4, 4), 0.5), np.zeros((4, 4))
+    win_rate[3, 2], pair_games[3, 2] = rate, games
+    house = full_house((1800, 30, 50, "candidate"), win_rate=win_rate, pair_games=pair_games)
+    (decision,) = promotions(house, THREE)
+    assert decision.approved is takes_a_place
+    if not takes_a_place:
+        assert decision.reason == "win rate 0.44 over 20 games against Player 2, under 0.45"
+
+
+def test_each_promotion_takes_a_place_from_the_next_in_line():
+    players = [(1000, 30, 90, "baseline"), (1400, 30, 90, "candidate"), (1500, 30, 90, "candidate")]
+    decisions = promotions(roster(players), PromotionConfig(capacity=1))
+    assert [decision.player for decision in decisions] == [2, 1]
+    assert approved(decisions) == [2]
+    assert "against 1440 of Player 2, the weakest commander" in decisions[1].reason
+
+
+def test_only_candidates_are_judged():
+    assert promotions(full_house((2500, 30, 90, "retired"), (2500, 30, 90, "baseline")), THREE) == ()
+
+
+def test_the_worst_conservative_ratings_beyond_capacity_retire():
+    house = full_house((1520, 80, 90, "commander"), (1590, 30, 90, "commander"))
+    decisions = retirements(house, THREE)
+    assert approved(decisions) == [3, 0]
+    assert "5 commanders for 3 places" in decisions[0].reason
+    assert "conservative rating 1360" in decisions[0].reason
+
+
+@pytest.mark.parametrize("capacity", [3, 4])
+def test_nobody_retires_within_capacity(capacity):
+    assert retirements(full_house(), PromotionConfig(capacity=capacity)) == ()
+
+
+def test_baselines_and_players_under_twenty_games_never_retire():
+    protected = [(900, 40, 500, "scripted commander"), (1000, 40, 19, "commander")]
+    assert approved(retirements(full_house(*protected), THREE)) == [0, 1]
+    only_protected = roster([*protected, (1000, 40, 0, "commander")])
+    assert retirements(only_protected, PromotionConfig(capacity=1)) == ()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 3000),
+            st.floats(0, 350),
+            st.integers(0, 60),
+            st.sampled_from(["candidate", "commander", "retired", "baseline"]),
+        ),
+        min_size=1,
+        max_size=15,
+    ),
+    st.integers(1, 6),
+)
+def test_promotions_and_retirements_end_within_capacity_or_with_protected_players(players, capacity):
+    config = PromotionConfig(capacity=capacity)
+    before = roster(players)
+    promoted = approved(promotions(before, config))
+    after = [(*p[:3], "commander") if i in promoted else p for i, p in enumerate(players)]
+    leaving = approved(retirements(roster(after), config))
+    staying = [i for i, player in enumerate(after) if player[3] == "commander" and i not in leaving]
+    floor = conservative(before.ratings)
+    may_leave = [i for i in staying if players[i][2] >= 20]
+    assert len(staying) <= capacity or not may_leave
+    assert all(floor[gone] <= floor[kept] for gone in leaving for kept in may_leave)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"capacity": 0}, "capacity is 0"),
+        ({"superiority": 1.0}, r"superiority is 1\.0"),
+        ({"least_win_rate": 45.0}, r"least_win_rate is 45\.0"),
+        ({"least_games": -1}, "least_games is -1"),
+        ({"least_pair_games": float("nan")}, "least_pair_games nan"),
+    ],
+)
+def test_bad_promotion_settings_are_refused_by_name(setting, message):
+    with pytest.raises(ValueError, match=message):
+        PromotionConfig(**setting)
+
+
+def test_a_roster_that_does_not_fit_together_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"pair_games has shape \(2, 2\): with 3 players it must be \(3, 3\)"):
+        full_house(pair_games=np.zeros((2, 2)))
+    good = full_house((1500, 40, 100, "candidate"))
+    with pytest.raises(ValueError, match="Player 3 is candidate and commander"):
+        replace(good, commander=good.commander | good.candidate)
+    with pytest.raises(ValueError, match="1 names for 4 players"):
+        replace(good, names=("Player 0",))
