@@ -320,10 +320,10 @@ def _evidence(ratings: Ratings, results: Results) -> tuple[FloatArray, FloatArra
     pair = np.stack((results.home[between_two], results.away[between_two]))
     score, games = results.score[between_two], results.games[between_two].astype(np.float64)
 
-    lead = _gap(ratings.rating[pair[0]], ratings.rating[pair[1]])
+    lead = _gap(ratings.rating.take(pair[0]), ratings.rating.take(pair[1]))
     behind = lead < 0.0
     sign = np.where(behind, -1.0, 1.0)
-    weight = _attenuation(ratings.deviation / SCALE)[pair[::-1]]
+    weight = _attenuation(ratings.deviation / SCALE).take(pair[::-1])
     x = np.exp(-np.minimum(weight * np.abs(lead), _LOGIT_MAX))
     favourite = 1.0 / (1.0 + x)
     won = np.where(behind, 1.0 - score, score)

@@ -1,0 +1,133 @@
+"""How fast a rating period is: arrays against one player and one game at a time, in the same run.
+
+    python -m benchmarks.ratings
+
+1,000 players, 10^6 games in 100 periods. The loop is Glickman's paper as written, in plain Python, and rates the first
+periods only; both must agree on those before anything is printed.
+"""
+
+import argparse
+import math
+import statistics
+import time
+
+import numpy as np
+
+from arena.glicko2 import SCALE, Ratings, Results, newcomers, rate_period
+
+TAU, EPSILON = 0.5, 1e-9
+AGREEMENT = 1e-5  # rating points; the two solve the volatility equation to different tolerances
+
+
+def main() -> None:
+    """Measure and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--players", type=int, default=1_000)
+    parser.add_argument("--games", type=int, default=10_000, help="per period")
+    parser.add_argument("--periods", type=int, default=100)
+    parser.add_argument("--loop-periods", type=int, default=2, help="how many of them the plain loop rates")
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+
+    periods = play(arguments.players, arguments.games, arguments.periods)
+    loop_seconds, by_loop = timed(rate_by_loop, arguments.players, periods[: arguments.loop_periods])
+    _, by_arrays = timed(rate_by_arrays, arguments.players, periods[: arguments.loop_periods])
+    difference = float(np.abs(by_loop.rating - by_arrays.rating).max())
+    if difference > AGREEMENT:
+        raise SystemExit(f"the two differ by {difference:.2g} points: a speed of something else says nothing")
+
+    seconds = [timed(rate_by_arrays, arguments.players, periods)[0] for _ in range(arguments.repeats)]
+    array_rate = arguments.games * arguments.periods / statistics.median(seconds)
+    loop_rate = arguments.games * arguments.loop_periods / loop_seconds
+    print(f"{arguments.players:,} players, {arguments.games:,} games a period, one core, CPU seconds")
+    print(f"{'':24}{'periods':>8}{'games/s':>14}{'ms/period':>11}")
+    for name, count, rate in (
+        ("arena.glicko2", arguments.periods, array_rate),
+        ("plain Python loop", arguments.loop_periods, loop_rate),
+    ):
+        print(f"{name:24}{count:>8}{rate:>14,.0f}{1e3 * arguments.games / rate:>11.2f}")
+    print(f"ratio {array_rate / loop_rate:,.0f}; largest difference {difference:.1e} rating points")
+
+
+def play(players: int, games: int, periods: int) -> list[Results]:
+    """Return periods of games between random pairs of known strengths."""
+    rng = np.random.default_rng(1)
+    strength = rng.normal(1500.0, 300.0, players)
+    home = rng.integers(0, players, (periods, games))
+    away = (home + rng.integers(1, players, (periods, games))) % players
+    wins = rng.random((periods, games)) < 1.0 / (1.0 + 10.0 ** ((strength[away] - strength[home]) / 400.0))
+    ones = np.ones(games, dtype=np.int64)
+    return [Results(h, a, s, ones) for h, a, s in zip(home, away, wins.astype(np.float64), strict=True)]
+
+
+def timed(rate, players: int, periods: list[Results]) -> tuple[float, Ratings]:  # noqa: ANN001 - either function below
+    """Return CPU seconds and the ratings after the last period."""
+    start = time.process_time()
+    ratings = rate(newcomers(players), periods)
+    return time.process_time() - start, ratings
+
+
+def rate_by_arrays(ratings: Ratings, periods: list[Results]) -> Ratings:
+    """Rate all periods with `rate_period`."""
+    for results in periods:
+        ratings = rate_period(ratings, results, tau=TAU)
+    return ratings
+
+
+def rate_by_loop(ratings: Ratings, periods: list[Results]) -> Ratings:
+    """Rate all periods one player and one game at a time."""
+    players = list(zip(ratings.rating.tolist(), ratings.deviation.tolist(), ratings.volatility.tolist(), strict=True))
+    for results in periods:
+        met: list[list[tuple[int, float]]] = [[] for _ in players]
+        for home, away, score in zip(results.home.tolist(), results.away.tolist(), results.score.tolist(), strict=True):
+            met[home].append((away, score))
+            met[away].append((home, 1.0 - score))
+        players = [
+            rate_one(player, [(*players[other][:2], score) for other, score in games])
+            for player, games in zip(players, met, strict=True)
+        ]
+    return Ratings(*np.array(players).T)
+
+
+def rate_one(player: tuple[float, float, float], games: list[tuple[float, float, float]]) -> tuple[float, float, float]:
+    """Rate one player as the paper does, steps 2 to 8; games are (rating, deviation, score)."""
+    rating, deviation, sigma = player
+    mu, phi = (rating - 1500.0) / SCALE, deviation / SCALE
+    if not games:
+        return rating, SCALE * math.sqrt(phi**2 + sigma**2), sigma
+    information = total = 0.0
+    for other_rating, other_deviation, score in games:
+        g = 1.0 / math.sqrt(1.0 + 3.0 * (other_deviation / SCALE) ** 2 / math.pi**2)
+        expected = 1.0 / (1.0 + math.exp(-g * (mu - (other_rating - 1500.0) / SCALE)))
+        information += g * g * expected * (1.0 - expected)
+        total += g * (score - expected)
+    v = 1.0 / information
+    sigma = new_volatility(phi, sigma, v * total, v)
+    phi = 1.0 / math.sqrt(1.0 / (phi**2 + sigma**2) + information)
+    return SCALE * (mu + phi**2 * total) + 1500.0, SCALE * phi, sigma
+
+
+def new_volatility(phi: float, sigma: float, delta: float, v: float) -> float:
+    """Solve step 5 as the paper does."""
+    a = math.log(sigma**2)
+
+    def f(x: float) -> float:
+        ex = math.exp(x)
+        return ex * (delta**2 - phi**2 - v - ex) / (2.0 * (phi**2 + v + ex) ** 2) - (x - a) / TAU**2
+
+    low = a
+    high = math.log(delta**2 - phi**2 - v) if delta**2 > phi**2 + v else a - TAU
+    f_low, f_high = f(low), f(high)
+    while abs(high - low) > EPSILON:
+        middle = low + (low - high) * f_low / (f_high - f_low)
+        f_middle = f(middle)
+        if f_middle * f_high <= 0.0:
+            low, f_low = high, f_high
+        else:
+            f_low /= 2.0
+        high, f_high = middle, f_middle
+    return math.exp(low / 2.0)
+
+
+if __name__ == "__main__":
+    main()
