@@ -1,0 +1,44 @@
+"""Counter-based randomness in kernels, equal to `arena.environments.randomness`."""
+
+from typing import no_type_check
+
+import warp as wp
+
+from arena.environments.mech.kernels import MODULE_OPTIONS
+
+wp.set_module_options(MODULE_OPTIONS)
+
+
+@wp.func
+@no_type_check
+def mix(word: wp.uint64) -> wp.uint64:
+    """SplitMix64's finaliser."""
+    first = (word ^ (word >> wp.uint64(30))) * wp.uint64(0xBF58476D1CE4E5B9)
+    second = (first ^ (first >> wp.uint64(27))) * wp.uint64(0x94D049BB133111EB)
+    return second ^ (second >> wp.uint64(31))
+
+
+@wp.func
+@no_type_check
+def absorb(state: wp.uint64, key: wp.int64) -> wp.uint64:
+    """Take one integer key into the state."""
+    return mix((state ^ mix(wp.uint64(key) + wp.uint64(1))) + wp.uint64(0x9E3779B97F4A7C15))
+
+
+@wp.func
+@no_type_check
+def derive(seed: wp.int64, key: wp.int64) -> wp.int64:
+    """Derive a seed from a parent seed and one key."""
+    state = mix(wp.uint64(seed) + wp.uint64(0x9E3779B97F4A7C15))
+    return wp.int64(absorb(state, key) >> wp.uint64(1))
+
+
+@wp.func
+@no_type_check
+def uniform(seed: wp.int64, purpose: int, tick: int, agent: int) -> float:
+    """A number in [0, 1) that follows from a match's seed, what it is for, when, and for whom."""
+    state = mix(wp.uint64(seed) + wp.uint64(0x9E3779B97F4A7C15))
+    state = absorb(state, wp.int64(purpose))
+    state = absorb(state, wp.int64(tick))
+    state = absorb(state, wp.int64(agent))
+    return float(state >> wp.uint64(40)) * wp.static(2.0**-24)
