@@ -1,0 +1,90 @@
+"""What the commands that talk to a league server share: where it is, and who is meant."""
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, ClassVar, TypeVar
+
+import typer
+
+from league import wire
+from league.client import DEFAULT_URL, LeagueClient
+from league.errors import LeagueError, UnknownEnvironmentError, UnknownPlayerError
+
+Url = Annotated[str, typer.Option("--url", envvar="LEAGUE_URL", help="Where the league server listens.")]
+Token = Annotated[
+    str | None,
+    typer.Option("--token", envvar="LEAGUE_TOKEN", show_envvar=True, help="Bearer token; an open league needs none."),
+]
+Environment = Annotated[
+    str | None, typer.Option("--environment", help="The game; may be left out where the league has only one.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Who = Annotated[str, typer.Argument(metavar="PLAYER", help="A player's id, or its exact call-sign or name.")]
+
+Row = TypeVar("Row")
+
+
+class AmbiguousPlayerError(LeagueError):
+    """Several players have this call-sign or name."""
+
+    type: ClassVar[str] = "ambiguous-player"
+    title: ClassVar[str] = "ambiguous player"
+    status: ClassVar[int] = 409
+
+
+class AmbiguousEnvironmentError(LeagueError):
+    """The league has several environments and none was named."""
+
+    type: ClassVar[str] = "ambiguous-environment"
+    title: ClassVar[str] = "ambiguous environment"
+    status: ClassVar[int] = 409
+
+
+def connect(url: str = DEFAULT_URL, token: str | None = None) -> LeagueClient:
+    """Open a client on the server at `url`."""
+    if not url.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"{url!r} is no http:// or https:// address; say for example {DEFAULT_URL}")
+    return LeagueClient(url, token=token or None)
+
+
+def pages(fetch: Callable[[str | None], wire.Page[Row]]) -> Iterator[Row]:
+    """Yield the rows of every page, asking for the next one as it is needed."""
+    cursor = None
+    while True:
+        page = fetch(cursor)
+        yield from page.items
+        if page.next_cursor is None:
+            return
+        cursor = page.next_cursor
+
+
+def find_player(client: LeagueClient, who: str) -> wire.Player:
+    """Find the player that a person means by an id, or by an exact call-sign or name.
+
+    Raises:
+        UnknownPlayerError: Nobody is called this.
+        AmbiguousPlayerError: Several are, in different environments.
+    """
+    if who.isdecimal():
+        return client.player(int(who))
+    everyone = pages(lambda cursor: client.players(limit=1000, cursor=cursor))
+    found = [player for player in everyone if who in (player.call_sign, player.name)]
+    if not found:
+        raise UnknownPlayerError(who, "no player has this call-sign or name", "`league players` lists them all")
+    if len(found) > 1:
+        ids = ", ".join(f"{player.id} ({player.environment})" for player in found)
+        raise AmbiguousPlayerError(who, f"players {ids} are all called this", "name one by its id")
+    return found[0]
+
+
+def the_environment(client: LeagueClient, named: str | None) -> str:
+    """Return the environment that was named, or the league's only one."""
+    if named is not None:
+        return named
+    learners = pages(lambda cursor: client.learners(limit=1000, cursor=cursor))
+    known = sorted({learner.environment for learner in learners})
+    if not known:
+        rule = "no learner has registered yet"
+        raise UnknownEnvironmentError("(none named)", rule, "start one with `trainer run`, or name --environment")
+    if len(known) > 1:
+        raise AmbiguousEnvironmentError("(none named)", f"the league has {', '.join(known)}", "name one: --environment")
+    return known[0]

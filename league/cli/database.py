@@ -1,0 +1,74 @@
+"""What the commands that work on the league's own database share: which one, and a session on it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from sqlalchemy.exc import DatabaseError, OperationalError
+
+from league.config import Settings
+from league.db import schema
+from league.db.engine import Database
+from league.errors import ConfigurationError, OldDatabaseError
+
+Home = Annotated[
+    Path | None,
+    typer.Option("--home", envvar="LEAGUE_HOME", help="Folder of all that the league keeps.", show_default="var"),
+]
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url",
+        envvar="LEAGUE_DATABASE_URL",
+        help="sqlite:///FILE or postgresql://USER@HOST/NAME.",
+        show_default="league.db in the home folder",
+    ),
+]
+
+
+@contextmanager
+def connected(settings: Settings) -> Iterator[Database]:
+    """Open the database that the settings name, whatever its schema.
+
+    Raises:
+        ConfigurationError: The home folder or the database cannot be used.
+    """
+    try:
+        database = Database(settings.database_address)
+    except OSError as error:
+        rule = f"{error.strerror}: {error.filename}"
+        raise ConfigurationError(f"home {settings.home}", rule, "choose another with --home or LEAGUE_HOME") from error
+    try:
+        yield database
+    except DatabaseError as error:
+        if type(error) not in (OperationalError, DatabaseError):
+            raise  # a wrong statement is a defect of ours
+        cause = str(error.orig).strip().splitlines()[0]
+        way_out = "start it, or correct --database-url or LEAGUE_DATABASE_URL"
+        raise ConfigurationError(f"database {database}", f"it cannot be used ({cause})", way_out) from error
+    finally:
+        database.close()
+
+
+@contextmanager
+def current(settings: Settings) -> Iterator[Database]:
+    """Open the database and refuse a schema that is not this version's."""
+    with connected(settings) as database:
+        schema.check(database)
+        yield database
+
+
+def migrate(settings: Settings) -> None:
+    """Bring an older schema to this version's head, saying so first.
+
+    Raises:
+        NewerDatabaseError: The schema belongs to a newer version.
+    """
+    with connected(settings) as database:
+        try:
+            schema.check(database)
+        except OldDatabaseError:
+            typer.echo(f"migrating {database} to revision {schema.head()} ...", err=True)
+            schema.upgrade(database)

@@ -1,0 +1,58 @@
+"""Change a snapshot's standing; the league refuses what the present standing does not allow, and keeps who and why."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from league import wire
+from league.cli import tables
+from league.cli.connection import AsJson, Token, Url, Who, connect, find_player
+from league.client import DEFAULT_URL, LeagueClient
+
+app = typer.Typer()
+
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the league's event log.")]
+Change = Callable[[LeagueClient, int, str], wire.Player]
+
+
+@app.command(epilog='Example: league promote 7 --reason "beats every baseline"')
+def promote(
+    player: Who, reason: Reason = "", as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
+) -> None:
+    """Make a candidate a commander: it gets a call-sign and stays an opponent for good."""
+    _change(LeagueClient.promote, player, reason, as_json, url, token)
+
+
+@app.command(epilog='Example: league retire 7 --reason "superseded"')
+def retire(
+    player: Who, reason: Reason = "", as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
+) -> None:
+    """Take a snapshot out of play; its matches and ratings stay."""
+    _change(LeagueClient.retire, player, reason, as_json, url, token)
+
+
+@app.command(epilog="Example: league reinstate 7")
+def reinstate(
+    player: Who, reason: Reason = "", as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
+) -> None:
+    """Make a retired or quarantined snapshot a candidate again."""
+    _change(LeagueClient.reinstate, player, reason, as_json, url, token)
+
+
+@app.command(epilog='Example: league quarantine 7 --reason "exploits the zone bug"')
+def quarantine(
+    player: Who, reason: Reason = "", as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
+) -> None:
+    """Take a suspicious snapshot out of play until somebody has looked at it."""
+    _change(LeagueClient.quarantine, player, reason, as_json, url, token)
+
+
+def _change(change: Change, who: str, reason: str, as_json: bool, url: str, token: str | None) -> None:
+    with connect(url, token) as client:
+        before = find_player(client, who)
+        after = change(client, before.id, reason)
+    if as_json:
+        tables.show_json(after)
+    else:
+        tables.show(f"{tables.display_name(after)}: {before.standing} -> {after.standing}")

@@ -1,0 +1,53 @@
+"""The address that a server takes: free, and ours before anything else starts."""
+
+import errno
+import socket
+from typing import ClassVar
+
+from league.errors import ConfigurationError, LeagueError
+
+
+class PortTakenError(LeagueError):
+    """Something else listens where the server was to listen."""
+
+    type: ClassVar[str] = "port-taken"
+    title: ClassVar[str] = "port taken"
+
+
+def take(host: str, port: int) -> socket.socket:
+    """Bind the address; nobody can connect before the socket listens.
+
+    Args:
+        host: Name or address of an interface of this machine.
+        port: TCP port; 0 takes any free one.
+
+    Raises:
+        PortTakenError: Something else listens there.
+        ConfigurationError: The host is none of this machine's, or the port needs privileges.
+    """
+    listener: socket.socket | None = None
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        if listener is not None:
+            listener.close()
+        raise _named(error, host, port) from error
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return the address under which this machine reaches a bound socket."""
+    host, port = listener.getsockname()[:2]
+    loopback = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    return f"http://[{loopback}]:{port}" if ":" in loopback else f"http://{loopback}:{port}"
+
+
+def _named(error: OSError, host: str, port: int) -> LeagueError:
+    if error.errno == errno.EADDRINUSE:
+        way_out = "stop it, or choose another port with --port or LEAGUE_PORT"
+        return PortTakenError(f"{host}:{port}", "another process listens there", way_out)
+    way_out = "choose another address with --host and --port, or LEAGUE_HOST and LEAGUE_PORT"
+    return ConfigurationError(f"address {host}:{port}", f"it cannot be listened on ({error.strerror})", way_out)

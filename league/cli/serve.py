@@ -1,0 +1,84 @@
+"""Run the league server."""
+
+import signal
+import socket
+from typing import Annotated
+
+import typer
+
+from league.cli import database, listening
+from league.cli.database import DatabaseUrl, Home
+from league.config import Settings
+from league.services import tokens
+
+app = typer.Typer()
+
+_SHUTDOWN_GRACE_S = 5
+_BACKLOG = 2048
+
+Host = Annotated[
+    str | None, typer.Option("--host", envvar="LEAGUE_HOST", help="Interface to listen on.", show_default="127.0.0.1")
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port", envvar="LEAGUE_PORT", min=0, max=65535, help="TCP port; 0: any free one.", show_default="8000"
+    ),
+]
+
+
+@app.command(epilog="Example: league serve --port 8001 --home /srv/league")
+def serve(host: Host = None, port: Port = None, home: Home = None, database_url: DatabaseUrl = None) -> None:
+    """Run the league server; it brings its database up to date by itself.
+
+    On loopback, while no token exists, it is open to every program of this machine, and says so. The first token closes
+    it (`league token create`); any other address refuses to start without one. LEAGUE_STORE_URL names another folder
+    for checkpoints.
+    """
+    settings = Settings.load(host=host, port=port, home=home, database_url=database_url)
+    with listening.take(settings.host, settings.port) as listener:
+        prepare(settings)
+        _run(settings, listener)
+
+
+def prepare(settings: Settings) -> None:
+    """Migrate, and say whether the league is open.
+
+    Raises:
+        OpenServerError: The address is not loopback and no token exists.
+        NewerDatabaseError: The database belongs to a newer version.
+    """
+    database.migrate(settings)
+    with database.connected(settings) as connection, connection.read() as session:
+        tokens.require_closed_or_loopback(session, settings)
+        closed = tokens.any_exists(session)
+    door = (
+        "closed: calls need a token" if closed else "open: no token exists, so every program of this machine may call"
+    )
+    typer.echo(f"home {settings.home.absolute()}; {door}")
+
+
+def _run(settings: Settings, listener: socket.socket) -> None:
+    # Imported here: the web framework would cost every other command its start-up time.
+    import uvicorn
+
+    from league.app import create_app
+
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(settings),
+            access_log=False,
+            log_level="warning",
+            timeout_graceful_shutdown=_SHUTDOWN_GRACE_S,
+        )
+    )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave_to_server)
+    listener.listen(_BACKLOG)
+    typer.echo(f"listening on {listening.url_of(listener)}; interface documentation at /docs; Ctrl-C stops")
+    server.run(sockets=[listener])
+    typer.echo("stopped")
+
+
+def _leave_to_server(_number: int, _frame: object) -> None:
+    """Do nothing: the server ends by itself at a signal, and then raises it again for this handler."""

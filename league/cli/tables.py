@@ -1,0 +1,149 @@
+"""Rows of the league as tables for a terminal: every rating stands as rating ± 2 RD beside its number of games."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+from pydantic_core import to_json
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from league import wire
+
+if TYPE_CHECKING:
+    from league.services.tokens import TokenListing
+
+PIPED_WIDTH = 200
+
+NONE = "–"  # noqa: RUF001 - an en dash, where there is nothing to say
+
+
+def rating(player: wire.Player) -> str:
+    """Write rating ± 2 RD, the interval that holds the true strength 19 times out of 20."""
+    return f"{player.rating:.0f} ± {2 * player.deviation:.0f}"
+
+
+def share(value: float | None) -> str:
+    """Write a share in [0, 1] as a percentage."""
+    return NONE if value is None else f"{100 * value:.1f} %"
+
+
+def display_name(player: wire.Player) -> str:
+    """Write the name, led by the call-sign where there is one."""
+    return player.name if player.call_sign is None else f"{player.call_sign} ({player.name})"
+
+
+def period_line(period: wire.RatingPeriod) -> str:
+    """Describe a rating period."""
+    counts = f"{period.matches} matches, {period.players} players"
+    return f"rating period {period.number}: {counts}, at {period.closed_at.astimezone():%H:%M:%S} ({period.reason})"
+
+
+def standings(rows: Iterable[wire.StandingsItem], title: str | None = None) -> Table:
+    """Make the league table."""
+    table = _table(title, ["rank", "id"], ["player", "kind", "standing"], ["rating ± 2 RD", "RD", "games", "win rate"])
+    for row in rows:
+        name = [str(row.rank), str(row.id), display_name(row), row.kind, row.standing or NONE]
+        table.add_row(*name, rating(row), f"{row.deviation:.0f}", str(row.games), share(row.win_rate))
+    return table
+
+
+def players(rows: Iterable[wire.Player], title: str | None = None) -> Table:
+    """Make a list of players."""
+    left = ["player", "environment", "kind", "standing"]
+    table = _table(title, ["id"], left, ["rating ± 2 RD", "RD", "games", "step"])
+    for row in rows:
+        name = [str(row.id), display_name(row), row.environment, row.kind, row.standing or NONE]
+        step = NONE if row.step is None else f"{row.step:,}"
+        table.add_row(*name, rating(row), f"{row.deviation:.0f}", str(row.games), step)
+    return table
+
+
+def ratings(rows: Iterable[wire.RatingPoint], title: str | None = None) -> Table:
+    """Make a rating curve, one row a period."""
+    table = _table(title, ["period"], ["closed"], ["rating ± 2 RD", "RD", "volatility", "games"])
+    for row in rows:
+        interval = f"{row.rating:.0f} ± {2 * row.deviation:.0f}"
+        measures = [interval, f"{row.deviation:.0f}", f"{row.volatility:.4f}", str(row.games)]
+        table.add_row(str(row.number), f"{row.closed_at:%Y-%m-%d %H:%M:%S}", *measures)
+    return table
+
+
+def matches(rows: Iterable[wire.Match], title: str | None = None) -> Table:
+    """Make a match log; a score is home's."""
+    table = _table(title, ["match"], ["reported", "kind", "home", "away"], ["score", "decisions"], ["ended by"])
+    for row in rows:
+        sides = [row.kind, row.home.name, row.away.name, f"{row.score:g}", str(row.decisions)]
+        table.add_row(str(row.id), f"{row.reported_at:%Y-%m-%d %H:%M:%S}", *sides, row.reason)
+    return table
+
+
+def tokens(rows: "Iterable[TokenListing]", title: str | None = None) -> Table:
+    """Make a list of tokens."""
+    table = _table(title, [], ["token", "scope", "created", "revoked"])
+    for row in rows:
+        revoked = NONE if row.revoked_at is None else f"{row.revoked_at:%Y-%m-%d %H:%M:%S}"
+        table.add_row(row.name, row.scope, f"{row.created_at:%Y-%m-%d %H:%M:%S}", revoked)
+    return table
+
+
+def player(one: wire.Player) -> Table:
+    """Make the description of one player."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    strength = f"{rating(one)}{' (provisional)' if one.provisional else ''}, volatility {one.volatility:.4f}"
+    optional = {
+        "role": one.role,
+        "standing": one.standing,
+        "checkpoint": one.checkpoint,
+        "step": one.step,
+        "learner": one.learner_id,
+        "parent": one.parent_id,
+    }
+    rows = {
+        "player": f"{one.id}  {display_name(one)}",
+        "kind": one.kind,
+        **{name: value for name, value in optional.items() if value is not None},
+        "environment": f"{one.environment}  {one.signature}",
+        "rating ± 2 RD": strength,
+        "games": one.games,
+        "created": f"{one.created_at:%Y-%m-%d %H:%M:%S}",
+        **one.metadata,
+    }
+    for name, value in rows.items():
+        table.add_row(name, str(value))
+    return table
+
+
+def show_page(page: wire.Page[wire.StandingsItem] | wire.Page[wire.Player], as_json: bool, table: Table) -> None:
+    """Print a page of a list as the table made of it, or as JSON."""
+    if as_json:
+        show_json(page)
+    elif page.next_cursor is None:
+        show(table)
+    else:
+        show(table, f"more rows: --cursor {page.next_cursor}")
+
+
+def show(*parts: RenderableType) -> None:
+    """Print to a terminal at its own width, elsewhere wide enough for every column."""
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, markup=False, width=PIPED_WIDTH)
+    for part in parts:
+        console.print(part)
+
+
+def show_json(value: BaseModel | Mapping[str, Any]) -> None:
+    """Print JSON as the server would send it."""
+    Console().print_json(to_json(value).decode())
+
+
+def _table(title: str | None, *blocks: Sequence[str]) -> Table:
+    """Make an empty table; blocks of columns are justified right, left, right, left."""
+    table = Table(title=title, box=None, padding=(0, 1), header_style="bold", title_justify="left")
+    for number, block in enumerate(blocks):
+        for name in block:
+            table.add_column(name, justify="right" if number % 2 == 0 else "left", no_wrap=name != "player")
+    return table

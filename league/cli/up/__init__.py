@@ -1,0 +1,1 @@
+"""`league up`: a whole league on one machine, in one terminal."""

@@ -1,0 +1,121 @@
+"""The command `league up`."""
+
+import fcntl
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+from rich.console import Console
+
+from league.cli import listening, serve
+from league.cli.database import DatabaseUrl, Home
+from league.cli.serve import Host, Port
+from league.cli.up.credential import own_credential
+from league.cli.up.plan import Plan
+from league.cli.up.screen import LiveScreen, PlainLog
+from league.cli.up.supervisor import Supervisor
+from league.config import Settings
+from league.errors import ConfigurationError, LeagueError
+
+app = typer.Typer()
+
+_PLAIN_INTERVAL_S = 10.0
+_KILLED = 130
+
+
+class HomeTakenError(LeagueError):
+    """Another `league up` runs on the same home folder."""
+
+    type: ClassVar[str] = "home-taken"
+    title: ClassVar[str] = "home taken"
+
+
+@app.command(epilog="Example: league up --environment mech-duel --set schedules.entropy=0.02")
+def up(
+    environment: Annotated[str, typer.Option("--environment", help="The game to train on.")] = "mech-duel",
+    learner: Annotated[str, typer.Option("--learner", help="Name of the lineage to train.")] = "main",
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A setting of the trainer; may be repeated."),
+    ] = None,
+    host: Host = None,
+    port: Port = None,
+    home: Home = None,
+    database_url: DatabaseUrl = None,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", envvar="LEAGUE_TOKEN", help="Token for trainer and evaluator, where tokens exist."),
+    ] = None,
+) -> None:
+    """Run a whole league on this machine: server, one trainer, one evaluator, live standings.
+
+    Ctrl-C stops all of them cleanly, and the same command resumes the population and the learner. Everything is kept in
+    the home folder: database, checkpoints, the learner's run (runs/LEARNER), the processes' output (logs). A process
+    that dies is started again.
+
+    An open league needs no token. Where tokens exist and LEAGUE_TOKEN is unset, a worker token is made for trainer and
+    evaluator, kept in the home folder (up.token, readable by its owner alone) and used again.
+    """
+    _require_trainer()
+    settings = Settings.load(host=host, port=port, home=home, database_url=database_url)
+    with _home_taken(settings.home):
+        plan = _prepare(settings, environment, learner, tuple(overrides or ()))
+        credential = partial(_credential, settings, token)
+        console = Console()
+        screen = LiveScreen(console) if console.is_terminal else PlainLog(console, _PLAIN_INTERVAL_S)
+        with screen:
+            unhurried = Supervisor(plan, screen, credential).run()
+    if not unhurried:
+        raise typer.Exit(_KILLED)
+    typer.echo(f"stopped; everything is kept in {settings.home}: the same command resumes")
+
+
+def _require_trainer() -> None:
+    if importlib.util.find_spec("torch") is None:
+        rule = "torch is not installed, so nothing can be trained here"
+        raise ConfigurationError("installation", rule, "install the extra: pip install 'echelon-league[train]'")
+
+
+@contextmanager
+def _home_taken(home: Path) -> Iterator[None]:
+    """Keep every other `league up` off this home folder; the lock goes with the process, however it ends."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        lock = (home / "up.lock").open("a+")
+    except OSError as error:
+        rule = f"{error.strerror}: {error.filename}"
+        raise ConfigurationError(f"home {home}", rule, "choose another with --home or LEAGUE_HOME") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            rule = f"another `league up` (process {lock.read().strip()}) runs on it"
+            raise HomeTakenError(home, rule, "stop that one, or choose another home with --home") from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield
+
+
+def _prepare(settings: Settings, environment: str, learner: str, overrides: tuple[str, ...]) -> Plan:
+    """Find out that the address is free, migrate, and put the last run's logs aside."""
+    with listening.take(settings.host, settings.port) as listener:
+        url = listening.url_of(listener)
+        port = listener.getsockname()[1]
+        serve.prepare(settings)
+    address = settings.database_address
+    plan = Plan(settings.home, settings.host, port, url, address, environment, learner, overrides)
+    plan.logs.mkdir(exist_ok=True)
+    for log in plan.logs.glob("*.log"):
+        log.replace(log.with_name(f"{log.name}.1"))
+    return plan
+
+
+def _credential(settings: Settings, given: str | None) -> str | None:
+    return given or own_credential(settings, settings.home / "up.token")

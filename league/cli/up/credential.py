@@ -1,0 +1,37 @@
+"""The token that `league up` gives to its own trainer and evaluator."""
+
+import os
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+
+from league.cli import database
+from league.config import Settings
+from league.errors import UnauthenticatedError
+from league.services import tokens
+
+_OWNER_ONLY = 0o600
+
+
+def own_credential(settings: Settings, file: Path) -> str | None:
+    """Return none while the league is open; else the worker token kept in `file`, made there if it is not usable.
+
+    The file is readable by its owner alone.
+    """
+    with database.current(settings) as connection, connection.write() as session:
+        if not tokens.any_exists(session):
+            return None
+        kept = file.read_text().strip() if file.exists() else ""
+        try:
+            tokens.authenticate(session, settings, kept)
+        except UnauthenticatedError:
+            kept = tokens.create(session, f"up-{secrets.token_hex(4)}", "worker", datetime.now(UTC))
+            _keep(file, kept)
+    return kept
+
+
+def _keep(file: Path, secret: str) -> None:
+    """Write a secret to a file that was never readable by others."""
+    file.unlink(missing_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY), "w") as stream:
+        stream.write(f"{secret}\n")

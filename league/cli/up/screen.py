@@ -1,0 +1,197 @@
+"""How a running league shows: a live table on a terminal, plain lines anywhere else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from league.cli import tables
+from league.cli.up.child import State
+from league.cli.up.overview import Overview, progress, win_rates
+
+TAIL_LINES = 8
+_LINES_AROUND_TABLE = 9
+_FEWEST_ROWS = 3
+_STYLES: dict[State, str] = {"running": "green", "restarting": "yellow", "failed": "bold red"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One supervised process, as far as it shows."""
+
+    name: str
+    state: State
+    restarts: int
+
+
+@dataclass(frozen=True)
+class View:
+    """All that a screen shows at one moment.
+
+    Attributes:
+        tail: Last lines of the log that tells what is going on while the learner has no metrics yet.
+        note: What is wrong at the moment; empty where nothing is.
+    """
+
+    url: str
+    home: Path
+    environment: str
+    uptime_s: float
+    parts: Sequence[Part]
+    overview: Overview
+    tail: Sequence[str]
+    note: str
+
+
+class Screen(Protocol):
+    """Where a running league shows."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def rows(self) -> int:
+        """Say how many rows of the league table have room."""
+
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+
+    def show(self, view: View) -> None:
+        """Show the present state."""
+
+
+class LiveScreen:
+    """A table that is painted anew in place; lines that stay scroll above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def rows(self) -> int:
+        """Say how many rows of the league table have room."""
+        return max(self._live.console.height - _LINES_AROUND_TABLE, _FEWEST_ROWS)
+
+    def say(self, line: str) -> None:
+        """Print a line above the table."""
+        self._live.console.print(line, markup=False, highlight=False)
+
+    def show(self, view: View) -> None:
+        """Paint the table anew."""
+        self._live.update(paint(view), refresh=True)
+
+
+class PlainLog:
+    """Plain lines, for a log file or a pipe.
+
+    Args:
+        console: Where to print.
+        interval_s: Time between two lines of progress, in seconds.
+    """
+
+    def __init__(self, console: Console, interval_s: float) -> None:
+        self._console = console
+        self._interval_s = interval_s
+        self._due_at_s = 0.0
+        self._last_line = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return
+
+    def rows(self) -> int:
+        """Say how many rows of the league table are read: the leader alone."""
+        return 1
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def show(self, view: View) -> None:
+        """Print what the log says until there are metrics, then a line of progress at every interval."""
+        if not has_metrics(view.overview):
+            self._follow(view.tail)
+        elif view.uptime_s >= self._due_at_s:
+            self._due_at_s = view.uptime_s + self._interval_s
+            self.say(progress_line(view))
+
+    def _follow(self, tail: Sequence[str]) -> None:
+        seen = list(tail).index(self._last_line) + 1 if self._last_line in tail else 0
+        for line in tail[seen:]:
+            self.say(f"  {line}")
+        if tail:
+            self._last_line = tail[-1]
+
+
+def has_metrics(overview: Overview) -> bool:
+    """Say whether the learner has reported anything yet."""
+    return overview.learner is not None and bool(overview.learner.metrics)
+
+
+def progress_line(view: View) -> str:
+    """Describe the present state in one line."""
+    parts = [str(timedelta(seconds=int(view.uptime_s)))]
+    if view.overview.learner is not None:
+        parts += [f"{name} {value}" for name, value in progress(view.overview.learner)]
+    if view.overview.standings:
+        leader = view.overview.standings[0]
+        parts.append(f"leader {tables.display_name(leader)} {tables.rating(leader)} ({leader.games} games)")
+    return " · ".join([*parts, view.note] if view.note else parts)
+
+
+def paint(view: View) -> RenderableType:
+    """Lay out the live view."""
+    pieces: list[RenderableType] = [_headline(view), Text("")]
+    if view.overview.standings:
+        pieces += [tables.standings(view.overview.standings), Text("")]
+    if has_metrics(view.overview):
+        pieces += _learner_lines(view.overview)
+    else:
+        pieces += [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in view.tail]
+    if view.overview.period is not None:
+        pieces.append(Text(tables.period_line(view.overview.period)))
+    if view.note:
+        pieces.append(Text(view.note, style="yellow"))
+    return Group(*pieces)
+
+
+def _headline(view: View) -> Text:
+    line = Text.assemble((view.environment, "bold"), f"  {view.url}  home {view.home}  ")
+    line.append(f"{timedelta(seconds=int(view.uptime_s))}  ")
+    for part in view.parts:
+        again = f" (restarted {part.restarts}x)" if part.restarts else ""
+        line.append(f"{part.name} {part.state}{again}  ", style=_STYLES.get(part.state, "dim"))
+    return line
+
+
+def _learner_lines(overview: Overview) -> list[RenderableType]:
+    learner = overview.learner
+    if learner is None:
+        return []
+    measures = "  ".join(f"{name} {value}" for name, value in progress(learner))
+    lines: list[RenderableType] = [Text.assemble(("learner ", "bold"), (learner.name, "bold"), f"  {measures}")]
+    if overview.snapshot is not None:
+        lines.append(Text(f"newest snapshot: {tables.display_name(overview.snapshot)}"))
+    rates = win_rates(learner)
+    if rates:
+        lines.append(Text("win rate: " + "  ".join(f"{name} {tables.share(rate)}" for name, rate in rates)))
+    return lines

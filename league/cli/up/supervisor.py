@@ -1,0 +1,180 @@
+"""Keep a server, a trainer and an evaluator running, show what they do, and end them in order."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import ClassVar
+
+from league.cli.up import overview
+from league.cli.up.child import Child, Death
+from league.cli.up.plan import Plan, server_job, worker_jobs
+from league.cli.up.restarts import RestartRule
+from league.cli.up.screen import TAIL_LINES, Part, Screen, View
+from league.client import LeagueClient
+from league.errors import LeagueError, LeagueUnreachable, UnauthenticatedError
+
+TICK_S = 0.25
+LOOK_INTERVAL_S = 2.0
+CALL_TIMEOUT_S = 5.0
+STOP_GRACE_S = 10.0
+RULE = RestartRule(short_life_s=30.0, most_short_lives=5, first_delay_s=1.0, longest_delay_s=30.0)
+
+
+class GaveUpError(LeagueError):
+    """A process died too often, or said that it was started wrongly."""
+
+    type: ClassVar[str] = "gave-up"
+    title: ClassVar[str] = "gave up on"
+
+
+class Supervisor:
+    """A server, then a trainer and an evaluator, until a signal ends them.
+
+    Args:
+        plan: What to run.
+        screen: Where it shows.
+        credential: Returns the token that the league wants now, or none while it is open.
+    """
+
+    def __init__(self, plan: Plan, screen: Screen, credential: Callable[[], str | None]) -> None:
+        self._plan = plan
+        self._screen = screen
+        self._credential = credential
+        self._token = credential()
+        self._client = LeagueClient(plan.url, token=self._token, timeout_s=CALL_TIMEOUT_S)
+        self._server = Child(server_job(plan), RULE)
+        self._workers = [Child(job, RULE) for job in worker_jobs(plan, self._token)]
+        self._overview = overview.NOTHING_YET
+        self._note = ""
+        self._ready = False
+        self._look_at_s = 0.0
+        self._began_at_s = time.monotonic()
+        self._signals = 0
+        self._stop = threading.Event()
+
+    @property
+    def _children(self) -> list[Child]:
+        return [self._server, *self._workers]
+
+    def run(self) -> bool:
+        """Run until SIGINT, SIGTERM or SIGHUP; say whether all ended by themselves, unhurried by a second signal.
+
+        Raises:
+            GaveUpError: A process died too often; all others have been ended.
+        """
+        with self._signals_caught():
+            try:
+                self._server.start(time.monotonic())
+                while not self._stop.wait(TICK_S):
+                    self._tick(time.monotonic())
+            finally:
+                self._end()
+                self._client.close()
+        return self._signals < 2
+
+    def _tick(self, now_s: float) -> None:
+        for child in self._children:
+            death = child.poll(now_s)
+            if death is not None:
+                self._report(death)
+        if not self._ready:
+            self._await_server(now_s)
+        elif now_s >= self._look_at_s:
+            self._look_at_s = now_s + LOOK_INTERVAL_S
+            self._look(now_s)
+        self._screen.show(self._view(now_s))
+
+    def _report(self, death: Death) -> None:
+        for line in death.last_lines:
+            self._screen.say(f"  {death.name}: {line}")
+        if death.delay_s is None:
+            raise GaveUpError(death.name, death.cause, f"its last lines are above, the rest in {death.log}")
+        self._screen.say(f"{death.name}: {death.cause}; starting again in {death.delay_s:g} s; log: {death.log}")
+
+    def _await_server(self, now_s: float) -> None:
+        with suppress(LeagueError):
+            self._ready = self._client.health().status == "ok"
+        if self._ready:
+            self._screen.say(f"server ready at {self._plan.url} (interface documentation: {self._plan.url}/docs)")
+            for worker in self._workers:
+                worker.start(now_s)
+                self._screen.say(f"{worker.job.name} starting; log: {worker.job.log}")
+
+    def _look(self, now_s: float) -> None:
+        try:
+            after = overview.look(self._client, self._plan.environment, self._plan.learner, self._screen.rows())
+        except LeagueUnreachable:
+            self._note = "the server does not answer"
+        except UnauthenticatedError as error:
+            self._adopt_token(error, now_s)
+        except LeagueError as error:
+            self._note = str(error)
+        else:
+            for line in overview.news(self._overview, after):
+                self._screen.say(f"{time.strftime('%H:%M:%S')} {line}")
+            self._overview, self._note = after, ""
+
+    def _adopt_token(self, refusal: UnauthenticatedError, now_s: float) -> None:
+        """Go on with another token: the league's first was made, or ours revoked, while we ran."""
+        token = self._credential()
+        if token == self._token:
+            raise refusal
+        self._screen.say("the league wants a token now; starting trainer and evaluator again with one")
+        self._token = token
+        self._client.close()
+        self._client = LeagueClient(self._plan.url, token=token, timeout_s=CALL_TIMEOUT_S)
+        for worker, job in zip(self._workers, worker_jobs(self._plan, token), strict=True):
+            worker.replace(job, now_s, STOP_GRACE_S)
+
+    def _view(self, now_s: float) -> View:
+        plan = self._plan
+        telling = self._workers[0] if self._ready else self._server
+        return View(
+            url=plan.url,
+            home=plan.home,
+            environment=plan.environment,
+            uptime_s=now_s - self._began_at_s,
+            parts=[Part(child.job.name, child.state, child.restarts) for child in self._children],
+            overview=self._overview,
+            tail=telling.last_lines(TAIL_LINES),
+            note=self._note,
+        )
+
+    def _end(self) -> None:
+        """End the workers while the server still takes their last reports, then the server."""
+        self._say_anyway("stopping trainer and evaluator, then the server (Ctrl-C again kills them) ...")
+        for worker in self._workers:
+            worker.terminate()
+        deadline_s = time.monotonic() + STOP_GRACE_S
+        for worker in self._workers:
+            self._wait(worker, deadline_s - time.monotonic())
+        self._server.terminate()
+        self._wait(self._server, STOP_GRACE_S)
+
+    def _wait(self, child: Child, timeout_s: float) -> None:
+        if not child.wait(max(timeout_s, 0.0)):
+            self._say_anyway(f"{child.job.name} did not end in {STOP_GRACE_S:g} s and was killed")
+
+    def _say_anyway(self, line: str) -> None:
+        with suppress(OSError):  # the terminal may be gone: that must not keep the processes alive
+            self._screen.say(line)
+
+    @contextmanager
+    def _signals_caught(self) -> Iterator[None]:
+        caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {number: signal.signal(number, self._on_signal) for number in caught}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._signals += 1
+        self._stop.set()
+        if self._signals > 1:
+            for child in self._children:
+                child.kill()

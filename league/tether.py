@@ -1,0 +1,27 @@
+"""Become a command that ends when the process that started it does.
+
+    python -m league.tether PARENT_PID COMMAND [ARGUMENT ...]
+
+On Linux the kernel then sends SIGTERM to the command once its parent has died, however it died, so that a supervisor
+killed with -9 leaves nothing running. Elsewhere the command runs untethered.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1  # prctl(2); survives execve
+
+
+def tether(parent: int) -> None:
+    """Ask the kernel for SIGTERM at the parent's death; end at once where that has already happened."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        sys.exit(f"league.tether: parent {parent} is gone; {os.getppid()} took over")
+
+
+if __name__ == "__main__":
+    tether(int(sys.argv[1]))
+    os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606 - the command is the caller's own

@@ -1,0 +1,139 @@
+"""What `league up` shows: the live table, the plain lines, the news between two looks."""
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from league import wire
+from league.cli.up.overview import NOTHING_YET, Overview, news
+from league.cli.up.screen import LiveScreen, Part, PlainLog, View, paint
+
+NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+
+
+def line_of_table(**changes: Any) -> wire.StandingsItem:
+    fields: dict[str, Any] = {
+        "id": 7, "kind": "snapshot", "name": "main@500000", "call_sign": "Iron Falcon", "environment": "mech-duel",
+        "signature": "s", "role": "main", "standing": "commander", "checkpoint": "0" * 64, "rating": 1623.4,
+        "deviation": 42.1, "volatility": 0.06, "conservative": 1539.2, "games": 120, "provisional": False,
+        "learner_id": 1, "parent_id": None, "step": 500_000, "metadata": {}, "created_at": NOON, "rank": 1,
+        "win_rate": 0.615,
+    }  # fmt: skip
+    return wire.StandingsItem(**{**fields, **changes})
+
+
+def learner_with(metrics: dict[str, float | None], step: int | None = 123_456) -> wire.Learner:
+    return wire.Learner(
+        id=1, player_id=1, name="main", role="main", environment="mech-duel", signature="s", step=step,
+        metrics=metrics, metrics_at=NOON, latest_snapshot=7, created_at=NOON,
+    )  # fmt: skip
+
+
+def period(number: int) -> wire.RatingPeriod:
+    return wire.RatingPeriod(
+        id=number, number=number, environment="mech-duel", matches=240, players=6, closed_at=NOON, reason="games"
+    )
+
+
+METRICS: dict[str, float | None] = {
+    "charts/SPS": 5812.3,
+    "losses/approx_kl": 0.01134,
+    "losses/explained_variance": 0.43,
+    "losses/entropy": None,
+    "win_rate/random": 0.981,
+}
+
+
+@pytest.fixture
+def full() -> Overview:
+    return Overview([line_of_table()], learner_with(METRICS), line_of_table(), period(3))
+
+
+@pytest.fixture
+def view(full: Overview) -> View:
+    parts = [Part("server", "running", 0), Part("trainer", "restarting", 2)]
+    return View("http://127.0.0.1:8000", Path("var"), "mech-duel", 3725.0, parts, full, ("compiling [kernels]",), "")
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(file=io.StringIO(), width=120, height=30, force_terminal=False)
+
+
+@pytest.fixture
+def printed(console: Console) -> Callable[[], str]:
+    def read() -> str:
+        stream = console.file
+        assert isinstance(stream, io.StringIO)
+        return stream.getvalue()
+
+    return read
+
+
+def test_the_table_shows_rating_with_two_deviations_and_games(
+    view: View, console: Console, printed: Callable[[], str]
+) -> None:
+    console.print(paint(view))
+    row = next(line for line in printed().splitlines() if "Iron Falcon" in line)
+    for shown in ("1", "Iron Falcon (main@500000)", "snapshot", "commander", "1623 ± 84", "42", "120", "61.5 %"):
+        assert shown in row
+
+
+def test_the_learner_is_shown_with_the_metrics_it_reported_and_no_others(
+    view: View, console: Console, printed: Callable[[], str]
+) -> None:
+    console.print(paint(view))
+    text = printed()
+    for shown in ("steps 123,456", "steps/s 5,812", "KL 0.0113", "explained variance 0.43", "random 98.1 %"):
+        assert shown in text
+    assert "entropy" not in text
+    assert "rating period 3: 240 matches, 6 players" in text
+    assert "trainer restarting (restarted 2x)" in text
+
+
+def test_before_any_metrics_the_log_is_shown_as_it_is(view: View, console: Console, printed: Callable[[], str]) -> None:
+    console.print(paint(replace(view, overview=NOTHING_YET, note="the server does not answer")))
+    assert "compiling [kernels]" in printed()
+    assert "the server does not answer" in printed()
+
+
+def test_the_live_view_fits_the_terminal(view: View, full: Overview) -> None:
+    console = Console(file=io.StringIO(), width=120, height=24, force_terminal=True)
+    screen = LiveScreen(console)
+    rows = [line_of_table(rank=rank, name=f"main@{rank}") for rank in range(1, screen.rows() + 1)]
+    height = len(console.render_lines(paint(replace(view, overview=replace(full, standings=rows), note="a note"))))
+    assert height <= console.height
+
+
+def test_plain_lines_follow_the_log_without_repeating_until_there_are_metrics(
+    view: View, console: Console, printed: Callable[[], str]
+) -> None:
+    log = PlainLog(console, interval_s=10.0)
+    early = replace(view, overview=NOTHING_YET)
+    log.show(replace(early, tail=("compiling", "compiled")))
+    log.show(replace(early, tail=("compiling", "compiled")))
+    log.show(replace(early, tail=("compiled", "first rollout")))
+    assert [line.strip() for line in printed().splitlines()] == ["compiling", "compiled", "first rollout"]
+
+
+def test_plain_progress_comes_once_an_interval(view: View, console: Console, printed: Callable[[], str]) -> None:
+    log = PlainLog(console, interval_s=10.0)
+    for uptime_s in (100.0, 102.0, 109.9, 110.0, 111.0):
+        log.show(replace(view, uptime_s=uptime_s))
+    lines = printed().splitlines()
+    assert [line.split(" ")[0] for line in lines] == ["0:01:40", "0:01:50"]
+    assert "leader Iron Falcon (main@500000) 1623 ± 84 (120 games)" in lines[0]
+
+
+def test_news_are_the_first_metrics_a_new_snapshot_and_a_closed_period(full: Overview) -> None:
+    lines = news(NOTHING_YET, full)
+    assert [line.split(":")[0] for line in lines] == ["learner main", "newest snapshot", "closed rating period 3"]
+    assert news(full, full) == []
+    after = replace(full, snapshot=line_of_table(id=8, name="main@1000000", call_sign=None), period=period(4))
+    assert [line.split(":")[1].split(",")[0].strip() for line in news(full, after)] == ["main@1000000", "240 matches"]
