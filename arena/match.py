@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from arena.environments.protocol import Actions, Environment, Observation, StepResult
-from arena.environments.registry import baselines, make, make_baseline
+from arena.environments.registry import make, make_baseline
 from arena.errors import ArenaError, CheckpointError, UnknownPolicyError
 from arena.policies.checkpoint import load
 from arena.policies.network import NetworkPolicy
@@ -230,11 +230,10 @@ def resolve_policy(environment: str, name: str) -> Policy:
     """
     if Path(name).suffix == CHECKPOINT_SUFFIX or Path(name).is_file():
         return _load_checked(environment, name)
-    if name not in (known := [baseline.name for baseline in baselines(environment)]):
-        raise UnknownPolicyError(
-            f"unknown player {name!r} of {environment}: choose {', '.join(known)}, or the path of a checkpoint"
-        )
-    return make_baseline(environment, name)
+    try:
+        return make_baseline(environment, name)
+    except UnknownPolicyError as error:
+        raise UnknownPolicyError(f"{error}, or give the path of a checkpoint") from error
 
 
 def _load_checked(environment: str, path: str) -> NetworkPolicy:

@@ -18,7 +18,7 @@ from arena.environments.mech.rules import (
     make_spec,
 )
 from arena.environments.protocol import Actions, Observation
-from arena.policies.protocol import Policy, State
+from arena.policies.protocol import State
 from arena.policies.scripted import RandomPolicy
 
 STANDOFF = 5.5
@@ -98,7 +98,7 @@ class Lieutenant:
         return trigger
 
 
-def make_baseline(environment: str, baseline: str) -> Policy:
+def make_baseline(environment: str, baseline: str) -> Lieutenant | RandomPolicy:
     """The scripted player `baseline` of a preset."""
     config = PRESETS[environment]
     return Lieutenant(config) if baseline == "lieutenant" else RandomPolicy(make_spec(config).heads)

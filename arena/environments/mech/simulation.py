@@ -1,5 +1,6 @@
 """The mech arena as an environment: E matches stepped together by Warp kernels."""
 
+import functools
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +42,7 @@ class MechEnvironment(SeededRows):
         self._commands = batch.allocate_commands(num_envs, agents, where)
         self._report = batch.allocate_report(num_envs, agents, where)
         self._view = batch.allocate_view(self.spec, num_envs, where)
-        _load_kernels(where)
+        _load_kernels(str(where))
         self._decide = self._record_decision()
         self._reopen = self._record_reopening()
 
@@ -140,10 +141,11 @@ def make_mech(name: str, *, num_envs: int, device: str, seed: int) -> MechEnviro
     return MechEnvironment(PRESETS[name], RewardWeights(), num_envs=num_envs, device=device, seed=seed)
 
 
-def _load_kernels(device: torch.device) -> None:
-    """Compile the kernels, or take them from Warp's cache, and say so: the first time takes seconds."""
-    logger.info("loading the mech kernels for %s; the first time compiles them", device)
-    wp.load_module("arena.environments.mech.kernels", device=str(device), recursive=True, max_workers=2)
+@functools.cache
+def _load_kernels(device: str) -> None:
+    """Compile the kernels once a process, or take them from Warp's cache, and say so: compiling takes seconds."""
+    logger.info("loading the mech kernels for %s (compiled on the first run)", device)
+    wp.load_module("arena.environments.mech.kernels", device=device, recursive=True, max_workers=2)
 
 
 def _torch_stream(device: torch.device) -> Any:  # noqa: ANN401  a Warp stream

@@ -1,0 +1,148 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from arena.cli import main
+from arena.environments import make
+from arena.policies import ActorCritic, Architecture, save
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of one command."""
+    with pytest.raises(SystemExit) as exit_info:
+        main(arguments)
+    captured = capsys.readouterr()
+    return exit_info.value.code or 0, captured.out, captured.err
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    spec = make("rps", num_envs=1).spec
+    path = tmp_path / "policy.safetensors"
+    save(path, ActorCritic(Architecture.of(spec, encoder_sizes=(8,), recurrent_size=8)), spec)
+    return str(path)
+
+
+def test_match_prints_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]):
+    code, out, _ = run(
+        capsys, "match", "random", "random", "--environment", "rps", "--matches", "30", "--seed", "3", "--json"
+    )
+
+    printed = json.loads(out)
+    assert code == 0
+    keys = ["environment", "home", "away", "matches", "score", "low", "high", "reasons", "decisions_per_s"]
+    assert list(printed) == keys
+    assert printed["matches"] == 30
+    assert printed["reasons"] == {"choice": 30}
+    assert 0.0 <= printed["low"] < printed["score"] < printed["high"] <= 1.0
+    assert printed["decisions_per_s"] > 0.0
+
+
+def test_match_repeats_from_its_seed(capsys: pytest.CaptureFixture[str]):
+    arguments = ("match", "random", "random", "--environment", "rps", "--matches", "30", "--json", "--seed")
+
+    first, second, other = (json.loads(run(capsys, *arguments, seed)[1])["score"] for seed in ("3", "3", "4"))
+
+    assert first == second
+    assert first != other
+
+
+def test_match_takes_a_checkpoint_by_its_path(capsys: pytest.CaptureFixture[str], checkpoint: str):
+    code, out, _ = run(capsys, "match", checkpoint, "random", "--environment", "rps", "--matches", "4")
+
+    assert code == 0
+    assert "95 % interval" in out
+    assert "choice 4" in out
+
+
+def test_bench_prints_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]):
+    code, out, _ = run(capsys, "bench", "--environment", "recall", "--num-envs", "8", "--threads", "1", "--json")
+
+    printed = json.loads(out)
+    assert code == 0
+    assert list(printed) == ["environment", "num_envs", "device", "agent_steps_per_s", "env_steps_per_s"]
+    assert printed["agent_steps_per_s"] == pytest.approx(2 * printed["env_steps_per_s"])
+    assert printed["device"] == "cpu"
+
+
+def test_environments_are_listed_with_their_signatures(capsys: pytest.CaptureFixture[str]):
+    listed = json.loads(run(capsys, "environments", "--json")[1])["items"]
+    table = run(capsys, "environments")[1]
+
+    assert [item["name"] for item in listed] == ["mech-duel", "recall", "rps"]
+    for item in listed:
+        assert item["signature"] == make(item["name"], num_envs=1).spec.signature
+        assert item["signature"] in table
+        assert "random" in [baseline["name"] for baseline in item["baselines"]]
+
+
+def test_tournament_prints_ratings_and_scores(capsys: pytest.CaptureFixture[str], checkpoint: str):
+    arguments = ("tournament", "random", checkpoint, "--environment", "rps", "--matches", "6")
+
+    printed = json.loads(run(capsys, *arguments, "--json")[1])
+    code, table, _ = run(capsys, *arguments)
+
+    assert code == 0
+    first, second = printed["items"]
+    assert first["rating"] >= second["rating"]
+    assert first["scores"][second["player"]] == pytest.approx(1.0 - second["scores"][first["player"]])
+    assert first["points"] + second["points"] == pytest.approx(6.0)
+    assert "rating ± 2 RD" in table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("match", "random", "random", "--environment", "chess"), 2, "arena: unknown environment 'chess': choose one"),
+        (("match", "bob", "random", "--environment", "rps"), 2, "arena: unknown baseline 'bob' of rps: choose one"),
+        (("bench", "--environment", "chess"), 2, "arena: unknown environment 'chess'"),
+        (("match", "random", "gone.safetensors", "--environment", "rps"), 1, "arena: cannot read checkpoint gone"),
+        (("bench", "--environment", "rps", "--device", "tpu"), 1, "arena: unknown device 'tpu': choose cpu"),
+    ],
+)
+def test_what_a_user_can_cause_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, message: str
+):
+    exit_code, out, err = run(capsys, *arguments)
+
+    assert exit_code == code
+    assert out == ""
+    assert err.startswith(message)
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("match", "random", "random"),
+        ("match", "random", "random", "--environment", "rps", "--matches", "0"),
+        ("tournament", "random", "--environment", "rps"),
+        ("tournament", "random", "random", "--environment", "rps"),
+        ("bench", "--environment", "rps", "--num-envs", "0"),
+        ("wrestle",),
+    ],
+)
+def test_bad_usage_exits_with_two(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]):
+    code, _, err = run(capsys, *arguments)
+
+    assert code == 2
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", ["environments", "match", "tournament", "bench"])
+def test_every_command_shows_an_example(capsys: pytest.CaptureFixture[str], command: str):
+    code, out, _ = run(capsys, command, "--help")
+
+    assert code == 0
+    assert f"Example: arena {command}" in out
+
+
+def test_help_is_quick_to_come_because_it_loads_no_torch():
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import arena.cli, sys; sys.exit('torch' in sys.modules)"], check=False
+    )
+
+    assert loaded.returncode == 0
