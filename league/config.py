@@ -1,4 +1,7 @@
-"""Settings of the server, each from `LEAGUE_<NAME>` in the environment or from the command line."""
+"""Settings of the server, each from `LEAGUE_<NAME>` in the environment or from the command line.
+
+A number of the matchmaking or of the promotion rule is `LEAGUE_MATCHMAKING__POWER=3`, `LEAGUE_PROMOTION__CAPACITY=50`.
+"""
 
 from ipaddress import ip_address
 from pathlib import Path
@@ -8,6 +11,8 @@ from urllib.parse import unquote, urlsplit
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from arena.matchmaking import MatchmakingConfig
+from arena.promotion import PromotionConfig
 from league.errors import ConfigurationError
 
 Seconds = Annotated[float, Field(gt=0)]
@@ -18,7 +23,7 @@ Count = Annotated[int, Field(ge=1)]
 class Settings(BaseSettings):
     """What a server is started with. Seconds end in `_s`; ratings are on the Glicko scale."""
 
-    model_config = SettingsConfigDict(env_prefix="LEAGUE_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix="LEAGUE_", env_nested_delimiter="__", frozen=True, extra="forbid")
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
@@ -39,7 +44,6 @@ class Settings(BaseSettings):
     aggregation_interval_s: Seconds = 2.0
     period_games: Count = 15
     period_age_s: Seconds = 60.0
-    population_refresh_s: Annotated[float, Field(ge=0)] = 2.0
     events_poll_s: Seconds = 1.0
 
     tau: Annotated[float, Field(gt=0, le=2)] = 0.5
@@ -51,7 +55,8 @@ class Settings(BaseSettings):
     provisional_deviation: Points = 110.0
 
     automatic_promotion: bool = True
-    capacity: Count = 20
+    promotion: PromotionConfig = PromotionConfig()
+    matchmaking: MatchmakingConfig = MatchmakingConfig()
 
     @classmethod
     def load(cls, **overrides: Any) -> Self:  # noqa: ANN401 - whatever the fields take; validated right here
@@ -65,7 +70,7 @@ class Settings(BaseSettings):
             return cls(**given)
         except ValidationError as error:
             first = error.errors()[0]
-            name = "LEAGUE_" + "_".join(str(part) for part in first["loc"]).upper()
+            name = "LEAGUE_" + "__".join(str(part) for part in first["loc"]).upper()
             way_out = f"correct or unset {name}"
             raise ConfigurationError(f"{name}={first['input']}", first["msg"], way_out) from error
 

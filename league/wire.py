@@ -230,7 +230,8 @@ class Lease(Answer):
     """Permission to play up to `budget` matches until `expires_at`.
 
     The match of sequence s (0-based) has the seed `arena.seeding.match_seed(seed, s)`. `propensity` is the probability
-    with which this opponent, or pair, was drawn; `branch` says by which rule.
+    with which this opponent was drawn, null for a rating pair, whose sampling has none in closed form; `branch` says
+    by which rule.
     """
 
     lease_id: str
@@ -241,7 +242,7 @@ class Lease(Answer):
     seed: int
     budget: int
     expires_at: datetime
-    propensity: float
+    propensity: float | None
     branch: str
 
 
@@ -370,26 +371,31 @@ class Payoff(Answer):
 
 
 class OpponentChance(Answer):
-    """How likely one opponent is drawn by one branch, and why: `win_rate` is the learner's against it."""
+    """How likely one opponent is drawn, and why.
+
+    `win_rate` is the learner's against it, resting on `games` matches of the two. For rating leases both are null, as
+    is `propensity`, and `games` counts all its rated games.
+    """
 
     player_id: int
     name: str
-    branch: str
-    propensity: float
-    win_rate: float
+    propensity: float | None
+    win_rate: float | None
     games: int
     rating: float
+    deviation: float
 
 
 class Preview(Answer):
-    """The distribution that the player's next lease is drawn from; propensities sum to 1.
+    """The distribution that the learner's next lease is drawn from; propensities and `self_play` sum to 1.
 
-    `filters` says in words what narrowed the candidates.
+    `branches` has the share of each rule; `filters` says in words what narrowed the candidates.
     """
 
     player_id: int
     environment: str
     branches: dict[str, float]
+    self_play: float
     filters: list[str]
     items: list[OpponentChance]
 
@@ -404,7 +410,7 @@ class LeaseExplanation(Answer):
     released_at: datetime | None
     matches: int
     branch: str
-    propensity: float
+    propensity: float | None
     branches: dict[str, float]
     filters: list[str]
     items: list[OpponentChance]

@@ -1,7 +1,7 @@
 """Locks that every process of a league sees, held until the transaction ends.
 
 On SQLite a write transaction is alone anyway (BEGIN IMMEDIATE), so these are PostgreSQL's advisory locks and nothing
-on SQLite. Where several are taken, the order is the one below.
+on SQLite. Where several are taken, the order is the one below, and rows come last.
 """
 
 import zlib

@@ -174,10 +174,10 @@ class Lease(Base):
     seed: Mapped[int]
     budget: Mapped[int]
     branch: Mapped[str]
-    propensity: Mapped[float]
+    propensity: Mapped[float | None]
     draw_id: Mapped[str] = mapped_column(ForeignKey("draws.id"))
     granted_at: Mapped[datetime]
-    expires_at: Mapped[datetime] = mapped_column(index=True)
+    expires_at: Mapped[datetime]
     released_at: Mapped[datetime | None]
 
 
@@ -239,6 +239,25 @@ class Rating(Base):
     volatility: Mapped[float]
     games: Mapped[int]
     score: Mapped[float]
+
+
+class Payoff(Base):
+    """What two players' matches up to the last closed period say, from the view of the one with the lower id.
+
+    `matches` is the plain number; the others fade as `arena.payoff` has it.
+    """
+
+    __tablename__ = "payoffs"
+
+    low_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True)
+    high_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True)
+    environment: Mapped[str] = mapped_column(index=True)
+    matches: Mapped[int]
+    games: Mapped[float]
+    points: Mapped[float]
+    wins: Mapped[float]
+    draws: Mapped[float]
+    losses: Mapped[float]
 
 
 class Event(Base):

@@ -1,14 +1,19 @@
 """Ratings as people see them: one player's, the league table, now or as of a past period, and curves."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, select
+import numpy as np
+from sqlalchemy import ColumnElement, Row, Select, and_, func, select
 from sqlalchemy.orm import Session
 
+from arena.glicko2 import Ratings
 from league import wire
 from league.config import Settings
 from league.db.models import Period, Player, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
+
+OUT_OF_PLAY = ("retired", "quarantined")
 
 
 def rated(as_of: int | None = None) -> "Select[Player, Rating]":
@@ -63,7 +68,7 @@ def table(
         query = query.where(Player.created_at <= _period(session, as_of, environment).closed_at)
     if standing is not None:
         query = query.where(Player.standing == standing)
-    ranked = query.order_by(_conservative().desc(), Player.id).limit(limit).offset(offset)
+    ranked = query.order_by(conservative().desc(), Player.id).limit(limit).offset(offset)
     return [
         wire.StandingsItem.model_validate(
             fields(found, rating, settings) | {"rank": offset + place, "win_rate": _win_rate(rating)}
@@ -123,9 +128,26 @@ def fields(player: Player, rating: Rating | None, settings: Settings) -> dict[st
     }
 
 
-def _conservative() -> ColumnElement[float]:
+def conservative() -> ColumnElement[float]:
+    """Return the order of the league table: rating - 2 RD, over `rated`."""
     value = func.coalesce(Rating.rating, Player.start_rating)
     return value - 2 * func.coalesce(Rating.deviation, Player.start_deviation)
+
+
+def in_play() -> ColumnElement[bool]:
+    """Select everybody but retired and quarantined snapshots."""
+    return func.coalesce(Player.standing, "candidate").not_in(OUT_OF_PLAY)
+
+
+def ratings(players: "Sequence[Row[Player, Rating]]") -> Ratings:
+    """Return the ratings of selected players as arrays."""
+    values = [
+        (player.start_rating, player.start_deviation, player.start_volatility)
+        if rating is None
+        else (rating.rating, rating.deviation, rating.volatility)
+        for player, rating in players
+    ]
+    return Ratings(*np.array(values, dtype=np.float64).reshape(-1, 3).T)
 
 
 def _win_rate(rating: Rating | None) -> float | None:

@@ -138,7 +138,7 @@ def upgrade() -> None:
         sa.Column("seed", sa.BigInteger(), nullable=False),
         sa.Column("budget", sa.BigInteger(), nullable=False),
         sa.Column("branch", sa.String(), nullable=False),
-        sa.Column("propensity", sa.Double(), nullable=False),
+        sa.Column("propensity", sa.Double(), nullable=True),
         sa.Column("draw_id", sa.String(), nullable=False),
         sa.Column("granted_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
@@ -149,7 +149,22 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["worker_id"], ["workers.id"], name=op.f("fk_leases_worker_id_workers")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_leases")),
     )
-    op.create_index(op.f("ix_leases_expires_at"), "leases", ["expires_at"], unique=False)
+    op.create_table(
+        "payoffs",
+        sa.Column("low_id", ID, nullable=False),
+        sa.Column("high_id", ID, nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("matches", sa.BigInteger(), nullable=False),
+        sa.Column("games", sa.Double(), nullable=False),
+        sa.Column("points", sa.Double(), nullable=False),
+        sa.Column("wins", sa.Double(), nullable=False),
+        sa.Column("draws", sa.Double(), nullable=False),
+        sa.Column("losses", sa.Double(), nullable=False),
+        sa.ForeignKeyConstraint(["high_id"], ["players.id"], name=op.f("fk_payoffs_high_id_players")),
+        sa.ForeignKeyConstraint(["low_id"], ["players.id"], name=op.f("fk_payoffs_low_id_players")),
+        sa.PrimaryKeyConstraint("low_id", "high_id", name=op.f("pk_payoffs")),
+    )
+    op.create_index(op.f("ix_payoffs_environment"), "payoffs", ["environment"], unique=False)
 
     op.create_table(
         "ratings",
@@ -205,8 +220,9 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_ratings_period_id"), "ratings")
 
     op.drop_table("ratings")
-    op.drop_index(op.f("ix_leases_expires_at"), "leases")
+    op.drop_index(op.f("ix_payoffs_environment"), "payoffs")
 
+    op.drop_table("payoffs")
     op.drop_table("leases")
     op.drop_index(op.f("ix_events_player_id"), "events")
 
