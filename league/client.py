@@ -19,8 +19,8 @@ from pydantic import BaseModel, ValidationError
 
 from league import wire
 from league.errors import HashMismatchError, LeagueError, LeagueUnreachable, from_problem
+from league.wire import PREFIX
 
-PREFIX = "/api/v1"
 DEFAULT_URL = "http://127.0.0.1:8000"
 _CONFLICT = 409
 

@@ -198,6 +198,12 @@ class RebuildMismatchError(LeagueError):
     type, title, status = "rebuild-mismatch", "rebuild mismatch", 500
 
 
+class DatabaseUnavailableError(LeagueError):
+    """The database does not answer, or cannot be written."""
+
+    type, title, status = "database-unavailable", "database unavailable", 503
+
+
 class StoreUnavailableError(LeagueError):
     """The checkpoint store cannot be read or written."""
 

@@ -9,6 +9,9 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+PREFIX = "/api/v1"
+"""Path before every call but health, readiness and metrics."""
+
 Role = Literal["main", "main_exploiter", "league_exploiter"]
 Kind = Literal["learner", "snapshot", "baseline"]
 Standing = Literal["candidate", "commander", "retired", "quarantined"]

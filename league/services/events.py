@@ -52,12 +52,24 @@ def since(session: Session, event_id: int, limit: int) -> list[wire.Event]:
     return [_body(event) for event in events]
 
 
-def results_since(session: Session, match_id: int) -> dict[str, int]:
-    """Count the matches that came in after a match, per environment."""
-    rows = session.execute(
-        select(Match.environment, func.count()).where(Match.id > match_id).group_by(Match.environment)
-    )
-    return {environment: count for environment, count in rows}  # noqa: C416 - rows are not pairs to the type checker
+def results_since(session: Session, match_id: int) -> list[wire.Event]:
+    """Tell, per environment, of the matches that came in after a match; the id is that of the last one."""
+    columns = Match.environment, func.count(), func.max(Match.id), func.max(Match.reported_at)
+    rows = session.execute(select(*columns).where(Match.id > match_id).group_by(Match.environment))
+    told = [
+        wire.Event(
+            id=last_id,
+            kind="result",
+            environment=environment,
+            player_id=None,
+            actor="workers",
+            reason="",
+            details={"matches": count},
+            created_at=reported_at,
+        )
+        for environment, count, last_id, reported_at in rows
+    ]
+    return sorted(told, key=lambda event: event.id)
 
 
 def _body(event: Event) -> wire.Event:

@@ -33,8 +33,9 @@ def replay(session: Session, match_id: int) -> NoReturn:
         UnknownReplayError: It was not recorded; the league stores no recordings yet.
     """
     get(session, match_id)
-    rule = "no replay stored: workers report outcomes only"
-    raise UnknownReplayError(match_id, rule, "play the pairing again with `arena match` on the match's seed")
+    raise UnknownReplayError(
+        match_id, "workers report outcomes only", "play the pairing again with `arena match` on the match's seed"
+    )
 
 
 def of_player(session: Session, player_id: int, limit: int, before: int | None) -> list[wire.Match]:

@@ -1,0 +1,81 @@
+"""What endpoints are given: the running league, the caller, the time and a source of chance."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+
+import numpy as np
+from fastapi import Depends, Query, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from league.api.metrics import Metrics
+from league.auth import Principal, Scope
+from league.config import Settings
+from league.db.engine import Database
+from league.errors import ForbiddenError
+from league.services import tokens
+from league.services.population import PopulationCache
+from league.storage.directory import DirectoryStore
+
+PAGE_MAX = 1000
+
+_bearer = HTTPBearer(auto_error=False, description="A token of `league token create`")
+
+
+@dataclass(frozen=True)
+class League:
+    """What one API process holds; all truth is in the database and the store."""
+
+    settings: Settings
+    database: Database
+    store: DirectoryStore
+    population: PopulationCache
+    metrics: Metrics
+
+
+async def running_league(request: Request) -> League:
+    """Return the league that the application serves."""
+    league: League = request.app.state.league
+    return league
+
+
+async def clock() -> datetime:
+    """Return the time of the call."""
+    return datetime.now(UTC)
+
+
+async def chance() -> np.random.Generator:
+    """Return a fresh source of chance."""
+    return np.random.default_rng()
+
+
+Running = Annotated[League, Depends(running_league)]
+Now = Annotated[datetime, Depends(clock)]
+Chance = Annotated[np.random.Generator, Depends(chance)]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
+After = Annotated[int, Query(alias="cursor", ge=0, description="`next_cursor` of the page before")]
+Before = Annotated[int | None, Query(alias="cursor", ge=0, description="`next_cursor` of the page before")]
+
+
+def _caller(scope: Scope) -> Callable[..., Principal]:
+    """Return a dependency that finds out who calls and requires the scope."""
+
+    def authorise(
+        league: Running, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+    ) -> Principal:
+        secret = None if credentials is None else credentials.credentials
+        with league.database.read() as session:
+            principal = tokens.authenticate(session, league.settings, secret)
+        if principal.scope < scope:
+            rule = f"its scope is {principal.scope.word}, the call needs {scope.word}"
+            way_out = f"make a token with `league token create NAME --scope {scope.word}`"
+            raise ForbiddenError(f"of token {principal.name!r}", rule, way_out)
+        return principal
+
+    return authorise
+
+
+Reader = Annotated[Principal, Depends(_caller(Scope.READ))]
+Worker = Annotated[Principal, Depends(_caller(Scope.WORKER))]
+Admin = Annotated[Principal, Depends(_caller(Scope.ADMIN))]

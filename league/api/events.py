@@ -1,0 +1,70 @@
+"""Server-sent events: what happens in the league, as it happens, whichever process did it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Header
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+
+from league import wire
+from league.api.dependencies import League, Reader, Running
+from league.errors import InvalidRequestError
+from league.services import events
+
+router = APIRouter(tags=["events"])
+
+Cursor = tuple[int, int]
+"""Id of the last event and of the last match that the reader has heard of."""
+
+_BATCH = 500
+_KEEP_ALIVE = ": keep-alive\n\n"
+
+
+@router.get("/events", response_class=StreamingResponse)
+async def stream(
+    league: Running, _: Reader, last_event_id: Annotated[str | None, Header()] = None
+) -> StreamingResponse:
+    """Follow the league: `result` (how many came in), `period`, and changes of standing.
+
+    A reader that comes back with `Last-Event-ID` misses nothing.
+    """
+    start = await run_in_threadpool(_latest, league) if last_event_id is None else _cursor(last_event_id)
+    headers = {"Cache-Control": "no-store"}
+    return StreamingResponse(_messages(league, start), media_type="text/event-stream", headers=headers)
+
+
+async def _messages(league: League, cursor: Cursor) -> AsyncIterator[str]:
+    while True:
+        fresh = await run_in_threadpool(_since, league, cursor)
+        for cursor, event in fresh:
+            yield f"id: {cursor[0]}.{cursor[1]}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
+        if not fresh:
+            yield _KEEP_ALIVE
+        await asyncio.sleep(league.settings.events_poll_s)
+
+
+def _latest(league: League) -> Cursor:
+    with league.database.read() as session:
+        return events.latest(session)
+
+
+def _since(league: League, cursor: Cursor) -> list[tuple[Cursor, wire.Event]]:
+    """Return what came after the cursor, each with the cursor to go on from once it is known."""
+    event_id, match_id = cursor
+    with league.database.read() as session:
+        log = events.since(session, event_id, _BATCH)
+        told = events.results_since(session, match_id)
+    fresh = [((event.id, match_id), event) for event in log]
+    last_id = log[-1].id if log else event_id
+    # only the last of them moves past the matches: a reader cut off before it hears of all again
+    return fresh + [((last_id, match_id if event is not told[-1] else event.id), event) for event in told]
+
+
+def _cursor(text: str) -> Cursor:
+    event_id, _, match_id = text.partition(".")
+    if not (event_id.isdigit() and match_id.isdigit()):
+        rule = "it is the id of an event of this stream"
+        raise InvalidRequestError(f"Last-Event-ID={text!r}", rule, "leave it out to start from now")
+    return int(event_id), int(match_id)

@@ -1,0 +1,27 @@
+"""Lineages in training."""
+
+from fastapi import APIRouter
+
+from league import wire
+from league.api.dependencies import After, Limit, Now, Reader, Running, Worker
+from league.api.paging import page
+from league.services import learners
+
+router = APIRouter(prefix="/learners", tags=["learners"])
+
+
+@router.post("")
+def get_or_create(body: wire.LearnerCreate, league: Running, now: Now, _: Worker) -> wire.Learner:
+    """Find or found the lineage of this name in its environment."""
+    with league.database.write() as session:
+        return learners.get_or_create(session, league.settings, body, now)
+
+
+@router.get("")
+def listing(
+    league: Running, _: Reader, environment: str | None = None, limit: Limit = 100, cursor: After = 0
+) -> wire.Page[wire.Learner]:
+    """List lineages by id, with their latest metrics."""
+    with league.database.read() as session:
+        found = learners.listing(session, environment, limit + 1, cursor)
+    return page(found, limit, lambda learner: learner.id)

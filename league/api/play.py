@@ -1,0 +1,49 @@
+"""What a worker calls while it plays: leases and results."""
+
+from fastapi import APIRouter, Response
+
+from league import wire
+from league.api.dependencies import Chance, Now, Reader, Running, Worker
+from league.services import leases, results
+
+router = APIRouter(tags=["play"])
+
+_CONFLICT = 409
+
+
+@router.post("/leases")
+def lease(body: wire.LeaseRequest, league: Running, now: Now, rng: Chance, _: Worker) -> wire.LeaseAnswer:
+    """Lease opponents for a learner, or pairs of frozen players."""
+    with league.database.write() as session:
+        if isinstance(body, wire.TrainingLeases):
+            granted = leases.grant_training(session, league.settings, league.population, body, now, rng)
+        else:
+            granted = leases.grant_rating(session, league.settings, league.population, body, now, rng)
+    league.metrics.leases.labels(body.kind).inc(len(granted))
+    return wire.LeaseAnswer(items=granted, next_poll_s=league.settings.next_poll_s)
+
+
+@router.post("/leases/release")
+def release(body: wire.ReleaseRequest, league: Running, now: Now, _: Worker) -> wire.ReleaseAnswer:
+    """Give leases back; results of theirs that are still on the way count."""
+    with league.database.write() as session:
+        return wire.ReleaseAnswer(released=leases.release(session, body, now))
+
+
+@router.get("/leases/{lease_id}")
+def explain(lease_id: str, league: Running, _: Reader) -> wire.LeaseExplanation:
+    """Show a lease and the distribution that it was drawn from."""
+    with league.database.read() as session:
+        return leases.explain(session, lease_id)
+
+
+@router.post("/results", responses={_CONFLICT: {"model": wire.ResultBatchAnswer, "description": "All conflict"}})
+def report(body: wire.ResultBatch, league: Running, now: Now, response: Response, _: Worker) -> wire.ResultBatchAnswer:
+    """Report finished matches; every item is answered on its own, and sending a batch again is safe."""
+    with league.database.write() as session:
+        answers = results.submit(session, league.settings, body, now)
+    for answer in answers:
+        league.metrics.results.labels(answer.status).inc()
+    if answers and all(answer.status == "conflict" for answer in answers):
+        response.status_code = _CONFLICT
+    return wire.ResultBatchAnswer(items=answers, next_poll_s=league.settings.next_poll_s)

@@ -1,0 +1,102 @@
+"""Players: published, found, followed, and moved between standings."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body
+
+from league import wire
+from league.api.dependencies import Admin, After, Before, League, Limit, Now, Reader, Running, Worker
+from league.api.paging import page
+from league.auth import Principal
+from league.services import lifecycle, matches, players, standings
+
+router = APIRouter(prefix="/players", tags=["players"])
+
+Reason = Annotated[wire.LifecycleRequest | None, Body()]
+
+
+@router.post("")
+def publish(body: wire.PlayerCreate, league: Running, now: Now, _: Worker) -> wire.Player:
+    """Publish an uploaded checkpoint as a candidate; the same again is the same player."""
+    with league.database.write() as session:
+        return players.publish(session, league.settings, league.store, body, now)
+
+
+@router.get("")
+def listing(
+    league: Running,
+    _: Reader,
+    environment: str | None = None,
+    standing: wire.Standing | None = None,
+    kind: wire.Kind | None = None,
+    limit: Limit = 100,
+    cursor: After = 0,
+) -> wire.Page[wire.Player]:
+    """List players by id."""
+    asked = {"environment": environment, "standing": standing, "kind": kind}
+    filters = {column: value for column, value in asked.items() if value is not None}
+    with league.database.read() as session:
+        found = players.listing(session, league.settings, filters, limit + 1, cursor)
+    return page(found, limit, lambda player: player.id)
+
+
+@router.get("/{player_id}")
+def show(player_id: int, league: Running, _: Reader) -> wire.Player:
+    """Show one player."""
+    with league.database.read() as session:
+        return standings.show(session, league.settings, player_id)
+
+
+@router.get("/{player_id}/ratings")
+def ratings(
+    player_id: int, league: Running, _: Reader, limit: Limit = 1000, cursor: After = 0
+) -> wire.Page[wire.RatingPoint]:
+    """Follow a player's rating, oldest period first."""
+    with league.database.read() as session:
+        found = standings.curve(session, player_id, limit + 1, cursor)
+    return page(found, limit, lambda point: point.period_id)
+
+
+@router.get("/{player_id}/matches")
+def log(player_id: int, league: Running, _: Reader, limit: Limit = 100, cursor: Before = None) -> wire.Page[wire.Match]:
+    """List a player's matches, newest first."""
+    with league.database.read() as session:
+        found = matches.of_player(session, player_id, limit + 1, cursor)
+    return page(found, limit, lambda match: match.id)
+
+
+@router.post("/{player_id}/promote")
+def promote(player_id: int, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
+    """Make a candidate a commander, with a call-sign."""
+    return _change(league, player_id, "promote", caller, body, now)
+
+
+@router.post("/{player_id}/retire")
+def retire(player_id: int, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
+    """Take a candidate or commander out of play; its history stays."""
+    return _change(league, player_id, "retire", caller, body, now)
+
+
+@router.post("/{player_id}/reinstate")
+def reinstate(player_id: int, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
+    """Make a retired or quarantined snapshot a candidate again."""
+    return _change(league, player_id, "reinstate", caller, body, now)
+
+
+@router.post("/{player_id}/quarantine")
+def quarantine(player_id: int, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
+    """Take a suspicious snapshot out of play."""
+    return _change(league, player_id, "quarantine", caller, body, now)
+
+
+def _change(
+    league: League,
+    player_id: int,
+    name: lifecycle.Change,
+    caller: Principal,
+    body: wire.LifecycleRequest | None,
+    now: Now,
+) -> wire.Player:
+    reason = body.reason if body is not None else ""
+    with league.database.write() as session:
+        return lifecycle.change(session, league.settings, player_id, name, actor=caller.name, reason=reason, now=now)

@@ -1,0 +1,96 @@
+"""Every error leaves as a problem document, whoever raised it."""
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.exceptions import HTTPException
+
+from league.errors import (
+    DatabaseUnavailableError,
+    InternalError,
+    InvalidRequestError,
+    LeagueError,
+    UnauthenticatedError,
+    UnknownRouteError,
+)
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = 5
+
+_SERVICE_UNAVAILABLE = 503
+_VALUE_MAX_LENGTH = 120
+
+log = logging.getLogger(__name__)
+
+
+def install(app: FastAPI) -> None:
+    """Answer errors of the league, of validation, of routing, of the database, and defects, as problems."""
+    app.add_exception_handler(LeagueError, _league_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _no_route)
+    app.add_exception_handler(DBAPIError, _database_error)
+    app.add_exception_handler(PoolTimeoutError, _database_error)
+    app.add_exception_handler(Exception, _defect)
+
+
+def response(error: LeagueError) -> JSONResponse:
+    """Return the problem document of an error, with the headers that go with its status."""
+    headers = {}
+    if isinstance(error, UnauthenticatedError):
+        headers["WWW-Authenticate"] = "Bearer"
+    if error.status == _SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = str(RETRY_AFTER_S)
+    return JSONResponse(error.problem(), status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
+
+
+async def _league_error(_request: Request, error: Exception) -> JSONResponse:
+    return response(error if isinstance(error, LeagueError) else _internal(error))
+
+
+async def _invalid(_request: Request, error: Exception) -> JSONResponse:
+    first = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": str(error)}
+    place = ".".join(str(part) for part in first["loc"])
+    value = "" if first.get("type") == "missing" else f"={_brief(first.get('input'))}"
+    return response(InvalidRequestError(f"{place}{value}", _lower(first["msg"]), "see /docs for what the call takes"))
+
+
+async def _no_route(request: Request, error: Exception) -> JSONResponse:
+    rule = _lower(error.detail) if isinstance(error, HTTPException) else str(error)
+    problem = UnknownRouteError(f"{request.method} {request.url.path}", rule, "see /docs for the calls there are")
+    status = error.status_code if isinstance(error, HTTPException) else problem.status
+    document = problem.problem() | {"status": status}
+    headers = error.headers if isinstance(error, HTTPException) else None
+    return JSONResponse(document, status_code=status, headers=headers, media_type=MEDIA_TYPE)
+
+
+async def _database_error(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, OperationalError | PoolTimeoutError):
+        return await _defect(request, error)
+    log.error("%s %s: %s", request.method, request.url.path, error)
+    cause = str(getattr(error, "orig", error)).strip().splitlines()[0]
+    return response(DatabaseUnavailableError(request.url.path, cause, "send the call again in a while"))
+
+
+async def _defect(request: Request, error: Exception) -> JSONResponse:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return response(_internal(error))
+
+
+def _internal(error: Exception) -> InternalError:
+    rule = f"{type(error).__name__} in the server; nothing of the call was kept"
+    return InternalError("", rule, "send it again, and report it with the server's log if it stays")
+
+
+def _brief(value: Any) -> str:  # noqa: ANN401 - whatever the caller sent
+    text = repr(value)
+    return text if len(text) <= _VALUE_MAX_LENGTH else f"{text[:_VALUE_MAX_LENGTH]}..."
+
+
+def _lower(message: object) -> str:
+    text = str(message)
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,44 @@
+"""Workers."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Query
+
+from league import wire
+from league.api.dependencies import Admin, Chance, Limit, Now, Reader, Running, Worker
+from league.api.paging import page
+from league.services import workers
+
+router = APIRouter(prefix="/workers", tags=["workers"])
+
+
+@router.post("")
+def register(body: wire.WorkerCreate, league: Running, now: Now, rng: Chance, _: Worker) -> wire.Worker:
+    """Attach; the same name and kind again is the same worker."""
+    with league.database.write() as session:
+        return workers.register(session, league.settings, body, now, rng)
+
+
+@router.get("")
+def listing(
+    league: Running, _: Reader, limit: Limit = 100, cursor: Annotated[str, Query()] = ""
+) -> wire.Page[wire.Worker]:
+    """List workers by id."""
+    with league.database.read() as session:
+        return page(workers.listing(session, league.settings, limit + 1, cursor), limit, lambda worker: worker.id)
+
+
+@router.post("/{worker_id}/heartbeat")
+def heartbeat(
+    worker_id: str, league: Running, now: Now, _: Worker, body: Annotated[wire.Heartbeat | None, Body()] = None
+) -> wire.HeartbeatAnswer:
+    """Stay attached, report progress, hear what to do; the body may be empty."""
+    with league.database.write() as session:
+        return workers.heartbeat(session, league.settings, worker_id, body or wire.Heartbeat(), now)
+
+
+@router.post("/{worker_id}/command")
+def command(worker_id: str, body: wire.CommandRequest, league: Running, _: Admin) -> wire.Worker:
+    """Set what the worker is told at its next heartbeat."""
+    with league.database.write() as session:
+        return workers.command(session, league.settings, worker_id, body)

@@ -1,0 +1,68 @@
+"""The application: settings in, ASGI out."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import APIRouter, FastAPI
+
+from league.aggregator import Aggregator
+from league.api import checkpoints, events, health, learners, play, players, problems, tables, workers
+from league.api.dependencies import League
+from league.api.limits import BodyLimit
+from league.api.metrics import Measurement, Metrics
+from league.config import Settings
+from league.db import schema
+from league.db.engine import Database
+from league.services import tokens
+from league.services.population import PopulationCache
+from league.storage.directory import DirectoryStore
+from league.wire import PREFIX
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Make the application of one league.
+
+    Starting it refuses a database of another version, and an address beyond loopback while no token exists.
+
+    Raises:
+        ConfigurationError: The database or the store cannot be used.
+    """
+    league = League(
+        settings=settings,
+        database=Database(settings.database_address, settings.database_connections),
+        store=DirectoryStore(settings.store_folder, settings.checkpoint_max_bytes),
+        population=PopulationCache(),
+        metrics=Metrics(),
+    )
+    app = FastAPI(
+        title="Echelon League",
+        summary="A self-play league with a Glicko-2 arena.",
+        version=version("echelon-league"),
+        lifespan=_lifespan,
+    )
+    app.state.league = league
+    versioned = APIRouter(prefix=PREFIX)
+    for module in (workers, learners, checkpoints, players, play, tables, events):
+        versioned.include_router(module.router)
+    app.include_router(versioned)
+    app.include_router(health.router)
+    problems.install(app)
+    app.add_middleware(
+        BodyLimit, body_max_bytes=settings.body_max_bytes, checkpoint_max_bytes=settings.checkpoint_max_bytes
+    )
+    app.add_middleware(Measurement, metrics=league.metrics)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    league: League = app.state.league
+    schema.check(league.database)
+    with league.database.read() as session:
+        tokens.require_closed_or_loopback(session, league.settings)
+    aggregator = Aggregator(league.database, league.settings)
+    aggregator.start()
+    yield
+    aggregator.stop()
+    league.database.close()
