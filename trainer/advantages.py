@@ -1,0 +1,170 @@
+"""Advantage estimation over each agent's own turns."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+
+def gae(
+    rewards: Float[Tensor, "T B"],
+    values: Float[Tensor, "T B"],
+    next_values: Float[Tensor, "T B"],
+    terminated: Bool[Tensor, "T B"],
+    episode_end: Bool[Tensor, "T B"],
+    *,
+    gamma: float,
+    lam: float,
+) -> Float[Tensor, "T B"]:
+    """Estimate advantages by generalised advantage estimation.
+
+        delta[t] = r[t] + gamma (1 - terminated[t]) V(s[t+1]) - V(s[t])
+        A[t]     = delta[t] + gamma lam (1 - episode_end[t]) A[t+1]
+
+    A truncated step keeps its bootstrap and cuts the recursion; a terminated step loses both.
+
+    Args:
+        rewards: Reward of action t, in the units of the value function.
+        values: V of the state in which action t was taken.
+        next_values: V of the state that followed action t, before any reset.
+        terminated: Whether the game ended with action t.
+        episode_end: Whether the episode ended with action t, by the game or by a limit.
+        gamma: Discount per agent step, in [0, 1].
+        lam: Weight of longer returns, in [0, 1]; 0 is the one-step error, 1 the discounted return minus V.
+
+    Source: Schulman et al. 2016, equations 11-16.
+    """
+    deltas = rewards + gamma * next_values.masked_fill(terminated, 0.0) - values
+    carry = (gamma * lam) * (~episode_end).to(deltas.dtype)
+    advantages = torch.empty_like(deltas)
+    ahead = torch.zeros_like(deltas[0])
+    for t in reversed(range(deltas.shape[0])):
+        ahead = deltas[t] + carry[t] * ahead
+        advantages[t] = ahead
+    return advantages
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Each agent's own turns, moved together to the front of the time axis; `valid` is false behind the last one.
+
+    Attributes:
+        order: Time (T, R) that each turn had in the rollout.
+        reward: Reward (T, R) from this turn until the agent's next.
+        value: V(s) of the turn, in the critic's units.
+        next_value: V of the agent's next turn, or of the final observation where a limit ended the episode.
+        terminated: The game ended before the agent's next turn.
+        episode_end: The episode ended before the agent's next turn.
+        valid: There is such a turn and its consequences are known.
+    """
+
+    order: Int[Tensor, "T R"]
+    reward: Float[Tensor, "T R"]
+    value: Float[Tensor, "T R"]
+    next_value: Float[Tensor, "T R"]
+    terminated: Bool[Tensor, "T R"]
+    episode_end: Bool[Tensor, "T R"]
+    valid: Bool[Tensor, "T R"]
+
+    def restore(self, turns: Shaped[Tensor, "T R"]) -> Shaped[Tensor, "T R"]:
+        """Put values of turns back where they were in the rollout; `order` is a permutation of each column."""
+        return torch.empty_like(turns).scatter_(0, self.order, turns)
+
+
+def own_turns(
+    reward: Float[Tensor, "T R"],
+    value: Float[Tensor, "T R"],
+    final_value: Float[Tensor, "T R"],
+    terminated: Bool[Tensor, "T R"],
+    truncated: Bool[Tensor, "T R"],
+    active: Bool[Tensor, "T R"],
+    last_value: Float[Tensor, " R"],
+    last_active: Bool[Tensor, " R"],
+    *,
+    turn_based: bool,
+) -> Turns:
+    """Fold decisions at which an agent was inactive into its turn before them.
+
+    What an agent earns between two turns belongs to the earlier one. Where the rollout ends first, the turn is
+    bootstrapped from `last_value` if the agent is to move; if not, it is dead and earns nothing more, or, where sides
+    take turns, the consequences are unknown and the turn is not valid.
+
+    Args:
+        reward: Reward of each decision.
+        value: V at each decision.
+        final_value: V of the final observation where `truncated`.
+        terminated: Ended by the game at this decision.
+        truncated: Cut by a limit at this decision.
+        active: Whether the agent acted.
+        last_value: V of the observation after the rollout.
+        last_active: Whether the agent acts in it.
+        turn_based: Whether inactive agents wait for their turn; otherwise they are out of the game.
+    """
+    steps = reward.shape[0]
+    earned = torch.zeros_like(last_value)
+    ahead = last_value.clone()
+    game_over = ~last_active & (not turn_based)
+    over = game_over.clone()
+    known = last_active | (not turn_based)
+    columns: list[tuple[Tensor, ...]] = []
+    for t in reversed(range(steps)):
+        ended = terminated[t] | truncated[t]
+        earned = reward[t] + earned.masked_fill(ended, 0.0)
+        ahead = torch.where(ended, final_value[t], ahead)
+        game_over = torch.where(ended, terminated[t], game_over)
+        over = over | ended
+        known = known | ended
+        columns.append((earned, ahead, game_over, over, known))
+        earned = earned.masked_fill(active[t], 0.0)
+        ahead = torch.where(active[t], value[t], ahead)
+        game_over, over, known = game_over & ~active[t], over & ~active[t], known | active[t]
+    return _together(active, value, columns[::-1])
+
+
+def _together(active: Tensor, value: Tensor, columns: list[tuple[Tensor, ...]]) -> Turns:
+    order = (~active).to(torch.uint8).argsort(dim=0, stable=True)
+    earned, ahead, game_over, over, known = (
+        torch.stack(column).gather(0, order) for column in zip(*columns, strict=True)
+    )
+    value = value.gather(0, order)
+    valid = active.gather(0, order) & known
+    return Turns(
+        order=order,
+        reward=earned,
+        value=value,
+        next_value=ahead,
+        terminated=game_over,
+        episode_end=over,
+        valid=valid,
+    )
+
+
+def estimate(
+    turns: Turns,
+    reward: Float[Tensor, "T R"],
+    value: Float[Tensor, "T R"],
+    next_value: Float[Tensor, "T R"],
+    *,
+    gamma: float,
+    lam: float,
+) -> Float[Tensor, "T R"]:
+    """Advantages of turns; 0, and nothing handed back in time, where a turn is not valid.
+
+    Args:
+        turns: Where episodes end and which turns count.
+        reward: Rewards of `turns`, scaled.
+        value: Values of `turns`, in the units of `reward`.
+        next_value: Next values of `turns`, in the units of `reward`.
+        gamma: Discount per turn.
+        lam: As in `gae`.
+    """
+    return gae(
+        torch.where(turns.valid, reward, value),
+        value,
+        next_value,
+        turns.terminated | ~turns.valid,
+        turns.episode_end | ~turns.valid,
+        gamma=gamma,
+        lam=lam,
+    )

@@ -1,0 +1,250 @@
+"""The `trainer` command: train a learner, play rating matches, measure."""
+
+import json
+import logging
+import os
+import random
+import sys
+import time
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+
+from arena.environments import make, names
+from arena.errors import ArenaError
+from league.client import DEFAULT_URL, LeagueClient
+from league.errors import LeagueError
+from trainer import config as settings
+from trainer.bench import SYNTHETIC, Bench, WorkItem
+from trainer.config import TrainerConfig
+from trainer.errors import ConfigError, TrainerError
+from trainer.evaluator import EvaluationWorker, Pace, RatingMembership
+from trainer.folder import RunFolder
+from trainer.learner import build_network
+from trainer.link import Link
+from trainer.metrics import Terminal
+from trainer.opponents import DiskCache, OpponentPool
+from trainer.spool import Spool
+from trainer.surroundings import of_process
+from trainer.worker import TrainingWorker
+
+BAD_USAGE = 2
+EVALUATOR_TIMEOUT_S = 30.0
+EVALUATOR_BACKOFF_S = 30.0
+
+SETTINGS_HELP = "Settings, from --config FILE and --set:\n\n\b\n" + settings.describe().replace("\n\n", "\n\n\b\n")
+
+app = typer.Typer(
+    name="trainer",
+    help="Recurrent PPO for a self-play league.",
+    epilog="Example: trainer run --environment mech-duel",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+League = Annotated[str, typer.Option("--league", envvar="LEAGUE_URL", help="Where the league server listens.")]
+Token = Annotated[
+    str | None,
+    typer.Option("--token", envvar="LEAGUE_TOKEN", show_envvar=True, help="Bearer token; an open league needs none."),
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="TOML file with sections as listed below.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one setting; may be repeated, wins over --config."),
+]
+
+
+@app.command(epilog=SETTINGS_HELP)
+def run(
+    league: League = DEFAULT_URL,
+    token: Token = None,
+    environment: Annotated[
+        str | None, typer.Option("--environment", help="What to train on; its preset is the base of all settings.")
+    ] = None,
+    learner: Annotated[str | None, typer.Option("--learner", help="Name of the trained lineage.")] = None,
+    role: Annotated[str | None, typer.Option("--role", help="main, main_exploiter or league_exploiter.")] = None,
+    run_folder: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="DIR", help="Run folder [default: $LEAGUE_HOME/runs/LEARNER, or var/runs/...]."),
+    ] = None,
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    total_steps: Annotated[
+        int | None, typer.Option("--total-steps", min=0, help="Stop after so many environment steps.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the resolved settings and the number of parameters, then stop.")
+    ] = False,
+) -> None:
+    """Train one learner against the league's population; the same command resumes it.
+
+    Example: trainer run --environment mech-duel --learner second --set schedules.entropy=0.02
+    """
+    options = {"league.learner": learner, "league.role": role, "run.total_steps": total_steps}
+    given = [f"{key}={value}" for key, value in options.items() if value is not None]
+    config = settings.resolve(environment, config_file, [*(overrides or []), *given])
+    torch.set_num_threads(config.run.threads)
+    _check_device(config.run.device)
+    if dry_run:
+        _describe(config)
+        return
+    terminal = _terminal()
+    outside = of_process(terminal.say)
+    folder = RunFolder(run_folder or _home() / "runs" / config.league.learner)
+    with folder.taken(), LeagueClient(league, token=token or None, timeout_s=config.league.timeout_s) as client:
+        link = _link(client, config.league.backoff_max_s)
+        TrainingWorker(config, folder, link, version=_version(), terminal=terminal, outside=outside).run()
+
+
+@app.command()
+def evaluate(
+    league: League = DEFAULT_URL,
+    token: Token = None,
+    environment: Annotated[
+        list[str] | None,
+        typer.Option("--environment", help="What to play; may be repeated [default: all that are installed]."),
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="How the league calls this worker.")] = "evaluator",
+    run_folder: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="DIR", help="Run folder [default: $LEAGUE_HOME/runs/NAME, or var/runs/NAME]."),
+    ] = None,
+    duty: Annotated[float, typer.Option("--duty", min=0.01, max=1.0, help="Share of one core to spend.")] = 0.25,
+    budget: Annotated[int, typer.Option("--budget", min=1, help="Matches per pair, side and lease.")] = 8,
+    disk_cache_bytes: Annotated[int, typer.Option("--disk-cache-bytes", min=0)] = 2 * 2**30,
+    memory_cache_bytes: Annotated[int, typer.Option("--memory-cache-bytes", min=0)] = 256 * 2**20,
+) -> None:
+    """Play the rating matches that the league asks for.
+
+    Example: trainer evaluate --environment mech-duel --duty 1
+    """
+    torch.set_num_threads(1)
+    terminal = _terminal()
+    outside = of_process(terminal.say)
+    specs = [make(each, num_envs=1).spec for each in environment or names()]
+    folder = RunFolder(run_folder or _home() / "runs" / name)
+    rng = random.Random()  # noqa: S311  jitter
+    with folder.taken(), LeagueClient(league, token=token or None, timeout_s=EVALUATOR_TIMEOUT_S) as client:
+        link = _link(client, EVALUATOR_BACKOFF_S)
+        cache = DiskCache(folder.opponents, disk_cache_bytes)
+        pools = {
+            spec.name: OpponentPool(
+                spec,
+                lambda sha256: link.attempt(lambda client: client.download(sha256)),
+                cache,
+                memory_limit_bytes=memory_cache_bytes,
+                device="cpu",
+            )
+            for spec in specs
+        }
+        membership = RatingMembership(link, specs, name=name, version=_version())
+        spool = Spool(folder.spool)
+        terminal.say(f"playing rating matches of {', '.join(pools)} at {league}")
+        pace = Pace(budget, duty)
+        EvaluationWorker(membership, pools, spool, pace, terminal=terminal, outside=outside, rng=rng).run()
+
+
+@app.command()
+def bench(
+    environment: Annotated[
+        str, typer.Option("--environment", help="What to step; `synthetic` costs almost nothing.")
+    ] = SYNTHETIC,
+    consistency: Annotated[
+        bool,
+        typer.Option("--consistency", help="Learning rate 0: print the largest |ratio - 1| of every chunk instead."),
+    ] = False,
+    iterations: Annotated[int, typer.Option("--iterations", min=1, help="Iterations; medians are printed.")] = 5,
+    end_chance: Annotated[
+        float, typer.Option("--end-chance", min=0.0, max=1.0, help="Chance that a synthetic episode ends at a step.")
+    ] = WorkItem.end_chance,
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure rollout and update, without a league.
+
+    Example: trainer bench --set environment.num_envs=64 --set ppo.epochs=4
+    """
+    still = ["schedules.learning_rate=0.0", "schedules.learning_rate_final=0.0"] if consistency else []
+    config = settings.resolve(environment, config_file, [*(overrides or []), *still])
+    torch.set_num_threads(config.run.threads)
+    item = Bench(config, WorkItem(end_chance=end_chance))
+    if consistency:
+        errors = item.ratio_errors()
+        _print(as_json, {"environment": environment, "ratio_errors": errors, "largest": max(errors)})
+        return
+    measured = item.measure(iterations)
+    _print(
+        as_json,
+        {
+            "environment": environment,
+            "num_envs": config.environment.num_envs,
+            "threads": config.run.threads,
+            "rollout_s": measured.rollout_s,
+            "update_s": measured.update_s,
+            "env_steps_per_s": measured.steps_per_s,
+        },
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command; what a user can cause ends as one line on stderr.
+
+    Exits with 0, with 2 for bad usage or an unusable setting, and with 1 for any other error.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    try:
+        app(arguments)
+    except (LeagueError, ArenaError, TrainerError) as error:
+        typer.echo(f"trainer: {error}", err=True)
+        sys.exit(BAD_USAGE if isinstance(error, ConfigError) else 1)
+
+
+def _describe(config: TrainerConfig) -> None:
+    spec = make(config.environment.name, num_envs=1).spec
+    network = build_network(config.network, spec, config.run.seed)
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    steps = config.rollout.steps * config.environment.num_envs
+    typer.echo(settings.to_toml(config))
+    typer.echo(f"# signature {spec.signature}, {parameters:,} parameters, {steps:,} environment steps per update")
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"run.device is {device!r}: it cannot be used here ({reason}); choose cpu") from error
+
+
+def _print(as_json: bool, values: dict[str, object]) -> None:
+    if as_json:
+        typer.echo(json.dumps(values))
+        return
+    for name, value in values.items():
+        typer.echo(f"{name}: {value:,.6g}" if isinstance(value, float) else f"{name}: {value}")
+
+
+def _terminal() -> Terminal:
+    return Terminal(Console(soft_wrap=True))
+
+
+def _link(client: LeagueClient, backoff_max_s: float) -> Link:
+    return Link(client, clock=time.monotonic, rng=random.Random(), backoff_max_s=backoff_max_s)  # noqa: S311  jitter
+
+
+def _home() -> Path:
+    return Path(os.environ.get("LEAGUE_HOME", "var"))
+
+
+def _version() -> str:
+    return metadata.version("echelon-league")

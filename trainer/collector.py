@@ -1,0 +1,199 @@
+"""Steps environments: the learner on one side of each, its own opponent on the other, for a rollout at a time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from arena.environments.protocol import Environment, Observation, StepResult
+from arena.policies import ActorCritic, RecurrentState
+from trainer.errors import TrainerError
+from trainer.leases import Assignment
+from trainer.rollout import Rollout
+from trainer.seats import Opponents, Seats
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A match that was played to its end.
+
+    Attributes:
+        assignment: What was played, against whom.
+        score: Home's score in [0, 1].
+        reason: Why it ended.
+        decisions: Its length.
+        earned: Reward of the learner's agents together.
+    """
+
+    assignment: Assignment
+    score: float
+    reason: str
+    decisions: int
+    earned: float
+
+    @property
+    def learner_score(self) -> float:
+        """The learner's score in [0, 1]."""
+        return 1.0 - self.score if self.assignment.away else self.score
+
+
+class Dealer(Protocol):
+    """Where environments get their matches from."""
+
+    def draw(self, row: int) -> Assignment:
+        """The next match of an environment."""
+        ...
+
+
+class Collector:
+    """Plays E environments with the learner's present weights.
+
+    Every environment knows its current match and its next one. At its own episode's end it takes up the next: its
+    opponent changes and that row's memory is opened anew, nobody else's. Recurrent state crosses rollout borders
+    inside an episode.
+
+    Args:
+        environment: E matches.
+        network: The learner.
+        dealer: Deals matches.
+        on_episode: Called with every finished match.
+        rng: Chance of the learner's and the opponents' actions.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        network: ActorCritic,
+        dealer: Dealer,
+        on_episode: Callable[[Episode], None],
+        rng: torch.Generator,
+    ) -> None:
+        self._env, self._network, self._dealer = environment, network, dealer
+        self._on_episode, self._rng = on_episode, rng
+        self._seats = Seats(environment.spec, environment.num_envs, environment.device)
+        self._opponents = Opponents(self._seats)
+        self._current = [dealer.draw(row) for row in range(environment.num_envs)]
+        self._next: list[Assignment] = []
+        self._state = network.initial_state(self._seats.rows)
+        self._open_all()
+
+    @property
+    def rows(self) -> int:
+        """R: learning agents."""
+        return self._seats.rows
+
+    @property
+    def pending(self) -> list[tuple[Assignment, Assignment]]:
+        """For every environment the match that it plays and its next one."""
+        return list(zip(self._current, self._next, strict=True))
+
+    @torch.inference_mode()
+    def collect(self, rollout: Rollout, stopping: Callable[[], bool]) -> bool:
+        """Fill a rollout; false if `stopping` said so first, and the rollout is then of no use."""
+        steps, chunk = len(rollout.reward), len(rollout.reward) // len(rollout.hidden)
+        for t in range(steps):
+            if stopping():
+                return False
+            if t % chunk == 0:
+                rollout.store("hidden", t // chunk, self._state.hidden)
+                rollout.store("cell", t // chunk, self._state.cell)
+            self._step(rollout, t)
+        self._bootstrap(rollout)
+        return True
+
+    @torch.inference_mode()
+    def _open_all(self) -> None:
+        rows, device = list(range(self._env.num_envs)), self._env.device
+        self._take_seats(rows)
+        seeds = torch.tensor([each.seed for each in self._current], dtype=torch.int64, device=device)
+        self._observation = self._checked(self._env.reset(seeds))
+        self._starts = torch.ones(len(rows), dtype=torch.bool, device=device)
+        self._earned = torch.zeros(len(rows), dtype=torch.float64, device=device)
+        self._next = [self._dealer.draw(row) for row in rows]
+        self._announce(rows)
+
+    def _step(self, rollout: Rollout, t: int) -> None:
+        raw = self._act(rollout, t)
+        actions = self._opponents.act(self._observation, self._starts, self._rng)
+        self._seats.learner.write(actions, self._network.layout.to_actions(raw))
+        step = self._env.step(self._seats.unflatten(actions))
+        self._record(rollout, t, step)
+        self._observation = self._checked(step.observation)
+        self._starts = step.terminated | step.truncated
+        if bool(self._starts.any()):
+            self._turn_over(step)
+
+    def _act(self, rollout: Rollout, t: int) -> Tensor:
+        seen = self._seats.learner.view(self._observation)
+        starts = self._seats.per_agent(self._starts)
+        output = self._network.step(seen.values, self._state, starts, seen.active)
+        mask = self._network.layout.pack_masks(seen.masks, seen.active.shape)
+        distribution = self._network.distribution(output.parameters, mask)
+        raw = distribution.sample(self._rng)
+        self._state = output.state
+        rollout.store("observation", t, seen.values)
+        rollout.store("mask", t, mask)
+        rollout.store("active", t, seen.active)
+        rollout.store("episode_start", t, starts)
+        rollout.store("raw", t, raw)
+        rollout.store("log_prob", t, distribution.log_prob(raw))
+        rollout.store("value", t, output.value)
+        return raw
+
+    def _record(self, rollout: Rollout, t: int, step: StepResult) -> None:
+        reward = self._seats.learner.rewards(step.reward)
+        rollout.store("reward", t, reward)
+        rollout.store("terminated", t, self._seats.per_agent(step.terminated))
+        rollout.store("truncated", t, self._seats.per_agent(step.truncated))
+        self._earned += reward.double().view(self._env.num_envs, -1).sum(dim=1)
+        rollout.final_value[t].zero_()
+        if bool(step.truncated.any()):
+            self._value_final(rollout, t, step)
+
+    def _value_final(self, rollout: Rollout, t: int, step: StepResult) -> None:
+        rows = self._seats.per_agent(step.truncated).nonzero().squeeze(1)
+        seen = self._seats.learner.view(step.final_observation).rows(rows)
+        state = RecurrentState(*(part[rows] for part in self._state))
+        value = self._network.step(seen.values, state, torch.zeros_like(seen.active), seen.active).value
+        rollout.final_value[t, rows] = value
+
+    def _bootstrap(self, rollout: Rollout) -> None:
+        seen = self._seats.learner.view(self._observation)
+        output = self._network.step(seen.values, self._state, self._seats.per_agent(self._starts), seen.active)
+        rollout.last_value.copy_(output.value)
+        rollout.last_active.copy_(seen.active)
+
+    def _turn_over(self, step: StepResult) -> None:
+        ended: list[int] = self._starts.nonzero().squeeze(1).tolist()
+        outcome = step.outcome
+        for row in ended:
+            reason = self._env.spec.reasons[int(outcome.reason[row])]
+            score, decisions = float(outcome.score[row]), int(outcome.decisions[row])
+            self._on_episode(Episode(self._current[row], score, reason, decisions, float(self._earned[row])))
+            self._current[row] = self._next[row]
+        self._earned.masked_fill_(self._starts, 0.0)
+        self._take_seats(ended)
+        for row in ended:
+            self._next[row] = self._dealer.draw(row)
+        self._announce(ended)
+
+    def _take_seats(self, rows: list[int]) -> None:
+        self._seats.place({row: self._current[row].away for row in rows})
+        self._opponents.seat({row: self._current[row].opponent for row in rows})
+
+    def _announce(self, rows: list[int]) -> None:
+        """Tell the environment by which seeds the next matches of some rows open."""
+        seeds = torch.tensor([self._next[row].seed for row in rows], dtype=torch.int64, device=self._env.device)
+        self._env.next_seeds[rows] = seeds
+
+    def _checked(self, observation: Observation) -> Observation:
+        spec = self._env.spec
+        expected = (self._env.num_envs, spec.num_agents, spec.observation_size)
+        if tuple(observation.values.shape) != expected:
+            raise TrainerError(
+                f"observation of {spec.name} has shape {tuple(observation.values.shape)}: its spec declares "
+                f"{expected} (environments, agents, floats); mend the environment"
+            )
+        return observation

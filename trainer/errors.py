@@ -1,0 +1,25 @@
+"""What a user of the trainer can cause: one line that names the value, the rule and the way out."""
+
+
+class TrainerError(Exception):
+    """Base of every error that a user of the trainer can cause and mend."""
+
+
+class ConfigError(TrainerError):
+    """A setting is unknown, or its value is out of range."""
+
+
+class StateError(TrainerError):
+    """A run folder's state cannot be read, or does not fit the configuration."""
+
+
+class RunInUseError(TrainerError):
+    """Another process works in the run folder."""
+
+
+class DivergedError(TrainerError):
+    """Losses or gradients were not finite too often in a row."""
+
+
+class UnusableOpponentError(TrainerError):
+    """An opponent's policy cannot be loaded, or is of another environment."""

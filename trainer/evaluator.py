@@ -1,0 +1,214 @@
+"""`trainer evaluate`: play the rating matches that the league asks for, with a bounded share of one core."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+
+from arena.environments import EnvironmentSpec
+from arena.match import play
+from arena.seeding import derive, match_seed
+from league import wire
+from league.client import LeagueClient
+from trainer.errors import UnusableOpponentError
+from trainer.link import Link
+from trainer.metrics import Terminal
+from trainer.opponents import Opponent, OpponentPool
+from trainer.spool import Spool
+from trainer.surroundings import Surroundings
+
+LEASES = 4
+"""Rating leases per call: two pairs of frozen players, each on both sides of its seeds."""
+
+HEARTBEAT_MAX_S = 30.0
+"""Longest time between two beats: how soon a worker hears that it is to stop."""
+
+
+class RatingMembership:
+    """An evaluator's side of the league's contract; a league that is away or refuses is waited out.
+
+    Attributes:
+        next_poll_s: When to ask again after there was nothing to play.
+    """
+
+    def __init__(self, link: Link, specs: Sequence[EnvironmentSpec], *, name: str, version: str) -> None:
+        self._link, self._name, self._version = link, name, version
+        self._signatures = [spec.signature for spec in specs]
+        self._worker: wire.Worker | None = None
+        self.next_poll_s = 1.0
+
+    def attach(self) -> bool:
+        """Register once; false while the league is away.
+
+        Raises:
+            LeagueError: The league refuses.
+        """
+        return self._worker is not None or self._link.attempt(self._register) is not None
+
+    @property
+    def heartbeat_s(self) -> float:
+        """Longest time between two beats."""
+        return HEARTBEAT_MAX_S if self._worker is None else min(HEARTBEAT_MAX_S, self._worker.heartbeat_s)
+
+    def lease(self, environment: str, count: int, budget: int) -> list[wire.Lease]:
+        """Ask for pairs to play; none where there are none, or the league is away."""
+        request = wire.RatingLeases(
+            kind="rating", worker_id=self._id, environment=environment, count=count, budget=budget
+        )
+        answer = self._link.ask(lambda client: client.lease(request), self._register)
+        if answer is None:
+            return []
+        self.next_poll_s = answer.next_poll_s
+        return answer.items
+
+    def release(self, lease_ids: list[str]) -> None:
+        """Give leases back that will not be played."""
+        request = wire.ReleaseRequest(worker_id=self._id, lease_ids=lease_ids)
+        self._link.ask(lambda client: client.release(request), self._register)
+
+    def report(self, results: list[wire.Result]) -> wire.ResultBatchAnswer | None:
+        """Report matches; None while the league is away."""
+        if self._worker is None:
+            return None
+        batch = wire.ResultBatch(worker_id=self._id, results=results)
+        return self._link.ask(lambda client: client.report(batch), self._register)
+
+    def beat(self) -> wire.Command | None:
+        """Give a sign of life; None while the league is away."""
+        answer = self._link.ask(lambda client: client.heartbeat(self._id), self._register)
+        return None if answer is None else answer.command
+
+    @property
+    def _id(self) -> str:
+        return "" if self._worker is None else self._worker.id
+
+    def _register(self, client: LeagueClient) -> wire.Worker:
+        self._worker = client.register_worker(
+            wire.WorkerCreate(name=self._name, kind="evaluator", version=self._version, signatures=self._signatures)
+        )
+        return self._worker
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How much an evaluator plays.
+
+    Attributes:
+        budget: Matches per lease.
+        duty: Share of the time that is spent playing, in (0, 1].
+    """
+
+    budget: int
+    duty: float
+
+
+class EvaluationWorker:
+    """Leases pairs of frozen players, plays them in batches and reports through a spool.
+
+    Args:
+        membership: The league.
+        pools: For every environment that it can play, where players come from.
+        spool: Where results wait for the league.
+        pace: How much it plays.
+        terminal: Tells a person how it goes.
+        outside: Time and signals.
+        rng: Chance of the pauses' jitter.
+    """
+
+    def __init__(
+        self,
+        membership: RatingMembership,
+        pools: Mapping[str, OpponentPool],
+        spool: Spool,
+        pace: Pace,
+        *,
+        terminal: Terminal,
+        outside: Surroundings,
+        rng: random.Random,
+    ) -> None:
+        self._membership, self._pools, self._spool, self._pace = membership, pools, spool, pace
+        self._terminal, self._outside, self._rng = terminal, outside, rng
+        self._beat_at = outside.clock()
+        self._dismissed = False
+        self.matches = 0
+
+    def run(self) -> None:
+        """Play until a signal or the league's word; what was played is delivered, or waits in the spool.
+
+        Raises:
+            LeagueError: The league refuses the worker.
+        """
+        while not self._leaving:
+            started = self._outside.clock()
+            played = self._membership.attach() and self._round()
+            self._spool.deliver(self._membership.report)
+            busy = self._outside.clock() - started
+            jitter = self._rng.uniform(0.5, 1.5)
+            self._outside.pause(
+                busy * (1.0 / self._pace.duty - 1.0) if played else self._membership.next_poll_s * jitter
+            )
+        self._spool.close()
+        self._terminal.say(f"played {self.matches:,} rating matches")
+
+    @property
+    def _leaving(self) -> bool:
+        return self._dismissed or self._outside.stopping()
+
+    def _round(self) -> bool:
+        """Play one batch of every environment; false if there was none."""
+        self._beat()
+        before = self.matches
+        for environment, pool in self._pools.items():
+            leases = sorted(self._membership.lease(environment, LEASES, self._pace.budget), key=_pairing)
+            for _, group in groupby(leases, _pairing):
+                if self._leaving:
+                    break
+                self._play(environment, pool, list(group))
+                self._spool.sync()
+        return self.matches > before
+
+    def _beat(self) -> None:
+        if self._outside.clock() >= self._beat_at:
+            self._beat_at = self._outside.clock() + self._membership.heartbeat_s
+            command = self._membership.beat()
+            self._dismissed = command in ("drain", "stop")
+
+    def _play(self, environment: str, pool: OpponentPool, leases: list[wire.Lease]) -> None:
+        """Play all matches of leases between the same two players, home and away."""
+        try:
+            home, away = _player(pool, leases[0].home), _player(pool, leases[0].away)
+        except UnusableOpponentError as error:
+            self._terminal.say(f"a rating match cannot be played: {error}")
+            self._membership.release([lease.lease_id for lease in leases])
+            return
+        entries = [(lease, number) for lease in leases for number in range(lease.budget)]
+        seeds = [match_seed(lease.seed, number) for lease, number in entries]
+        rng = torch.Generator().manual_seed(derive(seeds[0], "policies", leases[0].lease_id))
+        results = play(environment, home.policy, away.policy, seeds, rng)
+        for (lease, number), result in zip(entries, results, strict=True):
+            self._spool.append(
+                wire.Result(
+                    lease_id=lease.lease_id,
+                    sequence=number,
+                    score=result.score,
+                    decisions=result.decisions,
+                    reason=result.reason,
+                    seed=result.seed,
+                )
+            )
+        self.matches += len(results)
+        score = sum(result.score for result in results) / len(results)
+        self._terminal.say(f"{environment}: {home.name} v {away.name} {score:.2f} over {len(results)} matches")
+
+
+def _pairing(lease: wire.Lease) -> tuple[str, str]:
+    """Who plays whom, by checkpoint: such leases are played as one batch."""
+    return lease.home.checkpoint or "", lease.away.checkpoint or ""
+
+
+def _player(pool: OpponentPool, seat: wire.Seat) -> Opponent:
+    if seat.checkpoint is None:
+        raise UnusableOpponentError(f"{seat.name} is not frozen: rating matches are between frozen players")
+    return pool.resolve(seat.checkpoint, seat.name)

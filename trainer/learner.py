@@ -1,0 +1,184 @@
+"""The learner: a network, its scales and its optimiser, and the road from a rollout to an update."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from arena.environments import EnvironmentSpec
+from arena.policies import ActorCritic, Architecture
+from arena.policies.checkpoint import load_strictly
+from arena.seeding import derive
+from trainer import schedules
+from trainer.advantages import Turns, estimate, own_turns
+from trainer.config import NetworkSettings, TrainerConfig
+from trainer.errors import StateError
+from trainer.losses import explained_variance
+from trainer.normalization import Moments, ObservationNormalizer, RewardScaler, ValueNormalizer, normalise_advantages
+from trainer.ppo import PPO, Coefficients, Targets
+from trainer.rollout import Rollout
+
+
+class Learner:
+    """Everything that changes by learning.
+
+    Attributes:
+        network: The weights that act and learn.
+        steps: Environment steps learned from.
+        updates: Updates made.
+        rng: Chance of acting; the update has its own.
+    """
+
+    def __init__(self, config: TrainerConfig, spec: EnvironmentSpec) -> None:
+        self._config, self._spec = config, spec
+        device = torch.device(config.run.device)
+        self.network = build_network(config.network, spec, config.run.seed).to(device).eval()
+        self.rng = _generator(device, derive(config.run.seed, "acting"))
+        self._update_rng = _generator(device, derive(config.run.seed, "update"))
+        self.rows = config.environment.num_envs * max(spec.agents_per_side)
+        self.ppo = PPO(self.network, config.ppo, config.optimizer, self._update_rng)
+        scales = config.normalization
+        self._observations = ObservationNormalizer(spec.observation_size, scales.observation_std_floor, device)
+        self._rewards = RewardScaler(self.rows, config.ppo.gamma, scales.reward_clip, device)
+        self._values = ValueNormalizer(device)
+        self.steps = 0
+        self.updates = 0
+
+    def allocate(self) -> Rollout:
+        """Memory for this learner's rollouts."""
+        shape = self._config.rollout
+        return Rollout.allocate(self.network, steps=shape.steps, rows=self.rows, chunk=shape.chunk)
+
+    def learn(self, rollout: Rollout, stopping: Callable[[], bool]) -> dict[str, float | None]:
+        """Update the weights, then the statistics that the next rollout is normalised by.
+
+        A rollout with anything that is not finite is dropped whole: neither weights nor statistics see it.
+
+        Raises:
+            DivergedError: That happened too often in a row.
+        """
+        self.steps += len(rollout.reward) * self._config.environment.num_envs
+        self.updates += 1
+        if not rollout.finite:
+            self.ppo.reject()
+            return {"losses/rejected_steps": float(self.ppo.rejected_steps)}
+        targets, metrics = self.targets(rollout)
+        coefficients = self.coefficients()
+        metrics |= self.ppo.update(rollout, targets, coefficients, stopping)
+        self._observations.update(rollout.observation[rollout.active])
+        self._observations.write_to(self.network)
+        return metrics | {
+            "charts/learning_rate": coefficients.learning_rate,
+            "charts/entropy_coefficient": coefficients.entropy,
+        }
+
+    def coefficients(self) -> Coefficients:
+        """What the schedules say now."""
+        settings = self._config.schedules
+        done = schedules.progress(self.steps, settings.horizon_steps)
+        return Coefficients(
+            learning_rate=schedules.linear(settings.learning_rate, settings.learning_rate_final, done),
+            entropy=schedules.linear(settings.entropy, settings.entropy_final, done),
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Weights, optimiser, statistics and generators, by name."""
+        named = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
+        for name, parameter in self.network.named_parameters():
+            moments = self.ppo.optimizer.state.get(parameter, {})
+            named |= {f"adam.{name}.{key}": value for key, value in moments.items()}
+        for owner, moments in self._moments().items():
+            named |= {f"{owner}.{key}": value for key, value in moments.tensors().items()}
+        return named | {"rng.acting": self.rng.get_state(), "rng.update": self._update_rng.get_state()}
+
+    def restore(self, tensors: Mapping[str, Tensor], steps: int, updates: int) -> None:
+        """Continue from what `tensors` gave.
+
+        Raises:
+            CheckpointError: The weights do not fit the configured network.
+            StateError: A tensor is missing.
+        """
+        load_strictly(self.network, _below(tensors, "network."), "the saved state")
+        for name, parameter in self.network.named_parameters():
+            if saved := _below(tensors, f"adam.{name}."):
+                self.ppo.optimizer.state[parameter] = saved
+        try:
+            self._observations.moments = Moments.of(_below(tensors, "observations."))
+            self._rewards.moments = Moments.of(_below(tensors, "rewards."))
+            self._values.moments = Moments.of(_below(tensors, "values."))
+            self.rng.set_state(tensors["rng.acting"])
+            self._update_rng.set_state(tensors["rng.update"])
+        except KeyError as error:
+            raise StateError(f"the saved state lacks {error}: start in another run folder") from error
+        self.steps, self.updates = steps, updates
+
+    def _moments(self) -> dict[str, Moments]:
+        return {
+            "observations": self._observations.moments,
+            "rewards": self._rewards.moments,
+            "values": self._values.moments,
+        }
+
+    def targets(self, rollout: Rollout) -> tuple[Targets, dict[str, float | None]]:
+        """What to learn from a rollout, and the scales that it came at; takes it into the statistics of rewards."""
+        settings = self._config.ppo
+        turns = self._own_turns(rollout)
+        self._rewards.update(turns.reward, turns.valid, turns.episode_end)
+        value, next_value = self._values.denormalise(turns.value), self._values.denormalise(turns.next_value)
+        reward = self._rewards.scale(turns.reward)
+        advantage = estimate(turns, reward, value, next_value, gamma=settings.gamma, lam=settings.gae_lambda)
+        returns = advantage + value
+        self._values.update(returns[turns.valid])
+        valid = turns.restore(turns.valid)
+        restored = turns.restore(advantage)
+        targets = Targets(
+            advantage=normalise_advantages(restored, valid, self._config.normalization.advantage_std_floor),
+            value=turns.restore(self._values.normalise(returns)),
+            valid=valid,
+        )
+        return targets, _scales(advantage[turns.valid], returns[turns.valid], value[turns.valid], reward[turns.valid])
+
+    def _own_turns(self, rollout: Rollout) -> Turns:
+        return own_turns(
+            rollout.reward,
+            rollout.value,
+            rollout.final_value,
+            rollout.terminated,
+            rollout.truncated,
+            rollout.active,
+            rollout.last_value,
+            rollout.last_active,
+            turn_based=self._spec.turn_based,
+        )
+
+
+def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -> ActorCritic:
+    """The configured network with fresh weights; torch's global generator is left as it was."""
+    architecture = Architecture.of(
+        spec,
+        encoder_sizes=settings.encoder_sizes,
+        core=settings.core,
+        recurrent_size=settings.recurrent_size,
+        initial_log_std=settings.initial_log_std,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(seed, "weights"))
+        return ActorCritic(architecture)
+
+
+def _generator(device: torch.device, seed: int) -> torch.Generator:
+    return torch.Generator(device).manual_seed(seed)
+
+
+def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _scales(advantage: Tensor, returns: Tensor, value: Tensor, reward: Tensor) -> dict[str, float | None]:
+    """Means and deviations before anything was normalised: afterwards they say nothing."""
+    metrics: dict[str, float | None] = {"losses/explained_variance": explained_variance(value, returns)}
+    for name, samples in {"advantage": advantage, "return": returns, "value": value, "reward": reward}.items():
+        if samples.numel():
+            deviation, mean = torch.std_mean(samples, correction=0)
+            metrics |= {f"scales/{name}_mean": float(mean), f"scales/{name}_std": float(deviation)}
+    return metrics

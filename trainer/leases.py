@@ -1,0 +1,209 @@
+"""Which match every environment plays next: leased from the league, or unrated while the league is away."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from arena.seeding import derive, match_seed
+from league.wire import Lease, LeaseAnswer
+from trainer.errors import UnusableOpponentError
+from trainer.opponents import SELF, Opponent, OpponentPool
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One match of one environment.
+
+    Attributes:
+        opponent: Who sits on the other side.
+        away: Whether the learner plays the away side.
+        seed: Opens the match.
+        lease: What allows reporting its result; None for an unrated match.
+        sequence: Its number under the lease, or among all unrated matches of the run.
+    """
+
+    opponent: Opponent
+    away: bool
+    seed: int
+    lease: Lease | None
+    sequence: int
+
+
+@dataclass
+class _OpenLease:
+    lease: Lease
+    opponent: Opponent
+    used: int
+
+
+class LeaseBook:
+    """Deals matches to environments, from leases that were asked for ahead.
+
+    A lease belongs to one environment until its budget is spent or it expires. Where no lease can be had, opponents
+    at hand are played unrated: nothing is reported without a lease.
+
+    Args:
+        pool: Finds policies.
+        live: The learner's own live weights as an opponent.
+        request: Asks the league for so many leases; None while it is away.
+        release: Tells the league which leases will not be played further.
+        now: The time, aware.
+        rows: E.
+        seed: Seed of unrated matches.
+    """
+
+    def __init__(
+        self,
+        pool: OpponentPool,
+        live: Opponent,
+        *,
+        request: Callable[[int], LeaseAnswer | None],
+        release: Callable[[list[str]], None],
+        now: Callable[[], datetime],
+        rows: int,
+        seed: int,
+    ) -> None:
+        self._pool, self._live = pool, live
+        self._request, self._release, self._now = request, release, now
+        self._rows, self._seed = rows, seed
+        self._queue: deque[Lease] = deque()
+        self._open: dict[int, _OpenLease] = {}
+        self._resumed: dict[int, deque[Assignment]] = {}
+        self._written: Mapping[str, int] = {}
+        self._unwanted: list[str] = []
+        self._nobody_before: datetime | None = None
+        self.unrated = 0
+
+    def draw(self, row: int) -> Assignment:
+        """The next match of an environment."""
+        if resumed := self._resumed.get(row):
+            return resumed.popleft()
+        if not self._has_match(row):
+            self._open.pop(row, None)
+            self._open_lease(row)
+        opened = self._open.get(row)
+        if opened is None:
+            return self._unrated_match()
+        opened.used += 1
+        return _leased_match(opened.lease, opened.used - 1, opened.opponent)
+
+    def refill(self) -> None:
+        """Between rollouts: release what is not wanted, and ask for leases ahead of need."""
+        if self._unwanted:
+            self._release(self._unwanted)
+            self._unwanted = []
+        if len(self._queue) <= self._rows // 2:
+            self._ask()
+
+    def saved(self, pending: Iterable[Iterable[Assignment]]) -> dict[str, Any]:
+        """Everything needed to deal the same matches again after a restart.
+
+        Args:
+            pending: For every row, matches that were dealt and are not finished.
+        """
+        return {
+            "unrated": self.unrated,
+            "queue": [lease.model_dump(mode="json") for lease in self._queue],
+            "pending": [[_saved_assignment(each) for each in row] for row in pending],
+        }
+
+    def restore(self, saved: Mapping[str, Any], highest_sequence: Mapping[str, int]) -> None:
+        """Deal on from `saved`: first, to every row, the matches that it had not finished.
+
+        Args:
+            saved: What `saved` gave.
+            highest_sequence: Per lease, the highest sequence whose result was written down: none is used twice.
+        """
+        self._written = highest_sequence
+        self.unrated = saved["unrated"]
+        self._queue = deque(Lease.model_validate(lease) for lease in saved["queue"])
+        for row, pending in enumerate(saved["pending"][: self._rows]):
+            self._restore_row(row, pending)
+
+    def _restore_row(self, row: int, pending: list[dict[str, Any]]) -> None:
+        resumed = self._resumed.setdefault(row, deque())
+        for each in pending:
+            lease = Lease.model_validate(each["lease"]) if each["lease"] else None
+            sequence: int = each["sequence"]
+            opponent = self._try_resolve(each["opponent"], each["name"])
+            if opponent is None or (lease and lease.expires_at <= self._now()):
+                continue
+            if lease:
+                unused = self._first_unused(lease)
+                self._open[row] = _OpenLease(lease, opponent, max(sequence + 1, unused))
+                if sequence < unused:
+                    continue
+            resumed.append(Assignment(opponent, each["away"], each["seed"], lease, sequence))
+
+    def _has_match(self, row: int) -> bool:
+        opened = self._open.get(row)
+        if opened is None or opened.used >= opened.lease.budget:
+            return False
+        return self._now() < opened.lease.expires_at
+
+    def _open_lease(self, row: int) -> None:
+        if not self._queue:
+            self._ask()
+        while self._queue:
+            lease = self._queue.popleft()
+            if self._now() >= lease.expires_at or self._first_unused(lease) >= lease.budget:
+                continue
+            if (opponent := self._opponent_of(lease)) is not None:
+                self._open[row] = _OpenLease(lease, opponent, self._first_unused(lease))
+                return
+            self._unwanted.append(lease.lease_id)
+
+    def _first_unused(self, lease: Lease) -> int:
+        return self._written.get(lease.lease_id, -1) + 1
+
+    def _ask(self) -> None:
+        if self._nobody_before is not None and self._now() < self._nobody_before:
+            return
+        answer = self._request(self._rows)
+        if answer is None:
+            return
+        self._queue.extend(answer.items)
+        self._nobody_before = None if answer.items else self._now() + timedelta(seconds=answer.next_poll_s)
+
+    def _opponent_of(self, lease: Lease) -> Opponent | None:
+        seat, own = (lease.home, lease.away) if lease.learner_side == "away" else (lease.away, lease.home)
+        if seat.checkpoint is None and seat.player_id == own.player_id:
+            return self._live
+        return self._try_resolve(seat.checkpoint or f"live weights of player {seat.player_id}", seat.name)
+
+    def _try_resolve(self, checkpoint: str, name: str) -> Opponent | None:
+        if checkpoint == SELF:
+            return self._live
+        try:
+            return self._pool.resolve(checkpoint, name)
+        except UnusableOpponentError as error:
+            logger.warning("opponent %s cannot be played: %s", name, error)
+            return None
+
+    def _unrated_match(self) -> Assignment:
+        number, self.unrated = self.unrated, self.unrated + 1
+        choices = [SELF, *self._pool.at_hand()]
+        chosen = choices[derive(self._seed, "unrated", number, "opponent") % len(choices)]
+        opponent = self._try_resolve(chosen, chosen) or self._live
+        seed = derive(self._seed, "unrated", number, "match")
+        return Assignment(opponent, bool(number % 2), seed, None, number)
+
+
+def _leased_match(lease: Lease, sequence: int, opponent: Opponent) -> Assignment:
+    return Assignment(opponent, lease.learner_side == "away", match_seed(lease.seed, sequence), lease, sequence)
+
+
+def _saved_assignment(assignment: Assignment) -> dict[str, Any]:
+    return {
+        "opponent": assignment.opponent.key,
+        "name": assignment.opponent.name,
+        "away": assignment.away,
+        "seed": assignment.seed,
+        "lease": assignment.lease.model_dump(mode="json") if assignment.lease else None,
+        "sequence": assignment.sequence,
+    }

@@ -1,0 +1,101 @@
+"""Calls to a league that may be away: they are skipped until the next attempt is due, and never stop the caller."""
+
+import logging
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+from league.client import LeagueClient
+from league.errors import LeagueError, UnknownLearnerError, UnknownWorkerError
+
+SERVER_FAULT = 500
+"""From this status on an error is the server's own: it is waited out."""
+
+FIRST_BACKOFF_S = 0.5
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+class Link:
+    """A league that answers, or is away.
+
+    After a failed call the next attempt waits twice as long as before, up to `backoff_max_s`, shortened by a random
+    share of up to a half so that workers do not come back all at once.
+
+    Args:
+        client: The connection.
+        clock: Monotonic seconds.
+        rng: Chance of the jitter.
+        backoff_max_s: Longest wait.
+    """
+
+    def __init__(
+        self, client: LeagueClient, *, clock: Callable[[], float], rng: random.Random, backoff_max_s: float
+    ) -> None:
+        self._client, self._clock, self._rng = client, clock, rng
+        self._backoff_max_s = backoff_max_s
+        self._failures = 0
+        self._retry_at = float("-inf")
+
+    @property
+    def away(self) -> bool:
+        """Whether the last attempt found no league that takes calls."""
+        return self._failures > 0
+
+    def attempt(self, call: Callable[[LeagueClient], T]) -> T | None:
+        """Make a call if one is due; None while the league is away.
+
+        Raises:
+            LeagueError: The league answered and refused.
+        """
+        if self._clock() < self._retry_at:
+            return None
+        try:
+            answer = call(self._client)
+        except LeagueError as error:
+            if error.status < SERVER_FAULT:
+                raise
+            self._back_off(error)
+            return None
+        self._note_success()
+        return answer
+
+    def ask(self, call: Callable[[LeagueClient], T], register: Callable[[LeagueClient], object]) -> T | None:
+        """Make a call if one is due; a league that refuses is said in the log and waited out like one that is away.
+
+        Args:
+            call: The call.
+            register: Makes a league that does not know this worker any more know it again.
+        """
+        try:
+            return self.attempt(call)
+        except (UnknownWorkerError, UnknownLearnerError) as error:
+            logger.warning("%s; registering again", error)
+            self._try(register)
+        except LeagueError as error:
+            self._back_off(error)
+        return None
+
+    def retry_now(self) -> None:
+        """Let the next attempt go out at once."""
+        self._retry_at = float("-inf")
+
+    def _try(self, call: Callable[[LeagueClient], object]) -> None:
+        try:
+            self.attempt(call)
+        except LeagueError as error:
+            self._back_off(error)
+
+    def _back_off(self, error: LeagueError) -> None:
+        if not self.away:
+            logger.warning("%s; trying again until it answers", error)
+        longest = min(self._backoff_max_s, FIRST_BACKOFF_S * 2.0 ** min(self._failures, 30))
+        self._failures += 1
+        self._retry_at = self._clock() + longest * (1.0 - 0.5 * self._rng.random())
+
+    def _note_success(self) -> None:
+        if self.away:
+            logger.warning("the league is back after %d failed attempts", self._failures)
+        self._failures = 0
+        self._retry_at = float("-inf")

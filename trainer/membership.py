@@ -1,0 +1,114 @@
+"""A trainer's side of the league's contract: attach, lease, report, publish, beat."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from arena.environments import EnvironmentSpec
+from league import wire
+from league.client import LeagueClient
+from trainer.config import LeagueSettings
+from trainer.link import Link
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """How the league knows this worker and its learner."""
+
+    worker_id: str
+    learner_id: int
+    player_id: int
+
+
+class Membership:
+    """One learner in one league.
+
+    Attributes:
+        attachment: As the league gave it at the last registration, or as it was saved; None before the first.
+        heartbeat_s: Longest time between two beats.
+    """
+
+    def __init__(self, link: Link, settings: LeagueSettings, spec: EnvironmentSpec, version: str) -> None:
+        self._link, self._settings, self._spec, self._version = link, settings, spec, version
+        self.attachment: Attachment | None = None
+        self.heartbeat_s = settings.heartbeat_s
+
+    def attach(self) -> bool:
+        """Register worker and learner; false while the league is away.
+
+        Raises:
+            LeagueError: The league refuses.
+        """
+        return self._link.attempt(self._register) is not None
+
+    def download(self, sha256: str) -> bytes | None:
+        """Fetch a checkpoint; None while the league is away.
+
+        Raises:
+            LeagueError: The league refuses.
+        """
+        return self._link.attempt(lambda client: client.download(sha256))
+
+    def lease(self, count: int) -> wire.LeaseAnswer | None:
+        """Ask for opponents; None while the league is away."""
+
+        def ask(client: LeagueClient, own: Attachment) -> wire.LeaseAnswer:
+            budget = self._settings.lease_budget
+            return client.lease(
+                wire.TrainingLeases(
+                    kind="training", worker_id=own.worker_id, player_id=own.player_id, count=count, budget=budget
+                )
+            )
+
+        return self._ask(ask)
+
+    def release(self, lease_ids: list[str]) -> None:
+        """Give leases back that will not be played."""
+        self._ask(lambda client, own: client.release(wire.ReleaseRequest(worker_id=own.worker_id, lease_ids=lease_ids)))
+
+    def report(self, results: list[wire.Result]) -> wire.ResultBatchAnswer | None:
+        """Report matches; None while the league is away."""
+        return self._ask(lambda client, own: client.report(wire.ResultBatch(worker_id=own.worker_id, results=results)))
+
+    def publish(self, checkpoint: bytes, step: int) -> wire.Player | None:
+        """Publish a snapshot; None while the league is away."""
+        sha256 = hashlib.sha256(checkpoint).hexdigest()
+
+        def send(client: LeagueClient, own: Attachment) -> wire.Player:
+            client.upload(checkpoint, sha256)
+            return client.publish(wire.PlayerCreate(learner_id=own.learner_id, checkpoint=sha256, step=step))
+
+        return self._ask(send)
+
+    def beat(self, step: int, metrics: dict[str, float | None]) -> wire.Command | None:
+        """Give a sign of life and say how far training has come; None while the league is away."""
+
+        def send(client: LeagueClient, own: Attachment) -> wire.HeartbeatAnswer:
+            progress = wire.LearnerProgress(learner_id=own.learner_id, step=step, metrics=metrics)
+            return client.heartbeat(own.worker_id, wire.Heartbeat(learners=[progress]))
+
+        answer = self._ask(send)
+        return None if answer is None else answer.command
+
+    def _ask(self, call: Callable[[LeagueClient, Attachment], T]) -> T | None:
+        own = self.attachment
+        return None if own is None else self._link.ask(lambda client: call(client, own), self._register)
+
+    def _register(self, client: LeagueClient) -> Attachment:
+        settings, signature = self._settings, self._spec.signature
+        worker = client.register_worker(
+            wire.WorkerCreate(
+                name=f"trainer-{settings.learner}", kind="trainer", version=self._version, signatures=[signature]
+            )
+        )
+        learner = client.learner(
+            wire.LearnerCreate(
+                name=settings.learner, role=settings.role, environment=self._spec.name, signature=signature
+            )
+        )
+        self.heartbeat_s = min(settings.heartbeat_s, worker.heartbeat_s)
+        self.attachment = Attachment(worker.id, learner.id, learner.player_id)
+        return self.attachment

@@ -1,0 +1,155 @@
+"""Scales: running moments, and the only places where observations, rewards and values change units.
+
+Statistics gather what was seen so far, in float64; nothing else in the trainer moves a mean or divides by a deviation.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from arena.policies import ActorCritic
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, mean and sum of squared deviations of everything merged so far.
+
+    Attributes:
+        count: Samples, a float64 scalar.
+        mean: Mean per feature, float64.
+        squares: Sum of squared deviations from the mean per feature, float64.
+    """
+
+    count: Float[Tensor, ""]
+    mean: Float[Tensor, "..."]
+    squares: Float[Tensor, "..."]
+
+    @classmethod
+    def empty(cls, shape: tuple[int, ...], device: torch.device | str = "cpu") -> Self:
+        """Moments of nothing."""
+        zeros = torch.zeros(shape, dtype=torch.float64, device=device)
+        return cls(torch.zeros((), dtype=torch.float64, device=device), zeros, zeros)
+
+    def merged(self, batch: Float[Tensor, "n ..."]) -> "Moments":
+        """Moments of everything so far and a batch; an empty batch changes nothing.
+
+        Source: Chan, Golub and LeVeque 1983, equation 2.1.
+        """
+        if batch.shape[0] == 0:
+            return self
+        batch = batch.double()
+        size, mean = batch.shape[0], batch.mean(dim=0)
+        count, delta = self.count + size, mean - self.mean
+        squares = self.squares + (batch - mean).square().sum(dim=0) + delta.square() * (self.count * size / count)
+        return Moments(count, self.mean + delta * (size / count), squares)
+
+    @property
+    def variance(self) -> Float[Tensor, "..."]:
+        """Population variance; 0 before any sample."""
+        return self.squares / self.count.clamp(min=1.0)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything needed to continue."""
+        return {"count": self.count, "mean": self.mean, "squares": self.squares}
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor]) -> Self:
+        """Continue from `tensors`."""
+        return cls(tensors["count"], tensors["mean"], tensors["squares"])
+
+
+class ObservationNormalizer:
+    """Mean and deviation per feature of what the learner saw; they travel inside the network."""
+
+    def __init__(self, size: int, std_floor: float, device: torch.device) -> None:
+        self.moments = Moments.empty((size,), device)
+        self._std_floor = std_floor
+
+    def update(self, values: Float[Tensor, "n D"]) -> None:
+        """Take in observations of active agents."""
+        self.moments = self.moments.merged(values)
+
+    def write_to(self, network: ActorCritic) -> None:
+        """Make the network normalise by the present statistics."""
+        network.observation_mean.copy_(self.moments.mean)
+        network.observation_std.copy_(self.moments.variance.sqrt().clamp(min=self._std_floor))
+
+
+class RewardScaler:
+    """Divides rewards by the standard deviation of the discounted return; their mean stays."""
+
+    def __init__(self, rows: int, gamma: float, clip: float, device: torch.device) -> None:
+        self.moments = Moments.empty((), device)
+        self._trace = torch.zeros(rows, dtype=torch.float64, device=device)
+        self._gamma, self._clip = gamma, clip
+
+    def update(
+        self, reward: Float[Tensor, "T R"], valid: Bool[Tensor, "T R"], episode_end: Bool[Tensor, "T R"]
+    ) -> None:
+        """Follow the discounted return of every row and take it into the statistics.
+
+        trace[t] = gamma trace[t-1] (1 - episode_end[t-1]) + r[t]
+        """
+        traces = torch.empty_like(reward, dtype=torch.float64)
+        for t in range(reward.shape[0]):
+            self._trace = torch.where(valid[t], self._gamma * self._trace + reward[t], self._trace)
+            traces[t] = self._trace
+            self._trace = self._trace.masked_fill(valid[t] & episode_end[t], 0.0)
+        self.moments = self.moments.merged(traces[valid])
+
+    def scale(self, reward: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Rewards in units of the return's deviation, clipped; unchanged in size while nothing varied."""
+        return (reward / self.deviation).clamp(-self._clip, self._clip)
+
+    @property
+    def deviation(self) -> float:
+        """What rewards are divided by."""
+        deviation = float(self.moments.variance.sqrt())
+        return deviation if deviation > 0.0 else 1.0
+
+
+class ValueNormalizer:
+    """The critic predicts returns in units of their running mean and deviation.
+
+    Before any return was seen the critic knows nothing: its predictions count as 0, whatever the scale of rewards.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.moments = Moments.empty((), device)
+
+    def update(self, returns: Float[Tensor, " n"]) -> None:
+        """Take in returns."""
+        self.moments = self.moments.merged(returns)
+
+    def normalise(self, returns: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """From the units of rewards to those of the critic; only centred while nothing varied."""
+        deviation = self._deviation
+        centred = returns - self.moments.mean.to(returns.dtype)
+        return centred / torch.where(deviation > 0.0, deviation, 1.0).to(returns.dtype)
+
+    def denormalise(self, values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """From the units of the critic to those of rewards."""
+        return values * self._deviation.to(values.dtype) + self.moments.mean.to(values.dtype)
+
+    @property
+    def _deviation(self) -> Float[Tensor, ""]:
+        return self.moments.variance.sqrt()
+
+
+def normalise_advantages(
+    advantages: Float[Tensor, "T R"], valid: Bool[Tensor, "T R"], std_floor: float
+) -> Float[Tensor, "T R"]:
+    """Centre and scale advantages over valid samples; the others become 0.
+
+    A spread under `std_floor` is noise: such advantages are centred and not scaled up.
+    """
+    chosen = advantages[valid]
+    if chosen.numel() == 0:
+        return torch.zeros_like(advantages)
+    deviation, mean = torch.std_mean(chosen, correction=0)
+    scale = deviation if deviation > std_floor else torch.ones_like(deviation)
+    return ((advantages - mean) / scale).masked_fill(~valid, 0.0)

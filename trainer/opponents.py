@@ -1,0 +1,166 @@
+"""Opponents: from the name in a lease to a policy that acts, cached on disk and in memory by bytes."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from arena.environments import EnvironmentSpec, make_baseline
+from arena.errors import ArenaError
+from arena.policies import NetworkPolicy, Policy
+from arena.policies.checkpoint import decode, write_atomically
+from league.errors import LeagueError
+from trainer.errors import UnusableOpponentError
+
+BASELINE_PREFIX = "baseline:"
+SUFFIX = ".safetensors"
+
+
+@dataclass(frozen=True)
+class Opponent:
+    """Whom one environment plays.
+
+    Attributes:
+        key: Its checkpoint: a SHA-256 or `baseline:NAME`; for the learner's own live weights `self`.
+        name: How the league calls it.
+        policy: Acts for it. Environments with the same key share it, each with a memory of its own.
+    """
+
+    key: str
+    name: str
+    policy: Policy
+
+
+SELF = "self"
+"""Key of the learner's live weights."""
+
+
+class DiskCache:
+    """Checkpoints in a folder, bounded by bytes; what was used longest ago goes first."""
+
+    def __init__(self, folder: Path, limit_bytes: int) -> None:
+        self._folder, self._limit_bytes = folder, limit_bytes
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def names(self) -> list[str]:
+        """Hashes in the cache, least recently used first."""
+        return [file.name.removesuffix(SUFFIX) for file in self._files()]
+
+    def get(self, sha256: str) -> bytes | None:
+        """The bytes of a checkpoint, or None; bytes that no longer match their hash are dropped."""
+        file = self._path(sha256)
+        try:
+            data = file.read_bytes()
+            file.touch()
+        except FileNotFoundError:
+            return None
+        if hashlib.sha256(data).hexdigest() != sha256:
+            self.drop(sha256)
+            return None
+        return data
+
+    def put(self, sha256: str, data: bytes) -> None:
+        """Keep a checkpoint, and drop others until all fit."""
+        write_atomically(self._path(sha256), data)
+        files = self._files()
+        total = sum(file.stat().st_size for file in files)
+        while total > self._limit_bytes and len(files) > 1:
+            total -= files[0].stat().st_size
+            files.pop(0).unlink()
+
+    def drop(self, sha256: str) -> None:
+        """Forget a checkpoint."""
+        self._path(sha256).unlink(missing_ok=True)
+
+    def _path(self, sha256: str) -> Path:
+        return self._folder / f"{sha256}{SUFFIX}"
+
+    def _files(self) -> list[Path]:
+        return sorted(self._folder.glob(f"*{SUFFIX}"), key=lambda file: (file.stat().st_mtime_ns, file.name))
+
+
+class OpponentPool:
+    """Loads opponents of one environment; the most recently used stay in memory, bounded by bytes.
+
+    Args:
+        spec: Environment that they must have been trained for.
+        download: Fetches a checkpoint's verified bytes from the league; None while it is away.
+        cache: Where downloads are kept.
+        memory_limit_bytes: Most bytes of loaded networks.
+        device: Where networks go.
+    """
+
+    def __init__(
+        self,
+        spec: EnvironmentSpec,
+        download: Callable[[str], bytes | None],
+        cache: DiskCache,
+        *,
+        memory_limit_bytes: int,
+        device: str,
+    ) -> None:
+        self._spec, self._download, self._cache = spec, download, cache
+        self._memory_limit_bytes, self._device = memory_limit_bytes, device
+        self._loaded: OrderedDict[str, tuple[Policy, int]] = OrderedDict()
+
+    def resolve(self, checkpoint: str, name: str) -> Opponent:
+        """Find the policy that a lease names.
+
+        Raises:
+            UnusableOpponentError: It does not exist, is corrupt, plays another environment, or cannot be fetched now.
+        """
+        if checkpoint not in self._loaded:
+            load = self._baseline if checkpoint.startswith(BASELINE_PREFIX) else self._learned
+            self._remember(checkpoint, *load(checkpoint))
+        self._loaded.move_to_end(checkpoint)
+        return Opponent(checkpoint, name, self._loaded[checkpoint][0])
+
+    def at_hand(self) -> list[str]:
+        """Checkpoints that can be resolved without the league, in a fixed order."""
+        return sorted({*self._loaded, *self._cache.names()})
+
+    @property
+    def loaded_bytes(self) -> int:
+        """Memory that loaded networks take."""
+        return sum(size for _, size in self._loaded.values())
+
+    def _baseline(self, checkpoint: str) -> tuple[Policy, int]:
+        try:
+            return make_baseline(self._spec.name, checkpoint.removeprefix(BASELINE_PREFIX)), 0
+        except ArenaError as error:
+            raise UnusableOpponentError(str(error)) from error
+
+    def _learned(self, sha256: str) -> tuple[Policy, int]:
+        data = self._cache.get(sha256)
+        if data is None:
+            data = self._fetch(sha256)
+        try:
+            policy = decode(data, device=self._device, source=sha256)
+        except ArenaError as error:
+            self._cache.drop(sha256)
+            raise UnusableOpponentError(str(error)) from error
+        self._check_signature(sha256, policy)
+        return policy, len(data)
+
+    def _fetch(self, sha256: str) -> bytes:
+        try:
+            data = self._download(sha256)
+        except LeagueError as error:
+            raise UnusableOpponentError(str(error)) from error
+        if data is None:
+            raise UnusableOpponentError(f"checkpoint {sha256} is not at hand while the league is away: wait for it")
+        self._cache.put(sha256, data)
+        return data
+
+    def _check_signature(self, sha256: str, policy: NetworkPolicy) -> None:
+        if policy.signature != self._spec.signature:
+            raise UnusableOpponentError(
+                f"{sha256} was trained for {policy.environment} (signature {policy.signature}), but {self._spec.name} "
+                f"has signature {self._spec.signature}: publish checkpoints of one environment only"
+            )
+
+    def _remember(self, checkpoint: str, policy: Policy, size: int) -> None:
+        self._loaded[checkpoint] = (policy, size)
+        while self.loaded_bytes > self._memory_limit_bytes and len(self._loaded) > 1:
+            self._loaded.popitem(last=False)

@@ -1,0 +1,97 @@
+"""What one rollout holds: preallocated once, written in place, every field at one shape."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from arena.policies import ActorCritic
+from trainer.errors import TrainerError
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """T decisions of R learning agents. Row e * n + i is agent i of the learner's side in environment e.
+
+    Attributes:
+        observation: What the agent perceived, before normalisation.
+        mask: Packed action masks.
+        raw: Raw action, as `ActionLayout` lays it out.
+        log_prob: Log-probability of each head's action when it was drawn.
+        value: V of the observation, in the critic's units.
+        reward: Reward of the action, as the environment gave it.
+        active: Whether the agent acted; other entries carry no loss and no statistics.
+        episode_start: The observation opens an episode: the state was reset before it.
+        terminated: The game ended with the action.
+        truncated: A limit ended the episode with the action.
+        final_value: V of the episode's final observation where `truncated`; 0 elsewhere.
+        hidden: State before the first decision of each of C chunks, before any reset there.
+        cell: The same.
+        last_value: V of the observation after the last decision.
+        last_active: Whether the agent acts in it.
+    """
+
+    observation: Float[Tensor, "T R D"]
+    mask: Bool[Tensor, "T R M"]
+    raw: Float[Tensor, "T R A"]
+    log_prob: Float[Tensor, "T R heads"]
+    value: Float[Tensor, "T R"]
+    reward: Float[Tensor, "T R"]
+    active: Bool[Tensor, "T R"]
+    episode_start: Bool[Tensor, "T R"]
+    terminated: Bool[Tensor, "T R"]
+    truncated: Bool[Tensor, "T R"]
+    final_value: Float[Tensor, "T R"]
+    hidden: Float[Tensor, "C R H"]
+    cell: Float[Tensor, "C R H"]
+    last_value: Float[Tensor, " R"]
+    last_active: Bool[Tensor, " R"]
+
+    @classmethod
+    def allocate(cls, network: ActorCritic, *, steps: int, rows: int, chunk: int) -> "Rollout":
+        """Memory for rollouts of `network`; T is `steps`, L is `chunk`."""
+        layout, device = network.layout, network.observation_mean.device
+
+        def numbers(*shape: int) -> Tensor:
+            return torch.zeros(shape, device=device)
+
+        def flags(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=torch.bool, device=device)
+
+        return cls(
+            observation=numbers(steps, rows, network.architecture.observation_size),
+            mask=flags(steps, rows, layout.mask_size),
+            raw=numbers(steps, rows, layout.raw_size),
+            log_prob=numbers(steps, rows, len(layout.heads)),
+            value=numbers(steps, rows),
+            reward=numbers(steps, rows),
+            active=flags(steps, rows),
+            episode_start=flags(steps, rows),
+            terminated=flags(steps, rows),
+            truncated=flags(steps, rows),
+            final_value=numbers(steps, rows),
+            hidden=numbers(steps // chunk, rows, network.core.state_size),
+            cell=numbers(steps // chunk, rows, network.core.state_size),
+            last_value=numbers(rows),
+            last_active=flags(rows),
+        )
+
+    def store(self, field: str, index: int, value: Tensor) -> None:
+        """Write one decision's entry of a field.
+
+        Raises:
+            TrainerError: The entry has another shape than the field.
+        """
+        place: Tensor = getattr(self, field)[index]
+        if place.shape != value.shape:
+            raise TrainerError(
+                f"rollout field {field!r} got shape {tuple(value.shape)}: it takes {tuple(place.shape)} per decision"
+            )
+        place.copy_(value)
+
+    @property
+    def finite(self) -> bool:
+        """Whether everything that is learned from is finite."""
+        numbers = (self.observation, self.raw, self.log_prob, self.value, self.reward, self.final_value)
+        return all(bool(torch.isfinite(tensor).all()) for tensor in (*numbers, self.hidden, self.cell, self.last_value))

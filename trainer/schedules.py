@@ -1,0 +1,11 @@
+"""Values that change with training progress."""
+
+
+def progress(step: int, horizon_steps: int) -> float:
+    """Share of the schedule's horizon that has passed, in [0, 1]."""
+    return min(1.0, step / horizon_steps)
+
+
+def linear(start: float, final: float, done: float) -> float:
+    """Go from `start` at progress 0 to `final` at progress 1."""
+    return start + (final - start) * done

@@ -1,0 +1,159 @@
+"""Results on their way to the league: written down first, delivered later, once at least and lost never.
+
+Results are lines of JSON in numbered files, appended and synced in batches. How far they were delivered is a position,
+written atomically after the league has answered. A crash in between sends some results again, which the league answers
+as the first time. Files before the last delivered one are removed.
+"""
+
+import json
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from arena.policies.checkpoint import write_atomically
+from league.wire import Result, ResultBatchAnswer
+
+FILE_BYTES = 16 * 2**20
+"""A file that has grown beyond this is followed by the next."""
+
+BATCH = 500
+"""Most results of one call."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, order=True)
+class Position:
+    """A byte of the spool: number of the file, offset in it."""
+
+    file: int
+    offset: int
+
+
+class Spool:
+    """The results of one run, in a folder of their own. One process at a time uses it."""
+
+    def __init__(self, folder: Path, file_bytes: int = FILE_BYTES) -> None:
+        self._folder, self._file_bytes = folder, file_bytes
+        folder.mkdir(parents=True, exist_ok=True)
+        self._delivered = self._read_delivered()
+        self._number = max([self._delivered.file, *self._numbers()])
+        self._open = self._open_file()
+        self._synced = Position(self._number, self._open.tell())
+        self.outcomes: Counter[str] = Counter()
+
+    def append(self, result: Result) -> None:
+        """Add a result; it is safe from a crash after the next `sync`."""
+        self._open.write(result.model_dump_json().encode() + b"\n")
+
+    def sync(self) -> None:
+        """Write what was appended to the disk."""
+        end = Position(self._number, self._open.tell())
+        if end == self._synced:
+            return
+        self._open.flush()
+        os.fsync(self._open.fileno())
+        self._synced = end
+        if end.offset >= self._file_bytes:
+            self._open.close()
+            self._number += 1
+            self._open = self._open_file()
+            self._synced = Position(self._number, 0)
+
+    def close(self) -> None:
+        """Sync and close."""
+        self.sync()
+        self._open.close()
+
+    def undelivered(self) -> int:
+        """Bytes that are synced and not delivered."""
+        ahead = sum(self._path(number).stat().st_size for number in range(self._delivered.file, self._synced.file))
+        return ahead + self._synced.offset - self._delivered.offset
+
+    def highest_sequences(self) -> dict[str, int]:
+        """Per lease, the highest sequence that was written down."""
+        highest: dict[str, int] = {}
+        for number in self._numbers():
+            for line in self._path(number).read_bytes().splitlines():
+                item = json.loads(line)
+                highest[item["lease_id"]] = max(item["sequence"], highest.get(item["lease_id"], -1))
+        return highest
+
+    def deliver(self, report: Callable[[list[Result]], ResultBatchAnswer | None]) -> None:
+        """Send what is synced, in order, until all is delivered or the league is away.
+
+        Args:
+            report: Sends a batch; None while the league is away.
+        """
+        while self._delivered < self._synced:
+            results, end = self._read_batch()
+            if results:
+                answer = report(results)
+                if answer is None:
+                    return
+                self._note(results, answer)
+            self._delivered = end
+            self._write_delivered()
+
+    def _note(self, results: list[Result], answer: ResultBatchAnswer) -> None:
+        self.outcomes.update(item.status for item in answer.items)
+        for result, item in zip(results, answer.items, strict=True):
+            if item.status in ("rejected", "conflict"):
+                logger.warning("result %s/%d %s: %s", result.lease_id, result.sequence, item.status, item.detail)
+
+    def _read_batch(self) -> tuple[list[Result], Position]:
+        file, offset = self._delivered.file, self._delivered.offset
+        last = file == self._synced.file
+        results: list[Result] = []
+        with self._path(file).open("rb") as stream:
+            stream.seek(offset)
+            while len(results) < BATCH and (not last or stream.tell() < self._synced.offset):
+                line = stream.readline()
+                if not line:
+                    return results, Position(file + 1, 0)
+                results.append(Result.model_validate_json(line))
+            return results, Position(file, stream.tell())
+
+    def _read_delivered(self) -> Position:
+        try:
+            return Position(**json.loads((self._folder / "delivered.json").read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return Position(1, 0)
+
+    def _write_delivered(self) -> None:
+        position = {"file": self._delivered.file, "offset": self._delivered.offset}
+        write_atomically(self._folder / "delivered.json", json.dumps(position).encode())
+        for number in self._numbers():
+            if number < self._delivered.file - 1:
+                self._path(number).unlink()
+
+    def _open_file(self) -> BinaryIO:
+        """Open the last file for appending, without the line that a crash has cut short."""
+        path = self._path(self._number)
+        created = not path.exists()
+        stream = path.open("ab")
+        if created:
+            _sync_folder(self._folder)
+        whole = path.read_bytes().rfind(b"\n") + 1
+        if stream.tell() > whole:
+            stream.truncate(whole)
+            stream.seek(whole)
+        return stream
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(path.stem.removeprefix("results-")) for path in self._folder.glob("results-*.jsonl"))
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"results-{number:08d}.jsonl"
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
