@@ -24,6 +24,8 @@ class MechEnvironment(SeededRows):
     Attributes:
         config: The composition.
         weights: Weight of every reward component.
+        arrays: The live arrays of the state, (E, ...), by their names in `kernels.state.State`; whoever writes to
+            them changes the matches.
     """
 
     def __init__(self, config: MechConfig, weights: RewardWeights, *, num_envs: int, device: str, seed: int) -> None:
@@ -37,6 +39,7 @@ class MechEnvironment(SeededRows):
             "episodes": self._episodes,
         }
         self._state = batch.allocate_state(shared, num_envs, agents, where)
+        self.arrays = self._state.tensors
         self._hulls = batch.describe_hulls(config, where)
         self._field = batch.describe_field(config, weights, where)
         self._commands = batch.allocate_commands(num_envs, agents, where)
@@ -54,21 +57,13 @@ class MechEnvironment(SeededRows):
     @property
     def nan_actions(self) -> Int[Tensor, "E N"]:
         """NaN action floats met so far; each counted as 0."""
-        return self._state["nan_actions"].clone()
-
-    def snapshot(self, name: str) -> Tensor:
-        """A copy of one array of the state, (E, ...); `kernels.state.State` names them.
-
-        Raises:
-            KeyError: There is no such array.
-        """
-        return self._state[name].clone()
+        return self.arrays["nan_actions"].clone()
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
         """Start a new match in every row; see `Environment.reset`."""
         if seeds is not None:
             self.next_seeds.copy_(seeds)
-        self._state["ended"].fill_(True)
+        self.arrays["ended"].fill_(True)
         self._run(self._reopen)
         return self._observation()
 
