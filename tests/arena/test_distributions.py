@@ -1,0 +1,265 @@
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arena.environments.spec import ActionHead, HeadKind
+from arena.policies.distributions import ActionDistribution, ActionLayout, log_squash_slope
+
+MOVE = ActionHead("move", HeadKind.GAUSSIAN, 2, masked=True)
+TRIGGER = ActionHead("trigger", HeadKind.BERNOULLI, 3, masked=True)
+TARGET = ActionHead("target", HeadKind.CATEGORICAL, 5, masked=True)
+MIXED = ActionLayout((MOVE, TRIGGER, TARGET))
+
+
+@pytest.fixture
+def rng() -> torch.Generator:
+    return torch.Generator().manual_seed(3)
+
+
+def gaussian(mean: torch.Tensor, std: float) -> ActionDistribution:
+    """An unmasked gaussian head of one dimension for every mean (B,)."""
+    layout = ActionLayout((ActionHead("move", HeadKind.GAUSSIAN, 1, masked=False),))
+    return ActionDistribution(
+        layout, mean.unsqueeze(-1), torch.tensor([math.log(std)]), torch.ones(len(mean), 0).bool()
+    )
+
+
+def categorical(logits: torch.Tensor, mask: torch.Tensor) -> ActionDistribution:
+    layout = ActionLayout((ActionHead("target", HeadKind.CATEGORICAL, logits.shape[-1], masked=True),))
+    return ActionDistribution(layout, logits, torch.zeros(0), mask)
+
+
+def random_masks(rows: int, rng: torch.Generator) -> torch.Tensor:
+    """Masks (rows, M) of MIXED with at least one legal target."""
+    mask = torch.rand(rows, MIXED.mask_size, generator=rng) < 0.5
+    mask[:, -1] |= ~mask[:, -TARGET.size :].any(dim=-1)
+    return mask
+
+
+def mixed(rows: int, rng: torch.Generator, scale: float = 3.0) -> ActionDistribution:
+    parameters = scale * torch.randn(rows, MIXED.parameter_size, generator=rng)
+    return ActionDistribution(MIXED, parameters, torch.tensor([-0.5, 0.3]), random_masks(rows, rng))
+
+
+@pytest.mark.parametrize("mean", [0.0, 3.0, 8.0])
+def test_stored_action_keeps_its_log_probability_in_saturation(mean: float):
+    u = torch.linspace(-12.0, 12.0, 481)
+    policy = gaussian(torch.full_like(u, mean), 1.0)
+    stored = policy.log_prob(u.unsqueeze(-1))
+
+    again = gaussian(torch.full((1,), mean), 1.0).log_prob(u.view(-1, 1, 1)).squeeze(-1)
+    exact = -0.5 * (u.double() - mean) ** 2 - 0.5 * math.log(2 * math.pi) - exact_slope(u.double())
+
+    assert float((again - stored).abs().max()) < 1e-5
+    torch.testing.assert_close(stored.squeeze(-1).double(), exact, rtol=1e-5, atol=1e-4)
+
+
+def exact_slope(u: torch.Tensor) -> torch.Tensor:
+    """ln(1 - tanh(u)^2) = -2 ln cosh(u) in double precision."""
+    return -2.0 * (u.abs() + torch.log1p(torch.exp(-2.0 * u.abs())) - math.log(2.0))
+
+
+@given(st.floats(min_value=-20.0, max_value=20.0, width=32))
+def test_squash_slope_is_accurate_and_has_a_finite_gradient(u: float):
+    value = torch.tensor(u, requires_grad=True)
+
+    slope = log_squash_slope(value)
+    slope.backward()
+
+    assert slope.item() == pytest.approx(exact_slope(torch.tensor(u, dtype=torch.float64)).item(), abs=1e-4)
+    assert value.grad.item() == pytest.approx(-2.0 * math.tanh(u), abs=1e-5)
+
+
+def test_squashed_density_integrates_to_one():
+    action = torch.linspace(-1.0, 1.0, 200_001, dtype=torch.float64)[1:-1]
+    policy = gaussian(torch.full((len(action),), 0.4), 0.6)
+
+    density = policy.log_prob(torch.atanh(action).float().unsqueeze(-1)).squeeze(-1).double().exp()
+
+    assert torch.trapezoid(density, action).item() == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "entropy"),
+    [(0.0, 1.0, 0.670), (0.0, 0.6065, 0.599), (0.0, 2.0, -0.002), (2.0, 1.0, -1.368), (4.0, 1.0, -5.20)],
+)
+def test_entropy_is_that_of_the_squashed_distribution(mean: float, std: float, entropy: float, rng: torch.Generator):
+    policy = gaussian(torch.full((400_000,), mean), std)
+
+    estimate = policy.entropy(rng).mean().item()
+
+    assert estimate == pytest.approx(entropy, abs=0.015)
+    assert estimate == pytest.approx(-policy.log_prob(policy.sample(rng)).mean().item(), abs=0.02)
+
+
+def test_entropy_bonus_moves_the_mean_and_the_spread(rng: torch.Generator):
+    mean = torch.full((400_000,), 1.5, requires_grad=True)
+    log_std = torch.zeros(1, requires_grad=True)
+    policy = gaussian(mean, 1.0)
+    policy = ActionDistribution(policy.layout, policy.parameters, log_std, policy.mask)
+
+    policy.entropy(rng).sum(dim=-1).mean().backward()
+
+    assert mean.grad.sum().item() == pytest.approx(-1.48, abs=0.01)
+    assert abs(log_std.grad.item() - 1.0) > 0.2, "the squash must be felt by the spread"
+
+
+def test_unsquashed_directions_of_the_log_std_are_independent(rng: torch.Generator):
+    log_std = torch.tensor([-0.5, 0.3], requires_grad=True)
+    policy = mixed(50, rng)
+    policy = ActionDistribution(MIXED, policy.parameters, log_std, policy.mask.clone())
+    policy.mask[:, 0], policy.mask[:, 1] = True, False
+
+    policy.log_prob(policy.sample(rng).detach())[:, 0].sum().backward()
+
+    assert log_std.grad[0].item() != 0.0
+    assert log_std.grad[1].item() == 0.0
+
+
+@given(st.lists(st.floats(-30.0, 30.0, width=32), min_size=5, max_size=5), st.integers(1, 31))
+def test_probabilities_of_the_options_sum_to_one_and_illegal_ones_have_none(logits: list[float], legal: int):
+    mask = torch.tensor([[bool(legal >> k & 1) for k in range(5)]]).expand(5, 5)
+    policy = categorical(torch.tensor([logits]).expand(5, 5), mask)
+
+    probability = policy.log_prob(torch.arange(5.0).unsqueeze(-1)).squeeze(-1).exp()
+
+    assert probability.sum().item() == pytest.approx(1.0, abs=1e-5)
+    assert float(probability[~mask[0]].sum()) == 0.0
+
+
+def test_switches_have_the_probabilities_of_their_logits():
+    logits = torch.tensor([[-20.0, 0.0, 1.5]])
+    mask = torch.ones(1, MIXED.mask_size, dtype=torch.bool)
+    parameters = torch.cat([torch.zeros(1, 2), logits, torch.zeros(1, 5)], dim=-1)
+    policy = ActionDistribution(MIXED, parameters, torch.zeros(2), mask)
+
+    total = 0.0
+    for switches in itertools.product((0.0, 1.0), repeat=3):
+        raw = torch.tensor([[0.0, 0.0, *switches, 0.0]])
+        chance = math.prod(
+            (p if on else 1.0 - p) for p, on in zip(torch.sigmoid(logits)[0].tolist(), switches, strict=True)
+        )
+        log_prob = policy.log_prob(raw)[0, 1].item()
+        assert math.exp(log_prob) == pytest.approx(chance, abs=1e-6)
+        total += math.exp(log_prob)
+    assert total == pytest.approx(1.0, abs=1e-5)
+
+
+def test_illegal_actions_are_never_sampled(rng: torch.Generator):
+    rows = 200_000
+    policy = mixed(rows, rng, scale=20.0)
+    target_mask = policy.mask[:, -TARGET.size :]
+    for _ in range(5):  # 10^6 samples
+        actions = MIXED.to_actions(policy.sample(rng))
+        assert bool(target_mask.gather(1, actions["target"].unsqueeze(1)).all())
+        assert not bool((actions["trigger"] & ~policy.mask[:, 2:5]).any())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_masks_hold_in_half_precision(dtype: torch.dtype, rng: torch.Generator):
+    mask = torch.rand(5000, 6, generator=rng) < 0.3
+    mask[:, 0] |= ~mask.any(dim=-1)
+    policy = categorical((100.0 * torch.randn(5000, 6, generator=rng)).to(dtype), mask)
+
+    chosen = policy.sample(rng).long()
+
+    assert bool(mask.gather(1, chosen).all())
+    assert bool(policy.log_prob(chosen.float()).isfinite().all())
+    assert bool(policy.entropy(rng).isfinite().all())
+
+
+def test_samples_follow_the_probabilities(rng: torch.Generator):
+    logits = torch.tensor([0.0, 1.0, -1.0, 2.0]).expand(200_000, 4)
+    mask = torch.tensor([True, True, False, True]).expand(200_000, 4)
+
+    chosen = categorical(logits, mask).sample(rng).long().flatten()
+
+    expected = torch.softmax(torch.tensor([0.0, 1.0, -math.inf, 2.0]), dim=0)
+    torch.testing.assert_close(torch.bincount(chosen, minlength=4) / 200_000, expected, atol=5e-3, rtol=0.0)
+
+
+@pytest.mark.parametrize("legal", range(1, 6))
+def test_entropy_of_equal_options_counts_the_legal_ones(legal: int, rng: torch.Generator):
+    policy = categorical(torch.zeros(1, 5), torch.arange(5).unsqueeze(0) < legal)
+
+    assert policy.entropy(rng).item() == pytest.approx(math.log(legal), abs=1e-6)
+
+
+def test_what_does_not_matter_adds_nothing_and_gets_no_gradient(rng: torch.Generator):
+    parameters = torch.randn(64, MIXED.parameter_size, generator=rng, requires_grad=True)
+    mask = torch.zeros(64, MIXED.mask_size, dtype=torch.bool)
+    mask[:, 1] = mask[:, 3] = mask[:, -1] = True
+    policy = ActionDistribution(MIXED, parameters, torch.zeros(2), mask)
+
+    (policy.log_prob(policy.sample(rng).detach()) + policy.entropy(rng)).sum().backward()
+
+    touched = parameters.grad.abs().sum(dim=0) > 0.0
+    assert touched.tolist() == [False, True, False, True, False, *[False] * 5]
+    assert MIXED.relevant(mask)[0].tolist() == [True, True, False]
+
+
+def test_log_probability_is_the_same_whatever_the_batch_around_it(rng: torch.Generator):
+    policy = mixed(40, rng)
+    raw = policy.sample(rng)
+
+    whole = policy.log_prob(raw)
+    parts = [
+        ActionDistribution(MIXED, policy.parameters[i : i + 1], policy.log_std, policy.mask[i : i + 1])
+        for i in range(40)
+    ]
+
+    alone = torch.cat([part.log_prob(raw[i : i + 1]) for i, part in enumerate(parts)])
+    torch.testing.assert_close(alone, whole, rtol=0.0, atol=1e-5)
+
+
+def test_same_generator_gives_the_same_sample(rng: torch.Generator):
+    policy = mixed(30, rng)
+
+    first, second, other = (policy.sample(torch.Generator().manual_seed(seed)) for seed in (1, 1, 2))
+
+    assert torch.equal(first, second)
+    assert not torch.equal(first, other)
+
+
+def test_environment_actions_are_in_their_ranges(rng: torch.Generator):
+    actions = MIXED.to_actions(mixed(1000, rng, scale=30.0).sample(rng))
+
+    assert float(actions["move"].abs().max()) <= 1.0
+    assert actions["move"].shape == (1000, 2)
+    assert actions["trigger"].dtype is torch.bool
+    assert actions["target"].dtype is torch.int64
+    assert set(actions["target"].tolist()) == set(range(5))
+
+
+def test_masks_are_packed_in_the_order_of_the_heads():
+    masks = {
+        "target": torch.zeros(2, 5, dtype=torch.bool),
+        "move": torch.ones(2, 2, dtype=torch.bool),
+        "trigger": torch.tensor([[True, False, True]] * 2),
+    }
+
+    packed = MIXED.pack_masks(masks, (2,))
+
+    assert packed[0].tolist() == [True, True, True, False, True, *[False] * 5]
+    unmasked = ActionLayout((ActionHead("choice", HeadKind.CATEGORICAL, 3, masked=False),))
+    assert unmasked.pack_masks({}, (4, 2)).shape == (4, 2, 0)
+
+
+def test_policy_gradient_finds_the_option_that_pays(rng: torch.Generator):
+    logits = torch.zeros(TARGET.size, requires_grad=True)
+    optimiser = torch.optim.Adam([logits], lr=0.1)
+    mask = torch.tensor([True, True, True, True, False]).expand(64, 5)
+    for _ in range(100):
+        policy = categorical(logits.expand(64, 5), mask)
+        raw = policy.sample(rng)
+        reward = (raw.squeeze(-1) == 2.0).float()
+        loss = -(policy.log_prob(raw).squeeze(-1) * (reward - reward.mean())).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+    assert torch.softmax(logits.where(mask[0], -math.inf), dim=0)[2].item() > 0.95
