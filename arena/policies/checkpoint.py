@@ -50,9 +50,11 @@ def decode(data: bytes, *, device: str = "cpu", source: str = "checkpoint") -> N
         CheckpointError: The bytes are not a checkpoint, are of a newer format, or do not fit their architecture.
     """
     metadata, tensors = _read(data, source)
-    network = ActorCritic(_parse_architecture(metadata, source))
-    load_strictly(network, tensors, source)
-    return NetworkPolicy(network.to(device), metadata["environment"], metadata["signature"])
+    network = _build_skeleton(_parse_architecture(metadata, source), source)
+    _require_fit(network, tensors, source)
+    network = network.to_empty(device=device)
+    network.load_state_dict(tensors)
+    return NetworkPolicy(network, metadata["environment"], metadata["signature"])
 
 
 def save(path: Path, network: ActorCritic, spec: EnvironmentSpec) -> str:
@@ -81,16 +83,7 @@ def load_strictly(network: torch.nn.Module, tensors: Mapping[str, Tensor], sourc
     Raises:
         CheckpointError: A tensor is missing, unexpected, or of another shape.
     """
-    own = network.state_dict()
-    differences = [f"missing {name}" for name in sorted(own.keys() - tensors.keys())]
-    differences += [f"unexpected {name}" for name in sorted(tensors.keys() - own.keys())]
-    differences += [
-        f"{name} is {tuple(tensors[name].shape)}, not {tuple(own[name].shape)}"
-        for name in sorted(own.keys() & tensors.keys())
-        if own[name].shape != tensors[name].shape
-    ]
-    if differences:
-        raise CheckpointError(f"{source} does not fit its architecture: {'; '.join(differences)}")
+    _require_fit(network, tensors, source)
     network.load_state_dict(tensors)
 
 
@@ -150,6 +143,31 @@ def _check_format(metadata: Mapping[str, str], source: str) -> None:
             f"{source} has format version {version!r}; this version reads up to {FORMAT_VERSION}: "
             "upgrade echelon-league"
         )
+    if missing := {"environment", "signature", "architecture"} - metadata.keys():
+        raise CheckpointError(f"{source} does not say its {', '.join(sorted(missing))}: write it again")
+
+
+def _require_fit(network: torch.nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:
+    own = network.state_dict()
+    differences = [f"missing {name}" for name in sorted(own.keys() - tensors.keys())]
+    differences += [f"unexpected {name}" for name in sorted(tensors.keys() - own.keys())]
+    differences += [
+        f"{name} is {tuple(tensors[name].shape)}, not {tuple(own[name].shape)}"
+        for name in sorted(own.keys() & tensors.keys())
+        if own[name].shape != tensors[name].shape
+    ]
+    if differences:
+        raise CheckpointError(f"{source} does not fit its architecture: {'; '.join(differences)}")
+
+
+def _build_skeleton(architecture: Architecture, source: str) -> ActorCritic:
+    """The network without memory for its weights: an architecture of any size is checked before it is believed."""
+    try:
+        with torch.device("meta"):
+            return ActorCritic(architecture)
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise CheckpointError(f"{source} has an impossible architecture ({reason}): write it again") from error
 
 
 def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architecture:

@@ -1,0 +1,194 @@
+import hashlib
+import json
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+
+from arena.environments import EnvironmentSpec, make
+from arena.errors import CheckpointError
+from arena.policies import ActorCritic, Architecture, CoreKind, checkpoint
+
+
+@pytest.fixture(scope="module")
+def spec() -> EnvironmentSpec:
+    return make("recall", num_envs=1).spec
+
+
+@pytest.fixture
+def network(spec: EnvironmentSpec) -> ActorCritic:
+    torch.manual_seed(0)
+    built = ActorCritic(Architecture.of(spec, encoder_sizes=(12,), recurrent_size=8))
+    built.observation_mean.uniform_()
+    return built
+
+
+@pytest.fixture
+def data(network: ActorCritic, spec: EnvironmentSpec) -> bytes:
+    return checkpoint.encode(network, spec)
+
+
+def header(data: bytes) -> dict:
+    return json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+
+
+def rewritten(data: bytes, drop: str = "", tensors: dict | None = None, **metadata: str) -> bytes:
+    """The same checkpoint with some of its metadata or tensors replaced, or one of them left out."""
+    contents = {**load_tensors(data), **(tensors or {})}
+    contents.pop(drop, None)
+    kept = {name: value for name, value in {**header(data)["__metadata__"], **metadata}.items() if name != drop}
+    return save_tensors(contents, kept)
+
+
+@pytest.mark.parametrize("core", list(CoreKind))
+def test_round_trip_keeps_the_player_bit_by_bit(spec: EnvironmentSpec, core: CoreKind, tmp_path: Path):
+    network = ActorCritic(Architecture.of(spec, encoder_sizes=(12, 10), core=core, recurrent_size=8))
+    network.observation_std.uniform_(0.5, 2.0)
+    path = tmp_path / "folder" / "policy.safetensors"
+
+    sha256 = checkpoint.save(path, network, spec)
+    policy = checkpoint.load(path)
+
+    assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert policy.network.architecture == network.architecture
+    assert (policy.environment, policy.signature) == ("recall", spec.signature)
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(tensor, policy.network.state_dict()[name]), name
+    values, nobody = torch.randn(3, spec.observation_size), torch.zeros(3, dtype=torch.bool)
+    before, after = (
+        each.step(values, each.initial_state(3), nobody, ~nobody).parameters for each in (network, policy.network)
+    )
+    assert torch.equal(before, after)
+
+
+def test_equal_networks_give_equal_bytes(network: ActorCritic, spec: EnvironmentSpec, data: bytes):
+    twin = ActorCritic(network.architecture)
+    twin.load_state_dict(network.state_dict())
+
+    assert all(checkpoint.encode(twin, spec) == data for _ in range(5))
+    with torch.no_grad():
+        twin.raw_log_std.add_(1.0) if twin.raw_log_std.numel() else twin.critic.bias.add_(1.0)
+    assert checkpoint.encode(twin, spec) != data
+
+
+def test_saving_again_replaces_the_file(network: ActorCritic, spec: EnvironmentSpec, tmp_path: Path):
+    path = tmp_path / "policy.safetensors"
+    path.write_bytes(b"old")
+
+    checkpoint.save(path, network, spec)
+
+    checkpoint.load(path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("broken", ["fsync", "replace"])
+def test_interrupted_save_leaves_the_old_file_and_no_other(
+    network: ActorCritic, spec: EnvironmentSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+):
+    path = tmp_path / "policy.safetensors"
+    path.write_bytes(b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", fail) if broken == "fsync" else monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        checkpoint.save(path, network, spec)
+
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_pickle_is_refused_unread(protocol: int):
+    class Bomb:
+        def __reduce__(self) -> tuple:
+            return os._exit, (1,)
+
+    with pytest.raises(CheckpointError, match=r"is a pickle, which can run code"):
+        checkpoint.decode(pickle.dumps(Bomb(), protocol=protocol))
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_file_of_torch_save_is_refused(zipped: bool, tmp_path: Path, network: ActorCritic):
+    path = tmp_path / "policy.pt"
+    torch.save(network.state_dict(), path, _use_new_zipfile_serialization=zipped)
+
+    with pytest.raises(CheckpointError, match=r"policy\.pt is a pickle"):
+        checkpoint.load(path)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
+def test_truncated_file_is_refused(data: bytes, share: float):
+    with pytest.raises(CheckpointError, match="x is not a safetensors file"):
+        checkpoint.decode(data[: int(share * len(data))], source="x")
+
+
+@pytest.mark.parametrize("version", ["2", "99", "-1", "one", ""])
+def test_other_format_version_is_refused(data: bytes, version: str):
+    with pytest.raises(CheckpointError, match=rf"format version '{version}'; this version reads up to 1: upgrade"):
+        checkpoint.decode(rewritten(data, format_version=version))
+
+
+def test_other_safetensors_file_is_refused(data: bytes):
+    with pytest.raises(CheckpointError, match=r"has format 'diffusion', not 'echelon-league\.policy'"):
+        checkpoint.decode(rewritten(data, format="diffusion"))
+    with pytest.raises(CheckpointError, match="has format None"):
+        checkpoint.decode(save_tensors({"weight": torch.zeros(2)}))
+
+
+def test_every_difference_is_named(data: bytes):
+    strange = rewritten(data, drop="critic.bias", tensors={"actor.bias": torch.zeros(9), "head.scale": torch.ones(1)})
+
+    with pytest.raises(CheckpointError) as refusal:
+        checkpoint.decode(strange, source="x")
+
+    message = str(refusal.value)
+    assert message.startswith("x does not fit its architecture: ")
+    for difference in ("missing critic.bias", "unexpected head.scale", "actor.bias is (9,), not (5,)"):
+        assert difference in message
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        "not json",
+        "[]",
+        "{}",
+        '{"observation_size": 6}',
+        '{"observation_size": 6, "heads": [{"name": "x", "kind": "dice", "size": 2, "masked": false}],'
+        ' "encoder_sizes": [4], "core": "lstm", "recurrent_size": 4, "initial_log_std": 0.0}',
+        '{"observation_size": "six", "heads": [], "encoder_sizes": [4], "core": "lstm", "recurrent_size": 4,'
+        ' "initial_log_std": 0.0}',
+        '{"observation_size": 6, "heads": [], "encoder_sizes": [4], "core": "lstm", "recurrent_size": -4,'
+        ' "initial_log_std": 0.0}',
+    ],
+)
+def test_unreadable_architecture_is_refused(data: bytes, architecture: str):
+    with pytest.raises(CheckpointError, match=r"x has an (unreadable|impossible) architecture"):
+        checkpoint.decode(rewritten(data, architecture=architecture), source="x")
+
+
+@pytest.mark.parametrize("field", ["environment", "signature", "architecture"])
+def test_missing_metadata_is_named(data: bytes, field: str):
+    with pytest.raises(CheckpointError, match=f"does not say its {field}"):
+        checkpoint.decode(rewritten(data, drop=field))
+
+
+def test_huge_architecture_is_refused_before_it_is_built(data: bytes):
+    fields = json.loads(header(data)["__metadata__"]["architecture"])
+    huge = json.dumps({**fields, "recurrent_size": 10**7})
+
+    with pytest.raises(CheckpointError, match="does not fit its architecture"):
+        checkpoint.decode(rewritten(data, architecture=huge))
+
+
+def test_missing_file_is_named(tmp_path: Path):
+    with pytest.raises(CheckpointError, match=r"cannot read checkpoint .*gone\.safetensors: No such file"):
+        checkpoint.load(tmp_path / "gone.safetensors")
+    with pytest.raises(CheckpointError, match="Is a directory"):
+        checkpoint.load(tmp_path)

@@ -1,0 +1,225 @@
+import pytest
+import torch
+
+from arena.environments.protocol import Observation
+from arena.environments.spec import ActionHead, HeadKind
+from arena.policies import ActorCritic, Architecture, CoreKind, NetworkPolicy, RecurrentState
+from arena.policies.network import LOG_STD_RANGE, OBSERVATION_CLIP, reset_rows
+
+HEADS = (
+    ActionHead("move", HeadKind.GAUSSIAN, 2, masked=True),
+    ActionHead("trigger", HeadKind.BERNOULLI, 3, masked=False),
+    ActionHead("target", HeadKind.CATEGORICAL, 4, masked=True),
+)
+SIZES = {
+    "observation_size": 7,
+    "heads": HEADS,
+    "encoder_sizes": (24, 16),
+    "recurrent_size": 16,
+    "initial_log_std": -0.5,
+}
+L, R = 9, 5
+
+
+@pytest.fixture(params=list(CoreKind))
+def network(request: pytest.FixtureRequest) -> ActorCritic:
+    torch.manual_seed(0)
+    return ActorCritic(Architecture(core=request.param, **SIZES))
+
+
+@pytest.fixture
+def recurrent() -> ActorCritic:
+    torch.manual_seed(0)
+    return ActorCritic(Architecture(core=CoreKind.LSTM, **SIZES))
+
+
+def random_state(network: ActorCritic, rows: int) -> RecurrentState:
+    """A state that some history has left behind."""
+    return RecurrentState(*(torch.tanh(torch.randn_like(part)) for part in network.initial_state(rows)))
+
+
+def nobody(rows: int) -> torch.Tensor:
+    return torch.zeros(rows, dtype=torch.bool)
+
+
+def test_whole_sequence_equals_the_loop_of_steps(network: ActorCritic):
+    values, state = torch.randn(L, R, 7), random_state(network, R)
+    whole = network.sequence(values, state)
+
+    for t in range(L):
+        step = network.step(values[t], state, nobody(R), ~nobody(R))
+        torch.testing.assert_close(step.parameters, whole.parameters[t], atol=1e-5, rtol=0.0)
+        torch.testing.assert_close(step.value, whole.value[t], atol=1e-5, rtol=0.0)
+        state = step.state
+
+    for stepped, fused in zip(state, whole.state, strict=True):
+        torch.testing.assert_close(stepped, fused, atol=1e-5, rtol=0.0)
+
+
+def test_rows_at_an_episode_start_forget_and_no_others(recurrent: ActorCritic):
+    values, state = torch.randn(R, 7), random_state(recurrent, R)
+    start = torch.tensor([False, True, False, False, True])
+
+    reset = recurrent.step(values, state, start, ~nobody(R))
+    kept = recurrent.step(values, state, nobody(R), ~nobody(R))
+    fresh = recurrent.step(values, recurrent.initial_state(R), nobody(R), ~nobody(R))
+
+    for name in ("parameters", "value"):
+        assert torch.equal(getattr(reset, name)[~start], getattr(kept, name)[~start])
+        assert torch.equal(getattr(reset, name)[start], getattr(fresh, name)[start])
+    assert not torch.equal(kept.value[start], fresh.value[start])
+    for after, before in zip(reset_rows(state, start), state, strict=True):
+        assert torch.equal(after[~start], before[~start])
+        assert float(after[start].abs().sum()) == 0.0
+
+
+def test_inactive_rows_keep_their_state_bit_by_bit(recurrent: ActorCritic):
+    state, active = random_state(recurrent, R), torch.tensor([True, False, True, False, True])
+
+    after = recurrent.step(torch.randn(R, 7), state, nobody(R), active).state
+
+    for new, old in zip(after, state, strict=True):
+        assert torch.equal(new[~active], old[~active])
+        assert not torch.equal(new[active], old[active])
+
+
+def test_memory_reaches_across_steps_only_with_recurrence():
+    first, second = torch.randn(2, 1, 7), torch.randn(1, 7)
+    for kind, remembers in ((CoreKind.LSTM, True), (CoreKind.FEEDFORWARD, False)):
+        network = ActorCritic(Architecture(core=kind, **SIZES))
+        values = [
+            network.sequence(torch.stack([past, second]), network.initial_state(1)).value[1].item() for past in first
+        ]
+        assert (values[0] != values[1]) == remembers
+
+
+def test_rows_never_look_at_each_other(network: ActorCritic):
+    values, state = torch.randn(R, 7), random_state(network, R)
+    changed = values.clone()
+    changed[2] += 1.0
+
+    before, after = (network.step(each, state, nobody(R), ~nobody(R)) for each in (values, changed))
+
+    others = torch.arange(R) != 2
+    assert torch.equal(before.parameters[others], after.parameters[others])
+    assert not torch.equal(before.parameters[2], after.parameters[2])
+
+
+def assert_orthogonal(weight: torch.Tensor, gain: float) -> None:
+    narrow = weight if weight.shape[0] <= weight.shape[1] else weight.t()
+    torch.testing.assert_close(narrow @ narrow.t(), gain**2 * torch.eye(len(narrow)), atol=1e-5, rtol=0.0)
+
+
+def test_weights_start_orthogonal_with_their_gains(recurrent: ActorCritic):
+    for layer in (recurrent.encoder[0], recurrent.encoder[2]):
+        assert_orthogonal(layer.weight, 2.0**0.5)
+    assert_orthogonal(recurrent.actor.weight, 0.01)
+    assert_orthogonal(recurrent.critic.weight, 1.0)
+    for weight in (recurrent.core.lstm.weight_ih_l0, recurrent.core.lstm.weight_hh_l0):
+        for gate in weight.chunk(4):
+            assert_orthogonal(gate, 1.0)
+
+
+def test_forget_gate_starts_open_by_one_in_all(recurrent: ActorCritic):
+    lstm, size = recurrent.core.lstm, SIZES["recurrent_size"]
+
+    bias = lstm.bias_ih_l0 + lstm.bias_hh_l0
+
+    expected = torch.zeros(4 * size)
+    expected[size : 2 * size] = 1.0
+    assert torch.equal(bias, expected)
+
+
+def test_policy_starts_mild(network: ActorCritic):
+    output = network.step(torch.randn(500, 7), network.initial_state(500), nobody(500), ~nobody(500))
+
+    assert output.parameters.detach().abs().mean().item() < 0.05
+
+
+@pytest.mark.parametrize(("raw", "bounded"), [(-100.0, LOG_STD_RANGE[0]), (100.0, LOG_STD_RANGE[1]), (-0.7, -0.7)])
+def test_log_std_stays_in_its_range_and_the_loss_finite(recurrent: ActorCritic, raw: float, bounded: float):
+    with torch.no_grad():
+        recurrent.raw_log_std.fill_(raw)
+    policy = recurrent.distribution(torch.zeros(3, 9), torch.ones(3, 6, dtype=torch.bool))
+
+    sample = policy.sample(torch.Generator().manual_seed(0))
+
+    assert recurrent.log_std.tolist() == pytest.approx([bounded] * 2)
+    assert bool(policy.log_prob(sample).isfinite().all())
+
+
+def test_log_std_starts_where_the_architecture_says(recurrent: ActorCritic):
+    assert recurrent.log_std.tolist() == [-0.5, -0.5]
+
+
+def test_every_parameter_receives_a_gradient(network: ActorCritic):
+    output = network.sequence(torch.randn(L, R, 7), network.initial_state(R))
+    policy = network.distribution(output.parameters, torch.ones(L, R, 6, dtype=torch.bool))
+    rng = torch.Generator().manual_seed(0)
+
+    (policy.log_prob(policy.sample(rng).detach()).sum() + output.value.square().sum()).backward()
+
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None, name
+        assert bool(parameter.grad.isfinite().all()), name
+        assert float(parameter.grad.abs().sum()) > 0.0, name
+
+
+def test_observations_are_normalised_and_clipped(network: ActorCritic):
+    network.observation_mean.fill_(2.0)
+    network.observation_std.fill_(4.0)
+    inside, outside = 2.0 + 4.0 * OBSERVATION_CLIP, 1e9
+    plain = ActorCritic(network.architecture)
+    plain.load_state_dict(network.state_dict())
+    plain.observation_mean.fill_(0.0)
+    plain.observation_std.fill_(1.0)
+
+    def value(of: ActorCritic, observed: float) -> float:
+        return of.step(torch.full((1, 7), observed), of.initial_state(1), nobody(1), ~nobody(1)).value.item()
+
+    assert value(network, 8.0) == pytest.approx(value(plain, 1.5))
+    assert value(network, inside) == value(network, outside)
+    assert value(network, inside) != value(network, 8.0)
+
+
+def test_core_output_stays_bounded_however_large_its_input(recurrent: ActorCritic):
+    normed = [recurrent.norm(scale * torch.randn(50, 16)).norm(dim=-1).max().item() for scale in (1.0, 10.0, 1000.0)]
+
+    assert max(normed) <= 16**0.5 + 1e-3
+
+
+def observe(rows: int) -> Observation:
+    return Observation(
+        values=torch.randn(rows, 7),
+        masks={
+            "move": torch.ones(rows, 2, dtype=torch.bool),
+            "target": torch.tensor([[False, True, True, False]] * rows),
+        },
+        active=~nobody(rows),
+    )
+
+
+def test_player_acts_without_a_graph_in_evaluation_mode_and_within_its_masks(network: ActorCritic):
+    policy = NetworkPolicy(network.train(), "game", "0" * 16)
+    assert not policy.network.training
+
+    actions, state = policy.act(observe(200), policy.initial_state(200), ~nobody(200), torch.Generator().manual_seed(0))
+
+    assert set(actions["target"].tolist()) == {1, 2}
+    assert actions["move"].shape == (200, 2)
+    assert actions["trigger"].shape == (200, 3)
+    for tensor in (*actions.values(), *state):
+        assert not tensor.requires_grad
+        assert tensor.grad_fn is None
+
+
+def test_player_repeats_itself_from_the_same_generator(recurrent: ActorCritic):
+    policy, observation = NetworkPolicy(recurrent, "game", "0" * 16), observe(20)
+
+    first, second = (
+        policy.act(observation, policy.initial_state(20), ~nobody(20), torch.Generator().manual_seed(4))[0]
+        for _ in range(2)
+    )
+
+    for name, action in first.items():
+        assert torch.equal(action, second[name])
