@@ -5,6 +5,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from arena.environments import randomness
+from arena.environments.protocol import Actions, check_actions
 from arena.environments.spec import EnvironmentSpec
 from arena.errors import ArenaError
 from arena.seeding import derive
@@ -36,7 +37,20 @@ class SeededRows:
         self._row_seeds = randomness.derive(
             torch.full_like(self.seeds, derive(seed, "environment")), torch.arange(num_envs, device=self.device)
         )
-        self._draw_next_seeds()
+        self.next_seeds.copy_(randomness.derive(self._row_seeds, self._episodes))
+        self._opened = False
+
+    def _require_fit(self, actions: Actions) -> None:
+        """Refuse actions that do not fit the heads, and any before the first reset."""
+        if not self._opened:
+            raise ArenaError(f"{self.spec.name} was stepped before its first reset: call reset()")
+        check_actions(self.spec, self.num_envs, actions)
+
+    def _take_seeds(self, seeds: Int[Tensor, " E"] | None) -> None:
+        """Make `seeds`, if there are any, what the next episodes are opened by."""
+        if seeds is not None:
+            self.next_seeds.copy_(seeds)
+        self._opened = True
 
     def _open_episodes(self, rows: Bool[Tensor, " E"]) -> None:
         """Move `rows` on to their next seed, and draw the one after it."""
@@ -47,12 +61,8 @@ class SeededRows:
 
     def _open_all(self, seeds: Int[Tensor, " E"] | None) -> None:
         """Open a new episode in every row, from `seeds` or from `next_seeds`."""
-        if seeds is not None:
-            self.next_seeds.copy_(seeds)
+        self._take_seeds(seeds)
         self._open_episodes(torch.ones(self.num_envs, dtype=torch.bool, device=self.device))
-
-    def _draw_next_seeds(self) -> None:
-        self.next_seeds.copy_(randomness.derive(self._row_seeds, self._episodes))
 
 
 def require_device(device: str) -> torch.device:

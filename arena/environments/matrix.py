@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from arena.environments.episodes import SeededRows
-from arena.environments.protocol import Actions, Observation, Outcome, StepResult, check_actions
+from arena.environments.protocol import Actions, Observation, Outcome, StepResult
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
 from arena.errors import InvalidActionError
 
@@ -38,7 +38,7 @@ class MatrixGame(SeededRows):
         Raises:
             InvalidActionError: The choices are of the wrong shape, or not among the options.
         """
-        check_actions(self.spec, self.num_envs, actions)
+        self._require_fit(actions)
         choice = actions["choice"]
         options = self._payoff.shape[0]
         if bool(((choice < 0) | (choice >= options)).any()):

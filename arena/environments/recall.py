@@ -7,7 +7,7 @@ from torch import Tensor
 
 from arena.environments import randomness
 from arena.environments.episodes import SeededRows
-from arena.environments.protocol import Actions, Observation, Outcome, StepResult, check_actions
+from arena.environments.protocol import Actions, Observation, Outcome, StepResult
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
 
 CUES = 4
@@ -42,7 +42,7 @@ class Recall(SeededRows):
 
     def step(self, actions: Actions) -> StepResult:
         """Play one decision of every row; see `Environment.step`."""
-        check_actions(self.spec, self.num_envs, actions)
+        self._require_fit(actions)
         asked = self._decision == DECISIONS - 1
         right = actions["answer"] == self._draw(PURPOSE_CUE, CUES) + 1
         reward = torch.where(right, 1.0, WRONG_REWARD) * asked.unsqueeze(-1)

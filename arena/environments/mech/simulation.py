@@ -13,7 +13,7 @@ from arena.environments.episodes import SeededRows
 from arena.environments.mech import batch
 from arena.environments.mech.kernels import movement, objective, perception, spawning, weapons, wp
 from arena.environments.mech.rules import PRESETS, TICKS_PER_DECISION, MechConfig, RewardWeights, make_spec
-from arena.environments.protocol import Actions, Observation, Outcome, StepResult, check_actions
+from arena.environments.protocol import Actions, Observation, Outcome, StepResult
 
 logger = logging.getLogger(__name__)
 
@@ -61,15 +61,14 @@ class MechEnvironment(SeededRows):
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
         """Start a new match in every row; see `Environment.reset`."""
-        if seeds is not None:
-            self.next_seeds.copy_(seeds)
+        self._take_seeds(seeds)
         self.arrays["ended"].fill_(True)
         self._run(self._reopen)
         return self._observation()
 
     def step(self, actions: Actions) -> StepResult:
         """Play one decision of every mech; see `Environment.step`."""
-        check_actions(self.spec, self.num_envs, actions)
+        self._require_fit(actions)
         self._commands["move"].copy_(actions["move"])
         self._commands["trigger"].copy_(actions["trigger"])
         self._run(self._decide)

@@ -8,6 +8,8 @@ Kernels are Warp's language, not Python's: Warp checks their types, so they are 
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import torch
 
@@ -27,15 +29,24 @@ MODULE_OPTIONS = {"enable_backward": False, "fuse_fp": False}
 
 
 def _start_warp() -> None:
-    """Initialise Warp without a word: where there is no GPU, it complains on the file descriptor of stderr."""
+    """Initialise Warp; it makes its cache folder."""
     wp.config.log_level = wp.LOG_ERROR
-    if torch.cuda.is_available():
-        wp.init()  # type: ignore[no-untyped-call]
-        return
+    try:
+        with nullcontext() if torch.cuda.is_available() else _silent_stderr():
+            wp.init()  # type: ignore[no-untyped-call]
+    except (OSError, RuntimeError) as error:
+        raise ArenaError(
+            f"NVIDIA Warp does not start here ({error}): set WARP_CACHE_PATH to a folder that can be written to"
+        ) from error
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Drop what native code writes to stderr: where there is no GPU, Warp complains."""
     stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)
-        wp.init()  # type: ignore[no-untyped-call]
+        yield
     finally:
         os.dup2(stderr, 2)
         os.close(stderr)
