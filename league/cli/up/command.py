@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar
 import typer
 from rich.console import Console
 
+from arena.environments.registry import names
 from league.cli import listening, serve
 from league.cli.database import DatabaseUrl, Home
 from league.cli.serve import Host, Port
@@ -61,7 +62,7 @@ def up(
     An open league needs no token. Where tokens exist and LEAGUE_TOKEN is unset, a worker token is made for trainer and
     evaluator, kept in the home folder (up.token, readable by its owner alone) and used again.
     """
-    _require_trainer()
+    _require_playable(environment)
     settings = Settings.load(host=host, port=port, home=home, database_url=database_url)
     with _home_taken(settings.home):
         plan = _prepare(settings, environment, learner, tuple(overrides or ()))
@@ -75,7 +76,9 @@ def up(
     typer.echo(f"stopped; everything is kept in {settings.home}: the same command resumes")
 
 
-def _require_trainer() -> None:
+def _require_playable(environment: str) -> None:
+    if environment not in names():
+        raise typer.BadParameter(f"unknown environment {environment!r}: choose one of {', '.join(names())}")
     if importlib.util.find_spec("torch") is None:
         rule = "torch is not installed, so nothing can be trained here"
         raise ConfigurationError("installation", rule, "install the extra: pip install 'echelon-league[train]'")

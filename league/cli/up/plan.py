@@ -53,10 +53,11 @@ def worker_jobs(plan: Plan, token: str | None) -> tuple[Job, Job]:
     """Return the trainer's and the evaluator's jobs; they end for good where the league tells them to stop."""
     own = {"LEAGUE_URL": plan.url, "LEAGUE_TOKEN": token or ""}
     game = ("--environment", plan.environment)
-    run = ("--learner", plan.learner, "--run", str(plan.home / "runs" / plan.learner))
+    run, rate = (("--run", str(plan.home / "runs" / folder)) for folder in (plan.learner, "evaluator"))
     settings = [word for override in plan.overrides for word in ("--set", override)]
-    trainer = _job(plan, "trainer", ("trainer", "run", *game, *run, *settings), own, permanent=False)
-    evaluator = _job(plan, "evaluator", ("trainer", "evaluate", *game), own, permanent=False)
+    train = ("trainer", "run", *game, *run, "--learner", plan.learner, *settings)
+    trainer = _job(plan, "trainer", train, own, permanent=False)
+    evaluator = _job(plan, "evaluator", ("trainer", "evaluate", *game, *rate), own, permanent=False)
     return trainer, evaluator
 
 

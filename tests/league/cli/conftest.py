@@ -1,32 +1,23 @@
 """The `league` command as a function: arguments in, exit code and both streams out."""
 
-import os
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import pytest
+from fastapi.testclient import TestClient
+from league_command import Outcome, Run
+from league_scene import Scene
 
-from league.cli import main
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a command ended and what it printed."""
-
-    code: int
-    out: str
-    err: str
+from league import wire
+from league.cli import connection, main
+from league.client import LeagueClient
 
 
 @pytest.fixture
-def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the settings of whoever runs the tests."""
-    for name in [name for name in os.environ if name.startswith("LEAGUE_")]:
-        monkeypatch.delenv(name)
+def backend() -> str:
+    """One database is enough here: services and store have their tests on both."""
+    return "sqlite"
 
 
 @pytest.fixture
-def league(capsys: pytest.CaptureFixture[str], bare_environment: None) -> Callable[..., Outcome]:
+def command(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run `league ARGUMENTS`."""
 
     def run(*arguments: object) -> Outcome:
@@ -37,3 +28,20 @@ def league(capsys: pytest.CaptureFixture[str], bare_environment: None) -> Callab
         return Outcome(int(ended.value.code or 0), printed.out, printed.err)
 
     return run
+
+
+@pytest.fixture
+def online(command: Run, http: TestClient, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `league ARGUMENTS` against this test's server."""
+    monkeypatch.setattr(connection, "LeagueClient", lambda _url, token: LeagueClient(http=http, token=token))
+    return command
+
+
+@pytest.fixture
+def snapshot(scene: Scene) -> wire.Player:
+    """A snapshot that has beaten everybody, rated."""
+    player = scene.publish(step=1000)
+    scene.evaluate(count=4, winner=player.id)
+    scene.train(count=4)
+    scene.client.close_period(scene.environment)
+    return player

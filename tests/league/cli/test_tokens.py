@@ -1,31 +1,28 @@
 """`league token`."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from league_command import Run
 
-Run = Callable[..., Any]
 
-
-def test_a_token_is_printed_alone_on_stdout_and_listed_without_its_secret(league: Run, tmp_path: Path) -> None:
-    created = league("token", "create", "laptop", "--scope", "worker", "--home", tmp_path)
+def test_a_token_is_printed_alone_on_stdout_and_listed_without_its_secret(command: Run, tmp_path: Path) -> None:
+    created = command("token", "create", "laptop", "--scope", "worker", "--home", tmp_path)
     assert created.code == 0
     secret = created.out.strip()
     assert len(secret.split()) == 1
     assert "migrating" in created.err
-    listed = league("token", "list", "--home", tmp_path)
+    listed = command("token", "list", "--home", tmp_path)
     assert "laptop" in listed.out
     assert "worker" in listed.out
     assert secret not in listed.out + (tmp_path / "league.db").read_bytes().decode("latin-1")
 
 
-def test_a_revoked_token_stays_on_the_list(league: Run, tmp_path: Path) -> None:
-    league("token", "create", "laptop", "--scope", "read", "--json", "--home", tmp_path)
-    assert league("token", "revoke", "laptop", "--home", tmp_path).out.strip() == "revoked laptop"
-    items = json.loads(league("token", "list", "--json", "--home", tmp_path).out)["items"]
+def test_a_revoked_token_stays_on_the_list(command: Run, tmp_path: Path) -> None:
+    command("token", "create", "laptop", "--scope", "read", "--json", "--home", tmp_path)
+    assert command("token", "revoke", "laptop", "--home", tmp_path).out.strip() == "revoked laptop"
+    items = json.loads(command("token", "list", "--json", "--home", tmp_path).out)["items"]
     assert [(item["name"], item["scope"]) for item in items] == [("laptop", "read")]
     assert items[0]["revoked_at"] is not None
 
@@ -40,10 +37,10 @@ def test_a_revoked_token_stays_on_the_list(league: Run, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(
-    league: Run, tmp_path: Path, arguments: tuple[str, ...], code: int, says: str
+    command: Run, tmp_path: Path, arguments: tuple[str, ...], code: int, says: str
 ) -> None:
-    league("token", "create", "laptop", "--scope", "worker", "--home", tmp_path)
-    outcome = league("token", *arguments, "--home", tmp_path)
+    command("token", "create", "laptop", "--scope", "worker", "--home", tmp_path)
+    outcome = command("token", *arguments, "--home", tmp_path)
     assert outcome.code == code
     assert says in outcome.err
     assert "Traceback" not in outcome.err

@@ -1,0 +1,133 @@
+"""Looking at the population and changing standings, against a server."""
+
+import json
+
+import pytest
+from league_command import Run
+from league_scene import Scene
+
+from league import wire
+
+
+def test_standings_show_rank_rating_with_two_deviations_games_and_win_rate(
+    online: Run, scene: Scene, snapshot: wire.Player
+) -> None:
+    outcome = online("standings")
+    assert outcome.code == 0
+    first = scene.client.standings(scene.environment).items[0]
+    row = next(line for line in outcome.out.splitlines() if line.strip().startswith("1 "))
+    for shown in (first.name, first.kind, f"{first.rating:.0f} ± {2 * first.deviation:.0f}", str(first.games)):
+        assert shown in row
+
+
+def test_json_is_what_the_server_sends(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+    sent = scene.client.standings(scene.environment)
+    assert json.loads(online("standings", "--json").out) == sent.model_dump(mode="json")
+    listed = json.loads(online("players", "--kind", "snapshot", "--json").out)
+    assert [player["id"] for player in listed["items"]] == [snapshot.id]
+
+
+def test_a_long_list_says_how_to_go_on(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+    everyone = json.loads(online("players", "--json").out)["items"]
+    seen: list[int] = []
+    cursor: list[str] = []
+    for _ in everyone:
+        page = online("players", "--limit", 1, *cursor)
+        seen.append(int(page.out.splitlines()[1].split()[0]))
+        if "--cursor" not in page.out:
+            break
+        cursor = ["--cursor", page.out.split("--cursor")[1].strip()]
+    assert seen == [player["id"] for player in everyone]
+
+
+def test_a_player_is_shown_by_id_and_by_name_with_curve_and_matches(
+    online: Run, scene: Scene, snapshot: wire.Player
+) -> None:
+    by_id, by_name = online("show", snapshot.id), online("show", snapshot.name)
+    assert by_id.out == by_name.out
+    assert snapshot.name in by_id.out
+    assert "rating periods" in by_id.out
+    shown = json.loads(online("show", snapshot.id, "--json").out)
+    assert shown["player"]["id"] == snapshot.id
+    assert [point["number"] for point in shown["ratings"]] == [1]
+    assert len(shown["matches"]) == len(scene.client.matches(snapshot.id, limit=10).items) > 0
+
+
+def test_standings_as_of_a_period_are_those_of_then(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+    first = scene.client.periods(scene.environment).items[0].id
+    before = online("standings", "--as-of", first, "--json").out
+    scene.evaluate(count=4, winner=scene.baseline().id)
+    scene.client.close_period(scene.environment)
+    assert online("standings", "--as-of", first, "--json").out == before
+    assert online("standings", "--json").out != before
+
+
+def test_a_promoted_player_answers_to_its_call_sign(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+    promoted = online("promote", snapshot.name, "--reason", "by a person")
+    assert promoted.code == 0
+    assert promoted.out.strip().endswith("candidate -> commander")
+    call_sign = scene.client.player(snapshot.id).call_sign
+    assert call_sign
+    assert json.loads(online("show", call_sign, "--json").out)["player"]["id"] == snapshot.id
+
+
+def test_every_change_of_standing_has_a_command(online: Run, snapshot: wire.Player) -> None:
+    for word, standing in (
+        ("promote", "commander"),
+        ("retire", "retired"),
+        ("reinstate", "candidate"),
+        ("quarantine", "quarantined"),
+    ):
+        assert json.loads(online(word, snapshot.id, "--reason", "a test", "--json").out)["standing"] == standing
+
+
+def test_a_change_that_the_standing_does_not_allow_is_one_line(online: Run, snapshot: wire.Player) -> None:
+    online("promote", snapshot.id)
+    outcome = online("promote", snapshot.id)
+    assert outcome.code == 1
+    assert "commander" in outcome.one_line_error
+
+
+@pytest.mark.parametrize("who", ["999999", "nobody"])
+def test_an_unknown_player_is_one_line(online: Run, snapshot: wire.Player, who: str) -> None:
+    outcome = online("show", who)
+    assert outcome.code == 1
+    assert f"unknown player {who}" in outcome.one_line_error
+
+
+def test_a_name_that_two_players_have_asks_for_an_id(online: Run, scene: Scene) -> None:
+    other = Scene(scene.client, environment="recall", signature="recall-1")
+    outcome = online("show", "main")
+    assert outcome.code == 1
+    for learner in (scene.learner, other.learner):
+        assert str(learner.player_id) in outcome.one_line_error
+
+
+def test_several_environments_ask_for_a_name(online: Run, scene: Scene) -> None:
+    Scene(scene.client, environment="recall", signature="recall-1")
+    outcome = online("standings")
+    assert outcome.code == 1
+    assert "recall, rps" in outcome.one_line_error
+    assert online("standings", "--environment", "recall").code == 0
+
+
+def test_a_league_without_learners_says_so(online: Run) -> None:
+    assert "trainer run" in online("standings").one_line_error
+
+
+def test_an_unreachable_league_says_how_to_start_it(command: Run) -> None:
+    outcome = command("players", "--url", "http://127.0.0.1:9")
+    assert outcome.code == 1
+    assert "league serve" in outcome.one_line_error
+
+
+def test_an_address_without_a_scheme_is_bad_usage(command: Run) -> None:
+    assert command("players", "--url", "somewhere").code == 2
+
+
+def test_closing_a_period_rates_what_came_in(online: Run, scene: Scene) -> None:
+    scene.publish(step=1000)
+    scene.train(count=2)
+    outcome = online("close-period", "--json", "--reason", "lunch")
+    assert json.loads(outcome.out)["matches"] == 2
+    assert "closed rating period 2: 0 matches" in online("close-period").out

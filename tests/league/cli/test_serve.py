@@ -1,0 +1,106 @@
+"""`league serve`: what it refuses before it starts, what it says, how it stops."""
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from league_command import Run
+
+from league.cli import listening
+from league.client import LeagueClient
+from league.errors import ConfigurationError, UnauthenticatedError
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A server process on any free port."""
+    command = [sys.executable, "-m", "league", "serve", "--port", "0", "--home", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        yield process
+        process.kill()
+
+
+def read_until(process: subprocess.Popen[str], word: str) -> list[str]:
+    """Read its output up to the line with this word."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line)
+        if word in line:
+            return lines
+    raise AssertionError(f"no line with {word!r} in {lines}")
+
+
+def address(line: str) -> str:
+    return line.split("listening on ")[1].split(";")[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_migrates_says_where_it_is_and_stops_cleanly_at_a_signal(
+    server: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    lines = read_until(server, "listening on ")
+    assert "migrating" in lines[0]
+    assert f"home {tmp_path}; open: no token exists" in lines[1]
+    with LeagueClient(address(lines[-1])) as client:
+        assert client.health().status == "ok"
+    server.send_signal(number)
+    assert read_until(server, "stopped")[-1] == "stopped\n"
+    assert server.wait() == 0
+
+
+def test_the_first_token_closes_a_running_server(server: subprocess.Popen[str], command: Run, tmp_path: Path) -> None:
+    url = address(read_until(server, "listening on ")[-1])
+    token = command("token", "create", "me", "--scope", "read", "--home", tmp_path).out.strip()
+    with LeagueClient(url) as client, pytest.raises(UnauthenticatedError):
+        client.players()
+    assert command("players", "--url", url).code == 1
+    assert command("players", "--url", url, "--token", token).code == 0
+
+
+def test_a_taken_port_is_named_before_anything_is_touched(command: Run, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        outcome = command("serve", "--port", port, "--home", tmp_path / "home")
+    assert outcome.code == 1
+    assert f"port taken 127.0.0.1:{port}" in outcome.one_line_error
+    assert "--port" in outcome.one_line_error
+    assert not (tmp_path / "home").exists()
+
+
+def test_an_address_beyond_loopback_needs_a_token(command: Run, tmp_path: Path) -> None:
+    outcome = command("serve", "--host", "0.0.0.0", "--port", "0", "--home", tmp_path)
+    assert outcome.code == 1
+    assert "league token create" in outcome.err.splitlines()[-1]
+
+
+def test_an_address_of_another_machine_is_refused(command: Run, tmp_path: Path) -> None:
+    outcome = command("serve", "--host", "192.0.2.1", "--port", "0", "--home", tmp_path)
+    assert outcome.code == 2
+    assert "--host" in outcome.one_line_error
+
+
+def test_a_port_beyond_the_range_is_bad_usage(command: Run) -> None:
+    assert command("serve", "--port", "70000").code == 2
+
+
+def test_a_setting_of_the_environment_is_named(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAGUE_TAU", "9")
+    outcome = command("serve")
+    assert outcome.code == 2
+    assert "LEAGUE_TAU=9" in outcome.one_line_error
+
+
+def test_a_bound_socket_has_an_address_that_this_machine_reaches() -> None:
+    for host, url in (("127.0.0.1", "http://127.0.0.1"), ("0.0.0.0", "http://127.0.0.1"), ("::1", "http://[::1]")):
+        try:
+            listener = listening.take(host, 0)
+        except ConfigurationError:
+            assert ":" in host, "IPv4 is always there"
+            continue
+        with listener:
+            assert listening.url_of(listener) == f"{url}:{listener.getsockname()[1]}"
