@@ -129,7 +129,7 @@ class Collector:
         seen = self._seats.learner.view(self._observation)
         starts = self._seats.per_agent(self._starts)
         output = self._network.step(seen.values, self._state, starts, seen.active)
-        mask = self._network.layout.pack_masks(seen.masks, seen.active.shape)
+        mask = self._network.layout.pack_masks(seen)
         distribution = self._network.distribution(output.parameters, mask)
         raw = distribution.sample(self._rng)
         self._state = output.state

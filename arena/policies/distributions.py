@@ -5,7 +5,6 @@ saturation), 0/1 of a bernoulli head, the chosen index of a categorical head, al
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from arena.environments.protocol import Actions
+from arena.environments.protocol import Actions, Observation
 from arena.environments.spec import ActionHead, HeadKind
 
 ILLEGAL_LOGIT = -1e4
@@ -73,10 +72,11 @@ class ActionLayout:
         """G: dimensions of all gaussian heads."""
         return sum(_log_std_width(head) for head in self.heads)
 
-    def pack_masks(self, masks: Mapping[str, Tensor], leading: tuple[int, ...]) -> Bool[Tensor, "... M"]:
-        """Concatenate the masks of masked heads; (*leading, 0) where no head is masked."""
-        packed = [masks[part.head.name] for part in self.parts if part.head.masked]
-        return torch.cat(packed, dim=-1) if packed else torch.ones(*leading, 0, dtype=torch.bool)
+    def pack_masks(self, observation: Observation) -> Bool[Tensor, "... M"]:
+        """Concatenate the masks of masked heads; (..., 0) where no head is masked."""
+        packed = [observation.masks[part.head.name] for part in self.parts if part.head.masked]
+        active = observation.active
+        return torch.cat(packed, dim=-1) if packed else active.new_ones(*active.shape, 0)
 
     def to_actions(self, raw: Float[Tensor, "... A"]) -> Actions:
         """Turn raw actions into what an environment takes."""

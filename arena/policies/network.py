@@ -218,7 +218,7 @@ class NetworkPolicy:
         """Sample actions; see `Policy.act`."""
         output = self.network.step(observation.values, RecurrentState(*state), episode_start, observation.active)
         layout = self.network.layout
-        mask = layout.pack_masks(observation.masks, observation.active.shape)
+        mask = layout.pack_masks(observation)
         raw = self.network.distribution(output.parameters, mask).sample(rng)
         return layout.to_actions(raw), output.state
 

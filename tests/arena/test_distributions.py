@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arena.environments.spec import ActionHead, HeadKind
+from arena.environments.protocol import Observation
 from arena.policies.distributions import ActionDistribution, ActionLayout, log_squash_slope
 
 MOVE = ActionHead("move", HeadKind.GAUSSIAN, 2, masked=True)
@@ -242,11 +243,12 @@ def test_masks_are_packed_in_the_order_of_the_heads():
         "trigger": torch.tensor([[True, False, True]] * 2),
     }
 
-    packed = MIXED.pack_masks(masks, (2,))
+    packed = MIXED.pack_masks(Observation(torch.zeros(2, 1), masks, torch.ones(2, dtype=torch.bool)))
 
     assert packed[0].tolist() == [True, True, True, False, True, *[False] * 5]
     unmasked = ActionLayout((ActionHead("choice", HeadKind.CATEGORICAL, 3, masked=False),))
-    assert unmasked.pack_masks({}, (4, 2)).shape == (4, 2, 0)
+    bare = Observation(torch.zeros(4, 2, 1), {}, torch.ones(4, 2, dtype=torch.bool))
+    assert unmasked.pack_masks(bare).shape == (4, 2, 0)
 
 
 def test_policy_gradient_finds_the_option_that_pays(rng: torch.Generator):
