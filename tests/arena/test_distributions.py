@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arena.environments.spec import ActionHead, HeadKind
 from arena.environments.protocol import Observation
+from arena.environments.spec import ActionHead, HeadKind
 from arena.policies.distributions import ActionDistribution, ActionLayout, log_squash_slope
 
 MOVE = ActionHead("move", HeadKind.GAUSSIAN, 2, masked=True)
