@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 
 from league.aggregator import Aggregator
 from league.api import checkpoints, events, health, learners, play, players, problems, tables, workers
@@ -17,7 +17,6 @@ from league.db.engine import Database
 from league.services import tokens
 from league.services.population import PopulationCache
 from league.storage.directory import DirectoryStore
-from league.wire import PREFIX
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -42,11 +41,8 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=_lifespan,
     )
     app.state.league = league
-    versioned = APIRouter(prefix=PREFIX)
-    for module in (workers, learners, checkpoints, players, play, tables, events):
-        versioned.include_router(module.router)
-    app.include_router(versioned)
-    app.include_router(health.router)
+    for module in (workers, learners, checkpoints, players, play, tables, events, health):
+        app.include_router(module.router)
     problems.install(app)
     app.add_middleware(
         BodyLimit, body_max_bytes=settings.body_max_bytes, checkpoint_max_bytes=settings.checkpoint_max_bytes

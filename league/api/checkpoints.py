@@ -7,8 +7,9 @@ from fastapi.concurrency import contextmanager_in_threadpool, run_in_threadpool
 from fastapi.responses import FileResponse
 
 from league.api.dependencies import Reader, Running, Worker
+from league.wire import PREFIX
 
-router = APIRouter(prefix="/checkpoints", tags=["checkpoints"])
+router = APIRouter(prefix=f"{PREFIX}/checkpoints", tags=["checkpoints"])
 
 Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="lower-case hexadecimal SHA-256 of the bytes")]
 

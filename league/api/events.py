@@ -12,8 +12,9 @@ from league import wire
 from league.api.dependencies import League, Reader, Running
 from league.errors import InvalidRequestError
 from league.services import events
+from league.wire import PREFIX
 
-router = APIRouter(tags=["events"])
+router = APIRouter(prefix=PREFIX, tags=["events"])
 
 Cursor = tuple[int, int]
 """Id of the last event and of the last match that the reader has heard of."""

@@ -6,8 +6,9 @@ from league import wire
 from league.api.dependencies import After, Limit, Now, Reader, Running, Worker
 from league.api.paging import page
 from league.services import learners
+from league.wire import PREFIX
 
-router = APIRouter(prefix="/learners", tags=["learners"])
+router = APIRouter(prefix=f"{PREFIX}/learners", tags=["learners"])
 
 
 @router.post("")

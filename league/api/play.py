@@ -5,8 +5,9 @@ from fastapi import APIRouter, Response
 from league import wire
 from league.api.dependencies import Chance, Now, Reader, Running, Worker
 from league.services import leases, results
+from league.wire import PREFIX
 
-router = APIRouter(tags=["play"])
+router = APIRouter(prefix=PREFIX, tags=["play"])
 
 _CONFLICT = 409
 

@@ -9,8 +9,9 @@ from league.api.dependencies import Admin, After, Before, League, Limit, Now, Re
 from league.api.paging import page
 from league.auth import Principal
 from league.services import lifecycle, matches, players, standings
+from league.wire import PREFIX
 
-router = APIRouter(prefix="/players", tags=["players"])
+router = APIRouter(prefix=f"{PREFIX}/players", tags=["players"])
 
 Reason = Annotated[wire.LifecycleRequest | None, Body()]
 

@@ -8,8 +8,9 @@ from league import wire
 from league.api.dependencies import Admin, After, Before, Limit, Now, Reader, Running
 from league.api.paging import page
 from league.services import draws, matches, payoffs, periods, standings
+from league.wire import PREFIX
 
-router = APIRouter(tags=["tables"])
+router = APIRouter(prefix=PREFIX, tags=["tables"])
 
 _PAYOFF_MAX = 500
 

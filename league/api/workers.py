@@ -8,8 +8,9 @@ from league import wire
 from league.api.dependencies import Admin, Chance, Limit, Now, Reader, Running, Worker
 from league.api.paging import page
 from league.services import workers
+from league.wire import PREFIX
 
-router = APIRouter(prefix="/workers", tags=["workers"])
+router = APIRouter(prefix=f"{PREFIX}/workers", tags=["workers"])
 
 
 @router.post("")

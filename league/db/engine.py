@@ -48,7 +48,7 @@ class Database:
         self._writers = sessionmaker(self.engine.execution_options(league_write=True), expire_on_commit=False)
 
     def __str__(self) -> str:
-        return self.url.render_as_string(hide_password=True)
+        return self.url.set(drivername=self.url.get_backend_name()).render_as_string(hide_password=True)
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -83,7 +83,7 @@ def _parse(url: str) -> URL:
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
         raise ConfigurationError(url, "the league keeps its tables in a SQLite file or in PostgreSQL", way_out)
-    return parsed
+    return parsed.set(drivername="sqlite+pysqlite")
 
 
 def _sqlite_engine(url: URL, connections: int) -> Engine:

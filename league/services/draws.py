@@ -150,7 +150,7 @@ def _rounded(values: NDArray[np.float64], digits: int) -> list[float]:
 
 def _names(session: Session, account: dict[str, Any]) -> dict[int, str]:
     ids = account["items"]["player_id"]
-    return dict(session.execute(select(Player.id, Player.name).where(Player.id.in_(ids))).tuples().all())
+    return dict(session.execute(select(Player.id, Player.name).where(Player.id.in_(ids))).all())
 
 
 def _named(account: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:

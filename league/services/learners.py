@@ -120,8 +120,8 @@ def _bodies(session: Session, learners: list[Learner]) -> list[wire.Learner]:
     ids = [learner.id for learner in learners]
     own = select(Player.learner_id, Player.id).where(Player.learner_id.in_(ids), Player.kind == "learner")
     last = select(Player.learner_id, func.max(Player.id)).where(Player.learner_id.in_(ids), Player.kind == "snapshot")
-    players = dict(session.execute(own).tuples().all())
-    snapshots = dict(session.execute(last.group_by(Player.learner_id)).tuples().all())
+    players = dict(session.execute(own).all())
+    snapshots = dict(session.execute(last.group_by(Player.learner_id)).all())
     return [
         wire.Learner.model_validate(
             {

@@ -40,7 +40,7 @@ def read(session: Session, environment: str, after: int, through: int | None) ->
     query = query.where(Match.environment == environment, Match.id > after)
     if through is not None:
         query = query.where(Match.id <= through)
-    rows = session.execute(query.order_by(Match.id)).tuples().all()
+    rows = session.execute(query.order_by(Match.id)).all()
     columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
     return Games(
         home=np.array(columns[0], dtype=np.int64),

@@ -1,0 +1,162 @@
+"""Who may call what."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import ON_SQLITE, Scene, safetensors, sha256
+
+from league import wire
+from league.auth import Scope
+from league.client import LeagueClient
+from league.db.engine import Database
+from league.errors import (
+    ForbiddenError,
+    InvalidRequestError,
+    NameTakenError,
+    OpenServerError,
+    UnauthenticatedError,
+    UnknownTokenError,
+)
+from league.services import tokens
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+PUBLIC = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics")}
+HIDDEN = [("HEAD", "/api/v1/checkpoints/{sha256}")]
+NEEDS_WORKER = {
+    ("POST", "/api/v1/workers"),
+    ("POST", "/api/v1/workers/{worker_id}/heartbeat"),
+    ("POST", "/api/v1/learners"),
+    ("PUT", "/api/v1/checkpoints/{sha256}"),
+    ("POST", "/api/v1/players"),
+    ("POST", "/api/v1/leases"),
+    ("POST", "/api/v1/leases/release"),
+    ("POST", "/api/v1/results"),
+}
+NEEDS_ADMIN = {
+    ("POST", "/api/v1/workers/{worker_id}/command"),
+    ("POST", "/api/v1/players/{player_id}/promote"),
+    ("POST", "/api/v1/players/{player_id}/retire"),
+    ("POST", "/api/v1/players/{player_id}/reinstate"),
+    ("POST", "/api/v1/players/{player_id}/quarantine"),
+    ("POST", "/api/v1/rating-periods"),
+}
+
+
+def make(database: Database, scope: str, name: str | None = None) -> str:
+    with database.write() as session:
+        return tokens.create(session, name or scope, scope, NOW)
+
+
+def needed(method: str, path: str) -> Scope | None:
+    if (method, path) in PUBLIC:
+        return None
+    if (method, path) in NEEDS_ADMIN:
+        return Scope.ADMIN
+    return Scope.WORKER if (method, path) in NEEDS_WORKER else Scope.READ
+
+
+def calls(http: TestClient) -> list[tuple[str, str]]:
+    document = http.get("/openapi.json").json()["paths"]
+    return [(method.upper(), path) for path, methods in document.items() for method in methods] + HIDDEN
+
+
+def attempt(http: TestClient, method: str, path: str, secret: str | None) -> int:
+    """Make a call without a sensible body, on a scope that is checked before anything else is."""
+    for name, value in (("{worker_id}", "x"), ("{player_id}", "1"), ("{sha256}", "0" * 64), ("{lease_id}", "x")):
+        path = path.replace(name, value)
+    headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
+    path = path.replace("{match_id}", "1")
+    if path.endswith("/events"):
+        headers["Last-Event-ID"] = "nonsense"  # answers at once, once allowed
+    return http.request(method, path, headers=headers).status_code
+
+
+@ON_SQLITE
+def test_every_call_needs_its_scope_and_no_more(http: TestClient, database: Database) -> None:
+    secrets = {scope: make(database, scope.word) for scope in Scope}
+    found = calls(http)
+    assert {(method, path) for method, path in found} >= NEEDS_WORKER | NEEDS_ADMIN | PUBLIC
+    assert len(found) >= 30
+    for method, path in found:
+        scope = needed(method, path)
+        assert (attempt(http, method, path, None) == 401) == (scope is not None), (method, path)
+        assert (attempt(http, method, path, "unknown") == 401) == (scope is not None), (method, path)
+        for held, secret in secrets.items():
+            allowed = scope is None or held >= scope
+            status = attempt(http, method, path, secret)
+            assert (status == 403) == (not allowed), (method, path, held, status)
+            assert status != 401, (method, path, held)
+
+
+def test_a_server_is_open_until_the_first_token_and_closed_for_good_after_it(
+    http: TestClient, league: LeagueClient, database: Database
+) -> None:
+    assert league.players().items == []
+    secret = make(database, "read", "wall")
+    with pytest.raises(UnauthenticatedError, match="this server is closed"):
+        league.players()
+    assert LeagueClient(http=http, token=secret).players().items == []
+    with database.write() as session:
+        tokens.revoke(session, "wall", NOW)
+    with pytest.raises(UnauthenticatedError, match="unknown or revoked"):
+        LeagueClient(http=http, token=secret).players()
+    with pytest.raises(UnauthenticatedError, match="this server is closed"):
+        league.players()
+
+
+def test_a_scope_that_does_not_suffice_is_named_with_the_one_that_does(http: TestClient, database: Database) -> None:
+    worker = LeagueClient(http=http, token=make(database, "worker", "trainer-7"))
+    player = Scene(worker).publish(1)
+    with pytest.raises(ForbiddenError, match=r"trainer-7.*is worker.*needs admin"):
+        worker.promote(player.id)
+    admin = LeagueClient(http=http, token=make(database, "admin", "boss"))
+    assert admin.promote(player.id).standing == "commander"
+
+
+def test_a_token_is_stored_as_its_hash_alone(database: Database) -> None:
+    secret = make(database, "admin")
+    with database.read() as session:
+        (listed,) = tokens.listing(session)
+        dump = str([dict(row._mapping) for row in session.connection().exec_driver_sql("SELECT * FROM tokens")])
+    assert (listed.name, listed.scope, listed.revoked_at) == ("admin", "admin", None)
+    assert secret not in dump
+    assert len(secret) >= 43
+
+
+@ON_SQLITE
+def test_tokens_have_a_known_scope_and_a_name_of_their_own(database: Database) -> None:
+    make(database, "read", "a")
+    with pytest.raises(NameTakenError, match="a: a token"):
+        make(database, "read", "a")
+    with pytest.raises(InvalidRequestError, match="read, worker, admin"):
+        make(database, "king")
+    with database.write() as session, pytest.raises(UnknownTokenError, match="nobody"):
+        tokens.revoke(session, "nobody", NOW)
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7", "league.example.org"])
+def test_beyond_loopback_a_server_without_a_token_refuses_to_start(
+    serve: Callable[..., TestClient], database: Database, host: str
+) -> None:
+    with pytest.raises(OpenServerError, match=f"open server on {host}"):
+        serve(host=host)
+    make(database, "admin")
+    assert serve(host=host).get("/healthz").status_code == 200
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.0.0.53"])
+def test_on_loopback_a_server_without_a_token_is_open(serve: Callable[..., TestClient], host: str) -> None:
+    assert serve(host=host).get("/api/v1/players").status_code == 200
+
+
+@ON_SQLITE
+def test_uploads_need_the_worker_scope_before_a_byte_is_taken(http: TestClient, database: Database) -> None:
+    data = safetensors(1)
+    reader = LeagueClient(http=http, token=make(database, "read"))
+    with pytest.raises(ForbiddenError):
+        reader.upload(data, sha256(data))
+    assert isinstance(reader.health(), wire.Health)

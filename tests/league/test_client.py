@@ -1,0 +1,73 @@
+"""The client raises what the server raised, and waits for nobody in vain."""
+
+import socket
+
+import httpx2
+import pytest
+from league_scene import ON_SQLITE
+
+from league import errors, wire
+from league.client import LeagueClient
+from league.errors import LeagueError, LeagueUnreachable, from_problem
+
+
+def kinds() -> list[type[LeagueError]]:
+    return [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, LeagueError)]
+
+
+def test_every_kind_of_error_has_a_slug_of_its_own_and_travels() -> None:
+    assert len({kind.type for kind in kinds()}) == len(kinds()) > 25
+    for kind in kinds():
+        sent = kind("7", "it is not so", "make it so")
+        received = from_problem(sent.problem())
+        assert type(received) is kind
+        assert (received.value, received.rule, received.way_out) == ("7", "it is not so", "make it so")
+        assert str(received) == str(sent) == sent.problem()["detail"]
+        assert 400 <= kind.status < 600
+
+
+def test_a_problem_of_a_newer_server_is_still_told() -> None:
+    error = from_problem({"type": "brand-new", "detail": "something else: entirely"})
+    assert type(error) is LeagueError
+    assert "something else: entirely" in str(error)
+
+
+def test_a_server_that_is_away_is_named_with_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    client = LeagueClient(f"http://127.0.0.1:{port}")
+    with client, pytest.raises(LeagueUnreachable, match="league serve") as lost:
+        client.players()
+    assert str(port) in str(lost.value)
+
+
+@pytest.mark.parametrize(("status", "content"), [(200, b"<html>hello</html>"), (502, b"bad gateway"), (200, b"{}")])
+def test_something_else_at_the_address_is_told_from_a_league(status: int, content: bytes) -> None:
+    elsewhere = httpx2.MockTransport(lambda _request: httpx2.Response(status, content=content))
+    client = LeagueClient(http=httpx2.Client(transport=elsewhere, base_url="http://elsewhere"))
+    with pytest.raises(LeagueError, match="elsewhere"):
+        client.player(1)
+
+
+def test_the_token_travels_as_a_bearer() -> None:
+    seen: list[str | None] = []
+
+    def note(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.headers.get("authorization"))
+        return httpx2.Response(200, json={"items": [], "next_cursor": None})
+
+    http = httpx2.Client(transport=httpx2.MockTransport(note), base_url="http://league")
+    LeagueClient(http=http, token="abc").players()
+    LeagueClient(http=http).players()
+    assert seen == ["Bearer abc", None]
+
+
+@ON_SQLITE
+def test_an_answer_with_fields_to_come_is_still_read(league: LeagueClient) -> None:
+    worker = league.register_worker(wire.WorkerCreate(name="a", kind="trainer", version="1", signatures=[]))
+    newer = worker.model_dump(mode="json") | {"mood": "fine"}
+    assert wire.Worker.model_validate(newer) == worker
+    with pytest.raises(ValueError, match="mood"):
+        wire.WorkerCreate.model_validate(
+            {"name": "a", "kind": "trainer", "version": "1", "signatures": [], "mood": "fine"}
+        )

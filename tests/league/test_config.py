@@ -1,0 +1,63 @@
+"""Settings say the same from the environment and from arguments, and refuse by name what cannot be used."""
+
+from pathlib import Path
+
+import pytest
+
+from league.config import Settings
+from league.errors import ConfigurationError
+
+
+def test_defaults_keep_everything_in_var() -> None:
+    settings = Settings.load()
+    assert (settings.host, settings.port) == ("127.0.0.1", 8000)
+    assert settings.database_address == "sqlite:///var/league.db"
+    assert settings.store_folder == Path("var/checkpoints")
+    assert settings.on_loopback
+
+
+def test_the_environment_sets_and_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("HOST", "0.0.0.0"), ("PORT", "9000"), ("HOME", "/srv"), ("DATABASE_URL", "postgresql://h/d")):
+        monkeypatch.setenv(f"LEAGUE_{name}", value)
+    monkeypatch.setenv("LEAGUE_STORE_URL", "file:///data/check%20points")
+    monkeypatch.setenv("LEAGUE_MATCHMAKING__POWER", "3")
+    settings = Settings.load(port=9001, host=None)
+    assert (settings.host, settings.port, settings.home) == ("0.0.0.0", 9001, Path("/srv"))
+    assert settings.database_address == "postgresql://h/d"
+    assert settings.store_folder == Path("/data/check points")
+    assert settings.matchmaking.power == 3
+    assert not settings.on_loopback
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LEAGUE_PORT", "eighty"),
+        ("LEAGUE_PORT", "70000"),
+        ("LEAGUE_HEARTBEAT_S", "0"),
+        ("LEAGUE_TAU", "-1"),
+        ("LEAGUE_PROMOTION__CAPACITY", "0"),
+        ("LEAGUE_MATCHMAKING__SELF_PLAY_SHARE", "2"),
+        ("LEAGUE_MATCHMAKING__WEIGHTING", "soft"),
+    ],
+)
+def test_an_unusable_setting_is_refused_naming_variable_and_value(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError) as refused:
+        Settings.load()
+    assert value in str(refused.value)
+    assert name.split("__")[0] in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_floor_above_the_cap_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="LEAGUE_DEVIATION_CAP=100"):
+        Settings.load(deviation_floor=200.0, deviation_cap=100.0)
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/league", "https://example.org/store", "file://elsewhere/folder"])
+def test_a_store_that_is_no_folder_is_refused_by_name(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=url):
+        _ = Settings.load(store_url=url).store_folder

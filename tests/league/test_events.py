@@ -1,0 +1,110 @@
+"""The stream of events, over a real socket."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+from fastapi.testclient import TestClient
+from league_scene import ON_SQLITE, Scene
+
+from league.api import events as stream
+from league.client import LeagueClient
+from league.errors import InvalidRequestError
+
+Told = tuple[str, str, dict[str, Any]]
+
+
+@pytest.fixture
+def address(http: TestClient) -> Iterator[str]:
+    """The same application, listening on a port of its own."""
+    server = uvicorn.Server(uvicorn.Config(http.app, lifespan="off", log_level="error", timeout_graceful_shutdown=1))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def configure(configure: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda **changes: configure(events_poll_s=0.01, **changes)
+
+
+def follow(address: str, count: int, since: str, begun: threading.Event | None = None) -> list[Told]:
+    """Read so many events from the stream."""
+    told: list[Told] = []
+    fields: dict[str, str] = {}
+    headers = {"Last-Event-ID": since}
+    with httpx2.stream("GET", f"{address}/api/v1/events", headers=headers, timeout=30) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        if begun is not None:
+            begun.set()
+        for line in answer.iter_lines():
+            key, _, value = line.partition(": ")
+            if key in ("id", "event", "data"):
+                fields[key] = value
+            elif not line and fields:
+                told.append((fields["id"], fields["event"], json.loads(fields["data"])))
+                fields = {}
+                if len(told) == count:
+                    return told
+    return told
+
+
+def test_results_periods_and_promotions_are_told_in_order(scene: Scene, address: str) -> None:
+    snapshot = scene.publish(1)
+    scene.train(3)
+    scene.client.promote(snapshot.id, "look at it")
+    scene.client.close_period()
+    told = follow(address, 3, "0.0")
+    assert [kind for _, kind, _ in told] == ["promote", "period", "result"]
+    assert told[0][2]["reason"] == "look at it"
+    assert told[1][2]["details"]["matches"] == 3
+    assert told[2][2]["details"] == {"matches": 3}
+    assert told[2][2]["environment"] == scene.environment
+
+
+def test_a_reader_that_comes_back_hears_only_what_it_missed(scene: Scene, address: str) -> None:
+    scene.train(2)
+    scene.client.close_period()
+    first = follow(address, 2, "0.0")
+    scene.train(1)
+    scene.client.close_period()
+    rest = follow(address, 2, first[-1][0])
+    assert [kind for _, kind, _ in rest] == ["period", "result"]
+    assert rest[1][2]["details"] == {"matches": 1}
+
+
+def test_a_live_reader_hears_what_another_server_did(
+    scene: Scene, address: str, serve: Callable[..., TestClient]
+) -> None:
+    begun = threading.Event()
+    told: list[Told] = []
+    reader = threading.Thread(target=lambda: told.extend(follow(address, 1, "0.0", begun)))
+    reader.start()
+    begun.wait()
+    LeagueClient(http=serve()).close_period(reason="elsewhere")
+    reader.join()
+    assert [(kind, event["reason"]) for _, kind, event in told] == [("period", "elsewhere")]
+
+
+def test_a_new_reader_starts_from_now(scene: Scene, http: TestClient) -> None:
+    scene.train(2)
+    scene.client.close_period()
+    league = http.app.state.league
+    assert stream._since(league, stream._latest(league)) == []
+    scene.client.close_period()
+    assert len(stream._since(league, (1, 2))) == 1
+
+
+@ON_SQLITE
+def test_a_cursor_of_another_kind_is_refused(http: TestClient) -> None:
+    answer = http.get("/api/v1/events", headers={"Last-Event-ID": "yesterday"})
+    assert (answer.status_code, answer.json()["type"]) == (422, InvalidRequestError.type)
+    assert "yesterday" in answer.json()["detail"]

@@ -1,0 +1,130 @@
+"""Whether the server lives, is ready, and what it counts."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import ON_SQLITE, Scene, result
+from sqlalchemy import text
+
+from league.client import LeagueClient
+from league.db.engine import Database
+from league.errors import DatabaseUnavailableError, InternalError, TooLargeError, UnknownRouteError
+
+
+def test_a_fresh_server_lives_and_is_ready(http: TestClient, league: LeagueClient) -> None:
+    assert http.get("/healthz").json() == {"status": "ok", "checks": {}}
+    assert league.health().checks == {"database": "ok", "store": "ok"}
+    assert http.get("/readyz").status_code == 200
+
+
+def test_readiness_names_a_schema_of_another_version(http: TestClient, database: Database) -> None:
+    with database.write_connection() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    answer = http.get("/readyz")
+    assert answer.status_code == 503
+    assert "database of a newer version" in answer.json()["checks"]["database"]
+    assert answer.json()["checks"]["store"] == "ok"
+    assert http.get("/healthz").status_code == 200
+
+
+@ON_SQLITE
+def test_readiness_names_a_store_that_cannot_be_written(http: TestClient, league: LeagueClient, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "checkpoints", ignore_errors=True)
+    (tmp_path / "checkpoints").write_text("a file where a folder should be")
+    health = league.health()
+    assert health.status == "unready"
+    assert "cannot be written" in health.checks["store"]
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+def test_readiness_names_a_database_that_is_gone(http: TestClient, drop: Callable[[], None]) -> None:
+    assert http.get("/readyz").status_code == 200
+    drop()
+    answer = http.get("/readyz")
+    assert answer.status_code == 503
+    assert "does not exist" in answer.json()["checks"]["database"]
+    call = http.get("/api/v1/players")
+    assert (call.status_code, call.json()["type"]) == (503, DatabaseUnavailableError.type)
+    assert call.headers["retry-after"].isdigit()
+
+
+def test_metrics_count_requests_leases_results_players_and_periods(scene: Scene, http: TestClient) -> None:
+    snapshot = scene.publish(1)
+    scene.client.promote(snapshot.id)
+    (lease,) = scene.opponent_leases(1)
+    scene.report(result(lease), result(lease, 5))
+    scene.client.close_period()
+    http.get("/nowhere")
+    figures = http.get("/metrics")
+    assert figures.headers["content-type"].startswith("text/plain")
+    lines = figures.text.splitlines()
+    for line in (
+        'league_results_total{status="accepted"} 1.0',
+        'league_results_total{status="rejected"} 1.0',
+        'league_players{environment="rps",kind="snapshot",standing="commander"} 1.0',
+        'league_periods{environment="rps"} 1.0',
+        'league_requests_total{method="POST",route="/api/v1/results",status="200"} 1.0',
+        'league_requests_total{method="GET",route="unmatched",status="404"} 1.0',
+    ):
+        assert line in lines
+    assert any(line.startswith('league_leases_total{kind="training"}') for line in lines)
+    assert any(line.startswith("league_request_seconds_bucket") and "/api/v1/players" in line for line in lines)
+
+
+@ON_SQLITE
+def test_a_defect_is_a_problem_document_that_tells_nothing_secret(
+    http: TestClient, league: LeagueClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_arguments: object, **_settings: object) -> None:
+        raise ZeroDivisionError("password=hunter2")
+
+    monkeypatch.setattr("league.services.players.listing", fail)
+    answer = http.get("/api/v1/players")
+    assert (answer.status_code, answer.json()["type"]) == (500, InternalError.type)
+    assert "ZeroDivisionError" in answer.json()["detail"]
+    assert "hunter2" not in answer.text
+    assert "hunter2" in caplog.text
+
+
+@ON_SQLITE
+def test_a_path_or_method_that_does_not_exist_is_named(http: TestClient) -> None:
+    for method, path, status in (("GET", "/api/v1/playerz", 404), ("DELETE", "/api/v1/players", 405)):
+        answer = http.request(method, path)
+        assert (answer.status_code, answer.json()["status"]) == (status, status)
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["type"] == UnknownRouteError.type
+        assert path in answer.json()["detail"]
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("pieces", [False, True])
+def test_a_body_above_the_limit_is_refused_before_it_is_read(serve: Callable[..., TestClient], pieces: bool) -> None:
+    http = serve(body_max_bytes=1000)
+    small = b'{"name":"a","kind":"trainer","version":"1","signatures":[]}'
+    large = b'{"name":"' + b"a" * 1000 + b'"}'
+    headers = {"Content-Type": "application/json"}
+    for body, status in ((small, 200), (large, 413)):
+        content = iter([body[:30], body[30:]]) if pieces else body
+        answer = http.post("/api/v1/workers", content=content, headers=headers)
+        assert answer.status_code == status
+    assert answer.json()["type"] == TooLargeError.type
+    assert "at most 1000 bytes" in answer.json()["detail"]
+
+
+@ON_SQLITE
+def test_the_interface_is_documented(http: TestClient) -> None:
+    document = http.get("/openapi.json").json()
+    promised = {
+        "/api/v1/workers", "/api/v1/workers/{worker_id}/heartbeat", "/api/v1/learners", "/api/v1/checkpoints/{sha256}",
+        "/api/v1/players", "/api/v1/players/{player_id}", "/api/v1/players/{player_id}/promote",
+        "/api/v1/players/{player_id}/retire", "/api/v1/players/{player_id}/reinstate",
+        "/api/v1/players/{player_id}/quarantine", "/api/v1/players/{player_id}/ratings",
+        "/api/v1/players/{player_id}/matches", "/api/v1/leases", "/api/v1/leases/release", "/api/v1/leases/{lease_id}",
+        "/api/v1/results", "/api/v1/standings", "/api/v1/payoff", "/api/v1/matchmaking/preview",
+        "/api/v1/rating-periods", "/api/v1/matches/{match_id}", "/api/v1/matches/{match_id}/replay", "/api/v1/events",
+        "/healthz", "/readyz", "/metrics",
+    }  # fmt: skip
+    assert promised <= set(document["paths"])

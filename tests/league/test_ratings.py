@@ -1,0 +1,380 @@
+"""From matches to ratings: periods, standings, curves, payoffs, rebuild."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import ON_SQLITE, Scene, result
+from sqlalchemy import select, update
+
+from arena.glicko2 import Kind, Ratings, Results, rate_period
+from league import wire
+from league.aggregator import Aggregator
+from league.client import LeagueClient
+from league.config import Settings
+from league.db.engine import Database
+from league.db.models import Match, Payoff, Rating
+from league.errors import InvalidRequestError, UnknownEnvironmentError, UnknownPeriodError, UnknownPlayerError
+from league.services import match_log, periods
+from league.services.rebuild import rebuild
+
+Configure = Callable[..., Settings]
+
+
+def ratings(scene: Scene) -> dict[int, tuple[float, float, float, int]]:
+    return {
+        player.id: (player.rating, player.deviation, player.volatility, player.games)
+        for player in scene.client.players(scene.environment).items
+    }
+
+
+def test_training_matches_rate_only_the_learner(scene: Scene) -> None:
+    scene.publish(1)
+    before = ratings(scene)
+    scene.train(12)
+    period = scene.client.close_period()
+    after = ratings(scene)
+    own = scene.learner.player_id
+    assert period.matches == 12
+    assert after[own][0] > before[own][0]
+    assert after[own][1] < before[own][1]
+    assert after[own][3] == 12
+    assert {player: rating for player, rating in after.items() if player != own} == {
+        player: rating for player, rating in before.items() if player != own
+    }
+
+
+def test_rating_matches_rate_frozen_players_and_never_the_anchor(scene: Scene) -> None:
+    snapshot, baseline = scene.publish(1), scene.baseline()
+    before = ratings(scene)
+    scene.evaluate(10, winner=snapshot.id)
+    scene.client.close_period()
+    after = ratings(scene)
+    assert after[snapshot.id][0] > before[snapshot.id][0]
+    assert after[baseline.id][:3] == before[baseline.id][:3]
+    assert after[baseline.id][3] == after[snapshot.id][3] == 10
+    assert after[scene.learner.player_id] == before[scene.learner.player_id]
+
+
+def test_a_period_is_one_glicko_2_period_over_its_matches(scene: Scene, configure: Configure) -> None:
+    """The stored rating is the arithmetic's own, bit for bit."""
+    baseline = scene.baseline()
+    scores = [1.0, 0.0, 0.5, 1.0, 1.0]
+    for score in scores:
+        scene.train(1, learner_score=score)
+    scene.client.close_period()
+    settings = configure()
+    expected = rate_period(
+        Ratings(
+            rating=np.array([1500.0, baseline.rating]),
+            deviation=np.array([350.0, baseline.deviation]),
+            volatility=np.array([0.06, 0.06]),
+        ),
+        Results(home=np.zeros(5, int), away=np.ones(5, int), score=np.array(scores), games=np.ones(5, int)),
+        tau=settings.tau,
+        kinds=[Kind.LEARNER, Kind.OBSERVED],
+        deviation_floor=30.0,
+        deviation_cap=350.0,
+        volatility_cap=0.1,
+    )
+    learner = scene.client.player(scene.learner.player_id)
+    assert (learner.rating, learner.deviation, learner.volatility) == (
+        expected.rating[0],
+        expected.deviation[0],
+        expected.volatility[0],
+    )
+
+
+def test_self_play_enters_the_log_and_rates_nobody(scene: Scene) -> None:
+    before = ratings(scene)
+    lease = next(lease for lease in scene.lease(count=20) if lease.branch == "self-play")
+    (answer,) = scene.report(result(lease))
+    assert answer.status == "accepted"
+    assert scene.client.close_period().matches == 1
+    assert ratings(scene) == before
+
+
+def test_an_idle_learner_grows_less_certain_and_a_frozen_player_does_not(scene: Scene) -> None:
+    snapshot = scene.publish(1)
+    scene.train(20)
+    scene.evaluate(10, winner=snapshot.id)
+    scene.client.close_period()
+    before = ratings(scene)
+    scene.client.close_period()
+    after = ratings(scene)
+    own = scene.learner.player_id
+    assert after[own][1] > before[own][1]
+    assert after[snapshot.id] == before[snapshot.id]
+
+
+def test_a_snapshot_starts_with_its_learner_s_rating_and_a_wider_deviation(scene: Scene) -> None:
+    for _ in range(6):
+        scene.train(40, learner_score=0.5)
+        scene.client.close_period()
+    learner = scene.client.player(scene.learner.player_id)
+    assert learner.deviation < 80
+    snapshot = scene.publish(1)
+    assert (snapshot.rating, snapshot.deviation, snapshot.games) == (learner.rating, 80.0, 0)
+    assert not snapshot.provisional
+    assert snapshot.conservative == snapshot.rating - 160
+
+
+def test_standings_as_of_a_past_period_are_those_of_then(scene: Scene, time: Any) -> None:
+    first = scene.publish(1)
+    tables = []
+    for winner in (first.id, scene.baseline().id, first.id):
+        scene.evaluate(6, winner=winner)
+        time.advance(60)
+        period = scene.client.close_period()
+        tables.append((period.id, scene.client.standings(scene.environment).items))
+    time.advance(1)
+    scene.publish(2)
+    for period_id, table in tables:
+        assert scene.client.standings(scene.environment, as_of=period_id).items == table
+    assert len({item.rating for _, table in tables for item in table if item.id == first.id}) == 3
+
+
+def test_standings_rank_by_conservative_rating_and_page_through(scene: Scene) -> None:
+    players = [scene.publish(step) for step in range(4)]
+    scene.evaluate(24, winner=players[2].id)
+    scene.client.close_period()
+    table = scene.client.standings(scene.environment).items
+    assert [item.rank for item in table] == [1, 2, 3, 4, 5, 6]
+    assert [item.conservative for item in table] == sorted((item.conservative for item in table), reverse=True)
+    winner = next(item for item in table if item.id == players[2].id)
+    assert winner.win_rate == 1.0
+    assert next(item for item in table if item.kind == "learner").win_rate is None
+    paged: list[wire.StandingsItem] = []
+    cursor = None
+    while True:
+        page = scene.client.standings(scene.environment, limit=4, cursor=cursor)
+        paged += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert paged == table
+    assert len(scene.client.standings(scene.environment, standing="candidate").items) == 4
+    assert scene.client.standings("nobody-plays-this").items == []
+
+
+def test_a_rating_curve_has_a_point_per_period_that_changed_it(scene: Scene, time: Any) -> None:
+    snapshot = scene.publish(1)
+    for _ in range(3):
+        scene.evaluate(4, winner=snapshot.id)
+        time.advance(60)
+        scene.client.close_period()
+    curve = scene.client.ratings(snapshot.id).items
+    assert [point.number for point in curve] == [1, 2, 3]
+    assert [point.games for point in curve] == [4, 8, 12]
+    assert curve[-1].rating == scene.client.player(snapshot.id).rating
+    assert curve[1].closed_at - curve[0].closed_at == timedelta(seconds=60)
+    first = scene.client.ratings(snapshot.id, limit=2)
+    assert scene.client.ratings(snapshot.id, limit=2, cursor=first.next_cursor).items == curve[2:]
+
+
+def test_payoffs_count_both_kinds_of_match_at_once(scene: Scene) -> None:
+    snapshot, baseline = scene.publish(1), scene.baseline()
+    scene.evaluate(6, winner=snapshot.id)
+
+    def cell() -> tuple[int, int, float]:
+        payoff = scene.client.payoff(scene.environment)
+        ids = [player.player_id for player in payoff.players]
+        row, column = ids.index(snapshot.id), ids.index(baseline.id)
+        assert payoff.win_rates[row][column] == pytest.approx(1 - payoff.win_rates[column][row])
+        return payoff.counts[row][column], payoff.counts[column][row], payoff.win_rates[row][column]
+
+    unrated = cell()
+    assert unrated[:2] == (6, 6)
+    assert unrated[2] > 0.5
+    scene.client.close_period()
+    assert cell()[:2] == (6, 6)
+    scene.evaluate(4, winner=snapshot.id)
+    assert cell()[0] == 10
+
+
+def test_a_player_s_matches_are_listed_newest_first_from_both_sides(scene: Scene) -> None:
+    scene.train(9)
+    period = scene.client.close_period()
+    scene.train(3)
+    log = scene.client.matches(scene.learner.player_id).items
+    assert [match.id for match in log] == sorted((match.id for match in log), reverse=True)
+    assert len(log) == 12
+    assert {match.home.name for match in log} == {"main", "random"}
+    assert [match.period_id for match in log] == [None] * 3 + [period.id] * 9
+    page = scene.client.matches(scene.learner.player_id, limit=5)
+    assert page.items == log[:5]
+    assert scene.client.matches(scene.learner.player_id, limit=5, cursor=page.next_cursor).items == log[5:10]
+
+
+def test_rebuild_gives_the_same_ratings_bit_for_bit(scene: Scene, database: Database, time: Any) -> None:
+    league_of_several_periods(scene, time)
+    before = ratings(scene)
+    (told,) = rebuild(database)
+    assert (told.environment, told.periods, told.differing) == (scene.environment, 6, 0)
+    assert told.ratings > 10
+    assert ratings(scene) == before
+
+
+def test_rebuild_mends_ratings_and_payoffs_that_somebody_changed(scene: Scene, database: Database, time: Any) -> None:
+    league_of_several_periods(scene, time)
+    before = ratings(scene), scene.client.payoff(scene.environment)
+    with database.write() as session:
+        session.execute(update(Rating).values(rating=Rating.rating + 1e-9))
+        session.execute(update(Payoff).values(points=0.0))
+    assert ratings(scene) != before[0]
+    (told,) = rebuild(database, scene.environment)
+    assert told.differing > told.ratings
+    assert (ratings(scene), scene.client.payoff(scene.environment)) == before
+    assert rebuild(database)[0].differing == 0
+
+
+def test_two_servers_closing_at_once_take_each_match_into_one_period(serve: Callable[..., TestClient]) -> None:
+    servers = [serve(automatic_promotion=False) for _ in range(2)]
+    scene = Scene(LeagueClient(http=servers[0]))
+    scene.train(40)
+    with ThreadPoolExecutor(8) as pool:
+        closed = list(pool.map(lambda place: LeagueClient(http=servers[place % 2]).close_period(), range(8)))
+    assert sorted(period.number for period in closed) == list(range(1, 9))
+    assert sum(period.matches for period in closed) == 40
+    assert scene.client.player(scene.learner.player_id).games == 40
+
+
+def test_results_that_come_in_while_periods_close_are_all_rated_once(
+    serve: Callable[..., TestClient], database: Database
+) -> None:
+    servers = [serve() for _ in range(2)]
+    scene = Scene(LeagueClient(http=servers[0]))
+    leases = scene.opponent_leases(8, budget=25)
+    finished = threading.Event()
+
+    def play(place: int) -> None:
+        client = LeagueClient(http=servers[place % 2])
+        for sequence in range(25):
+            client.report(wire.ResultBatch(worker_id=scene.trainer.id, results=[result(leases[place], sequence)]))
+
+    def close() -> int:
+        rated = 0
+        while not finished.is_set():
+            rated += LeagueClient(http=servers[1]).close_period().matches
+        return rated + scene.client.close_period().matches
+
+    with ThreadPoolExecutor(9) as pool:
+        closing = pool.submit(close)
+        list(pool.map(play, range(8)))
+        finished.set()
+        assert closing.result() == 200
+    assert scene.client.player(scene.learner.player_id).games == 200
+    assert rebuild(database)[0].differing == 0
+
+
+def test_a_period_closes_by_itself_when_old_enough_and_only_with_results(
+    scene: Scene, database: Database, configure: Configure, time: Any
+) -> None:
+    settings = configure(period_age_s=60, period_games=1000)
+    assert periods.close_if_due(database, settings, scene.environment, time.now + timedelta(days=1)) is None
+    scene.train(2)
+    assert periods.close_if_due(database, settings, scene.environment, time.now + timedelta(seconds=59)) is None
+    period = periods.close_if_due(database, settings, scene.environment, time.now + timedelta(seconds=60))
+    assert period is not None
+    assert (period.matches, period.reason.split(":")[0]) == (2, "age")
+    assert periods.close_if_due(database, settings, scene.environment, time.now + timedelta(days=1)) is None
+
+
+def test_a_period_closes_by_itself_after_enough_games_per_player(
+    scene: Scene, database: Database, configure: Configure, time: Any
+) -> None:
+    settings = configure(period_games=15)
+    scene.train(14)
+    assert periods.close_if_due(database, settings, scene.environment, time.now) is None
+    scene.train(1)
+    period = periods.close_if_due(database, settings, scene.environment, time.now)
+    assert period is not None
+    assert (period.matches, period.reason) == (15, "games: 15 matches of 2 players")
+
+
+def test_the_aggregator_closes_due_periods_until_it_is_stopped(
+    scene: Scene, database: Database, configure: Configure
+) -> None:
+    aggregator = Aggregator(database, configure(aggregation_interval_s=0.01, period_games=1))
+    aggregator.start()
+    scene.train(5)
+    waited = threading.Event()
+    while not scene.client.periods(scene.environment).items:
+        waited.wait(0.01)
+    aggregator.stop()
+    assert sum(period.matches for period in scene.client.periods().items) <= 5
+    scene.train(5)
+    assert scene.client.player(scene.learner.player_id).games <= 5
+
+
+def test_the_aggregator_survives_a_failure(
+    scene: Scene, database: Database, configure: Configure, caplog: pytest.LogCaptureFixture
+) -> None:
+    nowhere = Database(str(database.url.set(database=f"{database.url.database}-gone")))
+    aggregator = Aggregator(nowhere, configure(aggregation_interval_s=0.01))
+    aggregator.start()
+    waited = threading.Event()
+    while len(caplog.records) < 2:
+        waited.wait(0.01)
+    aggregator.stop()
+    nowhere.close()
+    assert all("trying again" in record.getMessage() for record in caplog.records if record.name == "league.aggregator")
+
+
+@ON_SQLITE
+def test_an_empty_period_is_closed_by_hand_only(scene: Scene, time: Any) -> None:
+    scene.publish(1)
+    period = scene.client.close_period(scene.environment, "just so")
+    assert (period.matches, period.players, period.number, period.reason) == (0, 0, 1, "just so")
+    assert period.closed_at == time.now
+    assert scene.client.periods(scene.environment).items == [period]
+
+
+@ON_SQLITE
+def test_an_unclear_environment_is_asked_for_by_name(scene: Scene) -> None:
+    Scene(scene.client, "recall", "recall-1")
+    with pytest.raises(InvalidRequestError, match="recall, rps"):
+        scene.client.close_period()
+    with pytest.raises(UnknownEnvironmentError, match="chess"):
+        scene.client.close_period("chess")
+
+
+@ON_SQLITE
+def test_who_and_when_unknown_is_named(scene: Scene) -> None:
+    with pytest.raises(UnknownPlayerError, match="999"):
+        scene.client.ratings(999)
+    with pytest.raises(UnknownPeriodError, match="77"):
+        scene.client.standings(scene.environment, as_of=77)
+    other = Scene(scene.client, "recall", "recall-1")
+    period = other.client.close_period("recall")
+    with pytest.raises(InvalidRequestError, match="a period of recall"):
+        scene.client.standings(scene.environment, as_of=period.id)
+
+
+def test_the_log_is_read_in_the_order_it_was_written(scene: Scene, database: Database) -> None:
+    scene.train(3)
+    with database.read() as session:
+        games = match_log.read(session, scene.environment, 0, None)
+        rows = session.execute(select(Match.home_id, Match.score).order_by(Match.id)).all()
+        assert match_log.end(session, scene.environment) == session.scalar(select(Match.id).order_by(Match.id.desc()))
+    assert games.home.tolist() == [row[0] for row in rows]
+    assert games.score.tolist() == [row[1] for row in rows]
+    assert games.training.all()
+
+
+def league_of_several_periods(scene: Scene, time: Any) -> None:
+    rng = np.random.default_rng(7)
+    players = [scene.publish(step) for step in range(3)]
+    for number in range(6):
+        scene.train(int(rng.integers(5, 15)), learner_score=float(rng.random()))
+        scene.evaluate(8, winner=players[number % 3].id)
+        time.advance(60)
+        scene.client.close_period()
+        if number == 2:
+            players.append(scene.publish(10))
+    assert time.now > datetime(2030, 1, 1, tzinfo=UTC)

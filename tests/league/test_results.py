@@ -1,0 +1,215 @@
+"""Results: exactly once, item by item."""
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import ON_SQLITE, Scene, result
+from sqlalchemy import Connection, event
+from sqlalchemy.exc import OperationalError
+
+from league import wire
+from league.client import LeagueClient
+from league.errors import DatabaseUnavailableError, InvalidRequestError, UnknownWorkerError
+
+
+def counts(scene: Scene) -> tuple[list[list[int]], int]:
+    return scene.client.payoff(scene.environment).counts, scene.matches()
+
+
+def test_a_result_sent_again_is_a_duplicate_of_the_same_match(scene: Scene) -> None:
+    (lease,) = scene.opponent_leases(1)
+    (first,) = scene.report(result(lease))
+    before = counts(scene)
+    (again,) = scene.report(result(lease))
+    assert (first.status, again.status) == ("accepted", "duplicate")
+    assert again.match_id == first.match_id is not None
+    assert counts(scene) == before
+
+
+def test_another_payload_under_the_same_key_conflicts_and_the_first_stays(scene: Scene, http: TestClient) -> None:
+    (lease,) = scene.opponent_leases(1)
+    (first,) = scene.report(result(lease, score=1.0))
+    body = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease, score=0.0)])
+    answer = http.post("/api/v1/results", json=body.model_dump(mode="json"))
+    assert answer.status_code == 409
+    (item,) = wire.ResultBatchAnswer.model_validate_json(answer.content).items
+    assert (item.status, item.match_id) == ("conflict", first.match_id)
+    assert str(first.match_id) in str(item.detail)
+    assert scene.client.match(first.match_id or 0).score == 1.0
+
+
+def test_a_conflict_beside_other_items_does_not_fail_them(scene: Scene) -> None:
+    one, other = scene.opponent_leases(2)
+    scene.report(result(one))
+    answers = scene.report(result(one, score=0.25), result(other), result(one))
+    assert [answer.status for answer in answers] == ["conflict", "accepted", "duplicate"]
+
+
+def test_the_same_key_twice_in_one_batch_counts_once(scene: Scene) -> None:
+    (lease,) = scene.opponent_leases(1)
+    answers = scene.report(result(lease), result(lease), result(lease, score=0.0))
+    assert [answer.status for answer in answers] == ["accepted", "duplicate", "conflict"]
+    assert scene.matches() == 1
+
+
+def test_a_response_lost_after_the_commit_is_made_good_by_sending_again(scene: Scene, http: TestClient) -> None:
+    class LosesAnswers(httpx2.BaseTransport):
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+            http.send(request)
+            raise httpx2.ReadError("connection reset")
+
+    (lease,) = scene.opponent_leases(1)
+    batch = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease)])
+    cut_off = LeagueClient(http=httpx2.Client(transport=LosesAnswers(), base_url="http://testserver"))
+    with pytest.raises(Exception, match="no answer"):
+        cut_off.report(batch)
+    before = counts(scene)
+    assert before[1] == 1
+    (answer,) = scene.client.report(batch).items
+    assert answer.status == "duplicate"
+    assert counts(scene) == before
+
+
+def test_a_failing_commit_is_a_server_error_and_keeps_nothing(scene: Scene, http: TestClient) -> None:
+    (lease,) = scene.opponent_leases(1)
+    batch = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease)])
+
+    def fail(_connection: Connection) -> None:
+        raise OperationalError("COMMIT", {}, Exception("disk I/O error"))
+
+    engine = http.app.state.league.database.engine
+    event.listen(engine, "commit", fail)
+    try:
+        answer = http.post("/api/v1/results", json=batch.model_dump(mode="json"))
+    finally:
+        event.remove(engine, "commit", fail)
+    assert answer.status_code == 503
+    assert answer.json()["type"] == DatabaseUnavailableError.type
+    assert "disk I/O error" in answer.json()["detail"]
+    assert scene.matches() == 0
+    assert scene.client.report(batch).items[0].status == "accepted"
+
+
+def test_of_32_racing_senders_of_one_result_one_is_accepted(serve: Callable[..., TestClient]) -> None:
+    servers = [serve(), serve()]
+    scene = Scene(LeagueClient(http=servers[0]))
+    (lease,) = scene.opponent_leases(1)
+    batch = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease)])
+
+    def send(place: int) -> wire.ResultAnswer:
+        return LeagueClient(http=servers[place % 2]).report(batch).items[0]
+
+    with ThreadPoolExecutor(32) as pool:
+        answers = list(pool.map(send, range(32)))
+    assert sorted(answer.status for answer in answers) == ["accepted"] + ["duplicate"] * 31
+    assert len({answer.match_id for answer in answers}) == 1
+    assert scene.matches() == 1
+
+
+def test_racing_batches_of_the_same_results_in_opposite_order_both_finish(scene: Scene) -> None:
+    leases = scene.opponent_leases(20)
+    forward = [result(lease) for lease in leases]
+
+    def send(results: list[wire.Result]) -> list[wire.ResultAnswer]:
+        return scene.report(*results)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(send, [forward, forward[::-1]] * 4))
+    statuses = [answer.status for batch in answers for answer in batch]
+    assert statuses.count("accepted") == 20
+    assert statuses.count("duplicate") == 140
+
+
+def test_late_result_inside_grace_counts_and_is_flagged(scene: Scene, time: Any) -> None:
+    (lease,) = scene.opponent_leases(1)
+    time.advance(361)
+    (answer,) = scene.report(result(lease))
+    assert answer.status == "accepted"
+    assert "late" in str(answer.detail)
+    assert scene.client.match(answer.match_id or 0).late
+
+
+def test_a_result_beyond_grace_is_rejected_but_its_first_answer_stands(scene: Scene, time: Any) -> None:
+    told, untold = scene.opponent_leases(2)
+    (first,) = scene.report(result(told))
+    time.advance(360 + 3600 + 1)
+    again, refused = scene.report(result(told), result(untold))
+    assert (again.status, again.match_id) == ("duplicate", first.match_id)
+    assert refused.status == "rejected"
+    assert str(refused.detail).startswith(f"expired lease {untold.lease_id}")
+    assert scene.matches() == 1
+
+
+def test_a_result_of_a_foreign_lease_is_rejected(scene: Scene) -> None:
+    (lease,) = scene.opponent_leases(1)
+    stranger = scene.worker("trainer-2", "trainer")
+    (answer,) = scene.report(result(lease), worker=stranger)
+    assert answer.status == "rejected"
+    assert str(answer.detail).startswith(f"foreign lease {lease.lease_id}")
+    assert scene.matches() == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"score": 1.7}, "score 1.7"),
+        ({"score": -0.1}, "score -0.1"),
+        ({"score": math.nan}, "score nan"),
+        ({"score": math.inf}, "score inf"),
+        ({"sequence": 2}, "sequence 2"),
+        ({"sequence": -1}, "sequence -1"),
+        ({"decisions": -3}, "decisions -3"),
+        ({"seed": 2**63}, f"seed {2**63}"),
+        ({"reason": "x" * 65}, "reason xxx"),
+    ],
+)
+@ON_SQLITE
+def test_an_impossible_result_is_rejected_by_name_and_fails_nobody_else(
+    scene: Scene, changes: dict[str, Any], named: str
+) -> None:
+    bad, good = scene.opponent_leases(2, budget=2)
+    refused, accepted = scene.report(result(bad, **changes), result(good))
+    assert (refused.status, accepted.status) == ("rejected", "accepted")
+    assert str(refused.detail).startswith(named)
+    assert scene.matches() == 1
+
+
+@ON_SQLITE
+def test_a_result_of_an_unknown_lease_is_rejected(scene: Scene) -> None:
+    (lease,) = scene.opponent_leases(1)
+    (answer,) = scene.report(result(lease).model_copy(update={"lease_id": "elsewhere"}))
+    assert answer.status == "rejected"
+    assert str(answer.detail).startswith("unknown lease elsewhere")
+
+
+@ON_SQLITE
+def test_results_of_an_unknown_worker_are_refused_whole(scene: Scene) -> None:
+    (lease,) = scene.opponent_leases(1)
+    with pytest.raises(UnknownWorkerError, match="nobody"):
+        scene.client.report(wire.ResultBatch(worker_id="nobody", results=[result(lease)]))
+
+
+@ON_SQLITE
+def test_an_unknown_field_is_refused_by_name(scene: Scene, http: TestClient) -> None:
+    answer = http.post("/api/v1/results", json={"worker_id": scene.trainer.id, "results": [], "colour": "red"})
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"] == InvalidRequestError.type
+    assert "colour" in answer.json()["value"]
+
+
+def test_a_lease_s_whole_budget_and_margins_are_kept_as_reported(scene: Scene, time: Any) -> None:
+    (lease,) = scene.opponent_leases(1, budget=3)
+    answers = scene.report(*(result(lease, sequence, score=0.1 + sequence / 10) for sequence in range(3)))
+    log = [scene.client.match(answer.match_id or 0) for answer in answers]
+    assert [match.score for match in log] == [0.1, 0.2, 0.1 + 0.2]
+    assert [match.sequence for match in log] == [0, 1, 2]
+    assert {match.reported_at for match in log} == {time.now}
+    assert isinstance(log[0].reported_at, datetime)
+    assert log[0].reported_at.tzinfo is not None
