@@ -150,11 +150,12 @@ def has_metrics(overview: Overview) -> bool:
 def progress_line(view: View) -> str:
     """Describe the present state in one line."""
     parts = [str(timedelta(seconds=int(view.uptime_s)))]
-    if view.overview.learner is not None:
-        parts += [f"{name} {value}" for name, value in progress(view.overview.learner)]
+    parts += [f"{name} {value}" for name, value in progress(view.overview)]
     if view.overview.standings:
         leader = view.overview.standings[0]
         parts.append(f"leader {tables.display_name(leader)} {tables.rating(leader)} ({leader.games} games)")
+    if view.overview.period is not None:
+        parts.append(f"rating period {view.overview.period.number}")
     return " · ".join([*parts, view.note] if view.note else parts)
 
 
@@ -187,10 +188,10 @@ def _learner_lines(overview: Overview) -> list[RenderableType]:
     learner = overview.learner
     if learner is None:
         return []
-    measures = "  ".join(f"{name} {value}" for name, value in progress(learner))
+    measures = "  ".join(f"{name} {value}" for name, value in progress(overview))
     lines: list[RenderableType] = [Text.assemble(("learner ", "bold"), (learner.name, "bold"), f"  {measures}")]
-    if overview.snapshot is not None:
-        lines.append(Text(f"newest snapshot: {tables.display_name(overview.snapshot)}"))
+    if overview.newest is not None:
+        lines.append(Text(f"newest snapshot: {tables.display_name(overview.newest)}"))
     rates = win_rates(learner)
     if rates:
         lines.append(Text("win rate: " + "  ".join(f"{name} {tables.share(rate)}" for name, rate in rates)))

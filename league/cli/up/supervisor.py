@@ -105,7 +105,8 @@ class Supervisor:
 
     def _look(self, now_s: float) -> None:
         try:
-            after = overview.look(self._client, self._plan.environment, self._plan.learner, self._screen.rows())
+            plan, rows = self._plan, self._screen.rows()
+            after = overview.look(self._client, plan.environment, plan.learner, rows, self._overview)
         except LeagueUnreachable:
             self._note = "the server does not answer"
         except UnauthenticatedError as error:

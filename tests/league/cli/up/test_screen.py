@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from league_scene import Scene
 from rich.console import Console
 
 from league import wire
-from league.cli.up.overview import NOTHING_YET, Overview, news
+from league.cli.up.overview import NOTHING_YET, Overview, SnapshotCount, look, news
 from league.cli.up.screen import LiveScreen, Part, PlainLog, View, paint
+from league.client import LeagueClient
 
 NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
@@ -52,7 +54,7 @@ METRICS: dict[str, float | None] = {
 
 @pytest.fixture
 def full() -> Overview:
-    return Overview([line_of_table()], learner_with(METRICS), line_of_table(), period(3))
+    return Overview([line_of_table()], learner_with(METRICS), line_of_table(), SnapshotCount(5, 0, None), period(3))
 
 
 @pytest.fixture
@@ -90,7 +92,14 @@ def test_the_learner_is_shown_with_the_metrics_it_reported_and_no_others(
 ) -> None:
     console.print(paint(view))
     text = printed()
-    for shown in ("steps 123,456", "steps/s 5,812", "KL 0.0113", "explained variance 0.43", "random 98.1 %"):
+    for shown in (
+        "steps 123,456",
+        "steps/s 5,812",
+        "KL 0.0113",
+        "explained variance 0.43",
+        "snapshots 5",
+        "random 98.1 %",
+    ):
         assert shown in text
     assert "entropy" not in text
     assert "rating period 3: 240 matches, 6 players" in text
@@ -131,9 +140,31 @@ def test_plain_progress_comes_once_an_interval(view: View, console: Console, pri
     assert "leader Iron Falcon (main@500000) 1623 ± 84 (120 games)" in lines[0]
 
 
-def test_news_are_the_first_metrics_a_new_snapshot_and_a_closed_period(full: Overview) -> None:
+def test_news_are_the_first_metrics_every_new_snapshot_and_the_first_period(full: Overview) -> None:
     lines = news(NOTHING_YET, full)
     assert [line.split(":")[0] for line in lines] == ["learner main", "newest snapshot", "closed rating period 3"]
     assert news(full, full) == []
-    after = replace(full, snapshot=line_of_table(id=8, name="main@1000000", call_sign=None), period=period(4))
-    assert [line.split(":")[1].split(",")[0].strip() for line in news(full, after)] == ["main@1000000", "240 matches"]
+    after = replace(full, newest=line_of_table(id=8, name="main@1000000", call_sign=None), period=period(4))
+    assert news(full, after) == ["newest snapshot: main@1000000, rating 1623 ± 84"]
+
+
+def test_a_look_finds_the_learner_its_newest_snapshot_and_the_last_period(
+    league: LeagueClient, snapshot: wire.Player, scene: Scene
+) -> None:
+    overview = look(league, scene.environment, "main", rows=2, before=NOTHING_YET)
+    assert len(overview.standings) == 2
+    assert (overview.learner, overview.newest) == (league.learners().items[0], league.player(snapshot.id))
+    assert overview.period == league.periods().items[0]
+    assert overview.snapshots.total == 1
+    assert look(league, "chess", "main", rows=2, before=NOTHING_YET) == NOTHING_YET
+    assert look(league, scene.environment, "nobody", rows=2, before=NOTHING_YET).learner is None
+
+
+def test_snapshots_are_counted_on_from_the_last_page(league: LeagueClient, scene: Scene) -> None:
+    overview = NOTHING_YET
+    for total in (1, 100, 103):
+        for step in range(overview.snapshots.total, total):
+            scene.publish(step)
+        overview = look(league, scene.environment, "main", rows=1, before=overview)
+        assert overview.snapshots.total == total
+    assert overview.snapshots.before_last_page == 100
