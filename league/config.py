@@ -44,6 +44,7 @@ class Settings(BaseSettings):
     aggregation_interval_s: Seconds = 2.0
     period_games: Count = 15
     period_age_s: Seconds = 60.0
+    period_spacing_s: Annotated[float, Field(ge=0)] = 10.0
     events_poll_s: Seconds = 1.0
 
     tau: Annotated[float, Field(gt=0, le=2)] = 0.5

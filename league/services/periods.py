@@ -90,6 +90,8 @@ def _due(session: Session, settings: Settings, environment: str, now: datetime) 
         return None
     if (now - oldest).total_seconds() >= settings.period_age_s:
         return f"age: the oldest result is {settings.period_age_s:g} s old"
+    if last and (now - last.closed_at).total_seconds() < settings.period_spacing_s:
+        return None
     sides = [select(seat.label("player")).where(*still_open) for seat in (Match.home_id, Match.away_id)]
     active = session.scalar(select(func.count()).select_from(sides[0].union(sides[1]).subquery())) or 1
     if 2 * count >= settings.period_games * active:

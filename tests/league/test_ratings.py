@@ -297,6 +297,17 @@ def test_a_period_closes_by_itself_after_enough_games_per_player(
     assert (period.matches, period.reason) == (15, "games: 15 matches of 2 players")
 
 
+def test_periods_that_fill_at_once_are_spaced_out(
+    scene: Scene, database: Database, configure: Configure, time: Any
+) -> None:
+    settings = configure(period_games=1, period_spacing_s=10)
+    scene.train(1)
+    assert periods.close_if_due(database, settings, scene.environment, time.now) is not None
+    scene.train(1)
+    assert periods.close_if_due(database, settings, scene.environment, time.now + timedelta(seconds=9)) is None
+    assert periods.close_if_due(database, settings, scene.environment, time.now + timedelta(seconds=10)) is not None
+
+
 def test_the_aggregator_closes_due_periods_until_it_is_stopped(
     scene: Scene, database: Database, configure: Configure
 ) -> None:
