@@ -71,9 +71,11 @@ def up(
         screen = LiveScreen(console) if console.is_terminal else PlainLog(console, _PLAIN_INTERVAL_S)
         with screen:
             unhurried = Supervisor(plan, screen, credential).run()
+    typer.echo(
+        f"{'stopped' if unhurried else 'killed'}; the league is kept in {settings.home}: the same command resumes"
+    )
     if not unhurried:
         raise typer.Exit(_KILLED)
-    typer.echo(f"stopped; everything is kept in {settings.home}: the same command resumes")
 
 
 def _require_playable(environment: str) -> None:

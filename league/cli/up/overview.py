@@ -61,7 +61,7 @@ def news(before: Overview, after: Overview) -> list[str]:
     """Say what happened between two looks, a line each: the first metrics, a new snapshot, the first closed period."""
     lines = []
     if after.learner is not None and after.learner.step and not (before.learner and before.learner.step):
-        lines.append(f"learner {after.learner.name}: first metrics at step {after.learner.step:,}")
+        lines.append(f"learner {after.learner.name} at step {after.learner.step:,}")
     if after.newest is not None and (before.newest is None or before.newest.id != after.newest.id):
         lines.append(f"newest snapshot: {display_name(after.newest)}, rating {rating(after.newest)}")
     if after.period is not None and before.period is None:

@@ -1,8 +1,8 @@
 """How a running league shows: a live table on a terminal, plain lines anywhere else."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -16,7 +16,6 @@ from league.cli.up.child import State
 from league.cli.up.overview import Overview, progress, win_rates
 
 TAIL_LINES = 8
-_LINES_AROUND_TABLE = 9
 _FEWEST_ROWS = 3
 _STYLES: dict[State, str] = {"running": "green", "restarting": "yellow", "failed": "bold red"}
 
@@ -35,6 +34,7 @@ class View:
     """All that a screen shows at one moment.
 
     Attributes:
+        began_at: When this run of `league up` began; what the learner reported before is old.
         tail: Last lines of the log that tells what is going on while the learner has no metrics yet.
         note: What is wrong at the moment; empty where nothing is.
     """
@@ -42,6 +42,7 @@ class View:
     url: str
     home: Path
     environment: str
+    began_at: datetime
     uptime_s: float
     parts: Sequence[Part]
     overview: Overview
@@ -84,16 +85,16 @@ class LiveScreen:
         self._live.stop()
 
     def rows(self) -> int:
-        """Say how many rows of the league table have room."""
-        return max(self._live.console.height - _LINES_AROUND_TABLE, _FEWEST_ROWS)
+        """Say how many rows of the league table could have room."""
+        return max(self._live.console.height, _FEWEST_ROWS)
 
     def say(self, line: str) -> None:
         """Print a line above the table."""
         self._live.console.print(line, markup=False, highlight=False)
 
     def show(self, view: View) -> None:
-        """Paint the table anew."""
-        self._live.update(paint(view), refresh=True)
+        """Paint the table anew, with as many rows as fit."""
+        self._live.update(fit(view, self._live.console), refresh=True)
 
 
 class PlainLog:
@@ -128,7 +129,7 @@ class PlainLog:
 
     def show(self, view: View) -> None:
         """Print what the log says until there are metrics, then a line of progress at every interval."""
-        if not has_metrics(view.overview):
+        if not has_metrics(view):
             self._follow(view.tail)
         elif view.uptime_s >= self._due_at_s:
             self._due_at_s = view.uptime_s + self._interval_s
@@ -142,9 +143,10 @@ class PlainLog:
             self._last_line = tail[-1]
 
 
-def has_metrics(overview: Overview) -> bool:
-    """Say whether the learner has reported anything yet."""
-    return overview.learner is not None and bool(overview.learner.metrics)
+def has_metrics(view: View) -> bool:
+    """Say whether the learner has reported anything since the beginning."""
+    learner = view.overview.learner
+    return learner is not None and learner.metrics_at is not None and learner.metrics_at >= view.began_at
 
 
 def progress_line(view: View) -> str:
@@ -159,12 +161,23 @@ def progress_line(view: View) -> str:
     return " · ".join([*parts, view.note] if view.note else parts)
 
 
+def fit(view: View, console: Console) -> RenderableType:
+    """Lay out the live view, leaving out the lowest rows of the table where the terminal is too low for them."""
+    painted = paint(view)
+    excess = len(console.render_lines(painted)) - console.height + 1
+    rows = len(view.overview.standings)
+    if excess <= 0 or rows <= _FEWEST_ROWS:
+        return painted
+    standings = view.overview.standings[: max(rows - excess, _FEWEST_ROWS)]
+    return paint(replace(view, overview=replace(view.overview, standings=standings)))
+
+
 def paint(view: View) -> RenderableType:
     """Lay out the live view."""
     pieces: list[RenderableType] = [_headline(view), Text("")]
     if view.overview.standings:
         pieces += [tables.standings(view.overview.standings), Text("")]
-    if has_metrics(view.overview):
+    if has_metrics(view):
         pieces += _learner_lines(view.overview)
     else:
         pieces += [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in view.tail]

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from types import FrameType
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ from league.client import LeagueClient
 from league.errors import LeagueError, LeagueUnreachable, UnauthenticatedError
 
 TICK_S = 0.25
+SHOW_INTERVAL_S = 1.0
 LOOK_INTERVAL_S = 2.0
 CALL_TIMEOUT_S = 5.0
 STOP_GRACE_S = 10.0
@@ -50,8 +52,8 @@ class Supervisor:
         self._overview = overview.NOTHING_YET
         self._note = ""
         self._ready = False
-        self._look_at_s = 0.0
-        self._began_at_s = time.monotonic()
+        self._look_at_s = self._show_at_s = 0.0
+        self._began_at, self._began_at_s = datetime.now(UTC), time.monotonic()
         self._signals = 0
         self._stop = threading.Event()
 
@@ -85,7 +87,9 @@ class Supervisor:
         elif now_s >= self._look_at_s:
             self._look_at_s = now_s + LOOK_INTERVAL_S
             self._look(now_s)
-        self._screen.show(self._view(now_s))
+        if now_s >= self._show_at_s:
+            self._show_at_s = now_s + SHOW_INTERVAL_S
+            self._screen.show(self._view(now_s))
 
     def _report(self, death: Death) -> None:
         for line in death.last_lines:
@@ -137,10 +141,11 @@ class Supervisor:
             url=plan.url,
             home=plan.home,
             environment=plan.environment,
+            began_at=self._began_at,
             uptime_s=now_s - self._began_at_s,
             parts=[Part(child.job.name, child.state, child.restarts) for child in self._children],
             overview=self._overview,
-            tail=telling.last_lines(TAIL_LINES),
+            tail=telling.last_lines(TAIL_LINES) or (f"{telling.job.name} is starting ...",),
             note=self._note,
         )
 

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from rich.console import Console
 
 from league import wire
 from league.cli.up.overview import NOTHING_YET, Overview, SnapshotCount, look, news
-from league.cli.up.screen import LiveScreen, Part, PlainLog, View, paint
+from league.cli.up.screen import Part, PlainLog, View, fit, paint
 from league.client import LeagueClient
 
 NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -60,7 +60,8 @@ def full() -> Overview:
 @pytest.fixture
 def view(full: Overview) -> View:
     parts = [Part("server", "running", 0), Part("trainer", "restarting", 2)]
-    return View("http://127.0.0.1:8000", Path("var"), "mech-duel", 3725.0, parts, full, ("compiling [kernels]",), "")
+    tail = ("compiling [kernels]",)
+    return View("http://127.0.0.1:8000", Path("var"), "mech-duel", NOON, 3725.0, parts, full, tail, "")
 
 
 @pytest.fixture
@@ -112,12 +113,24 @@ def test_before_any_metrics_the_log_is_shown_as_it_is(view: View, console: Conso
     assert "the server does not answer" in printed()
 
 
-def test_the_live_view_fits_the_terminal(view: View, full: Overview) -> None:
-    console = Console(file=io.StringIO(), width=120, height=24, force_terminal=True)
-    screen = LiveScreen(console)
-    rows = [line_of_table(rank=rank, name=f"main@{rank}") for rank in range(1, screen.rows() + 1)]
-    height = len(console.render_lines(paint(replace(view, overview=replace(full, standings=rows), note="a note"))))
-    assert height <= console.height
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_the_live_view_fits_the_terminal_and_keeps_the_learner_in_sight(view: View, full: Overview, width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, height=30)
+    rows = [line_of_table(rank=rank, name=f"main@{rank}") for rank in range(1, 31)]
+    crowded = replace(view, overview=replace(full, standings=rows), note="a note")
+    lines = ["".join(segment.text for segment in line) for line in console.render_lines(fit(crowded, console))]
+    assert len(lines) < console.height
+    assert any("learner main" in line for line in lines)
+    assert any("a note" in line for line in lines)
+    assert [line for line in lines if line.strip().startswith("3 ")]
+
+
+def test_metrics_of_an_earlier_run_do_not_hide_the_log(
+    view: View, console: Console, printed: Callable[[], str]
+) -> None:
+    console.print(paint(replace(view, began_at=NOON + timedelta(seconds=1))))
+    assert "compiling [kernels]" in printed()
+    assert "steps/s" not in printed()
 
 
 def test_plain_lines_follow_the_log_without_repeating_until_there_are_metrics(
@@ -142,7 +155,11 @@ def test_plain_progress_comes_once_an_interval(view: View, console: Console, pri
 
 def test_news_are_the_first_metrics_every_new_snapshot_and_the_first_period(full: Overview) -> None:
     lines = news(NOTHING_YET, full)
-    assert [line.split(":")[0] for line in lines] == ["learner main", "newest snapshot", "closed rating period 3"]
+    assert [line.split(":")[0] for line in lines] == [
+        "learner main at step 123,456",
+        "newest snapshot",
+        "closed rating period 3",
+    ]
     assert news(full, full) == []
     after = replace(full, newest=line_of_table(id=8, name="main@1000000", call_sign=None), period=period(4))
     assert news(full, after) == ["newest snapshot: main@1000000, rating 1623 ± 84"]

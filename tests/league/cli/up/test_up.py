@@ -1,0 +1,211 @@
+"""`league up` as a person runs it: as a process, with signals."""
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from league_command import Run
+
+from league.cli.up.credential import own_credential
+from league.client import LeagueClient
+from league.config import Settings
+from league.errors import LeagueUnreachable
+
+PLAYING = """
+import os, pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+token = pathlib.Path(f"token-{sys.argv[1]}")
+token.write_text(os.environ["LEAGUE_TOKEN"])
+print(sys.argv[1], "plays", flush=True)
+time.sleep(60)
+"""
+
+
+class Up:
+    """A running `league up`; its output is read line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self.url = ""
+
+    def read_until(self, *words: str) -> str:
+        """Read up to a line that has all of these words."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+            if "server ready at" in line:
+                self.url = line.split("server ready at ")[1].split()[0]
+            if all(word in line for word in words):
+                return line
+        raise AssertionError(f"no line with {words} in {self.lines}")
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C and wait for the end."""
+        self.process.send_signal(signal.SIGINT)
+        self.read_until("stopped;")
+        return self.process.wait()
+
+    def child(self, word: str) -> int:
+        """Return the id of the child process with this word in its command."""
+        tasks = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return next(int(pid) for pid in tasks if word in Path(f"/proc/{pid}/cmdline").read_text().split("\0"))
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
+    """Start `league up` on a free port in a folder of its own."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> Up:
+        command = [sys.executable, "-m", "league", "up", "--port", "0", "--home", "home", *arguments]
+        process = subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ)
+        )
+        processes.append(process)
+        return Up(process)
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Callable[[str], None]:
+    """Put a program in the place of trainer and evaluator; the working directory comes before what is installed."""
+    package = tmp_path / "trainer"
+    package.mkdir()
+
+    def write(code: str) -> None:
+        (package / "__main__.py").write_text(code)
+
+    return write
+
+
+def test_a_league_of_rock_paper_scissors_runs_stops_and_resumes(up: Callable[..., Up], tmp_path: Path) -> None:
+    options = ("--environment", "rps", "--set", "environment.num_envs=16", "--set", "league.snapshot_every_steps=2048")
+    first = up(*options)
+    assert "migrating" in first.read_until("migrating")
+    first.read_until("newest snapshot: main@")
+    with LeagueClient(first.url) as client:
+        assert {player.kind for player in client.players().items} == {"learner", "snapshot", "baseline"}
+    assert first.interrupt() == 0
+    saved = (tmp_path / "home/logs/trainer.log").read_text().split("saved at step ")[1].split()[0]
+    with pytest.raises(LeagueUnreachable), LeagueClient(first.url) as client:
+        client.health()
+    second = up(*options)
+    second.read_until("steps/s")
+    assert second.interrupt() == 0
+    assert f"resumed at step {saved}" in (tmp_path / "home/logs/trainer.log").read_text()
+    assert not any("migrating" in line for line in second.lines)
+
+
+def test_a_wrong_setting_ends_everything_with_the_trainers_own_words(
+    up: Callable[..., Up], worker: Callable[[str], None]
+) -> None:
+    worker("import sys; print('unknown', sys.argv[-1]); sys.exit(2)")
+    running = up("--set", "ppo.gama=1")
+    running.read_until("trainer: unknown ppo.gama=1")
+    last = running.read_until("gave up on trainer")
+    assert last.startswith("league: ")
+    assert "trainer.log" in last
+    assert running.process.wait() == 1
+    with pytest.raises(LeagueUnreachable), LeagueClient(running.url) as client:
+        client.health()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the children in /proc")
+def test_whatever_dies_is_shown_and_started_again(up: Callable[..., Up], worker: Callable[[str], None]) -> None:
+    worker(PLAYING)
+    running = up()
+    running.read_until("trainer starting")
+    running.read_until("run plays")
+    for name, word in (("trainer", "run"), ("evaluator", "evaluate"), ("server", "serve")):
+        os.kill(running.child(word), signal.SIGKILL)
+        assert "starting again in 1 s" in running.read_until(f"{name}: it ended with signal SIGKILL")
+    assert running.interrupt() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the children in /proc")
+def test_a_second_signal_kills_what_does_not_end(up: Callable[..., Up], worker: Callable[[str], None]) -> None:
+    worker(
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+    )
+    running = up()
+    running.read_until("deaf")
+    pids = [running.child(word) for word in ("run", "evaluate", "serve")]
+    running.process.send_signal(signal.SIGINT)
+    running.read_until("stopping")
+    running.process.send_signal(signal.SIGINT)
+    running.read_until("killed;")
+    assert running.process.wait() == 130
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def test_a_token_made_while_it_runs_does_not_stop_it(
+    up: Callable[..., Up], worker: Callable[[str], None], command: Run, tmp_path: Path
+) -> None:
+    worker(PLAYING)
+    running = up()
+    running.read_until("run plays")
+    assert (tmp_path / "token-run").read_text() == ""
+    command("token", "create", "me", "--scope", "admin", "--home", tmp_path / "home")
+    running.read_until("wants a token now")
+    kept = tmp_path / "home" / "up.token"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    for _ in range(400):
+        if (tmp_path / "token-run").read_text() == kept.read_text().strip():
+            break
+        time.sleep(0.025)
+    else:
+        raise AssertionError("the trainer was not started again with the token")
+    assert running.interrupt() == 0
+
+
+def test_an_own_token_is_used_again_until_it_is_revoked(command: Run, tmp_path: Path) -> None:
+    settings, file = Settings.load(home=tmp_path), tmp_path / "up.token"
+    command("db", "upgrade", "--home", tmp_path)
+    assert own_credential(settings, file) is None
+    command("token", "create", "me", "--scope", "admin", "--home", tmp_path)
+    first = own_credential(settings, file)
+    assert first
+    assert own_credential(settings, file) == first
+    name = next(line for line in command("token", "list", "--home", tmp_path).out.split() if line.startswith("up-"))
+    command("token", "revoke", name, "--home", tmp_path)
+    assert own_credential(settings, file) not in (None, first)
+
+
+def test_a_second_one_on_the_same_home_is_refused(
+    up: Callable[..., Up], worker: Callable[[str], None], command: Run, tmp_path: Path
+) -> None:
+    worker(PLAYING)
+    running = up()
+    running.read_until("server ready")
+    outcome = command("up", "--home", tmp_path / "home", "--port", "0")
+    assert outcome.code == 1
+    assert f"process {running.process.pid}" in outcome.one_line_error
+
+
+def test_a_taken_port_is_named(command: Run, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        outcome = command("up", "--port", port, "--home", tmp_path)
+    assert outcome.code == 1
+    assert f"port taken 127.0.0.1:{port}" in outcome.one_line_error
+
+
+def test_an_unknown_environment_is_bad_usage(command: Run, tmp_path: Path) -> None:
+    outcome = command("up", "--environment", "chess", "--home", tmp_path)
+    assert outcome.code == 2
+    assert "mech-duel" in outcome.err
