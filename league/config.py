@@ -31,7 +31,7 @@ class Settings(BaseSettings):
     database_url: str | None = None
     store_url: str | None = None
 
-    database_connections: Count = 40
+    database_connections: Count = 20
     body_max_bytes: Count = 16 * 2**20
     checkpoint_max_bytes: Count = 512 * 2**20
 

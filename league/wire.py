@@ -4,10 +4,11 @@ A request refuses fields that it does not know. An answer tolerates them, so tha
 Every time is aware UTC; ratings are on the Glicko scale; a score is home's, in [0, 1].
 """
 
+import json
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 PREFIX = "/api/v1"
 """Path before every call but health, readiness and metrics."""
@@ -23,10 +24,23 @@ ResultStatus = Literal["accepted", "duplicate", "conflict", "rejected"]
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="lower-case hexadecimal SHA-256")]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.+-][\w .:+-]*$")]
-EnvironmentName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^\S+$")]
-Signature = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^\S+$")]
+WorkerName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f]+$")]
+Text = Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")]
+EnvironmentName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00]+$")]
+Signature = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00]+$")]
+Id = Annotated[int, Field(ge=1, lt=2**63)]
 Step = Annotated[int, Field(ge=0, lt=2**53)]
 T = TypeVar("T")
+
+
+def _storable(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    text = json.dumps(metadata, allow_nan=False)
+    if "\\u0000" in text:
+        raise ValueError("text must not contain NUL")
+    return metadata
+
+
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_storable)]
 
 
 class Request(BaseModel):
@@ -54,9 +68,9 @@ class Page(Answer, Generic[T]):
 class WorkerCreate(Request):
     """A process that wants to play; the same name and kind again is the same worker."""
 
-    name: Name
+    name: WorkerName
     kind: WorkerKind
-    version: Annotated[str, Field(max_length=64)]
+    version: Annotated[Text, Field(max_length=64)]
     signatures: Annotated[list[Signature], Field(max_length=256)]
 
 
@@ -77,7 +91,7 @@ class Worker(Answer):
 class LearnerProgress(Request):
     """How far a learner has come, with its latest metrics."""
 
-    learner_id: int
+    learner_id: Id
     step: Step
     metrics: Annotated[dict[str, float | None], Field(max_length=512)] = {}
 
@@ -132,10 +146,10 @@ class Learner(Answer):
 class PlayerCreate(Request):
     """A snapshot to publish; the same (learner, checkpoint, step) again is the same player."""
 
-    learner_id: int
+    learner_id: Id
     checkpoint: Sha256
     step: Step
-    metadata: dict[str, Any] = {}
+    metadata: Metadata = {}
 
 
 class Player(Answer):
@@ -177,7 +191,7 @@ class StandingsItem(Player):
 class LifecycleRequest(Request):
     """Why a person changes a standing."""
 
-    reason: Annotated[str, Field(max_length=500)] = ""
+    reason: Text = ""
 
 
 class RatingPoint(Answer):
@@ -199,8 +213,8 @@ class TrainingLeases(Request):
     """Ask for opponents of one learner, by its player id."""
 
     kind: Literal["training"]
-    worker_id: str
-    player_id: int
+    worker_id: Text
+    player_id: Id
     count: Annotated[int, Field(ge=1, le=4096)]
     budget: Annotated[int, Field(ge=1)]
 
@@ -212,7 +226,7 @@ class RatingLeases(Request):
     """
 
     kind: Literal["rating"]
-    worker_id: str
+    worker_id: Text
     environment: EnvironmentName
     count: Annotated[int, Field(ge=1, le=4096)]
     budget: Annotated[int, Field(ge=1)]
@@ -259,8 +273,8 @@ class LeaseAnswer(Answer):
 class ReleaseRequest(Request):
     """Leases that will not be played further."""
 
-    worker_id: str
-    lease_ids: Annotated[list[str], Field(max_length=4096)]
+    worker_id: Text
+    lease_ids: Annotated[list[Text], Field(max_length=4096)]
 
 
 class ReleaseAnswer(Answer):
@@ -284,7 +298,7 @@ class Result(Request):
 class ResultBatch(Request):
     """Finished matches of one worker."""
 
-    worker_id: str
+    worker_id: Text
     results: Annotated[list[Result], Field(max_length=10_000)]
 
 
@@ -343,7 +357,7 @@ class PeriodCreate(Request):
     """Close a period now; without an environment, that of the league's only one."""
 
     environment: EnvironmentName | None = None
-    reason: Annotated[str, Field(max_length=500)] = "by hand"
+    reason: Text = "by hand"
 
 
 class RatingPeriod(Answer):

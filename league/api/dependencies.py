@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import numpy as np
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Path, Query, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from league.api.metrics import Metrics
@@ -19,6 +19,9 @@ from league.services.population import PopulationCache
 from league.storage.directory import DirectoryStore
 
 PAGE_MAX = 1000
+ID_LIMIT = 2**63
+TEXT = r"^[^\x00]*$"
+"""What the databases store."""
 
 _bearer = HTTPBearer(auto_error=False, description="A token of `league token create`")
 
@@ -53,9 +56,13 @@ async def chance() -> np.random.Generator:
 Running = Annotated[League, Depends(running_league)]
 Now = Annotated[datetime, Depends(clock)]
 Chance = Annotated[np.random.Generator, Depends(chance)]
+Id = Annotated[int, Path(ge=1, lt=ID_LIMIT)]
+Word = Annotated[str, Path(pattern=TEXT)]
+Environment = Annotated[str, Query(pattern=TEXT)]
+Filter = Annotated[str | None, Query(pattern=TEXT)]
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
-After = Annotated[int, Query(alias="cursor", ge=0, description="`next_cursor` of the page before")]
-Before = Annotated[int | None, Query(alias="cursor", ge=0, description="`next_cursor` of the page before")]
+After = Annotated[int, Query(ge=0, lt=ID_LIMIT, description="`next_cursor` of the page before")]
+Before = Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="`next_cursor` of the page before")]
 
 
 def _caller(scope: Scope) -> Callable[..., Principal]:

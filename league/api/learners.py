@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from league import wire
-from league.api.dependencies import After, Limit, Now, Reader, Running, Worker
+from league.api.dependencies import After, Filter, Limit, Now, Reader, Running, Worker
 from league.api.paging import page
 from league.services import learners
 from league.wire import PREFIX
@@ -20,7 +20,7 @@ def get_or_create(body: wire.LearnerCreate, league: Running, now: Now, _: Worker
 
 @router.get("")
 def listing(
-    league: Running, _: Reader, environment: str | None = None, limit: Limit = 100, cursor: After = 0
+    league: Running, _: Reader, environment: Filter = None, limit: Limit = 100, cursor: After = 0
 ) -> wire.Page[wire.Learner]:
     """List lineages by id, with their latest metrics."""
     with league.database.read() as session:

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 
 from league import wire
-from league.api.dependencies import Chance, Now, Reader, Running, Worker
+from league.api.dependencies import Chance, Now, Reader, Running, Word, Worker
 from league.services import leases, results
 from league.wire import PREFIX
 
@@ -32,7 +32,7 @@ def release(body: wire.ReleaseRequest, league: Running, now: Now, _: Worker) -> 
 
 
 @router.get("/leases/{lease_id}")
-def explain(lease_id: str, league: Running, _: Reader) -> wire.LeaseExplanation:
+def explain(lease_id: Word, league: Running, _: Reader) -> wire.LeaseExplanation:
     """Show a lease and the distribution that it was drawn from."""
     with league.database.read() as session:
         return leases.explain(session, lease_id)

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body
 
 from league import wire
-from league.api.dependencies import Admin, After, Before, League, Limit, Now, Reader, Running, Worker
+from league.api.dependencies import Admin, After, Before, Filter, Id, League, Limit, Now, Reader, Running, Worker
 from league.api.paging import page
 from league.auth import Principal
 from league.services import lifecycle, matches, players, standings
@@ -27,7 +27,7 @@ def publish(body: wire.PlayerCreate, league: Running, now: Now, _: Worker) -> wi
 def listing(
     league: Running,
     _: Reader,
-    environment: str | None = None,
+    environment: Filter = None,
     standing: wire.Standing | None = None,
     kind: wire.Kind | None = None,
     limit: Limit = 100,
@@ -42,7 +42,7 @@ def listing(
 
 
 @router.get("/{player_id}")
-def show(player_id: int, league: Running, _: Reader) -> wire.Player:
+def show(player_id: Id, league: Running, _: Reader) -> wire.Player:
     """Show one player."""
     with league.database.read() as session:
         return standings.show(session, league.settings, player_id)
@@ -50,7 +50,7 @@ def show(player_id: int, league: Running, _: Reader) -> wire.Player:
 
 @router.get("/{player_id}/ratings")
 def ratings(
-    player_id: int, league: Running, _: Reader, limit: Limit = 1000, cursor: After = 0
+    player_id: Id, league: Running, _: Reader, limit: Limit = 1000, cursor: After = 0
 ) -> wire.Page[wire.RatingPoint]:
     """Follow a player's rating, oldest period first."""
     with league.database.read() as session:
@@ -59,7 +59,7 @@ def ratings(
 
 
 @router.get("/{player_id}/matches")
-def log(player_id: int, league: Running, _: Reader, limit: Limit = 100, cursor: Before = None) -> wire.Page[wire.Match]:
+def log(player_id: Id, league: Running, _: Reader, limit: Limit = 100, cursor: Before = None) -> wire.Page[wire.Match]:
     """List a player's matches, newest first."""
     with league.database.read() as session:
         found = matches.of_player(session, player_id, limit + 1, cursor)
@@ -67,32 +67,32 @@ def log(player_id: int, league: Running, _: Reader, limit: Limit = 100, cursor: 
 
 
 @router.post("/{player_id}/promote")
-def promote(player_id: int, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
+def promote(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
     """Make a candidate a commander, with a call-sign."""
     return _change(league, player_id, "promote", caller, body, now)
 
 
 @router.post("/{player_id}/retire")
-def retire(player_id: int, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
+def retire(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
     """Take a candidate or commander out of play; its history stays."""
     return _change(league, player_id, "retire", caller, body, now)
 
 
 @router.post("/{player_id}/reinstate")
-def reinstate(player_id: int, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
+def reinstate(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
     """Make a retired or quarantined snapshot a candidate again."""
     return _change(league, player_id, "reinstate", caller, body, now)
 
 
 @router.post("/{player_id}/quarantine")
-def quarantine(player_id: int, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
+def quarantine(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
     """Take a suspicious snapshot out of play."""
     return _change(league, player_id, "quarantine", caller, body, now)
 
 
 def _change(
     league: League,
-    player_id: int,
+    player_id: Id,
     name: lifecycle.Change,
     caller: Principal,
     body: wire.LifecycleRequest | None,

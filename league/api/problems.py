@@ -23,6 +23,7 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 
 _SERVICE_UNAVAILABLE = 503
+_NO_ROUTE = (404, 405)
 _VALUE_MAX_LENGTH = 120
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ def install(app: FastAPI) -> None:
     """Answer errors of the league, of validation, of routing, of the database, and defects, as problems."""
     app.add_exception_handler(LeagueError, _league_error)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _no_route)
+    app.add_exception_handler(HTTPException, _refused_by_framework)
     app.add_exception_handler(DBAPIError, _database_error)
     app.add_exception_handler(PoolTimeoutError, _database_error)
     app.add_exception_handler(Exception, _defect)
@@ -59,13 +60,15 @@ async def _invalid(_request: Request, error: Exception) -> JSONResponse:
     return response(InvalidRequestError(f"{place}{value}", _lower(first["msg"]), "see /docs for what the call takes"))
 
 
-async def _no_route(request: Request, error: Exception) -> JSONResponse:
-    rule = _lower(error.detail) if isinstance(error, HTTPException) else str(error)
-    problem = UnknownRouteError(f"{request.method} {request.url.path}", rule, "see /docs for the calls there are")
-    status = error.status_code if isinstance(error, HTTPException) else problem.status
-    document = problem.problem() | {"status": status}
-    headers = error.headers if isinstance(error, HTTPException) else None
-    return JSONResponse(document, status_code=status, headers=headers, media_type=MEDIA_TYPE)
+async def _refused_by_framework(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException):
+        return await _defect(request, error)
+    call, rule = f"{request.method} {request.url.path}", _lower(error.detail)
+    if error.status_code not in _NO_ROUTE:
+        return response(InvalidRequestError(call, rule, "see /docs for what the call takes"))
+    problem = UnknownRouteError(call, rule, "see /docs for the calls there are").problem()
+    document = problem | {"status": error.status_code}
+    return JSONResponse(document, status_code=error.status_code, headers=error.headers, media_type=MEDIA_TYPE)
 
 
 async def _database_error(request: Request, error: Exception) -> JSONResponse:

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from league import wire
-from league.api.dependencies import Admin, After, Before, Limit, Now, Reader, Running
+from league.api.dependencies import ID_LIMIT, Admin, After, Before, Environment, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
 from league.services import draws, matches, payoffs, periods, standings
 from league.wire import PREFIX
@@ -17,13 +17,13 @@ _PAYOFF_MAX = 500
 
 @router.get("/standings")
 def table(
-    environment: str,
+    environment: Environment,
     league: Running,
     _: Reader,
     standing: wire.Standing | None = None,
     limit: Limit = 100,
     cursor: After = 0,
-    as_of: Annotated[int | None, Query(description="a rating period's id; null for now")] = None,
+    as_of: Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="a rating period's id; null for now")] = None,
 ) -> wire.Page[wire.StandingsItem]:
     """Rank an environment's players by rating - 2 RD, now or as of the end of a past period."""
     with league.database.read() as session:
@@ -33,7 +33,7 @@ def table(
 
 @router.get("/payoff")
 def payoff(
-    environment: str, league: Running, _: Reader, limit: Annotated[int, Query(ge=1, le=_PAYOFF_MAX)] = 100
+    environment: Environment, league: Running, _: Reader, limit: Annotated[int, Query(ge=1, le=_PAYOFF_MAX)] = 100
 ) -> wire.Payoff:
     """Show who beats whom among the strongest players in play."""
     with league.database.read() as session:
@@ -41,7 +41,7 @@ def payoff(
 
 
 @router.get("/matchmaking/preview")
-def preview(player: int, league: Running, _: Reader) -> wire.Preview:
+def preview(player: Annotated[int, Query(ge=1, lt=ID_LIMIT)], league: Running, _: Reader) -> wire.Preview:
     """Show the distribution that a learner's next lease is drawn from."""
     with league.database.read() as session:
         return draws.preview(session, league.settings, league.population, player)
@@ -59,7 +59,7 @@ def close(body: wire.PeriodCreate, league: Running, now: Now, caller: Admin) -> 
 
 @router.get("/rating-periods")
 def period_listing(
-    league: Running, _: Reader, environment: str | None = None, limit: Limit = 100, cursor: Before = None
+    league: Running, _: Reader, environment: Filter = None, limit: Limit = 100, cursor: Before = None
 ) -> wire.Page[wire.RatingPeriod]:
     """List rating periods, newest first."""
     with league.database.read() as session:
@@ -68,14 +68,14 @@ def period_listing(
 
 
 @router.get("/matches/{match_id}")
-def match(match_id: int, league: Running, _: Reader) -> wire.Match:
+def match(match_id: Id, league: Running, _: Reader) -> wire.Match:
     """Show one match."""
     with league.database.read() as session:
         return matches.get(session, match_id)
 
 
 @router.get("/matches/{match_id}/replay")
-def replay(match_id: int, league: Running, _: Reader) -> None:
+def replay(match_id: Id, league: Running, _: Reader) -> None:
     """Send a match's recording."""
     with league.database.read() as session:
         matches.replay(session, match_id)

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 
 from league import wire
-from league.api.dependencies import Admin, Chance, Limit, Now, Reader, Running, Worker
+from league.api.dependencies import TEXT, Admin, Chance, Limit, Now, Reader, Running, Word, Worker
 from league.api.paging import page
 from league.services import workers
 from league.wire import PREFIX
@@ -22,7 +22,7 @@ def register(body: wire.WorkerCreate, league: Running, now: Now, rng: Chance, _:
 
 @router.get("")
 def listing(
-    league: Running, _: Reader, limit: Limit = 100, cursor: Annotated[str, Query()] = ""
+    league: Running, _: Reader, limit: Limit = 100, cursor: Annotated[str, Query(pattern=TEXT)] = ""
 ) -> wire.Page[wire.Worker]:
     """List workers by id."""
     with league.database.read() as session:
@@ -31,7 +31,7 @@ def listing(
 
 @router.post("/{worker_id}/heartbeat")
 def heartbeat(
-    worker_id: str, league: Running, now: Now, _: Worker, body: Annotated[wire.Heartbeat | None, Body()] = None
+    worker_id: Word, league: Running, now: Now, _: Worker, body: Annotated[wire.Heartbeat | None, Body()] = None
 ) -> wire.HeartbeatAnswer:
     """Stay attached, report progress, hear what to do; the body may be empty."""
     with league.database.write() as session:
@@ -39,7 +39,7 @@ def heartbeat(
 
 
 @router.post("/{worker_id}/command")
-def command(worker_id: str, body: wire.CommandRequest, league: Running, _: Admin) -> wire.Worker:
+def command(worker_id: Word, body: wire.CommandRequest, league: Running, _: Admin) -> wire.Worker:
     """Set what the worker is told at its next heartbeat."""
     with league.database.write() as session:
         return workers.command(session, league.settings, worker_id, body)

@@ -38,7 +38,7 @@ class Database:
         ConfigurationError: The URL names no database that the league can use.
     """
 
-    def __init__(self, url: str, connections: int = 40) -> None:
+    def __init__(self, url: str, connections: int = 20) -> None:
         self.url = _parse(url)
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _sqlite_engine(self.url, connections) if self.sqlite else _postgres_engine(self.url, connections)

@@ -21,7 +21,7 @@ from league.db.models import Lease, Match
 from league.db.upsert import insert_into
 from league.services import workers
 
-INTEGER_LIMIT = 2**63
+INTEGER_LIMIT = 2**63  # what both databases store
 REASON_MAX_LENGTH = 64
 _HASH_BYTES = 16
 _CHUNK = 500
@@ -38,9 +38,10 @@ def submit(session: Session, settings: Settings, batch: wire.ResultBatch, now: d
         UnknownWorkerError: There is no such worker.
     """
     worker = workers.require(session, batch.worker_id)
-    lease_ids = sorted({result.lease_id for result in batch.results})
-    leases = _leases(session, lease_ids)
-    stored = _stored(session, lease_ids)
+    leases = _leases(session, sorted({result.lease_id for result in batch.results if "\0" not in result.lease_id}))
+    budgets = {lease.id: lease.budget for lease in leases.values()}
+    possible = [result for result in batch.results if 0 <= result.sequence < budgets.get(result.lease_id, 0)]
+    stored = _stored(session, possible)
     refusals: dict[int, str] = {}
     fresh: dict[Key, int] = {}
     for place, result in enumerate(batch.results):
@@ -57,7 +58,7 @@ def submit(session: Session, settings: Settings, batch: wire.ResultBatch, now: d
                 refusals[place] = refusal
     rows = [_row(batch.results[place], leases[lease_id], now) for (lease_id, _), place in sorted(fresh.items())]
     inserted = _insert(session, rows)
-    stored = (stored if len(inserted) == len(fresh) else _stored(session, lease_ids)) | inserted
+    stored = (stored if len(inserted) == len(fresh) else _stored(session, possible)) | inserted
     accepted = {fresh[key] for key in inserted}
     return [
         _answer(result, "rejected", None, refusals[place])
@@ -72,22 +73,26 @@ def _leases(session: Session, lease_ids: Sequence[str]) -> dict[str, Lease]:
     return {lease.id: lease for leases in found for lease in leases}
 
 
-def _stored(session: Session, lease_ids: Sequence[str]) -> Stored:
+def _stored(session: Session, results: Sequence[wire.Result]) -> Stored:
+    """Return what is known under the keys of the results, and perhaps under more keys of the same leases."""
     columns = select(Match.lease_id, Match.sequence, Match.id, Match.payload_hash)
-    found = (session.execute(columns.where(Match.lease_id.in_(chunk))) for chunk in _chunks(lease_ids))
-    return {(lease_id, sequence): (key, payload) for rows in found for lease_id, sequence, key, payload in rows}
+    stored: Stored = {}
+    for chunk in _chunks(results):
+        leases, sequences = {result.lease_id for result in chunk}, {result.sequence for result in chunk}
+        rows = session.execute(columns.where(Match.lease_id.in_(leases), Match.sequence.in_(sequences)))
+        stored |= {(lease_id, sequence): (key, payload) for lease_id, sequence, key, payload in rows}
+    return stored
 
 
 def _insert(session: Session, rows: Sequence[dict[str, Any]]) -> Stored:
     """Insert what nobody else has inserted meanwhile, in the order of keys, so that racing batches cannot deadlock."""
     for environment in sorted({row["environment"] for row in rows}):
         locks.share(session, Lock.INTAKE, environment)
-    inserted: Stored = {}
-    for chunk in _chunks(rows):
-        statement = insert_into(session, Match).values(chunk).on_conflict_do_nothing()
-        new = session.execute(statement.returning(Match.lease_id, Match.sequence, Match.id, Match.payload_hash))
-        inserted |= {(lease_id, sequence): (key, payload) for lease_id, sequence, key, payload in new}
-    return inserted
+    if not rows:
+        return {}
+    statement = insert_into(session, Match).on_conflict_do_nothing()
+    new = session.execute(statement.returning(Match.lease_id, Match.sequence, Match.id, Match.payload_hash), rows)
+    return {(lease_id, sequence): (key, payload) for lease_id, sequence, key, payload in new}
 
 
 def _row(result: wire.Result, lease: Lease, now: datetime) -> dict[str, Any]:
@@ -124,9 +129,10 @@ def _refusal(result: wire.Result, lease: Lease, settings: Settings, now: datetim
         return f"sequence {result.sequence}: the lease is for matches 0 to {lease.budget - 1}; lease anew for more"
     if not (math.isfinite(result.score) and 0 <= result.score <= 1):
         return f"score {result.score}: home's score lies in [0, 1]; report a win as 1, a draw as 0.5, a loss as 0"
-    if len(result.reason) > REASON_MAX_LENGTH:
+    if len(result.reason) > REASON_MAX_LENGTH or "\0" in result.reason:
         start = result.reason[:REASON_MAX_LENGTH]
-        return f"reason {start}...: it has at most {REASON_MAX_LENGTH} characters; report the outcome's short name"
+        rule = f"it has at most {REASON_MAX_LENGTH} characters, none of them NUL"
+        return f"reason {start!r}: {rule}; report the outcome's short name"
     for name, value in (("decisions", result.decisions), ("seed", result.seed), ("learner_step", result.learner_step)):
         if value is not None and not 0 <= value < INTEGER_LIMIT:
             return f"{name} {value}: it lies in [0, 2^63); report the match's own"

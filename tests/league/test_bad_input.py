@@ -1,0 +1,117 @@
+"""Whatever comes in, the answer is the caller's error and not the server's."""
+
+import json
+from typing import Any
+
+from fastapi.testclient import TestClient
+from league_scene import Scene
+
+HUGE = 2**70
+JSON = {"Content-Type": "application/json"}
+
+QUERIES = [
+    "players?environment=%00",
+    "players?cursor=9223372036854775808",
+    "players/9223372036854775808",
+    "players/0",
+    "players/-1/ratings",
+    "players/1/matches?cursor=-5",
+    "learners?environment=%00",
+    "standings?environment=%00",
+    "standings?environment=rps&as_of=9223372036854775808",
+    "standings?environment=rps&limit=100000",
+    "standings",
+    "payoff?environment=%00",
+    "matchmaking/preview?player=99999999999999999999",
+    "matchmaking/preview",
+    "rating-periods?environment=%00",
+    "leases/%00",
+    "leases/%FF",
+    "matches/99999999999999999999/replay",
+    "workers?cursor=%00",
+    "checkpoints/../../etc/passwd",
+]
+
+BODIES: list[tuple[str, dict[str, Any]]] = [
+    ("workers", {"name": "a\0b"}),
+    ("workers", {"version": "\0"}),
+    ("workers", {"signatures": ["a\0"]}),
+    ("workers", {"signatures": "abc"}),
+    ("learners", {"environment": "a\0"}),
+    ("learners", {"name": "a b\n"}),
+    ("players", {"learner_id": HUGE}),
+    ("players", {"step": HUGE}),
+    ("players", {"step": -1}),
+    ("players", {"metadata": {"note": "\0"}}),
+    ("players", {"metadata": {"loss": float("nan")}}),
+    ("players", {"metadata": [1]}),
+    ("leases", {"player_id": HUGE}),
+    ("leases", {"worker_id": "\0"}),
+    ("leases", {"count": 0}),
+    ("leases", {"count": 10**6}),
+    ("leases", {"budget": 0}),
+    ("leases/release", {"lease_ids": ["\0"]}),
+    ("results", {"worker_id": "\0"}),
+    ("results", {"results": [{}] * 10_001}),
+    ("rating-periods", {"environment": "\0"}),
+    ("rating-periods", {"reason": "\0"}),
+]
+
+NO_BODIES = [b"", b"{", b"[]", b"null", b"\xff", b'{"a": "\\ud800"}', b"1" * 5000]
+
+RESULTS: list[dict[str, Any]] = [
+    {"lease_id": "\0"},
+    {"lease_id": "x" * 10_000},
+    {"sequence": HUGE},
+    {"sequence": -HUGE},
+    {"decisions": HUGE},
+    {"seed": -1},
+    {"learner_step": HUGE},
+    {"reason": "\0"},
+    {"score": float("-inf")},
+]
+
+
+def test_odd_queries_are_answered(http: TestClient) -> None:
+    for path in QUERIES:
+        assert http.get(f"/api/v1/{path}").status_code in (404, 422), path
+
+
+def test_odd_bodies_are_refused_naming_the_field(scene: Scene, http: TestClient) -> None:
+    sound: dict[str, dict[str, Any]] = {
+        "workers": {"name": "a", "kind": "trainer", "version": "1", "signatures": []},
+        "learners": {"name": "other", "role": "main", "environment": "rps", "signature": "rps-1"},
+        "players": {"learner_id": scene.learner.id, "checkpoint": "0" * 64, "step": 1},
+        "leases": {
+            "kind": "training",
+            "worker_id": scene.trainer.id,
+            "player_id": scene.learner.player_id,
+            "count": 1,
+            "budget": 1,
+        },
+        "leases/release": {"worker_id": scene.trainer.id, "lease_ids": []},
+        "results": {"worker_id": scene.trainer.id, "results": []},
+        "rating-periods": {},
+    }
+    for path, changes in BODIES:
+        answer = http.post(f"/api/v1/{path}", content=json.dumps(sound[path] | changes), headers=JSON)
+        assert answer.status_code == 422, (path, changes)
+        assert "\n" not in answer.json()["detail"]
+        assert next(iter(changes)) in answer.json()["value"]
+
+
+def test_what_is_not_a_body_is_refused(http: TestClient) -> None:
+    for path in ("workers", "learners", "players", "leases", "results", "rating-periods"):
+        for body in NO_BODIES:
+            answer = http.post(f"/api/v1/{path}", content=body, headers=JSON)
+            assert answer.status_code == 422, (path, body)
+            assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_odd_results_are_rejected_one_by_one(scene: Scene, http: TestClient) -> None:
+    (lease,) = scene.opponent_leases(1)
+    good = {"lease_id": lease.lease_id, "sequence": 0, "score": 1, "decisions": 1, "reason": "r", "seed": 0}
+    body = json.dumps({"worker_id": scene.trainer.id, "results": [*(good | changes for changes in RESULTS), good]})
+    answer = http.post("/api/v1/results", content=body, headers=JSON)
+    assert answer.status_code == 200
+    assert [item["status"] for item in answer.json()["items"]] == ["rejected"] * len(RESULTS) + ["accepted"]
