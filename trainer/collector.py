@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -39,6 +39,7 @@ class Episode:
         return 1.0 - self.score if self.assignment.away else self.score
 
 
+@runtime_checkable
 class Dealer(Protocol):
     """Where environments get their matches from."""
 

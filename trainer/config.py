@@ -173,7 +173,7 @@ def preset(environment: str) -> Settings:
     return tomllib.loads(entry.read_text(encoding="utf-8")) if entry.is_file() else {}
 
 
-def read_toml(file: Path) -> Settings:
+def read_toml(file: Path) -> dict[str, Any]:
     """Read raw settings from a file.
 
     Raises:
@@ -205,14 +205,14 @@ def parse_assignments(assignments: Iterable[str]) -> Settings:
     return settings
 
 
-def merge(base: Settings, over: Settings) -> Settings:
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
     """Settings of `base` with those of `over` in their place."""
     _check_keys(base)
     _check_keys(over)
     return {section: {**base.get(section, {}), **over.get(section, {})} for section in [*base, *over]}
 
 
-def validate(settings: Settings) -> TrainerConfig:
+def validate(settings: Mapping[str, Any]) -> TrainerConfig:
     """Check raw settings.
 
     Raises:

@@ -147,11 +147,12 @@ class LeaseBook:
         return self._now() < opened.lease.expires_at
 
     def _open_lease(self, row: int) -> None:
+        self._queue = deque(lease for lease in self._queue if self._now() < lease.expires_at)
         if not self._queue:
             self._ask()
         while self._queue:
             lease = self._queue.popleft()
-            if self._now() >= lease.expires_at or self._first_unused(lease) >= lease.budget:
+            if self._first_unused(lease) >= lease.budget:
                 continue
             if (opponent := self._opponent_of(lease)) is not None:
                 self._open[row] = _OpenLease(lease, opponent, self._first_unused(lease))

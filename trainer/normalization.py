@@ -5,7 +5,6 @@ Statistics gather what was seen so far, in float64; nothing else in the trainer 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from jaxtyping import Bool, Float
@@ -29,7 +28,7 @@ class Moments:
     squares: Float[Tensor, "..."]
 
     @classmethod
-    def empty(cls, shape: tuple[int, ...], device: torch.device | str = "cpu") -> Self:
+    def empty(cls, shape: tuple[int, ...], device: torch.device | str = "cpu") -> "Moments":
         """Moments of nothing."""
         zeros = torch.zeros(shape, dtype=torch.float64, device=device)
         return cls(torch.zeros((), dtype=torch.float64, device=device), zeros, zeros)
@@ -57,7 +56,7 @@ class Moments:
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
 
     @classmethod
-    def of(cls, tensors: Mapping[str, Tensor]) -> Self:
+    def of(cls, tensors: Mapping[str, Tensor]) -> "Moments":
         """Continue from `tensors`."""
         return cls(tensors["count"], tensors["mean"], tensors["squares"])
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from arena.environments import EnvironmentSpec, make_baseline
 from arena.errors import ArenaError
 from arena.policies import NetworkPolicy, Policy
@@ -140,7 +142,7 @@ class OpponentPool:
         except ArenaError as error:
             self._cache.drop(sha256)
             raise UnusableOpponentError(str(error)) from error
-        self._check_signature(sha256, policy)
+        self._check(sha256, policy)
         return policy, len(data)
 
     def _fetch(self, sha256: str) -> bytes:
@@ -153,12 +155,21 @@ class OpponentPool:
         self._cache.put(sha256, data)
         return data
 
-    def _check_signature(self, sha256: str, policy: NetworkPolicy) -> None:
-        if policy.signature != self._spec.signature:
+    def _check(self, sha256: str, policy: NetworkPolicy) -> None:
+        """Refuse what would fail, or spoil a match, at its first decision."""
+        spec, architecture = self._spec, policy.network.architecture
+        if policy.signature != spec.signature:
             raise UnusableOpponentError(
-                f"{sha256} was trained for {policy.environment} (signature {policy.signature}), but {self._spec.name} "
-                f"has signature {self._spec.signature}: publish checkpoints of one environment only"
+                f"{sha256} was trained for {policy.environment} (signature {policy.signature}), but {spec.name} "
+                f"has signature {spec.signature}: publish checkpoints of one environment only"
             )
+        if (architecture.observation_size, architecture.heads) != (spec.observation_size, spec.heads):
+            raise UnusableOpponentError(
+                f"{sha256} takes {architecture.observation_size} floats and the heads "
+                f"{[head.name for head in architecture.heads]}, which is not what {spec.name} has: publish it anew"
+            )
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in policy.network.state_dict().values()):
+            raise UnusableOpponentError(f"{sha256} has weights that are not finite: retire it")
 
     def _remember(self, checkpoint: str, policy: Policy, size: int) -> None:
         self._loaded[checkpoint] = (policy, size)

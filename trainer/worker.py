@@ -60,15 +60,17 @@ class TrainingWorker:
         self._env = make(played.name, num_envs=played.num_envs, device=device, seed=seed)
         spec = self._env.spec
         saved = state.load(folder.state)
+        if saved is not None:
+            _check_signature(spec, saved, folder)
         self.learner = Learner(config, spec)
-        self.spool = Spool(folder.spool)
         self.scores = Scoreboard()
         self._publisher = Publisher(folder.snapshots, spec, config.league.snapshot_every_steps)
         self._membership = Membership(link, config.league, spec, version)
-        self._book = self._make_book(spec)
         self._attach(saved)
+        self._book = self._make_book(spec)
+        self.spool = Spool(folder.spool)
         if saved is not None:
-            self._resume(spec, saved)
+            self._resume(saved)
         folder.describe(config, spec.signature, outside.now())
         self._collector = Collector(self._env, self.learner.network, self._book, self._take_in, self.learner.rng)
         self._beat_at = outside.clock()
@@ -211,15 +213,19 @@ class TrainingWorker:
                 raise LeagueUnreachable("at the first start", waited, way_out)
             self._outside.pause(ATTACH_PAUSE_S)
 
-    def _resume(self, spec: EnvironmentSpec, saved: state.SavedState) -> None:
+    def _resume(self, saved: state.SavedState) -> None:
         counters = saved.counters
-        if counters["signature"] != spec.signature:
-            raise StateError(
-                f"run folder {self._folder.path} has the signature {counters['signature']}, but {spec.name} has "
-                f"{spec.signature}: choose another --run, or another --learner"
-            )
         self.learner.restore(saved.tensors, counters["steps"], counters["updates"])
         self.scores.episodes = counters["episodes"]
         self._publisher.last_step = counters["snapshot_step"]
         self._book.restore(counters["leases"], self.spool.highest_sequences())
         self._terminal.say(f"resumed at step {self.learner.steps:,}")
+
+
+def _check_signature(spec: EnvironmentSpec, saved: state.SavedState, folder: RunFolder) -> None:
+    signature = saved.counters["signature"]
+    if signature != spec.signature:
+        raise StateError(
+            f"run folder {folder.path} has the signature {signature}, but {spec.name} has {spec.signature}: "
+            "choose another --run, or another --learner"
+        )

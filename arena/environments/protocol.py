@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -83,6 +83,7 @@ class StepResult:
     outcome: Outcome
 
 
+@runtime_checkable
 class Environment(Protocol):
     """E matches at once. Environments reset themselves row by row.
 

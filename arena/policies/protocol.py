@@ -1,6 +1,6 @@
 """What acts: scripted and learned players look alike. Contract for anyone who brings a player."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool
@@ -12,6 +12,7 @@ State = tuple[Tensor, ...]
 """Recurrent state: any named tuple of tensors whose first axis is R; empty for a policy without memory."""
 
 
+@runtime_checkable
 class Policy(Protocol):
     """Acts for R agents at once. Each row is an agent with a memory of its own; rows never look at each other."""
 

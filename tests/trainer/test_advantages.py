@@ -1,0 +1,214 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainer.advantages import estimate, gae, own_turns
+
+
+def column(*values, dtype=torch.float32):
+    return torch.tensor(values, dtype=dtype).unsqueeze(1)
+
+
+def flags(*values):
+    return column(*values, dtype=torch.bool)
+
+
+def no_flags(shape):
+    return torch.zeros(shape, dtype=torch.bool)
+
+
+def reference(rewards, values, next_values, terminated, episode_end, gamma, lam):
+    """A[t] summed term by term in float64, without a recursion."""
+    steps, width = rewards.shape
+    result = torch.zeros(steps, width, dtype=torch.float64)
+    deltas = rewards.double() + gamma * next_values.double() * (~terminated) - values.double()
+    for column_number in range(width):
+        for t in range(steps):
+            weight = 1.0
+            for later in range(t, steps):
+                result[t, column_number] += weight * deltas[later, column_number]
+                if episode_end[later, column_number]:
+                    break
+                weight *= gamma * lam
+    return result
+
+
+def random_case(steps, width, seed):
+    rng = torch.Generator().manual_seed(seed)
+    rewards, values = torch.randn(2, steps, width, generator=rng)
+    next_values = torch.cat([values[1:], torch.randn(1, width, generator=rng)])
+    episode_end = torch.rand(steps, width, generator=rng) < 0.1
+    terminated = episode_end & (torch.rand(steps, width, generator=rng) < 0.5)
+    return rewards, values, next_values, terminated, episode_end
+
+
+def test_gae_by_hand():
+    advantage = gae(
+        column(1.0, 2.0, 3.0),
+        column(0.5, 1.0, 1.5),
+        column(1.0, 1.5, 2.0),
+        flags(False, False, False),
+        flags(False, False, False),
+        gamma=0.5,
+        lam=0.5,
+    )
+    deltas = [1.0 + 0.5 * 1.0 - 0.5, 2.0 + 0.5 * 1.5 - 1.0, 3.0 + 0.5 * 2.0 - 1.5]
+    last = deltas[2]
+    middle = deltas[1] + 0.25 * last
+    torch.testing.assert_close(advantage, column(deltas[0] + 0.25 * middle, middle, last))
+
+
+def test_termination_loses_bootstrap_and_recursion():
+    end = flags(True, False)
+    advantage = gae(column(1.0, 9.0), column(0.5, 0.0), column(99.0, 0.0), end, end, gamma=0.9, lam=0.9)
+    assert advantage[0].item() == pytest.approx(0.5)
+
+
+def test_truncation_keeps_the_bootstrap_of_the_final_observation_and_cuts_the_recursion():
+    advantage = gae(
+        column(1.0, 9.0),
+        column(0.5, 0.0),
+        column(2.0, 0.0),
+        flags(False, False),
+        flags(True, False),
+        gamma=0.9,
+        lam=0.9,
+    )
+    assert advantage[0].item() == pytest.approx(1.0 + 0.9 * 2.0 - 0.5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gae_equals_the_sum_of_terms(seed):
+    case = random_case(40, 5, seed)
+    expected = reference(*case, 0.97, 0.9)
+    torch.testing.assert_close(gae(*case, gamma=0.97, lam=0.9).double(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_lambda_zero_is_the_one_step_error():
+    rewards, values, next_values, terminated, episode_end = random_case(20, 3, 0)
+    errors = rewards + 0.9 * next_values * (~terminated) - values
+    result = gae(rewards, values, next_values, terminated, episode_end, gamma=0.9, lam=0.0)
+    torch.testing.assert_close(result, errors)
+
+
+def test_lambda_one_is_the_discounted_return_minus_the_value():
+    rewards, values = torch.ones(50, 1), torch.full((50, 1), 0.3)
+    end = no_flags((50, 1))
+    end[-1] = True
+    result = gae(rewards, values, torch.zeros(50, 1) + 0.3, end, end, gamma=0.9, lam=1.0)
+    returns = (1.0 - 0.9**50) / 0.1
+    assert result[0].item() == pytest.approx(returns - 0.3, rel=1e-5)
+
+
+def test_gamma_zero_is_the_reward_minus_the_value():
+    rewards, values, next_values, terminated, episode_end = random_case(10, 2, 1)
+    result = gae(rewards, values, next_values, terminated, episode_end, gamma=0.0, lam=0.95)
+    torch.testing.assert_close(result, rewards - values)
+
+
+def test_long_rollouts_stay_accurate_in_single_precision():
+    rewards, values, next_values, _, _ = random_case(4096, 2, 2)
+    nothing = no_flags((4096, 2))
+    single = gae(rewards, values, next_values, nothing, nothing, gamma=0.995, lam=0.97)
+    double = gae(rewards.double(), values.double(), next_values.double(), nothing, nothing, gamma=0.995, lam=0.97)
+    assert ((single - double).abs() / double.abs().clamp(min=1.0)).max() < 1e-4
+
+
+def test_an_environment_never_sees_its_neighbours_rewards():
+    rewards, values, next_values, terminated, episode_end = random_case(30, 4, 3)
+    before = gae(rewards, values, next_values, terminated, episode_end, gamma=0.99, lam=0.95)
+    rewards[:, 2] += 5.0
+    after = gae(rewards, values, next_values, terminated, episode_end, gamma=0.99, lam=0.95)
+    assert torch.equal(before[:, [0, 1, 3]], after[:, [0, 1, 3]])
+
+
+# --- own turns ------------------------------------------------------------------------------------------------------
+
+
+def turns_of(reward, active, *, terminated=None, truncated=None, last_active=True, turn_based=True, final=0.0):
+    steps = len(reward)
+    value = torch.arange(1.0, steps + 1).unsqueeze(1) * 100
+    terminated = flags(*(terminated or [False] * steps))
+    truncated = flags(*(truncated or [False] * steps))
+    return own_turns(
+        column(*reward),
+        value,
+        torch.full((steps, 1), final),
+        terminated,
+        truncated,
+        flags(*active),
+        torch.tensor([5000.0]),
+        torch.tensor([last_active]),
+        turn_based=turn_based,
+    )
+
+
+def test_where_everybody_acts_turns_are_the_decisions():
+    turns = turns_of([1.0, 2.0, 3.0], [True] * 3, truncated=[False, True, False], final=7.0, turn_based=False)
+    assert turns.order.squeeze().tolist() == [0, 1, 2]
+    assert turns.reward.squeeze().tolist() == [1.0, 2.0, 3.0]
+    assert turns.next_value.squeeze().tolist() == [200.0, 7.0, 5000.0]
+    assert turns.episode_end.squeeze().tolist() == [False, True, False]
+    assert turns.valid.all()
+
+
+def test_what_comes_between_two_turns_belongs_to_the_earlier_one():
+    turns = turns_of([1.0, 2.0, 4.0, 8.0], [True, False, True, False], last_active=True)
+    assert turns.valid.squeeze().tolist() == [True, True, False, False]
+    assert turns.reward.squeeze()[:2].tolist() == [3.0, 12.0]
+    assert turns.next_value.squeeze()[:2].tolist() == [300.0, 5000.0]
+
+
+def test_a_game_that_the_other_side_ends_ends_the_turn_before():
+    turns = turns_of([0.0, -1.0, 5.0, 0.0], [True, False, True, True], terminated=[False, True, False, False])
+    assert turns.terminated.squeeze().tolist()[:3] == [True, False, False]
+    assert turns.reward.squeeze()[0].item() == -1.0
+
+
+def test_a_turn_with_unknown_consequences_does_not_count_and_lends_its_value():
+    turns = turns_of([1.0, 2.0, 4.0], [True, True, False], last_active=False)
+    assert turns.valid.squeeze().tolist() == [True, False, False]
+    advantage = estimate(turns, turns.reward, turns.value, turns.next_value, gamma=1.0, lam=1.0)
+    assert advantage.squeeze().tolist() == [1.0 + 200.0 - 100.0, 0.0, 0.0]
+
+
+def test_the_dead_earn_nothing_more_and_their_last_turn_counts():
+    turns = turns_of([1.0, 2.0, 0.0], [True, True, False], last_active=False, turn_based=False)
+    assert turns.valid.squeeze().tolist() == [True, True, False]
+    assert turns.terminated.squeeze().tolist()[:2] == [False, True]
+
+
+def test_rewards_before_the_first_own_turn_of_an_episode_belong_to_nobody():
+    turns = turns_of([1.0, 50.0, 2.0], [True, False, True], terminated=[True, False, False])
+    assert turns.reward.squeeze()[:2].tolist() == [1.0, 2.0]
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=12), st.booleans())
+def test_restoring_puts_every_turn_back_where_it_was(active, last_active):
+    turns = turns_of([float(t) for t in range(len(active))], active, last_active=last_active)
+    restored = turns.restore(turns.value).squeeze(1).tolist()
+    assert restored == [100.0 * (t + 1) for t in range(len(active))]
+    counted = turns.restore(turns.valid).squeeze(1).tolist()
+    assert all(acts for acts, counts in zip(active, counted, strict=True) if counts)
+
+
+def test_alternating_turns_give_the_advantages_of_each_side_alone():
+    """Two sides that move in turn: each side's estimate is that of its own moves, rewards in between added."""
+    rewards = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    active = [True, False] * 3
+    turns = turns_of(rewards.tolist(), active, terminated=[False] * 5 + [True])
+    result = turns.restore(estimate(turns, turns.reward, turns.value, turns.next_value, gamma=0.9, lam=0.8))
+    alone = gae(
+        column(3.0, 7.0, 11.0),
+        column(100.0, 300.0, 500.0),
+        column(300.0, 500.0, 0.0),
+        flags(False, False, True),
+        flags(False, False, True),
+        gamma=0.9,
+        lam=0.8,
+    )
+    torch.testing.assert_close(result.squeeze()[::2], alone.squeeze())
+    assert math.isclose(float(result[1]), 0.0)

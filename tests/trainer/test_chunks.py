@@ -1,0 +1,123 @@
+import pytest
+import torch
+from fake_games import fake_spec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arena.policies import ActorCritic, Architecture, CoreKind, RecurrentState
+from trainer.chunks import cut, minibatches
+from trainer.losses import probability_ratio
+
+WIDTH = 5
+
+
+def network(core=CoreKind.LSTM):
+    return ActorCritic(Architecture.of(fake_spec(), encoder_sizes=(7,), recurrent_size=WIDTH, core=core))
+
+
+def stepped(net, values, episode_start, active, chunk):
+    """Outputs of the actor, one decision after another, and its states at the chunks' starts."""
+    steps, rows = active.shape
+    state = RecurrentState(*torch.randn(2, rows, net.core.state_size))
+    outputs, hidden, cell = [], [], []
+    for t in range(steps):
+        if t % chunk == 0:
+            hidden.append(state.hidden)
+            cell.append(state.cell)
+        output = net.step(values[t], state, episode_start[t], active[t])
+        state = output.state
+        outputs.append(torch.cat([output.parameters, output.value.unsqueeze(-1)], dim=-1))
+    return torch.stack(outputs), torch.stack(hidden), torch.stack(cell)
+
+
+def in_segments(net, values, segments):
+    output = net.sequence(values.flatten(0, 1)[segments.index], segments.state)
+    return torch.cat([output.parameters, output.value.unsqueeze(-1)], dim=-1)
+
+
+@given(
+    start_chance=st.sampled_from([0.0, 0.05, 0.3, 1.0]),
+    active_chance=st.sampled_from([0.0, 0.4, 1.0]),
+    core=st.sampled_from(list(CoreKind)),
+    seed=st.integers(0, 1000),
+)
+@settings(deadline=None, max_examples=40)
+def test_segments_equal_the_step_loop_for_random_episode_starts(start_chance, active_chance, core, seed):
+    torch.manual_seed(seed)
+    steps, rows, chunk = 12, 5, 4
+    net, values = network(core), torch.randn(steps, rows, 4)
+    episode_start, active = torch.rand(steps, rows) < start_chance, torch.rand(steps, rows) < active_chance
+    with torch.no_grad():
+        expected, hidden, cell = stepped(net, values, episode_start, active, chunk)
+        segments = cut(episode_start, active, hidden, cell)
+        if len(segments):
+            result = in_segments(net, values, segments)[segments.inside]
+            wanted = expected.flatten(0, 1)[segments.index[segments.inside]]
+            torch.testing.assert_close(result, wanted, rtol=1e-5, atol=1e-5)
+    covered = segments.index[segments.inside].sort().values
+    assert torch.equal(covered, active.flatten().nonzero().squeeze(1))
+
+
+def test_gradients_equal_those_of_the_step_loop():
+    torch.manual_seed(3)
+    steps, rows = 8, 3
+    net, values = network(), torch.randn(steps, rows, 4)
+    episode_start, active = torch.rand(steps, rows) < 0.3, torch.ones(steps, rows, dtype=torch.bool)
+    expected, hidden, cell = stepped(net, values, episode_start, active, steps)
+    weights = torch.randn_like(expected)
+    (expected * weights).sum().backward()
+    looped = [parameter.grad.clone() for parameter in net.parameters() if parameter.grad is not None]
+    net.zero_grad()
+    segments = cut(episode_start, active, hidden.detach(), cell.detach())
+    result = in_segments(net, values, segments)[segments.inside]
+    (result * weights.flatten(0, 1)[segments.index[segments.inside]]).sum().backward()
+    fused = [parameter.grad for parameter in net.parameters() if parameter.grad is not None]
+    for one, other in zip(looped, fused, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_padding_hands_no_gradient_to_what_it_repeats():
+    episode_start = torch.tensor([[True], [True], [False], [False]])
+    active = torch.ones(4, 1, dtype=torch.bool)
+    segments = cut(episode_start, active, torch.zeros(1, 1, WIDTH), torch.zeros(1, 1, WIDTH))
+    assert segments.inside.sum(dim=0).tolist() == [1, 3]
+    assert segments.index[:, 0].tolist() == [0, 0, 0, 0]
+    net = network()
+    values = torch.randn(4, 1, 4, requires_grad=True)
+    in_segments(net, values, segments)[segments.inside][0].sum().backward()
+    assert values.grad[0].abs().sum() > 0
+    assert values.grad[1:].abs().sum() == 0
+
+
+def test_minibatches_deal_every_segment_once_per_epoch_and_repeat_with_the_seed():
+    active = torch.ones(8, 6, dtype=torch.bool)
+    state = torch.zeros(4, 6, WIDTH)
+    segments = cut(torch.rand(8, 6) < 0.3, active, state, state)
+
+    def dealt(seed):
+        parts = minibatches(segments, 5, torch.Generator().manual_seed(seed))
+        return [part.index[part.inside].tolist() for part in parts]
+
+    assert dealt(1) == dealt(1)
+    assert dealt(1) != dealt(2)
+    assert sorted(index for part in dealt(1) for index in part) == list(range(48))
+    sizes = [len(part) for part in minibatches(segments, 5, torch.Generator())]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(
+    ("agents_per_side", "turn_based"), [((1, 1), False), ((2, 2), False), ((1, 3), False), ((1, 1), True)]
+)
+def test_ratio_is_one_in_every_chunk_under_the_weights_that_acted(play, agents_per_side, turn_based):
+    played = play(agents_per_side, turn_based=turn_based)
+    for _ in range(2):  # the second rollout begins inside episodes
+        rollout = played.collect()
+    targets, _ = played.learner.targets(rollout)
+    segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    with torch.no_grad():
+        batch = played.learner.ppo.evaluate(rollout, targets, segments)
+    chunk = batch.index // rollout.reward.shape[1] // 4
+    errors = (probability_ratio(batch.joint_log_ratio) - 1.0).abs()
+    assert set(chunk.tolist()) == {0, 1, 2}
+    assert errors.max() < 1e-5
+    assert len(batch.index) == int(targets.valid.sum())

@@ -1,0 +1,245 @@
+import pytest
+import torch
+from fake_games import FakeGame, TaggedPolicy, tagged
+
+from arena.policies import NetworkPolicy
+from trainer.errors import TrainerError
+from trainer.leases import Assignment
+from trainer.opponents import SELF, Opponent
+from trainer.seats import Opponents, Seats
+
+ROW, DECISION, SEED, AGENT = range(4)
+
+
+def test_every_entry_of_a_rollout_belongs_to_the_same_decision(play):
+    played = play(sides=1)
+    rollout = played.collect()
+    rows = torch.arange(3.0)
+    for t in range(12):
+        observation, reward = rollout.observation[t], rollout.reward[t]
+        assert torch.equal(observation[:, ROW], rows)
+        assert torch.equal(reward, 1000.0 * rows + 10.0 * observation[:, DECISION])
+        assert torch.equal(rollout.episode_start[t], observation[:, DECISION] == 0)
+        ended = rollout.terminated[t] | rollout.truncated[t]
+        if t < 11:
+            assert torch.equal(rollout.episode_start[t + 1], ended)
+
+
+def test_what_the_learner_drew_is_what_its_side_played(play):
+    played = play()
+    rollout = played.collect()
+    layout = played.learner.network.layout
+    side = {row: int(assignment.away) for row, assignment in played.dealer.dealt[:3]}
+    moves = layout.to_actions(rollout.raw[0])["move"]
+    for row in range(3):
+        assert torch.equal(played.game.played[0]["move"][row, side[row]], moves[row])
+
+
+def test_every_environment_keeps_its_opponent_from_its_episodes_start_to_its_end(play):
+    opponents = [tagged(float(tag)) for tag in range(1, 6)]
+    game = FakeGame(4, length=lambda seed: 2 + seed % 5)
+    played = play(game=game, opponents=opponents, sides=1, environment={"num_envs": 4})
+    for _ in range(3):
+        played.collect()
+    queues = {row: [a for r, a in played.dealer.dealt if r == row] for row in range(4)}
+    position, decision = [0] * 4, [0] * 4
+    for actions in game.played:
+        for row in range(4):
+            assignment = queues[row][position[row]]
+            assert actions["move"][row, 1, 0] == assignment.opponent.policy.tag
+            decision[row] += 1
+            if decision[row] == 2 + assignment.seed % 5:
+                position[row], decision[row] = position[row] + 1, 0
+    assert sum(position) == len(played.episodes) > 12
+
+
+def test_results_belong_to_the_opponent_that_played(play):
+    played = play(sides=2)
+    played.collect()
+    dealt = {assignment.seed: (row, assignment) for row, assignment in played.dealer.dealt}
+    assert len(played.episodes) > 3
+    for episode in played.episodes:
+        row, assignment = dealt[episode.assignment.seed]
+        assert episode.assignment is assignment
+        assert episode.score == assignment.seed % 3 / 2.0
+        assert episode.decisions == 2 + assignment.seed % 7
+        assert episode.reason == ("limit" if assignment.seed % 2 == 0 else "over")
+        agent = int(assignment.away)
+        decisions = range(episode.decisions)
+        assert episode.earned == sum(1000.0 * row + 10.0 * decision + agent for decision in decisions)
+        assert episode.learner_score == (1.0 - episode.score if assignment.away else episode.score)
+
+
+def test_an_opponents_memory_is_fresh_at_its_episodes_start_and_counts_from_there(play):
+    opponents = [tagged(float(tag)) for tag in range(1, 4)]
+    played = play(opponents=opponents)
+    played.collect()
+    played.collect()
+    calls = [call for opponent in opponents for call in opponent.policy.calls]
+    assert len(calls) > 30
+    for observation, count, episode_start in calls:
+        assert torch.equal(count.squeeze(1), observation.values[:, DECISION])
+        assert torch.equal(episode_start, observation.values[:, DECISION] == 0)
+
+
+def test_an_opponent_swap_leaves_every_other_row_bit_equal():
+    seats = Seats(FakeGame(4).spec, 4, torch.device("cpu"))
+    opponents = Opponents(seats)
+    one, other = tagged(1.0), tagged(2.0)
+    opponents.seat({0: one, 1: one, 2: other, 3: one})
+    for group in opponents._groups.values():
+        group.state = (torch.tensor([[float(10 * row)] for row in group.rows]) + 0.1,)
+    opponents.seat({1: other})
+    states = {
+        row: group.state[0][place] for group in opponents._groups.values() for place, row in enumerate(group.rows)
+    }
+    fresh = torch.zeros(1)
+    kept = {row: torch.tensor([10.0 * row]) + 0.1 for row in (0, 2, 3)}
+    assert all(torch.equal(states[row], state) for row, state in {**kept, 1: fresh}.items())
+
+
+def test_an_opponent_that_nobody_plays_any_more_is_let_go():
+    opponents = Opponents(Seats(FakeGame(2).spec, 2, torch.device("cpu")))
+    opponents.seat({0: tagged(1.0), 1: tagged(1.0)})
+    opponents.seat({0: tagged(2.0), 1: tagged(2.0)})
+    assert list(opponents._groups) == ["tag2.0"]
+
+
+def test_grouped_opponents_act_as_they_would_one_by_one():
+    game, rng = FakeGame(4), torch.Generator().manual_seed(0)
+    observation, starts = game.reset(), torch.ones(4, dtype=torch.bool)
+    players = [tagged(1.0), tagged(2.0), tagged(1.0), tagged(3.0)]
+    together = Opponents(Seats(game.spec, 4, game.device))
+    together.seat(dict(enumerate(players)))
+    actions = together.act(observation, starts, rng)["move"].view(4, 2, 2)
+    for row, player in enumerate(players):
+        alone = Opponents(Seats(game.spec, 4, game.device))
+        alone.seat({row: player})
+        assert torch.equal(alone.act(observation, starts, rng)["move"].view(4, 2, 2)[row], actions[row])
+
+
+def test_the_learners_state_is_zeroed_for_exactly_the_rows_that_ended(play):
+    """Rows whose episode goes on are bit-equal to a run in which no other row ever ends."""
+    lengths = {0: 5, 1: 100, 2: 100}
+    ending = play(sides=1, game=FakeGame(3, length=lambda seed: lengths.get(seed, 100)), opponents=[tagged(1.0)])
+    endless = play(sides=1, game=FakeGame(3, length=lambda seed: 100), opponents=[tagged(1.0)])
+    one, other = ending.collect(), endless.collect()
+    assert one.terminated[:, 0].any() | one.truncated[:, 0].any()
+    for field in ("hidden", "cell", "value"):
+        assert torch.equal(getattr(one, field)[:, 1:], getattr(other, field)[:, 1:])
+    assert not torch.equal(one.hidden[-1, 0], other.hidden[-1, 0])
+
+
+def test_state_crosses_rollouts_inside_an_episode(play):
+    """Two rollouts of T equal one of 2T."""
+    long = play(game=FakeGame(3, length=lambda seed: 9), rollout={"steps": 24})
+    short = play(game=FakeGame(3, length=lambda seed: 9))
+    whole = long.collect()
+    first = {name: tensor.clone() for name, tensor in vars(short.collect()).items()}
+    second = vars(short.collect())
+    for name in ("value", "log_prob", "raw", "observation", "hidden", "episode_start", "final_value"):
+        assert torch.equal(torch.cat([first[name], second[name]]), getattr(whole, name)), name
+
+
+def test_the_bootstrap_does_not_advance_the_acting_state(play):
+    played = play()
+    rollout = played.collect()
+    before = [part.clone() for part in played.collector._state]
+    played.collector._bootstrap(rollout)
+    assert all(torch.equal(one, other) for one, other in zip(before, played.collector._state, strict=True))
+
+
+def test_the_bootstrap_values_the_observation_after_the_rollout(play):
+    played = play(game=FakeGame(3, length=lambda seed: 100))
+    last = played.collect().last_value.clone()
+    torch.testing.assert_close(played.collect().value[0], last)
+
+
+def test_truncation_values_the_final_observation_with_the_state_before_the_reset(play):
+    """A match cut after 5 decisions: its final value is what a longer match would have predicted there."""
+    cut = play(sides=1, game=FakeGame(3, length=lambda seed: 5, limited=lambda seed: True), opponents=[tagged(1.0)])
+    longer = play(sides=1, game=FakeGame(3, length=lambda seed: 100), opponents=[tagged(1.0)])
+    one, other = cut.collect(), longer.collect()
+    assert one.truncated[4].all()
+    torch.testing.assert_close(one.final_value[4], other.value[5])
+    assert one.final_value[~one.truncated].abs().max() == 0.0
+
+
+def test_a_rollout_records_no_graph_and_acts_in_inference_mode(play):
+    class Watching(TaggedPolicy):
+        def act(self, observation, state, episode_start, rng):
+            assert torch.is_inference_mode_enabled()
+            return super().act(observation, state, episode_start, rng)
+
+    played = play(opponents=[Opponent("watching", "watching", Watching(1.0))])
+    rollout = played.collect()
+    assert not played.learner.network.training
+    for name, tensor in vars(rollout).items():
+        assert not tensor.requires_grad, name
+        assert tensor.grad_fn is None, name
+
+
+@pytest.mark.parametrize("agents_per_side", [(2, 2), (1, 3), (3, 1)])
+def test_teams_have_a_row_for_every_agent_and_spare_rows_never_act(play, agents_per_side):
+    played = play(agents_per_side, opponents=[tagged(1.0)])
+    rollout = played.collect()
+    seats = max(agents_per_side)
+    assert rollout.reward.shape == (12, 3 * seats)
+    sides = {row: int(assignment.away) for row, assignment in played.dealer.dealt[:3]}
+    for row in range(3):
+        size = agents_per_side[sides[row]]
+        first = 0 if sides[row] == 0 else agents_per_side[0]
+        assert rollout.active[0].view(3, seats)[row].tolist() == [place < size for place in range(seats)]
+        agents = rollout.observation[0].view(3, seats, 4)[row, :size, AGENT]
+        assert agents.tolist() == list(range(first, first + size))
+        moves = played.game.played[0]["move"][row]
+        theirs = [n for n in range(sum(agents_per_side)) if not first <= n < first + size]
+        assert (moves[theirs] == 1.0).all()
+        mine = played.learner.network.layout.to_actions(rollout.raw[0])["move"].view(3, seats, 2)[row, :size]
+        assert torch.equal(moves[first : first + size], mine)
+
+
+def test_stopping_leaves_at_the_next_decision(play):
+    played = play()
+    answers = iter([False, False, True])
+    assert not played.collector.collect(played.rollout, lambda: next(answers))
+    assert len(played.game.played) == 2
+
+
+def test_an_environment_of_another_shape_than_its_spec_is_refused_by_name(play):
+    class Wrong(FakeGame):
+        def _observe(self):
+            observation = super()._observe()
+            return type(observation)(observation.values[..., :3], observation.masks, observation.active)
+
+    with pytest.raises(TrainerError, match=r"observation of fake has shape \(3, 2, 3\).*\(3, 2, 4\)"):
+        play(game=Wrong(3))
+
+
+def test_a_field_of_the_wrong_shape_is_refused_by_name(play):
+    with pytest.raises(TrainerError, match="'reward' got shape"):
+        play().rollout.store("reward", 0, torch.zeros(3, 1))
+
+
+def test_memory_stays_where_it_is_and_does_not_grow(play):
+    played = play()
+    places = {name: tensor.data_ptr() for name, tensor in vars(played.collect()).items()}
+    played.collect()
+    assert {name: tensor.data_ptr() for name, tensor in vars(played.rollout).items()} == places
+
+
+def test_self_play_acts_with_the_weights_of_the_moment(play):
+    played = play()
+    live = Opponent(SELF, "self", NetworkPolicy(played.learner.network, "fake", played.game.spec.signature))
+    state, seen = live.policy.initial_state(3), Seats(played.game.spec, 3, played.game.device).learner
+    observation = seen.view(played.game.reset())
+    starts = torch.ones(3, dtype=torch.bool)
+
+    def moves():
+        return live.policy.act(observation, state, starts, torch.Generator().manual_seed(1))[0]["move"]
+
+    before = moves()
+    with torch.no_grad():
+        played.learner.network.actor.bias += 1.0
+    assert not torch.equal(before, moves())
+    assert Assignment(live, False, 0, None, 0).opponent.key == SELF

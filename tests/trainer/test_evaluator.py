@@ -1,0 +1,192 @@
+import random
+
+import pytest
+import torch
+from rich.console import Console
+
+from arena.environments import make
+from arena.policies import ActorCritic, Architecture
+from arena.policies.checkpoint import encode
+from arena.seeding import match_seed
+from league import wire
+from league.client import LeagueClient
+from trainer.config import LeagueSettings
+from trainer.errors import UnusableOpponentError
+from trainer.evaluator import EvaluationWorker, Pace, RatingMembership, _player
+from trainer.link import Link
+from trainer.membership import Membership
+from trainer.metrics import Terminal
+from trainer.opponents import DiskCache, OpponentPool
+from trainer.spool import Spool
+
+SPEC = make("rps", num_envs=1).spec
+
+
+@pytest.fixture
+def transport(serve):
+    return serve()
+
+
+@pytest.fixture
+def client(transport):
+    return LeagueClient(http=transport)
+
+
+@pytest.fixture
+def link(client, outside):
+    return Link(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
+
+
+def publish(client, link, steps):
+    """Make a learner with snapshots at these steps."""
+    member = Membership(link, LeagueSettings(), SPEC, "0")
+    member.attach()
+    for step in steps:
+        torch.manual_seed(step)
+        network = ActorCritic(Architecture.of(SPEC, encoder_sizes=(4,), recurrent_size=4))
+        assert member.publish(encode(network, SPEC), step) is not None
+
+
+@pytest.fixture
+def worker_of(tmp_path, client, link, outside):
+    spools = []
+
+    def start(*, rounds=1, duty=0.5, budget=3):
+        spool = Spool(tmp_path / "spool")
+        spools.append(spool)
+        cache = DiskCache(tmp_path / "opponents", 2**20)
+        pool = OpponentPool(
+            SPEC,
+            lambda sha256: link.attempt(lambda client: client.download(sha256)),
+            cache,
+            memory_limit_bytes=2**20,
+            device="cpu",
+        )
+        worker = EvaluationWorker(
+            RatingMembership(link, [SPEC], name="evaluator", version="0"),
+            {"rps": pool},
+            spool,
+            Pace(budget, duty),
+            terminal=Terminal(Console(quiet=True)),
+            outside=Pausing(outside, rounds).surroundings(),
+            rng=random.Random(0),
+        )
+        return worker, spool
+
+    yield start
+    for spool in spools:
+        spool._open.close()
+
+
+class Pausing:
+    """Stops after so many pauses, and remembers how long each was."""
+
+    def __init__(self, outside, rounds):
+        self.outside, self.rounds, self.pauses = outside, rounds, []
+        outside.pauses = self.pauses
+
+    def surroundings(self):
+        plain = self.outside.surroundings()
+        return type(plain)(plain.now, plain.clock, plain.stopping, self.pause)
+
+    def pause(self, seconds):
+        self.pauses.append(seconds)
+        self.outside.time_s += seconds
+        self.outside.asked = len(self.pauses) >= self.rounds
+
+
+def matches_of(client):
+    found = {}
+    for player in client.players("rps", limit=1000).items:
+        found |= {match.id: match for match in client.matches(player.id, limit=1000).items}
+    return list(found.values())
+
+
+def test_rating_matches_are_played_on_both_sides_of_the_same_seeds_and_reported(worker_of, client, link):
+    publish(client, link, [1, 2, 3])
+    worker, _ = worker_of(budget=3)
+    worker.run()
+    matches = matches_of(client)
+    assert len(matches) == worker.matches == 12
+    assert {match.kind for match in matches} == {"rating"}
+    seats = {}
+    for match in matches:
+        assert match.seed == match_seed(client.explain_lease(match.lease_id).lease.seed, match.sequence)
+        seats.setdefault(match.seed, []).append((match.home.player_id, match.away.player_id))
+    for pairs in seats.values():
+        assert all((away, home) in pairs for home, away in pairs)
+
+
+def test_its_share_of_the_time_is_bounded(worker_of, client, link, outside):
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(rounds=2, duty=0.2)
+    began = outside.time_s
+    worker.run()
+    paused = sum(outside.pauses)
+    assert paused == pytest.approx(0.8 * (outside.time_s - began), rel=0.05)
+
+
+def test_where_there_is_nothing_to_play_it_waits_as_the_league_says(worker_of, client, outside):
+    worker, _ = worker_of(rounds=3)
+    worker.run()
+    assert worker.matches == 0
+    assert all(2.5 <= pause <= 7.5 for pause in outside.pauses)
+    assert len(set(outside.pauses)) == 3
+
+
+def test_results_wait_while_the_league_is_away_and_come_once(worker_of, client, link, transport):
+    publish(client, link, [1, 2])
+    worker, spool = worker_of()
+    membership = worker._membership
+    report = membership.report
+
+    def lost(results):
+        transport.loses_answers = True
+        try:
+            return report(results)
+        finally:
+            transport.loses_answers = False
+
+    membership.report = lost
+    worker.run()
+    played = worker.matches
+    assert len(matches_of(client)) == played > 0
+    assert spool.undelivered() > 0
+    again, spool = worker_of(rounds=1)
+    link.retry_now()
+    again._membership.attach()
+    spool.deliver(again._membership.report)
+    assert spool.undelivered() == 0
+    assert spool.outcomes == {"duplicate": played}
+    assert len(matches_of(client)) == played
+
+
+def test_it_leaves_when_the_league_says_so(worker_of, client, link, outside):
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(rounds=1000)
+    worker._membership.attach()
+    evaluator = next(each for each in client.workers().items if each.kind == "evaluator")
+    client.command_worker(evaluator.id, "stop")
+    worker.run()
+    assert not outside.asked
+
+
+def test_pairs_that_cannot_be_played_are_given_back(worker_of, client, link):
+    publish(client, link, [1, 2])
+    worker, _ = worker_of()
+    released = []
+    membership = worker._membership
+    release = membership.release
+    membership.release = lambda lease_ids: (released.extend(lease_ids), release(lease_ids))
+    pool = worker._pools["rps"]
+    pool._download = lambda sha256: None
+    worker.run()
+    assert released
+    for lease_id in released:
+        assert client.explain_lease(lease_id).released_at is not None
+
+
+def test_a_live_learner_is_not_rated_as_if_frozen(worker_of):
+    worker, _ = worker_of()
+    with pytest.raises(UnusableOpponentError, match="main is not frozen"):
+        _player(worker._pools["rps"], wire.Seat(player_id=1, checkpoint=None, name="main"))

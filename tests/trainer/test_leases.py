@@ -1,0 +1,203 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from fake_games import tagged
+
+from arena.environments import make
+from arena.seeding import match_seed
+from league.wire import Lease, LeaseAnswer, Seat
+from trainer.leases import LeaseBook
+from trainer.opponents import SELF, DiskCache, Opponent, OpponentPool
+
+LEARNER = Seat(player_id=1, checkpoint=None, name="main")
+RANDOM = Seat(player_id=2, checkpoint="baseline:random", name="random")
+BROKEN = Seat(player_id=3, checkpoint="f" * 64, name="broken")
+STRANGER = Seat(player_id=4, checkpoint=None, name="stranger")
+
+
+class League:
+    """Grants leases that count up, one after another, and remembers what was given back."""
+
+    def __init__(self):
+        self.now = datetime(2030, 1, 1, tzinfo=UTC)
+        self.granted, self.requests, self.released = 0, [], []
+        self.seats, self.budget, self.lifetime_s = [RANDOM], 2, 360.0
+        self.away, self.empty = False, False
+
+    def request(self, count):
+        self.requests.append(count)
+        if self.away:
+            return None
+        items = [] if self.empty else [self._grant() for _ in range(count)]
+        return LeaseAnswer(items=items, next_poll_s=5.0)
+
+    def _grant(self):
+        number, self.granted = self.granted, self.granted + 1
+        opponent, away = self.seats[number % len(self.seats)], bool(number % 2)
+        return Lease(
+            lease_id=f"lease{number}",
+            kind="training",
+            home=opponent if away else LEARNER,
+            away=LEARNER if away else opponent,
+            learner_side="away" if away else "home",
+            seed=1000 + number,
+            budget=self.budget,
+            expires_at=self.now + timedelta(seconds=self.lifetime_s),
+            propensity=0.5,
+            branch="pfsp",
+        )
+
+
+@pytest.fixture
+def league():
+    return League()
+
+
+LIVE = Opponent(SELF, "main", tagged(0.0).policy)
+
+
+@pytest.fixture
+def book_of(tmp_path, league):
+    spec = make("recall", num_envs=1).spec
+
+    def make_book(rows=2):
+        pool = OpponentPool(
+            spec, lambda sha256: None, DiskCache(tmp_path, 2**20), memory_limit_bytes=2**20, device="cpu"
+        )
+        return LeaseBook(
+            pool,
+            LIVE,
+            request=league.request,
+            release=league.released.extend,
+            now=lambda: league.now,
+            rows=rows,
+            seed=7,
+        )
+
+    return make_book
+
+
+def keys(assignments):
+    return [(each.lease.lease_id if each.lease else None, each.sequence) for each in assignments]
+
+
+def test_a_lease_is_played_by_one_environment_until_its_budget_is_spent(book_of):
+    book = book_of()
+    drawn = [book.draw(row) for row in (0, 1, 0, 1, 0)]
+    assert keys(drawn) == [("lease0", 0), ("lease1", 0), ("lease0", 1), ("lease1", 1), ("lease2", 0)]
+    assert [each.away for each in drawn] == [False, True, False, True, False]
+    assert drawn[2].seed == match_seed(1000, 1)
+
+
+def test_leases_are_asked_for_ahead(book_of, league):
+    book = book_of(rows=4)
+    book.refill()
+    assert league.requests == [4]
+    for row in range(4):
+        book.draw(row)
+    assert league.requests == [4]
+    book.refill()
+    assert league.requests == [4, 4]
+
+
+def test_self_play_meets_the_live_weights(book_of, league):
+    league.seats = [LEARNER]
+    assert book_of().draw(0).opponent is LIVE
+
+
+def test_expired_leases_are_not_played(book_of, league):
+    book = book_of()
+    assert keys([book.draw(0)]) == [("lease0", 0)]
+    league.now += timedelta(seconds=400)
+    assert keys([book.draw(0)]) == [("lease2", 0)]
+
+
+@pytest.mark.parametrize("seat", [BROKEN, STRANGER])
+def test_an_opponent_that_cannot_be_played_is_given_back_and_another_taken(book_of, league, seat, caplog):
+    league.seats = [seat, RANDOM]
+    book = book_of()
+    assert keys([book.draw(0)]) == [("lease1", 0)]
+    assert f"opponent {seat.name} cannot be played" in caplog.text
+    book.refill()
+    assert league.released == ["lease0"]
+
+
+def test_only_unusable_opponents_do_not_hang_a_draw(book_of, league):
+    league.seats = [BROKEN]
+    drawn = book_of().draw(0)
+    assert drawn.lease is None
+    assert drawn.opponent is LIVE
+
+
+def test_while_the_league_is_away_opponents_at_hand_are_played_unrated(book_of, league):
+    book = book_of()
+    book.draw(0), book.draw(0)
+    league.away = True
+    book.draw(1), book.draw(1)
+    drawn = [book.draw(0) for _ in range(20)]
+    assert all(each.lease is None for each in drawn)
+    assert {each.opponent.key for each in drawn} == {SELF, "baseline:random"}
+    assert {each.away for each in drawn} == {True, False}
+    assert len({each.seed for each in drawn}) == 20
+    league.away = False
+    assert book.draw(0).lease is not None
+
+
+def test_leases_at_hand_are_played_on_while_the_league_is_away(book_of, league):
+    book = book_of()
+    book.refill()
+    league.away = True
+    assert keys([book.draw(0), book.draw(0), book.draw(1)]) == [("lease0", 0), ("lease0", 1), ("lease1", 0)]
+
+
+def test_a_league_with_nobody_to_play_is_asked_again_only_when_it_said(book_of, league):
+    league.empty = True
+    book = book_of()
+    book.draw(0), book.draw(0)
+    assert len(league.requests) == 1
+    league.now += timedelta(seconds=5)
+    book.draw(0)
+    assert len(league.requests) == 2
+
+
+def restarted(book_of, book, pending, written):
+    again = book_of()
+    again.restore(book.saved(pending), written)
+    return again
+
+
+def test_a_restart_deals_what_was_pending_first_and_then_goes_on(book_of, league):
+    book = book_of()
+    pending = [[book.draw(row), book.draw(row)] for row in range(2)]
+    again = restarted(book_of, book, pending, {})
+    assert keys([again.draw(0), again.draw(0), again.draw(0)]) == [("lease0", 0), ("lease0", 1), ("lease2", 0)]
+    resumed = again.draw(1)
+    assert (resumed.opponent.name, resumed.away, resumed.seed) == ("random", True, pending[1][0].seed)
+
+
+def test_no_sequence_is_used_twice_after_a_crash(book_of):
+    """The state is older than the spool: what was reported since is not played again under its number."""
+    book = book_of()
+    pending = [[book.draw(row), book.draw(row)] for row in range(2)]
+    book.refill()
+    again = restarted(book_of, book, pending, {"lease0": 0, "lease1": 1, "lease2": 0})
+    drawn = [again.draw(0), again.draw(0), again.draw(1)]
+    assert keys(drawn) == [("lease0", 1), ("lease2", 1), ("lease3", 0)]
+
+
+def test_pending_matches_of_expired_leases_are_not_played(book_of, league):
+    book = book_of()
+    pending = [[book.draw(0), book.draw(0)], []]
+    league.now += timedelta(seconds=1000)
+    again = restarted(book_of, book, pending, {})
+    assert keys([again.draw(0)]) == [("lease2", 0)]
+
+
+def test_unrated_matches_resume_with_their_opponent_seed_and_number(book_of, league):
+    league.away = True
+    book = book_of()
+    pending = [[book.draw(0), book.draw(0)], [book.draw(1), book.draw(1)]]
+    again = restarted(book_of, book, pending, {})
+    drawn = [again.draw(0), again.draw(0), again.draw(0)]
+    assert [each.seed for each in drawn[:2]] == [each.seed for each in pending[0]]
+    assert drawn[2].seed == book.draw(0).seed

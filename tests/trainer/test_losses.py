@@ -1,0 +1,96 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainer.losses import (
+    alarming,
+    clipped,
+    explained_variance,
+    kl_estimate,
+    masked_mean,
+    probability_ratio,
+    surrogate,
+    value_error,
+)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "expected"),
+    [
+        (0.5, 1.0, -0.5),
+        (0.9, 1.0, -0.9),
+        (1.0, 1.0, -1.0),
+        (1.1, 1.0, -1.1),
+        (1.5, 1.0, -1.2),
+        (3.0, 1.0, -1.2),
+        (0.5, -1.0, 0.8),
+        (0.9, -1.0, 0.9),
+        (1.0, -1.0, 1.0),
+        (1.1, -1.0, 1.1),
+        (1.5, -1.0, 1.5),
+        (3.0, -1.0, 3.0),
+    ],
+)
+def test_surrogate_clips_only_what_would_gain(ratio, advantage, expected):
+    loss = surrogate(torch.tensor([ratio]), torch.tensor([advantage]), 0.2)
+    assert loss.item() == pytest.approx(expected)
+
+
+@given(st.floats(-1e3, 1e3))
+def test_kl_estimate_is_finite_and_never_negative_up_to_rounding(log_ratio):
+    estimate = kl_estimate(torch.tensor([log_ratio], dtype=torch.float64)).item()
+    assert math.isfinite(estimate)
+    if abs(log_ratio) <= 20.0:
+        assert estimate >= -1e-12
+
+
+def test_kl_estimate_by_hand():
+    ratio = torch.tensor([2.0]).log()
+    assert kl_estimate(ratio).item() == pytest.approx(1.0 - math.log(2.0))
+
+
+def test_huge_log_ratios_give_finite_ratios():
+    assert torch.isfinite(probability_ratio(torch.tensor([1e6, -1e6]))).all()
+
+
+def test_masked_mean_counts_only_what_counts():
+    values = torch.tensor([[1.0, 5.0], [3.0, 7.0], [99.0, 9.0]])
+    mask = torch.tensor([[True, False], [True, False], [False, False]])
+    assert masked_mean(values, mask).tolist() == [2.0, 0.0]
+
+
+@given(st.integers(0, 5))
+def test_invalid_rows_change_no_masked_mean(extra):
+    values, mask = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([True, True, False])
+    padded = torch.cat([values, torch.full((extra,), float("nan"))])
+    padded_mask = torch.cat([mask, torch.zeros(extra, dtype=torch.bool)])
+    assert masked_mean(padded, padded_mask).item() == masked_mean(values, mask).item()
+
+
+def test_value_error_is_half_the_square():
+    assert value_error(torch.tensor([3.0]), torch.tensor([1.0])).item() == 2.0
+
+
+def test_clip_range_and_alarms():
+    ratio = torch.tensor([0.05, 0.5, 0.9, 1.1, 1.3, 6.0])
+    assert clipped(ratio, 0.2).tolist() == [True, True, False, False, True, True]
+    assert alarming(ratio).tolist() == [True, False, False, False, False, True]
+
+
+def test_explained_variance_of_perfect_mean_and_worse():
+    actual = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    assert explained_variance(actual, actual) == pytest.approx(1.0)
+    assert explained_variance(torch.full((4,), 2.5), actual) == pytest.approx(0.0)
+    assert explained_variance(-actual, actual) < 0.0
+
+
+@pytest.mark.parametrize("constant", [0.0, 7.3, 1e6])
+def test_explained_variance_of_constant_returns_is_undefined(constant):
+    assert explained_variance(torch.randn(5), torch.full((5,), constant)) is None
+
+
+def test_explained_variance_of_nothing_is_undefined():
+    assert explained_variance(torch.empty(0), torch.empty(0)) is None

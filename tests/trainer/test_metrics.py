@@ -1,0 +1,83 @@
+import io
+import json
+
+import pytest
+import torch
+from fake_games import tagged
+from rich.console import Console
+
+from trainer.collector import Episode
+from trainer.leases import Assignment
+from trainer.metrics import MAX_OPPONENTS, Journal, Scoreboard, Tally, Terminal, progress_line
+
+
+def episode(name="one", score=1.0, away=False, earned=2.0):
+    opponent = tagged(1.0).__class__(name, name, tagged(1.0).policy)
+    return Episode(Assignment(opponent, away, 0, None, 0), score, "over", 10, earned)
+
+
+def test_a_tally_gives_means_and_the_latest():
+    tally = Tally()
+    for value in (1.0, 2.0, 6.0):
+        tally.add("x", torch.tensor(value, requires_grad=True))
+    assert tally.means() == {"x": 3.0}
+    assert tally.latest("x") == 6.0
+    assert not tally.latest("x").requires_grad
+
+
+def test_scores_are_the_learners_whichever_side_it_played():
+    scores = Scoreboard()
+    for each in (episode(score=1.0), episode(score=1.0, away=True), episode("two", score=0.0, away=True)):
+        scores.add(each)
+    assert scores.win_rates() == {"one": 0.5, "two": 1.0}
+    metrics = scores.metrics()
+    assert metrics["charts/score"] == pytest.approx(2 / 3)
+    assert metrics["charts/episodes"] == 3.0
+    assert metrics["charts/episodic_return"] == 2.0
+    assert metrics["charts/episodic_length"] == 10.0
+    assert metrics["win_rate/two"] == 1.0
+
+
+def test_opponents_met_longest_ago_are_forgotten():
+    scores = Scoreboard()
+    for number in range(MAX_OPPONENTS + 2):
+        scores.add(episode(f"player {number}"))
+        scores.add(episode("player 0"))
+    assert len(scores.win_rates()) == MAX_OPPONENTS
+    assert "player 0" in scores.win_rates()
+    assert "player 1" not in scores.win_rates()
+
+
+def test_a_journal_holds_every_update_and_no_number_that_json_has_not(tmp_path):
+    journal = Journal(tmp_path)
+    journal.write(8, {"a": 1.5, "b": None, "c": float("nan")})
+    journal.write(16, {"a": 2.5})
+    journal.close()
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [{"step": 8, "a": 1.5, "b": None, "c": None}, {"step": 16, "a": 2.5}]
+    assert any((tmp_path / "tensorboard").iterdir())
+
+
+def test_the_line_of_an_update_says_what_matters():
+    metrics = {
+        "charts/SPS": 1000.0,
+        "losses/approx_kl": 0.0123,
+        "losses/explained_variance": None,
+        "losses/entropy": 1.234,
+        "charts/score": 0.5,
+        "win_rate/random": 0.9,
+        "win_rate/main": 0.5,
+    }
+    line = progress_line(3, 2000, 12000, metrics)
+    assert line == (
+        "update 3 · steps 2,000 · steps/s 1,000 · ETA 0:00:10 · KL 0.0123 · EV - · entropy 1.23 · score 0.50"
+        " · main 0.50 · random 0.90"
+    )
+    assert "ETA" not in progress_line(3, 2000, 0, metrics)
+
+
+def test_a_terminal_prints_names_as_they_are():
+    stream = io.StringIO()
+    terminal = Terminal(Console(file=stream, width=40))
+    terminal.say("[bold]main[/bold] " + "x" * 60)
+    assert stream.getvalue() == "[bold]main[/bold] " + "x" * 60 + "\n"

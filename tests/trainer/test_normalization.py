@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+import torch
+from fake_games import fake_spec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arena.policies import ActorCritic, Architecture
+from trainer.normalization import (
+    Moments,
+    ObservationNormalizer,
+    RewardScaler,
+    ValueNormalizer,
+    normalise_advantages,
+)
+
+CPU = torch.device("cpu")
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=8), st.integers(0, 100))
+def test_running_moments_equal_pooled_moments_however_the_stream_is_split(sizes, seed):
+    rng = np.random.default_rng(seed)
+    batches = [rng.normal(1e3, 3.0, (size, 2)) for size in sizes]
+    moments = Moments.empty((2,))
+    for batch in batches:
+        moments = moments.merged(torch.from_numpy(batch))
+    pooled = np.concatenate(batches)
+    if len(pooled):
+        np.testing.assert_allclose(moments.mean.numpy(), pooled.mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(moments.variance.numpy(), pooled.var(axis=0), rtol=1e-9, atol=1e-9)
+    assert moments.mean.dtype == torch.float64
+
+
+def test_observation_statistics_travel_in_the_network_and_a_constant_feature_stays_finite():
+    network = ActorCritic(Architecture.of(fake_spec(), encoder_sizes=(4,), recurrent_size=4))
+    normalizer = ObservationNormalizer(4, 0.01, CPU)
+    values = torch.randn(100, 4)
+    values[:, 2] = 3.0
+    normalizer.update(values)
+    normalizer.write_to(network)
+    torch.testing.assert_close(network.observation_mean, values.mean(dim=0))
+    assert network.observation_std[2].item() == pytest.approx(0.01)
+    torch.testing.assert_close(network.observation_std[0], values[:, 0].std(correction=0))
+
+
+def test_rewards_are_scaled_by_the_discounted_return_and_keep_their_sign():
+    scaler = RewardScaler(2, 0.9, 10.0, CPU)
+    reward = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    valid = torch.ones(3, 2, dtype=torch.bool)
+    episode_end = torch.tensor([[False, False], [True, False], [False, False]])
+    scaler.update(reward, valid, episode_end)
+    traces = [1.0, 2.0, 3.9, 5.8, 5.0, 6.0 + 0.9 * 5.8]
+    assert scaler.deviation == pytest.approx(np.std(traces))
+    torch.testing.assert_close(scaler.scale(reward), reward / np.std(traces))
+
+
+def test_return_traces_cross_rollouts_and_skip_invalid_steps():
+    whole, parts = RewardScaler(1, 0.9, 10.0, CPU), RewardScaler(1, 0.9, 10.0, CPU)
+    reward = torch.arange(6.0).unsqueeze(1)
+    valid = torch.tensor([[True], [True], [False], [True], [True], [True]])
+    end = torch.zeros(6, 1, dtype=torch.bool)
+    whole.update(reward, valid, end)
+    parts.update(reward[:3], valid[:3], end[:3])
+    parts.update(reward[3:], valid[3:], end[3:])
+    assert parts.deviation == pytest.approx(whole.deviation, rel=1e-12)
+
+
+def test_scaled_rewards_are_clipped():
+    scaler = RewardScaler(1, 0.0, 10.0, CPU)
+    reward = torch.cat([torch.zeros(999, 1), torch.full((1, 1), 1e6)])
+    scaler.update(reward, torch.ones_like(reward, dtype=torch.bool), torch.ones_like(reward, dtype=torch.bool))
+    assert scaler.scale(reward).max() == 10.0
+
+
+def test_rewards_that_never_vary_are_left_alone():
+    scaler = RewardScaler(1, 0.9, 10.0, CPU)
+    nothing = torch.zeros(5, 1)
+    scaler.update(nothing, torch.ones(5, 1, dtype=torch.bool), torch.zeros(5, 1, dtype=torch.bool))
+    assert scaler.scale(torch.tensor([2.0])).item() == 2.0
+
+
+def test_the_critic_counts_as_nothing_before_any_return_was_seen():
+    assert ValueNormalizer(CPU).denormalise(torch.tensor([3.0])).item() == 0.0
+
+
+@given(st.floats(-1e3, 1e3), st.floats(0.1, 1e3))
+def test_values_come_back_from_normalised_units(mean, spread):
+    normalizer = ValueNormalizer(CPU)
+    returns = mean + spread * torch.linspace(-1.0, 1.0, 50, dtype=torch.float64)
+    normalizer.update(returns)
+    normalised = normalizer.normalise(returns)
+    assert abs(float(normalised.mean())) < 1e-6
+    torch.testing.assert_close(normalizer.denormalise(normalised), returns)
+
+
+def test_advantages_are_normalised_over_valid_samples_alone():
+    advantages = torch.tensor([[1.0, 100.0], [3.0, -7.0]])
+    valid = torch.tensor([[True, False], [True, False]])
+    assert normalise_advantages(advantages, valid, 1e-4).tolist() == [[-1.0, 0.0], [1.0, 0.0]]
+
+
+def test_normalising_twice_changes_nothing():
+    advantages, valid = torch.randn(20, 3), torch.rand(20, 3) < 0.7
+    once = normalise_advantages(advantages, valid, 1e-4)
+    torch.testing.assert_close(normalise_advantages(once, valid, 1e-4), once, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("samples", [[2.0, 2.0 + 1e-6], [5.0]])
+def test_advantages_that_hardly_spread_are_only_centred(samples):
+    advantages = torch.tensor(samples).unsqueeze(1)
+    result = normalise_advantages(advantages, torch.ones_like(advantages, dtype=torch.bool), 1e-4)
+    assert result.abs().max() < 1e-5
+
+
+def test_no_valid_sample_gives_zeros():
+    nothing = normalise_advantages(torch.randn(2, 2), torch.zeros(2, 2, dtype=torch.bool), 1e-4)
+    assert nothing.tolist() == [[0.0, 0.0], [0.0, 0.0]]

@@ -1,0 +1,223 @@
+import pytest
+import torch
+
+from trainer.errors import DivergedError
+
+
+def weights(learner):
+    return {name: tensor.clone() for name, tensor in learner.network.state_dict().items()}
+
+
+def same(one, other):
+    return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def parameters(learner):
+    return {name: tensor.detach().clone() for name, tensor in learner.network.named_parameters()}
+
+
+def test_an_update_changes_the_weights_and_says_how_it_went(play, never):
+    played = play()
+    before = parameters(played.learner)
+    metrics = played.learner.learn(played.collect(), never)
+    assert not same(before, parameters(played.learner))
+    for tag in ("approx_kl", "clipfrac", "entropy", "policy_loss", "value_loss", "gradient_norm", "kl_stop"):
+        assert metrics[f"losses/{tag}"] is not None
+    assert metrics["heads/move/samples"] > 0
+    assert {"scales/advantage_std", "scales/return_mean", "losses/explained_variance"} <= metrics.keys()
+
+
+def test_kl_stop_comes_before_the_step_and_leaves_the_parameters_bit_equal(play, never, monkeypatch):
+    played = play(schedules={"learning_rate": 1.0, "learning_rate_final": 1.0})
+    seen = []
+    ppo = played.learner.ppo
+    step = ppo._step
+
+    def watched(*arguments):
+        before = parameters(played.learner)
+        went_on = step(*arguments)
+        seen.append((went_on, same(before, parameters(played.learner))))
+        return went_on
+
+    monkeypatch.setattr(ppo, "_step", watched)
+    metrics = played.learner.learn(played.collect(), never)
+    assert seen[0] == (True, False)
+    assert seen[-1] == (False, True)
+    assert metrics["losses/kl_stop"] == 1.0
+    assert metrics["losses/approx_kl"] > 0.0  # the stopped minibatch is in the figures
+
+
+def test_a_nan_reward_reaches_neither_weights_nor_statistics(play, never):
+    played = play()
+    played.learner.learn(played.collect(), never)
+    before = {name: tensor.clone() for name, tensor in played.learner.tensors().items() if "rng" not in name}
+    rollout = played.collect()
+    rollout.reward[3, 1] = float("nan")
+    metrics = played.learner.learn(rollout, never)
+    after = played.learner.tensors()
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+    assert metrics["losses/rejected_steps"] == 1.0
+
+
+def test_a_gradient_that_is_not_finite_never_reaches_the_weights(play, never):
+    played = play(ppo={"nonfinite_limit": 100})
+    rollout = played.collect()
+    before = weights(played.learner)
+    for parameter in played.learner.network.parameters():
+        parameter.register_hook(lambda gradient: gradient * float("nan"))
+    played.learner.learn(rollout, never)
+    after = parameters(played.learner)
+    assert all(torch.equal(before[name], tensor) for name, tensor in after.items())
+    assert played.learner.ppo.rejected_steps == 4
+
+
+def test_training_gives_up_after_so_many_non_finite_updates_in_a_row(play, never):
+    played = play(ppo={"nonfinite_limit": 3})
+    rollout = played.collect()
+    played.learner.learn(rollout, never)
+    rollout.reward.fill_(float("inf"))
+    played.learner.learn(rollout, never)
+    played.learner.learn(rollout, never)
+    with pytest.raises(DivergedError, match="3 updates in a row"):
+        played.learner.learn(rollout, never)
+
+
+def test_a_finite_update_in_between_counts_anew(play, never):
+    played = play(ppo={"nonfinite_limit": 2})
+    for _ in range(3):
+        rollout = played.collect()
+        reward = rollout.reward.clone()
+        rollout.reward.fill_(float("nan"))
+        played.learner.learn(rollout, never)
+        rollout.reward.copy_(reward)
+        played.learner.learn(rollout, never)
+    assert played.learner.ppo.rejected_steps == 3
+
+
+def test_the_logged_gradient_norm_is_that_before_clipping(play, never):
+    loose = play(optimizer={"max_gradient_norm": 1e9}, ppo={"epochs": 1, "minibatches": 1})
+    tight = play(optimizer={"max_gradient_norm": 1e-3}, ppo={"epochs": 1, "minibatches": 1})
+    one = loose.learner.learn(loose.collect(), never)
+    other = tight.learner.learn(tight.collect(), never)
+    assert one["losses/gradient_norm"] == pytest.approx(other["losses/gradient_norm"], rel=1e-5)
+    assert (one["losses/gradient_clipped"], other["losses/gradient_clipped"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_the_scale_of_rewards_changes_neither_step_nor_explained_variance(play, never, factor):
+    plain, scaled = play(), play()
+    for _ in range(3):
+        one = plain.learner.learn(plain.collect(), never)
+        scaled.collect().reward.mul_(factor)
+        other = scaled.learner.learn(scaled.rollout, never)
+        assert other["losses/explained_variance"] == pytest.approx(one["losses/explained_variance"], abs=1e-4)
+    mine, theirs = parameters(plain.learner), parameters(scaled.learner)
+    for name, tensor in mine.items():
+        torch.testing.assert_close(theirs[name], tensor, rtol=1e-3, atol=1e-4)
+
+
+def test_the_entropy_bonus_raises_entropy(play, never):
+    def entropy_after(coefficient):
+        played = play(schedules={"entropy": coefficient, "entropy_final": coefficient, "learning_rate": 3e-3})
+        for _ in range(25):
+            metrics = played.learner.learn(played.collect(), never)
+        return metrics["losses/entropy"]
+
+    assert entropy_after(0.5) > entropy_after(0.0) + 0.1
+
+
+def test_the_entropy_bonus_moves_means_in_the_update(play):
+    played = play()
+    rollout = played.collect()
+    targets, _ = played.learner.targets(rollout)
+    from trainer.chunks import cut
+
+    segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    batch = played.learner.ppo.evaluate(rollout, targets, segments)
+    batch.entropy[:, 0].sum().backward()
+    move = played.learner.network.layout.parts[0].parameters
+    assert played.learner.network.actor.weight.grad[move].abs().max() > 0
+
+
+def test_a_head_that_had_nothing_to_decide_gets_no_gradient_and_no_figures(play, never):
+    played = play()
+    rollout = played.collect()
+    layout = played.learner.network.layout
+    rollout.mask[..., layout.parts[0].mask] = False  # `move` never mattered
+    metrics = played.learner.learn(rollout, never)
+    assert metrics["heads/move/samples"] == 0.0
+    assert "heads/move/approx_kl" not in metrics
+    assert "heads/choice/approx_kl" in metrics
+    gradient = played.learner.network.raw_log_std.grad
+    assert gradient is None or gradient.abs().max() == 0.0
+    assert played.learner.network.actor.weight.grad[layout.parts[0].parameters].abs().max() == 0.0
+
+
+def test_inactive_rows_change_nothing(play, never):
+    """Whatever stands in the entries of agents that did not act: the update is the same bit for bit."""
+    one, other = play((2, 2)), play((2, 2))
+    first, second = one.collect(), other.collect()
+    idle = ~second.active
+    assert bool(idle.any())
+    second.observation[idle] = 77.0
+    second.raw[idle] = 3.0
+    second.log_prob[idle] = -9.0
+    second.value[idle] = 5.0
+    one.learner.learn(first, never)
+    other.learner.learn(second, never)
+    mine, theirs = one.learner.tensors(), other.learner.tensors()
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in mine.items())
+
+
+def test_minibatches_add_up_to_the_whole_gradient(play):
+    from trainer.chunks import cut
+
+    played = play()
+    rollout = played.collect()
+    targets, _ = played.learner.targets(rollout)
+    segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    network = played.learner.network
+
+    def gradient(parts):
+        network.zero_grad()
+        for part in parts:
+            batch = played.learner.ppo.evaluate(rollout, targets, part)
+            (batch.joint_log_ratio.sum() + batch.value.sum()).backward()
+        return [p.grad.clone() for p in network.parameters() if p.grad is not None]
+
+    half = len(segments) // 2
+    order = torch.arange(len(segments))
+    split = gradient([segments.take(order[:half]), segments.take(order[half:])])
+    for one, other in zip(gradient([segments]), split, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_schedules_reach_the_optimiser(play, never):
+    played = play(schedules={"horizon_steps": 72, "learning_rate": 1e-3, "learning_rate_final": 0.0, "entropy": 0.2})
+    rates = [played.learner.learn(played.collect(), never)["charts/learning_rate"] for _ in range(3)]
+    assert rates == pytest.approx([5e-4, 0.0, 0.0])
+    assert played.learner.ppo.optimizer.param_groups[0]["lr"] == 0.0
+    assert played.learner.coefficients().entropy == pytest.approx(0.01)
+
+
+def test_an_update_that_is_told_to_stop_stops_between_minibatches(play):
+    played = play()
+    rollout = played.collect()
+    answers = iter([False, True])
+    metrics = played.learner.learn(rollout, lambda: next(answers, True))
+    assert metrics["losses/kl_stop"] == 0.0
+    steps = {int(each["step"]) for each in played.learner.ppo.optimizer.state.values()}
+    assert steps == {1}
+
+
+def test_memory_is_reused_and_nothing_of_an_earlier_rollout_leaks(play, never):
+    clean, dirty = play(), play()
+    places = dirty.rollout.observation.data_ptr()
+    for field in vars(dirty.rollout).values():
+        if field.is_floating_point():
+            field.fill_(float("nan"))
+    clean.learner.learn(clean.collect(), never)
+    dirty.learner.learn(dirty.collect(), never)
+    mine, theirs = clean.learner.tensors(), dirty.learner.tensors()
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in mine.items())
+    assert dirty.rollout.observation.data_ptr() == places

@@ -1,0 +1,206 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from league.wire import Result, ResultAnswer, ResultBatchAnswer
+from trainer import spool as spools
+from trainer.spool import Spool
+
+
+def result(lease="a", sequence=0, score=1.0):
+    return Result(lease_id=lease, sequence=sequence, score=score, decisions=3, reason="over", seed=7, learner_step=5)
+
+
+class Server:
+    """Takes every result once, and goes away when told to."""
+
+    def __init__(self):
+        self.taken: dict[tuple[str, int], Result] = {}
+        self.calls: list[int] = []
+        self.away = False
+        self.status = {}
+
+    def report(self, results):
+        if self.away:
+            return None
+        self.calls.append(len(results))
+        return ResultBatchAnswer(items=[self._take(each) for each in results], next_poll_s=1.0)
+
+    def _take(self, each):
+        key = each.lease_id, each.sequence
+        status = self.status.get(key, "duplicate" if key in self.taken else "accepted")
+        self.taken.setdefault(key, each)
+        return ResultAnswer(lease_id=key[0], sequence=key[1], status=status, match_id=1, detail="why")
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Opens spools in one folder, as one process after another."""
+    spools = []
+
+    def open_spool(**options):
+        spools.append(Spool(tmp_path, **options))
+        return spools[-1]
+
+    yield open_spool
+    for spool in spools:
+        spool._open.close()
+
+
+def fill(spool, count, start=0):
+    for sequence in range(start, start + count):
+        spool.append(result(sequence=sequence))
+    spool.sync()
+
+
+def test_results_are_delivered_once_and_in_order(opened, server):
+    spool = opened()
+    fill(spool, 3)
+    spool.deliver(server.report)
+    spool.deliver(server.report)
+    assert [key[1] for key in server.taken] == [0, 1, 2]
+    assert server.calls == [3]
+    assert spool.undelivered() == 0
+
+
+def test_what_is_not_synced_is_not_delivered(opened, server):
+    spool = opened()
+    spool.append(result())
+    spool.deliver(server.report)
+    assert server.calls == []
+    spool.sync()
+    spool.deliver(server.report)
+    assert server.calls == [1]
+
+
+def test_results_wait_while_the_league_is_away_and_through_a_restart(opened, server):
+    spool = opened()
+    server.away = True
+    fill(spool, 5)
+    spool.deliver(server.report)
+    assert spool.undelivered() > 0
+    spool.close()
+    server.away = False
+    opened().deliver(server.report)
+    assert len(server.taken) == 5
+
+
+def test_a_crash_before_the_position_is_written_sends_again_and_counts_once(opened, server, monkeypatch):
+    spool = opened()
+    fill(spool, 4)
+    monkeypatch.setattr(spool, "_write_delivered", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        spool.deliver(server.report)
+    again = opened()
+    again.deliver(server.report)
+    assert server.calls == [4, 4]
+    assert len(server.taken) == 4
+    assert again.outcomes == {"duplicate": 4}
+
+
+def test_batches_are_bounded(opened, server, monkeypatch):
+    monkeypatch.setattr(spools, "BATCH", 2)
+    spool = opened()
+    fill(spool, 5)
+    spool.deliver(server.report)
+    assert server.calls == [2, 2, 1]
+
+
+def test_rejected_results_are_said_and_counted_and_do_not_block_the_rest(opened, server, caplog):
+    server.status = {("a", 1): "rejected", ("a", 2): "conflict"}
+    spool = opened()
+    fill(spool, 4)
+    spool.deliver(server.report)
+    assert spool.undelivered() == 0
+    assert spool.outcomes == {"accepted": 2, "rejected": 1, "conflict": 1}
+    assert "result a/1 rejected: why" in caplog.text
+    assert "result a/2 conflict: why" in caplog.text
+
+
+def test_a_line_cut_short_by_a_crash_is_dropped(opened, tmp_path, server):
+    spool = opened()
+    fill(spool, 2)
+    spool.close()
+    file = tmp_path / "results-00000001.jsonl"
+    file.write_bytes(file.read_bytes() + b'{"lease_id": "a", "seq')
+    again = opened()
+    fill(again, 1, start=2)
+    again.deliver(server.report)
+    assert sorted(key[1] for key in server.taken) == [0, 1, 2]
+
+
+def test_large_spools_go_on_in_a_new_file_and_delivered_files_are_removed(opened, tmp_path, server):
+    spool = opened(file_bytes=200)
+    for start in range(0, 12, 3):
+        fill(spool, 3, start)
+    assert len(list(tmp_path.glob("results-*.jsonl"))) == 5
+    spool.deliver(server.report)
+    assert len(server.taken) == 12
+    assert [file.name for file in sorted(tmp_path.glob("results-*"))] == [f"results-0000000{n}.jsonl" for n in (4, 5)]
+    assert opened().undelivered() == 0
+
+
+def test_the_highest_sequence_of_every_lease_is_known_after_a_restart(opened):
+    spool = opened()
+    for lease, sequence in [("a", 0), ("b", 4), ("a", 2), ("a", 1)]:
+        spool.append(result(lease, sequence))
+    spool.close()
+    assert opened().highest_sequences() == {"a": 2, "b": 4}
+
+
+def test_undelivered_counts_bytes_over_several_files(opened, tmp_path):
+    spool = opened(file_bytes=200)
+    fill(spool, 3)
+    fill(spool, 3, 3)
+    spool.append(result(sequence=6))
+    spool.sync()
+    total = sum(file.stat().st_size for file in tmp_path.glob("results-*"))
+    assert spool.undelivered() == total
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from league.wire import Result
+from trainer.spool import Spool
+spool = Spool(Path(sys.argv[1]), file_bytes=4000)
+sequence = max(spool.highest_sequences().values(), default=-1) + 1
+while True:
+    for _ in range(7):
+        spool.append(Result(lease_id="a", sequence=sequence, score=1.0, decisions=1, reason="over", seed=1))
+        sequence += 1
+    spool.sync()
+    print(sequence, flush=True)
+"""
+
+
+def test_kill_9_loses_nothing_that_was_synced(opened, tmp_path, server):
+    """A writer is killed twice in the middle of its work: every sequence that it called safe is delivered, once."""
+    safe = 0
+    for _ in range(2):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True, env={**os.environ}
+        )
+        first = process.stdout.readline()
+        time.sleep(0.05)
+        os.kill(process.pid, signal.SIGKILL)
+        said = [first, *process.stdout.read().splitlines(keepends=True)]
+        process.wait()
+        process.stdout.close()
+        safe = int([line for line in said if line.endswith("\n")][-1])
+        opened().deliver(server.report)
+    delivered = sorted(key[1] for key in server.taken)
+    assert delivered == list(range(len(delivered)))
+    assert len(delivered) >= safe > 14
+    assert sum(server.calls) == len(delivered)
+    assert json.loads((tmp_path / "delivered.json").read_text())["file"] > 1

@@ -1,0 +1,99 @@
+import os
+import pickle
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from arena.errors import CheckpointError
+from trainer import state
+from trainer.errors import StateError
+
+
+def test_a_state_comes_back_as_it_was_saved(tmp_path):
+    tensors = {"a": torch.randn(3, 2), "b": torch.tensor(5, dtype=torch.int64), "c": torch.tensor(0.1).double()}
+    counters = {"steps": 7, "leases": {"pending": [[1, None]]}}
+    state.save(tmp_path / "state", tensors, counters)
+    saved = state.load(tmp_path / "state")
+    assert saved.counters == counters
+    assert saved.tensors.keys() == tensors.keys()
+    assert all(torch.equal(tensor, saved.tensors[name]) for name, tensor in tensors.items())
+
+
+def test_where_there_is_no_state_there_is_nothing_to_resume(tmp_path):
+    assert state.load(tmp_path / "state") is None
+
+
+@pytest.mark.parametrize("damage", ["cut short", "pickle", "another format", "newer"])
+def test_a_state_that_cannot_be_read_is_refused_in_one_line(tmp_path, damage):
+    path = tmp_path / "state"
+    match damage:
+        case "cut short":
+            state.save(path, {"a": torch.zeros(100)}, {})
+            path.write_bytes(path.read_bytes()[:-7])
+        case "pickle":
+            path.write_bytes(pickle.dumps({"steps": 1}))
+        case "another format":
+            save_file({"a": torch.zeros(1)}, path, {"format": "diary"})
+        case "newer":
+            save_file({"a": torch.zeros(1)}, path, {"format": state.FORMAT, "format_version": "99"})
+    with pytest.raises(StateError) as error:
+        state.load(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_learner_comes_back_with_everything_that_learning_changed(play, never):
+    one, other = play(), play(run={"seed": 5})
+    for _ in range(2):
+        one.learner.learn(one.collect(), never)
+    other.learner.restore(one.learner.tensors(), one.learner.steps, one.learner.updates)
+    mine, theirs = one.learner.tensors(), other.learner.tensors()
+    assert mine.keys() == theirs.keys()
+    assert any(name.startswith("adam.") for name in mine)
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in mine.items())
+    assert (other.learner.steps, other.learner.updates) == (72, 2)
+
+
+def test_weights_of_another_size_are_refused_by_name(play):
+    one, other = play(), play(network={"recurrent_size": 7})
+    with pytest.raises(CheckpointError, match=r"actor.weight is \(7, 6\), not \(7, 7\)"):
+        other.learner.restore(one.learner.tensors(), 0, 0)
+
+
+@pytest.mark.parametrize("missing", ["rewards.count", "rng.update"])
+def test_a_state_without_something_is_refused_by_name(play, missing):
+    played = play()
+    tensors = played.learner.tensors()
+    del tensors[missing]
+    with pytest.raises(StateError, match=missing.split(".")[1]):
+        play().learner.restore(tensors, 0, 0)
+
+
+SAVER = """
+import sys
+from pathlib import Path
+import torch
+from trainer import state
+number = 0
+while True:
+    state.save(Path(sys.argv[1]), {"numbers": torch.full((20000,), float(number))}, {"number": number})
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def test_kill_9_in_the_middle_of_saving_leaves_a_whole_state(tmp_path):
+    path = tmp_path / "state"
+    process = subprocess.Popen([sys.executable, "-c", SAVER, str(path)], stdout=subprocess.PIPE, text=True)
+    for _ in range(20):
+        said = int(process.stdout.readline())
+    os.kill(process.pid, signal.SIGKILL)
+    process.stdout.close()
+    process.wait()
+    saved = state.load(path)
+    assert saved.counters["number"] >= said
+    assert (saved.tensors["numbers"] == saved.counters["number"]).all()

@@ -1,0 +1,339 @@
+import dataclasses
+import hashlib
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import torch
+
+from arena.environments import make
+from arena.policies import ActorCritic, Architecture
+from arena.policies.checkpoint import encode
+from league import wire
+from league.client import LeagueClient
+from league.errors import LeagueUnreachable, LearnerMismatchError
+from trainer.config import resolve
+from trainer.errors import RunInUseError, StateError
+from trainer.folder import RunFolder
+
+RPS = ["environment.num_envs=8", "rollout.steps=8", "rollout.chunk=8", "league.lease_budget=4"]
+
+
+def rps(*settings):
+    return resolve("rps", None, [*RPS, *settings])
+
+
+@pytest.fixture
+def transport(serve):
+    return serve()
+
+
+@pytest.fixture
+def client(transport):
+    return LeagueClient(http=transport)
+
+
+def spooled(tmp_path, run="run"):
+    files = sorted((tmp_path / run / "spool").glob("results-*"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def logged(client, environment="rps"):
+    """All matches of the league's log, newest first."""
+    player = client.learners(environment).items[0].player_id
+    matches, cursor = [], None
+    while True:
+        page = client.matches(player, limit=1000, cursor=cursor)
+        matches += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            return matches
+
+
+def same_results(spool, matches):
+    """Whether every spooled result is one match of the log, and the other way round."""
+    written = sorted((each["lease_id"], each["sequence"], each["score"], each["seed"]) for each in spool)
+    return written == sorted((each.lease_id, each.sequence, each.score, each.seed) for each in matches)
+
+
+def test_a_run_reports_publishes_and_tells_how_it_goes(worker_of, client, tmp_path):
+    lines = []
+    worker_of(client, rps("run.total_steps=512", "league.snapshot_every_steps=128"), lines=lines).run()
+    assert same_results(spooled(tmp_path), logged(client))
+    assert {match.learner_step for match in logged(client)} == set(range(0, 512, 64))
+    snapshots = client.players("rps", kind="snapshot").items
+    assert [player.step for player in snapshots] == [128, 256, 384, 512]
+    learner = client.learners("rps").items[0]
+    assert learner.name == "main"
+    assert learner.step == 64
+    assert {"charts/SPS", "losses/approx_kl", "losses/entropy", "win_rate/random"} <= learner.metrics.keys()
+    assert lines[0].startswith("opening 8 x rps")
+    assert lines[1].startswith("first rollout")
+    assert lines[2].startswith("update 1 · steps 64")
+    assert any(line.startswith("published snapshot") for line in lines)
+    assert lines[-1].startswith("saved at step 512")
+
+
+def test_a_run_folder_says_how_it_was_made_and_keeps_its_metrics(worker_of, client, tmp_path):
+    worker_of(client, rps("run.total_steps=128")).run()
+    origin = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert origin["environment"] == "rps"
+    assert {"torch", "echelon-league", "signature", "seed"} <= origin.keys()
+    assert resolve(None, tmp_path / "run" / "config.toml", []) == rps("run.total_steps=128")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [64, 128]
+    assert any((tmp_path / "run" / "tensorboard").iterdir())
+
+
+def test_training_goes_on_while_the_league_is_away_and_loses_nothing(worker_of, client, transport, tmp_path, outside):
+    worker = worker_of(client, rps("run.total_steps=1280", "league.snapshot_every_steps=320"))
+    learn = worker.learner.learn
+
+    def watched(*arguments):
+        transport.down = 4 <= worker.learner.updates < 12
+        outside.time_s += 0.3
+        return learn(*arguments)
+
+    worker.learner.learn = watched
+    worker.run()
+    assert worker.learner.updates == 20
+    results = spooled(tmp_path)
+    assert same_results(results, logged(client))
+    assert worker.spool.undelivered() == 0
+    assert 0 < len(results) < worker.scores.episodes == 1280  # without a lease nothing is reported
+    assert [player.step for player in client.players("rps", kind="snapshot").items] == [320, 640, 960, 1280]
+
+
+def test_answers_lost_after_the_work_was_done_count_no_result_twice(worker_of, client, transport, tmp_path, outside):
+    worker = worker_of(client, rps("run.total_steps=640"))
+    learn = worker.learner.learn
+
+    def watched(*arguments):
+        transport.loses_answers = worker.learner.updates in (2, 3, 6)
+        outside.time_s += 1.0
+        return learn(*arguments)
+
+    worker.learner.learn = watched
+    worker.run()
+    assert same_results(spooled(tmp_path), logged(client))
+    assert worker.spool.outcomes["duplicate"] > 0
+
+
+def test_a_restart_goes_on_where_the_run_stopped(worker_of, client, tmp_path):
+    worker_of(client, rps("run.total_steps=256")).run()
+    lines = []
+    again = worker_of(client, rps("run.total_steps=512"), lines=lines)
+    assert "resumed at step 256" in lines
+    again.run()
+    assert (again.learner.steps, again.learner.updates) == (512, 8)
+    assert same_results(spooled(tmp_path), logged(client))
+    assert len(client.learners("rps").items) == 1
+
+
+def test_a_crash_between_saves_repeats_no_sequence(worker_of, client, tmp_path):
+    """The state on the disk is older than the spool, as after kill -9."""
+    config = rps("run.total_steps=256")
+    worker = worker_of(client, config)
+    worker.run()
+    old = (tmp_path / "run" / "state.safetensors").read_bytes()
+    worker_of(client, rps("run.total_steps=512")).run()
+    (tmp_path / "run" / "state.safetensors").write_bytes(old)
+    again = worker_of(client, rps("run.total_steps=640"))
+    assert again.learner.steps == 256
+    again.run()
+    results = spooled(tmp_path)
+    assert same_results(results, logged(client))
+    assert len({(each["lease_id"], each["sequence"]) for each in results}) == len(results)
+    assert again.spool.outcomes.keys() == {"accepted"}
+
+
+def test_a_run_that_was_attached_before_starts_without_the_league(worker_of, client, transport):
+    worker_of(client, rps("run.total_steps=128")).run()
+    transport.down = True
+    again = worker_of(client, rps("run.total_steps=256"))
+    again.run()
+    assert again.learner.steps == 256
+
+
+def test_a_new_run_waits_for_a_league_and_then_gives_up_in_one_line(worker_of, client, transport, outside):
+    transport.down = True
+    with pytest.raises(LeagueUnreachable, match=r"none answered within 60 s.*league serve"):
+        worker_of(client, rps())
+    assert outside.time_s >= 60.0
+
+
+@pytest.mark.parametrize("command", ["drain", "stop"])
+def test_a_run_leaves_when_the_league_says_so(worker_of, client, tmp_path, command):
+    lines = []
+    worker = worker_of(client, rps(), lines=lines)
+    client.command_worker(client.workers().items[0].id, command)
+    worker.run()
+    assert worker.learner.updates == 1
+    assert f"the league says {command}" in lines
+    assert same_results(spooled(tmp_path), logged(client))
+
+
+def test_a_signal_ends_the_run_at_the_next_decision_with_everything_saved(worker_of, client, tmp_path, outside):
+    worker = worker_of(client, rps())
+    take_in = worker.scores.add
+
+    def stop_in_the_third_rollout(episode):
+        outside.asked = worker.scores.episodes >= 150
+        take_in(episode)
+
+    worker.scores.add = stop_in_the_third_rollout
+    worker.run()
+    assert worker.learner.updates == 2
+    assert (tmp_path / "run" / "state.safetensors").exists()
+    assert same_results(spooled(tmp_path), logged(client))
+    assert len(spooled(tmp_path)) == 152
+
+
+def test_an_opponent_of_another_making_is_given_back_and_training_goes_on(worker_of, client, caplog):
+    spec = make("rps", num_envs=1).spec
+    stranger = client.learner(
+        wire.LearnerCreate(name="stranger", role="main", environment="rps", signature=spec.signature)
+    )
+    network = ActorCritic(Architecture.of(spec, encoder_sizes=(4,), recurrent_size=4))
+    network.architecture = dataclasses.replace(network.architecture, encoder_sizes=(5,))
+    data = encode(network, spec)
+    sha256 = hashlib.sha256(data).hexdigest()
+    client.upload(data, sha256)
+    client.publish(wire.PlayerCreate(learner_id=stranger.id, checkpoint=sha256, step=1))
+    worker = worker_of(client, rps("run.total_steps=512", "environment.num_envs=16"))
+    worker.run()
+    assert worker.learner.steps == 512
+    assert "cannot be played" in caplog.text
+    assert "does not fit its architecture" in caplog.text
+
+
+def test_a_learner_of_another_role_is_refused(worker_of, client):
+    worker_of(client, rps())
+    with pytest.raises(LearnerMismatchError, match="role"):
+        worker_of(client, rps("league.role=main_exploiter"), run="other")
+
+
+def test_a_run_folder_of_another_environment_is_refused(worker_of, client):
+    worker_of(client, rps("run.total_steps=64")).run()
+    with pytest.raises(StateError, match="choose another --run"):
+        worker_of(client, resolve("recall", None, []))
+
+
+def test_a_run_folder_is_one_processs_at_a_time(tmp_path):
+    folder, same = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
+    with folder.taken(), pytest.raises(RunInUseError, match="in use by another trainer"), same.taken():
+        pass
+    with same.taken():
+        assert same.path.is_dir()
+
+
+def test_a_league_that_lost_its_memory_is_registered_with_again(worker_of, client, transport, tmp_path, caplog):
+    worker = worker_of(client, rps("run.total_steps=640"))
+    membership = worker._membership
+    known = membership.attachment
+    learn = worker.learner.learn
+
+    def watched(*arguments):
+        if worker.learner.updates == 3:
+            membership.attachment = type(known)("nobody", known.learner_id, known.player_id)
+        return learn(*arguments)
+
+    worker.learner.learn = watched
+    worker.run()
+    assert membership.attachment == known
+    assert "registering again" in caplog.text
+    assert same_results(spooled(tmp_path), logged(client))
+
+
+class CountedLeague(LeagueClient):
+    """Grants leases by a counter that outlives the trainer: two equal trainers get equal leases."""
+
+    def __init__(self):
+        super().__init__(http=None)
+        self.granted = 0
+        self.files = {}
+
+    def register_worker(self, worker):
+        return wire.Worker(
+            **worker.model_dump(), id="w", command="continue", seen_at=NOW, heartbeat_s=1e9, next_poll_s=1.0
+        )
+
+    def learner(self, learner):
+        facts = {"id": 1, "player_id": 1, "step": None, "metrics": {}, "metrics_at": None, "latest_snapshot": None}
+        return wire.Learner(**learner.model_dump(), **facts, created_at=NOW)
+
+    def lease(self, request):
+        return wire.LeaseAnswer(items=[self._grant(request.budget) for _ in range(request.count)], next_poll_s=1.0)
+
+    def _grant(self, budget):
+        number, self.granted = self.granted, self.granted + 1
+        frozen = ["baseline:random", None, *self.files]
+        checkpoint = frozen[number % len(frozen)]
+        own = wire.Seat(player_id=1, checkpoint=None, name="main")
+        other = wire.Seat(player_id=2 if checkpoint else 1, checkpoint=checkpoint, name=checkpoint or "main")
+        away = number % 3 == 0
+        return wire.Lease(
+            lease_id=str(number),
+            kind="training",
+            home=other if away else own,
+            away=own if away else other,
+            learner_side="away" if away else "home",
+            seed=number,
+            budget=budget,
+            expires_at=NOW + timedelta(days=100),
+            propensity=1.0,
+            branch="counted",
+        )
+
+    def report(self, batch):
+        items = [
+            wire.ResultAnswer(
+                lease_id=each.lease_id, sequence=each.sequence, status="accepted", match_id=1, detail=None
+            )
+            for each in batch.results
+        ]
+        return wire.ResultBatchAnswer(items=items, next_poll_s=1.0)
+
+    def upload(self, checkpoint, sha256):
+        self.files[sha256] = checkpoint
+
+    def download(self, sha256):
+        return self.files[sha256]
+
+    def publish(self, player):
+        return wire.Player.model_construct(name=f"main@{player.step}")
+
+    def heartbeat(self, worker_id, beat=None):
+        return wire.HeartbeatAnswer(command="continue", next_poll_s=1.0)
+
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def counted():
+    leagues = [CountedLeague(), CountedLeague()]
+    yield leagues
+    for league in leagues:
+        league.close()
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(worker_of, counted):
+    """`recall` lasts 8 decisions: after a rollout of 16 every match is at its start, as the saved state assumes."""
+
+    def config(updates):
+        sizes = ["environment.num_envs=6", "rollout.steps=16", "rollout.chunk=8", "ppo.minibatches=3"]
+        pace = ["league.lease_budget=3", "league.snapshot_every_steps=150", "schedules.horizon_steps=400"]
+        return resolve("recall", None, [*sizes, *pace, f"run.total_steps={96 * updates}"])
+
+    whole = worker_of(counted[0], config(6), run="whole")
+    whole.run()
+    worker_of(counted[1], config(3), run="halves").run()
+    halves = worker_of(counted[1], config(6), run="halves")
+    halves.run()
+    mine, theirs = whole.learner.tensors(), halves.learner.tensors()
+    assert mine.keys() == theirs.keys()
+    assert len(mine) > 40
+    different = [name for name, tensor in mine.items() if not torch.equal(tensor, theirs[name])]
+    assert different == []
+    assert (halves.learner.steps, halves.learner.updates) == (576, 6)
