@@ -54,11 +54,13 @@ def create_app(settings: Settings) -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     league: League = app.state.league
-    schema.check(league.database)
-    with league.database.read() as session:
-        tokens.require_closed_or_loopback(session, league.settings)
-    aggregator = Aggregator(league.database, league.settings)
-    aggregator.start()
-    yield
-    aggregator.stop()
-    league.database.close()
+    try:
+        schema.check(league.database)
+        with league.database.read() as session:
+            tokens.require_closed_or_loopback(session, league.settings)
+        aggregator = Aggregator(league.database, league.settings)
+        aggregator.start()
+        yield
+        aggregator.stop()
+    finally:
+        league.database.close()

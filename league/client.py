@@ -175,13 +175,13 @@ class LeagueClient:
 
     def standings(
         self,
-        environment: str,
+        environment: str | None = None,
         standing: wire.Standing | None = None,
         limit: int = 100,
         cursor: str | None = None,
         as_of: int | None = None,
     ) -> wire.Page[wire.StandingsItem]:
-        """Show the league table, now or as of a past period."""
+        """Show the league table of an environment (None: the league's only one), now or as of a past period."""
         query = {"environment": environment, "standing": standing, "limit": limit, "cursor": cursor, "as_of": as_of}
         return self._get("/standings", wire.Page[wire.StandingsItem], query)
 
@@ -199,7 +199,7 @@ class LeagueClient:
         """Show one match."""
         return self._get(f"/matches/{match_id}", wire.Match)
 
-    def payoff(self, environment: str) -> wire.Payoff:
+    def payoff(self, environment: str | None = None) -> wire.Payoff:
         """Show who beats whom."""
         return self._get("/payoff", wire.Payoff, {"environment": environment})
 

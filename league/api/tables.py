@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Body, Query
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, Admin, After, Before, Environment, Filter, Id, Limit, Now, Reader, Running
+from league.api.dependencies import ID_LIMIT, Admin, After, Before, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
-from league.services import draws, matches, payoffs, periods, standings
+from league.services import draws, learners, matches, payoffs, periods, standings
 from league.wire import PREFIX
 
 router = APIRouter(prefix=PREFIX, tags=["tables"])
@@ -17,27 +17,31 @@ _PAYOFF_MAX = 500
 
 @router.get("/standings")
 def table(
-    environment: Environment,
     league: Running,
     _: Reader,
+    environment: Filter = None,
     standing: wire.Standing | None = None,
     limit: Limit = 100,
     cursor: After = 0,
     as_of: Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="a rating period's id; null for now")] = None,
 ) -> wire.Page[wire.StandingsItem]:
-    """Rank an environment's players by rating - 2 RD, now or as of the end of a past period."""
+    """Rank an environment's players by rating - 2 RD, now or as of the end of a past period.
+
+    The environment may be left out where the league has only one.
+    """
     with league.database.read() as session:
+        environment = environment or learners.only_environment(session)
         found = standings.table(session, league.settings, environment, standing, limit + 1, cursor, as_of)
     return page(found, limit, lambda item: item.rank)
 
 
 @router.get("/payoff")
 def payoff(
-    environment: Environment, league: Running, _: Reader, limit: Annotated[int, Query(ge=1, le=_PAYOFF_MAX)] = 100
+    league: Running, _: Reader, environment: Filter = None, limit: Annotated[int, Query(ge=1, le=_PAYOFF_MAX)] = 100
 ) -> wire.Payoff:
     """Show who beats whom among the strongest players in play."""
     with league.database.read() as session:
-        return payoffs.table(session, environment, limit)
+        return payoffs.table(session, environment or learners.only_environment(session), limit)
 
 
 @router.get("/matchmaking/preview")
@@ -48,13 +52,14 @@ def preview(player: Annotated[int, Query(ge=1, lt=ID_LIMIT)], league: Running, _
 
 
 @router.post("/rating-periods")
-def close(body: wire.PeriodCreate, league: Running, now: Now, caller: Admin) -> wire.RatingPeriod:
-    """Rate everything reported so far."""
-    environment = body.environment
-    if environment is None:
-        with league.database.read() as session:
-            environment = periods.only_environment(session)
-    return periods.close(league.database, league.settings, environment, actor=caller.name, reason=body.reason, now=now)
+def close(
+    league: Running, now: Now, caller: Admin, body: Annotated[wire.PeriodCreate | None, Body()] = None
+) -> wire.RatingPeriod:
+    """Rate everything reported so far; without a body, in the league's only environment."""
+    asked = body or wire.PeriodCreate()
+    with league.database.read() as session:
+        environment = asked.environment or learners.only_environment(session)
+    return periods.close(league.database, league.settings, environment, actor=caller.name, reason=asked.reason, now=now)
 
 
 @router.get("/rating-periods")

@@ -12,7 +12,7 @@ from league import wire
 from league.config import Settings
 from league.db.models import Learner, Player
 from league.db.upsert import insert_into
-from league.errors import LearnerMismatchError, NameTakenError, UnknownLearnerError
+from league.errors import InvalidRequestError, LearnerMismatchError, NameTakenError, UnknownLearnerError
 
 
 def get_or_create(session: Session, settings: Settings, request: wire.LearnerCreate, now: datetime) -> wire.Learner:
@@ -55,6 +55,19 @@ def require(session: Session, learner_id: int) -> Learner:
 def environments(session: Session) -> list[str]:
     """Name every environment that has a lineage, in alphabetical order."""
     return list(session.scalars(select(Learner.environment).distinct().order_by(Learner.environment)))
+
+
+def only_environment(session: Session) -> str:
+    """Return the environment that is meant where none is named.
+
+    Raises:
+        InvalidRequestError: The league plays several, or none.
+    """
+    known = environments(session)
+    if len(known) != 1:
+        rule = f"the league plays {', '.join(known) or 'none yet'}"
+        raise InvalidRequestError("environment null", rule, "name the environment that is meant")
+    return known[0]
 
 
 def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:

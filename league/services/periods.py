@@ -11,7 +11,7 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Match, Period, Player, Rating
-from league.errors import InvalidRequestError, UnknownEnvironmentError
+from league.errors import UnknownEnvironmentError
 from league.services import events, learners, match_log, payoffs, promotion, rating, standings
 from league.services.match_log import Games
 from league.services.rating import Entry, Rule
@@ -47,19 +47,6 @@ def close_if_due(database: Database, settings: Settings, environment: str, now: 
         if reason is None:
             return None
         return _close(session, settings, environment, watermark, "rule", reason, now)
-
-
-def only_environment(session: Session) -> str:
-    """Return the environment that is meant where none is named.
-
-    Raises:
-        InvalidRequestError: The league plays several, or none.
-    """
-    known = learners.environments(session)
-    if len(known) != 1:
-        rule = f"the league plays {', '.join(known) or 'none yet'}"
-        raise InvalidRequestError("environment null", rule, "name the environment whose period is to close")
-    return known[0]
 
 
 def listing(session: Session, environment: str | None, limit: int, before: int | None) -> list[wire.RatingPeriod]:

@@ -347,8 +347,13 @@ def test_an_empty_period_is_closed_by_hand_only(scene: Scene, time: Any) -> None
 
 
 @ON_SQLITE
-def test_an_unclear_environment_is_asked_for_by_name(scene: Scene) -> None:
+def test_the_only_environment_needs_no_name_and_several_do(scene: Scene, http: TestClient) -> None:
+    assert http.post("/api/v1/rating-periods").json()["environment"] == scene.environment
+    assert scene.client.standings() == scene.client.standings(scene.environment)
+    assert scene.client.payoff() == scene.client.payoff(scene.environment)
     Scene(scene.client, "recall", "recall-1")
+    with pytest.raises(InvalidRequestError, match="recall, rps"):
+        scene.client.standings()
     with pytest.raises(InvalidRequestError, match="recall, rps"):
         scene.client.close_period()
     with pytest.raises(UnknownEnvironmentError, match="chess"):

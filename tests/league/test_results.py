@@ -166,7 +166,7 @@ def test_a_result_of_a_foreign_lease_is_rejected(scene: Scene) -> None:
         ({"sequence": -1}, "sequence -1"),
         ({"decisions": -3}, "decisions -3"),
         ({"seed": 2**63}, f"seed {2**63}"),
-        ({"reason": "x" * 65}, "reason xxx"),
+        ({"reason": "x" * 65}, "reason 'xxx"),
     ],
 )
 @ON_SQLITE
