@@ -39,6 +39,7 @@ def create_app(settings: Settings) -> FastAPI:
         summary="A self-play league with a Glicko-2 arena.",
         version=version("echelon-league"),
         lifespan=_lifespan,
+        responses=problems.RESPONSES,
     )
     app.state.league = league
     for module in (workers, learners, checkpoints, players, play, tables, events, health):

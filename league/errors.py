@@ -120,6 +120,12 @@ class NameTakenError(LeagueError):
     type, title, status = "name-taken", "name taken", 409
 
 
+class ResultConflictError(LeagueError):
+    """Every result of a batch was reported otherwise before."""
+
+    type, title, status = "result-conflict", "conflicting result", 409
+
+
 class StandingConflictError(LeagueError):
     """A player is not in a standing that allows the change."""
 

@@ -9,9 +9,13 @@ from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic_core import from_json, to_json
 
 PREFIX = "/api/v1"
 """Path before every call but health, readiness and metrics."""
+
+METADATA_MAX_BYTES = 64 * 2**10
+"""Largest metadata of a player, as JSON."""
 
 Role = Literal["main", "main_exploiter", "league_exploiter"]
 Kind = Literal["learner", "snapshot", "baseline"]
@@ -26,6 +30,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="lower-case
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.+-][\w .:+-]*$")]
 WorkerName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f]+$")]
 Text = Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")]
+Unicode = Annotated[str, Field(max_length=2**20)]  # a bound makes pydantic refuse lone surrogates
 EnvironmentName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00]+$")]
 Signature = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00]+$")]
 Id = Annotated[int, Field(ge=1, lt=2**63)]
@@ -34,8 +39,13 @@ T = TypeVar("T")
 
 
 def _storable(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    text = json.dumps(metadata, allow_nan=False)
-    if "\\u0000" in text:
+    """Refuse what cannot be stored, or not be read back as part of a page."""
+    size = len(json.dumps(metadata, allow_nan=False))
+    if size > METADATA_MAX_BYTES:
+        raise ValueError(f"it takes {size} bytes of at most {METADATA_MAX_BYTES}")
+    text = to_json({"items": [{"metadata": metadata}]})  # fails on lone surrogates
+    from_json(text)  # fails where it nests too deep
+    if b"\\u0000" in text:
         raise ValueError("text must not contain NUL")
     return metadata
 
@@ -286,11 +296,11 @@ class ReleaseAnswer(Answer):
 class Result(Request):
     """One finished match. Ranges are checked per item, so that a bad one never fails its batch."""
 
-    lease_id: str
+    lease_id: Unicode
     sequence: int
     score: float
     decisions: int
-    reason: str
+    reason: Unicode
     seed: int
     learner_step: int | None = None
 
@@ -313,7 +323,7 @@ class ResultAnswer(Answer):
 
 
 class ResultBatchAnswer(Answer):
-    """One answer per result, in order. The status is 409 when every item is a conflict, 200 otherwise."""
+    """One answer per result, in order; where every item is a conflict, further members of a problem of status 409."""
 
     items: list[ResultAnswer]
     next_poll_s: float
@@ -451,3 +461,15 @@ class Health(Answer):
 
     status: Literal["ok", "unready"]
     checks: dict[str, str]
+
+
+class Problem(Answer):
+    """An error, as `application/problem+json`: `detail` is made of `value`, the `rule` it breaks and the `way_out`."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    value: str
+    rule: str
+    way_out: str

@@ -15,10 +15,11 @@ Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="lower-case 
 
 _CREATED = 201
 _NOT_MODIFIED = 304
+_BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _FOREVER = "public, max-age=31536000, immutable"
 
 
-@router.get("/{sha256}", response_class=FileResponse)
+@router.get("/{sha256}", response_class=FileResponse, responses={200: {"content": _BYTES}})
 @router.head("/{sha256}", include_in_schema=False)
 def fetch(sha256: Sha256, request: Request, league: Running, _: Reader) -> Response:
     """Send the bytes, or the asked range of them."""
@@ -29,7 +30,7 @@ def fetch(sha256: Sha256, request: Request, league: Running, _: Reader) -> Respo
     return FileResponse(path, headers=headers, media_type="application/octet-stream")
 
 
-@router.put("/{sha256}", status_code=_CREATED)
+@router.put("/{sha256}", status_code=_CREATED, openapi_extra={"requestBody": {"required": True, "content": _BYTES}})
 async def store(sha256: Sha256, request: Request, league: Running, _: Worker) -> dict[str, str]:
     """Take the bytes in; sending them again is fine."""
     async with contextmanager_in_threadpool(league.store.receive(sha256)) as upload:

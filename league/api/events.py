@@ -1,6 +1,7 @@
 """Server-sent events: what happens in the league, as it happens, whichever process did it."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -20,10 +21,15 @@ Cursor = tuple[int, int]
 """Id of the last event and of the last match that the reader has heard of."""
 
 _BATCH = 500
+_CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
 _KEEP_ALIVE = ": keep-alive\n\n"
 
 
-@router.get("/events", response_class=StreamingResponse)
+@router.get(
+    "/events",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
 async def stream(
     league: Running, _: Reader, last_event_id: Annotated[str | None, Header()] = None
 ) -> StreamingResponse:
@@ -64,8 +70,8 @@ def _since(league: League, cursor: Cursor) -> list[tuple[Cursor, wire.Event]]:
 
 
 def _cursor(text: str) -> Cursor:
-    event_id, _, match_id = text.partition(".")
-    if not (event_id.isdigit() and match_id.isdigit()):
+    found = _CURSOR.fullmatch(text)
+    if found is None:
         rule = "it is the id of an event of this stream"
         raise InvalidRequestError(f"Last-Event-ID={text!r}", rule, "leave it out to start from now")
-    return int(event_id), int(match_id)
+    return int(found[1]), int(found[2])

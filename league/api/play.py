@@ -1,15 +1,16 @@
 """What a worker calls while it plays: leases and results."""
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
 
 from league import wire
+from league.api import problems
 from league.api.dependencies import Chance, Now, Reader, Running, Word, Worker
+from league.errors import ResultConflictError
 from league.services import leases, results
 from league.wire import PREFIX
 
 router = APIRouter(prefix=PREFIX, tags=["play"])
-
-_CONFLICT = 409
 
 
 @router.post("/leases")
@@ -38,13 +39,20 @@ def explain(lease_id: Word, league: Running, _: Reader) -> wire.LeaseExplanation
         return leases.explain(session, lease_id)
 
 
-@router.post("/results", responses={_CONFLICT: {"model": wire.ResultBatchAnswer, "description": "All conflict"}})
-def report(body: wire.ResultBatch, league: Running, now: Now, response: Response, _: Worker) -> wire.ResultBatchAnswer:
-    """Report finished matches; every item is answered on its own, and sending a batch again is safe."""
+@router.post("/results", response_model=wire.ResultBatchAnswer)
+def report(body: wire.ResultBatch, league: Running, now: Now, _: Worker) -> wire.ResultBatchAnswer | JSONResponse:
+    """Report finished matches; every item is answered on its own, and sending a batch again is safe.
+
+    Where every item is a conflict the answer is a problem of status 409 that carries the items too.
+    """
     with league.database.write() as session:
         answers = results.submit(session, league.settings, body, now)
-    for answer in answers:
-        league.metrics.results.labels(answer.status).inc()
-    if answers and all(answer.status == "conflict" for answer in answers):
-        response.status_code = _CONFLICT
-    return wire.ResultBatchAnswer(items=answers, next_poll_s=league.settings.next_poll_s)
+    for item in answers:
+        league.metrics.results.labels(item.status).inc()
+    answer = wire.ResultBatchAnswer(items=answers, next_poll_s=league.settings.next_poll_s)
+    if answers and all(item.status == "conflict" for item in answers):
+        first = f"{answers[0].sequence} of lease {answers[0].lease_id}"
+        rule = f"it was reported otherwise before, as match {answers[0].match_id}, and so was all of the batch"
+        error = ResultConflictError(first, rule, "drop it: the first report stays")
+        return problems.response(error, answer.model_dump(mode="json"))
+    return answer

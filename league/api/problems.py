@@ -1,6 +1,7 @@
 """Every error leaves as a problem document, whoever raised it."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,6 +11,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 
+from league import wire
 from league.errors import (
     DatabaseUnavailableError,
     InternalError,
@@ -25,6 +27,13 @@ RETRY_AFTER_S = 5
 _SERVICE_UNAVAILABLE = 503
 _NO_ROUTE = (404, 405)
 _VALUE_MAX_LENGTH = 120
+_WAY_OUT = "see /docs for what the call takes"
+
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"description": why, "content": {MEDIA_TYPE: {"schema": wire.Problem.model_json_schema()}}}
+    for status, why in (("4XX", "The call was refused, and why"), ("5XX", "The server could not answer it"))
+}
+"""How the interface description tells of errors."""
 
 log = logging.getLogger(__name__)
 
@@ -39,14 +48,15 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _defect)
 
 
-def response(error: LeagueError) -> JSONResponse:
-    """Return the problem document of an error, with the headers that go with its status."""
+def response(error: LeagueError, members: Mapping[str, Any] | None = None) -> JSONResponse:
+    """Return the problem document of an error, with the headers that go with its status and with further members."""
     headers = {}
     if isinstance(error, UnauthenticatedError):
         headers["WWW-Authenticate"] = "Bearer"
     if error.status == _SERVICE_UNAVAILABLE:
         headers["Retry-After"] = str(RETRY_AFTER_S)
-    return JSONResponse(error.problem(), status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
+    document = error.problem() | dict(members or {})
+    return JSONResponse(document, status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
 
 
 async def _league_error(_request: Request, error: Exception) -> JSONResponse:
@@ -54,10 +64,16 @@ async def _league_error(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:
-    first = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": str(error)}
+    first: dict[str, Any] = {"loc": (), "msg": str(error)}
+    if isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+    if first.get("type") == "json_invalid":
+        rule = f"it is not JSON ({first['ctx']['error']} at character {first['loc'][-1]})"
+        return response(InvalidRequestError("body", rule, _WAY_OUT))
     place = ".".join(str(part) for part in first["loc"])
     value = "" if first.get("type") == "missing" else f"={_brief(first.get('input'))}"
-    return response(InvalidRequestError(f"{place}{value}", _lower(first["msg"]), "see /docs for what the call takes"))
+    way_out = "send it as Content-Type: application/json" if isinstance(first.get("input"), bytes) else _WAY_OUT
+    return response(InvalidRequestError(f"{place}{value}", _lower(first["msg"]), way_out))
 
 
 async def _refused_by_framework(request: Request, error: Exception) -> JSONResponse:
@@ -65,7 +81,7 @@ async def _refused_by_framework(request: Request, error: Exception) -> JSONRespo
         return await _defect(request, error)
     call, rule = f"{request.method} {request.url.path}", _lower(error.detail)
     if error.status_code not in _NO_ROUTE:
-        return response(InvalidRequestError(call, rule, "see /docs for what the call takes"))
+        return response(InvalidRequestError(call, rule, _WAY_OUT))
     problem = UnknownRouteError(call, rule, "see /docs for the calls there are").problem()
     document = problem | {"status": error.status_code}
     return JSONResponse(document, status_code=error.status_code, headers=error.headers, media_type=MEDIA_TYPE)

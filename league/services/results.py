@@ -116,7 +116,8 @@ def _row(result: wire.Result, lease: Lease, now: datetime) -> dict[str, Any]:
 
 
 def _payload_hash(result: wire.Result) -> bytes:
-    payload = (result.score, result.decisions, result.reason, result.seed, result.learner_step)
+    score = result.score + 0.0  # -0.0 is 0.0
+    payload = (score, result.decisions, result.reason, result.seed, result.learner_step)
     return hashlib.blake2b(repr(payload).encode(), digest_size=_HASH_BYTES).digest()
 
 
