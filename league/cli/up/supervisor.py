@@ -151,7 +151,10 @@ class Supervisor:
 
     def _end(self) -> None:
         """End the workers while the server still takes their last reports, then the server."""
-        self._say_anyway("stopping trainer and evaluator, then the server (Ctrl-C again kills them) ...")
+        self._note = "stopping trainer and evaluator, then the server (Ctrl-C again kills them) ..."
+        with suppress(OSError):  # the terminal may be gone: that must not keep the processes alive
+            self._screen.say(self._note)
+            self._screen.show(self._view(time.monotonic()))
         for worker in self._workers:
             worker.terminate()
         deadline_s = time.monotonic() + STOP_GRACE_S
@@ -162,11 +165,8 @@ class Supervisor:
 
     def _wait(self, child: Child, timeout_s: float) -> None:
         if not child.wait(max(timeout_s, 0.0)):
-            self._say_anyway(f"{child.job.name} did not end in {STOP_GRACE_S:g} s and was killed")
-
-    def _say_anyway(self, line: str) -> None:
-        with suppress(OSError):  # the terminal may be gone: that must not keep the processes alive
-            self._screen.say(line)
+            with suppress(OSError):
+                self._screen.say(f"{child.job.name} did not end in {STOP_GRACE_S:g} s and was killed")
 
     @contextmanager
     def _signals_caught(self) -> Iterator[None]:
