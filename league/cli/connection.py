@@ -7,7 +7,7 @@ import typer
 
 from league import wire
 from league.client import DEFAULT_URL, LeagueClient
-from league.errors import LeagueError, UnknownEnvironmentError, UnknownPlayerError
+from league.errors import LeagueError, UnknownPlayerError
 
 Url = Annotated[str, typer.Option("--url", envvar="LEAGUE_URL", help="Where the league server listens.")]
 Token = Annotated[
@@ -28,14 +28,6 @@ class AmbiguousPlayerError(LeagueError):
 
     type: ClassVar[str] = "ambiguous-player"
     title: ClassVar[str] = "ambiguous player"
-    status: ClassVar[int] = 409
-
-
-class AmbiguousEnvironmentError(LeagueError):
-    """The league has several environments and none was named."""
-
-    type: ClassVar[str] = "ambiguous-environment"
-    title: ClassVar[str] = "ambiguous environment"
     status: ClassVar[int] = 409
 
 
@@ -74,17 +66,3 @@ def find_player(client: LeagueClient, who: str) -> wire.Player:
         ids = ", ".join(f"{player.id} ({player.environment})" for player in found)
         raise AmbiguousPlayerError(who, f"players {ids} are all called this", "name one by its id")
     return found[0]
-
-
-def the_environment(client: LeagueClient, named: str | None) -> str:
-    """Return the environment that was named, or the league's only one."""
-    if named is not None:
-        return named
-    learners = pages(lambda cursor: client.learners(limit=1000, cursor=cursor))
-    known = sorted({learner.environment for learner in learners})
-    if not known:
-        rule = "no learner has registered yet"
-        raise UnknownEnvironmentError("(none named)", rule, "start one with `trainer run`, or name --environment")
-    if len(known) > 1:
-        raise AmbiguousEnvironmentError("(none named)", f"the league has {', '.join(known)}", "name one: --environment")
-    return known[0]

@@ -7,7 +7,7 @@ import typer
 
 from league import wire
 from league.cli import tables
-from league.cli.connection import AsJson, Environment, Token, Url, Who, connect, find_player, pages, the_environment
+from league.cli.connection import AsJson, Environment, Token, Url, Who, connect, find_player, pages
 from league.client import DEFAULT_URL
 
 app = typer.Typer()
@@ -30,9 +30,8 @@ def standings(
 ) -> None:
     """Print the league table, now or as of any past rating period; ranked by rating - 2 RD."""
     with connect(url, token) as client:
-        game = the_environment(client, environment)
-        page = client.standings(game, standing=standing, limit=limit, cursor=cursor, as_of=as_of)
-    tables.show_page(page, as_json, tables.standings(page.items, title=game))
+        page = client.standings(environment, standing=standing, limit=limit, cursor=cursor, as_of=as_of)
+    tables.show_page(page, as_json, tables.standings(page.items, page.items[0].environment if page.items else None))
 
 
 @app.command(epilog="Example: league players --kind snapshot --standing commander")

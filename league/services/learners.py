@@ -64,8 +64,10 @@ def only_environment(session: Session) -> str:
         InvalidRequestError: The league plays several, or none.
     """
     known = environments(session)
-    if len(known) != 1:
-        rule = f"the league plays {', '.join(known) or 'none yet'}"
+    if not known:
+        raise InvalidRequestError("environment null", "the league plays none yet", "start a learner with `trainer run`")
+    if len(known) > 1:
+        rule = f"the league plays {', '.join(known)}"
         raise InvalidRequestError("environment null", rule, "name the environment that is meant")
     return known[0]
 
