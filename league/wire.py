@@ -72,9 +72,6 @@ class Page(Answer, Generic[T]):
     next_cursor: str | None
 
 
-# --- workers -------------------------------------------------------------------------------------------------------
-
-
 class WorkerCreate(Request):
     """A process that wants to play; the same name and kind again is the same worker."""
 
@@ -123,9 +120,6 @@ class CommandRequest(Request):
     """What a worker is to be told at its next heartbeat."""
 
     command: Command
-
-
-# --- learners and players --------------------------------------------------------------------------------------------
 
 
 class LearnerCreate(Request):
@@ -214,9 +208,6 @@ class RatingPoint(Answer):
     deviation: float
     volatility: float
     games: int
-
-
-# --- leases and results ----------------------------------------------------------------------------------------------
 
 
 class TrainingLeases(Request):
@@ -360,9 +351,6 @@ class Match(Answer):
     reported_at: datetime
 
 
-# --- periods, payoff, matchmaking ------------------------------------------------------------------------------------
-
-
 class PeriodCreate(Request):
     """Close a period now; without an environment, that of the league's only one."""
 
@@ -461,15 +449,3 @@ class Health(Answer):
 
     status: Literal["ok", "unready"]
     checks: dict[str, str]
-
-
-class Problem(Answer):
-    """An error, as `application/problem+json`: `detail` is made of `value`, the `rule` it breaks and the `way_out`."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    value: str
-    rule: str
-    way_out: str

@@ -7,11 +7,11 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 
-from league import wire
 from league.errors import (
     DatabaseUnavailableError,
     InternalError,
@@ -29,8 +29,21 @@ _NO_ROUTE = (404, 405)
 _VALUE_MAX_LENGTH = 120
 _WAY_OUT = "see /docs for what the call takes"
 
+
+class Problem(BaseModel):
+    """An error as a document: `detail` is made of `value`, the `rule` it breaks and the `way_out`."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    value: str
+    rule: str
+    way_out: str
+
+
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"description": why, "content": {MEDIA_TYPE: {"schema": wire.Problem.model_json_schema()}}}
+    status: {"description": why, "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
     for status, why in (("4XX", "The call was refused, and why"), ("5XX", "The server could not answer it"))
 }
 """How the interface description tells of errors."""
@@ -59,8 +72,8 @@ def response(error: LeagueError, members: Mapping[str, Any] | None = None) -> JS
     return JSONResponse(document, status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
 
 
-async def _league_error(_request: Request, error: Exception) -> JSONResponse:
-    return response(error if isinstance(error, LeagueError) else _internal(error))
+async def _league_error(request: Request, error: Exception) -> JSONResponse:
+    return response(error) if isinstance(error, LeagueError) else await _defect(request, error)
 
 
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:
@@ -97,12 +110,9 @@ async def _database_error(request: Request, error: Exception) -> JSONResponse:
 
 async def _defect(request: Request, error: Exception) -> JSONResponse:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return response(_internal(error))
-
-
-def _internal(error: Exception) -> InternalError:
     rule = f"{type(error).__name__} in the server; nothing of the call was kept"
-    return InternalError("", rule, "send it again, and report it with the server's log if it stays")
+    way_out = "send it again, and report it with the server's log if it stays"
+    return response(InternalError(f"{request.method} {request.url.path}", rule, way_out))
 
 
 def _brief(value: Any) -> str:  # noqa: ANN401 - whatever the caller sent

@@ -6,7 +6,7 @@ one a conflict. Whether a key is new is decided by the unique index, so racing r
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -42,20 +42,7 @@ def submit(session: Session, settings: Settings, batch: wire.ResultBatch, now: d
     budgets = {lease.id: lease.budget for lease in leases.values()}
     possible = [result for result in batch.results if 0 <= result.sequence < budgets.get(result.lease_id, 0)]
     stored = _stored(session, possible)
-    refusals: dict[int, str] = {}
-    fresh: dict[Key, int] = {}
-    for place, result in enumerate(batch.results):
-        lease = leases.get(result.lease_id)
-        if lease is None:
-            refusals[place] = f"unknown lease {result.lease_id}: this league granted no such lease; lease anew"
-        elif lease.worker_id != worker.id:
-            refusals[place] = f"foreign lease {lease.id}: it is another worker's; report your own leases only"
-        elif _key(result) not in stored:
-            refusal = _refusal(result, lease, settings, now)
-            if refusal is None:
-                fresh.setdefault(_key(result), place)
-            else:
-                refusals[place] = refusal
+    fresh, refusals = _judge(batch.results, leases, stored, worker.id, settings, now)
     rows = [_row(batch.results[place], leases[lease_id], now) for (lease_id, _), place in sorted(fresh.items())]
     inserted = _insert(session, rows)
     stored = (stored if len(inserted) == len(fresh) else _stored(session, possible)) | inserted
@@ -66,6 +53,32 @@ def submit(session: Session, settings: Settings, batch: wire.ResultBatch, now: d
         else _taken(result, place in accepted, *stored[_key(result)], late=now > leases[result.lease_id].expires_at)
         for place, result in enumerate(batch.results)
     ]
+
+
+def _judge(
+    results: Sequence[wire.Result],
+    leases: Mapping[str, Lease],
+    stored: Stored,
+    worker_id: str,
+    settings: Settings,
+    now: datetime,
+) -> tuple[dict[Key, int], dict[int, str]]:
+    """Return the first place of each new key, and why the results at other places are refused."""
+    refusals: dict[int, str] = {}
+    fresh: dict[Key, int] = {}
+    for place, result in enumerate(results):
+        lease = leases.get(result.lease_id)
+        if lease is None:
+            refusals[place] = f"unknown lease {result.lease_id[:64]!r}: this league granted no such one; lease anew"
+        elif lease.worker_id != worker_id:
+            refusals[place] = f"foreign lease {lease.id}: it is another worker's; report your own leases only"
+        elif _key(result) not in stored:
+            refusal = _refusal(result, lease, settings, now)
+            if refusal is None:
+                fresh.setdefault(_key(result), place)
+            else:
+                refusals[place] = refusal
+    return fresh, refusals
 
 
 def _leases(session: Session, lease_ids: Sequence[str]) -> dict[str, Lease]:

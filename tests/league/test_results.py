@@ -185,7 +185,7 @@ def test_a_result_of_an_unknown_lease_is_rejected(scene: Scene) -> None:
     (lease,) = scene.opponent_leases(1)
     (answer,) = scene.report(result(lease).model_copy(update={"lease_id": "elsewhere"}))
     assert answer.status == "rejected"
-    assert str(answer.detail).startswith("unknown lease elsewhere")
+    assert str(answer.detail).startswith("unknown lease 'elsewhere'")
 
 
 @ON_SQLITE
