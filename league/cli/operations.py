@@ -57,7 +57,8 @@ def rebuild(
     if as_json:
         tables.show_json({"items": outcome, "next_cursor": None})
     else:
-        tables.show(*(_report(one) for one in outcome))
+        lines = [_report(one) for one in outcome]
+        tables.show(*(lines or ["nothing to rebuild: no game is played yet"]))
     wrong = [one.environment for one in outcome if one.differing]
     if wrong:
         rule = "stored ratings or payoffs were not what the match log says; they are now"
