@@ -14,8 +14,7 @@ from pydantic_core import from_json, to_json
 PREFIX = "/api/v1"
 """Path before every call but health, readiness and metrics."""
 
-METADATA_MAX_BYTES = 64 * 2**10
-"""Largest metadata of a player, as JSON."""
+METADATA_MAX_BYTES = 64 * 2**10  # of a player, as JSON
 
 Role = Literal["main", "main_exploiter", "league_exploiter"]
 Kind = Literal["learner", "snapshot", "baseline"]
