@@ -62,14 +62,18 @@ def distance(play):
 
 
 def test_the_average_play_of_a_population_comes_near_the_equilibrium(serve, worker_of):
-    plays = plays_of(serve(**QUICK_PERIODS), worker_of, 32_768)
-    assert len(plays) == 64
+    """Nine seeds of nine ended between 0.05 and 0.06; the latest weights settle near it too, at 0.07 to 0.15."""
+    plays = plays_of(serve(**QUICK_PERIODS), worker_of, 24_576)
+    assert len(plays) == 48
     assert distance(plays.mean(dim=0)) < 0.1
+    assert distance(plays[24:]).mean() < 0.25
 
 
-def test_self_play_against_the_latest_weights_alone_stays_away_from_the_equilibrium(serve, worker_of):
-    """Same preset, same entropy, no population: what it plays in its second half is a corner or a cycle."""
+def test_self_play_against_the_latest_weights_alone_goes_round_the_equilibrium(serve, worker_of):
+    """Same preset, same entropy, no population: seven seeds of seven were still 0.36 to 0.46 away.
+
+    The mean over a cycle lies near its centre, so it is the latest weights, all that self-play has, that count.
+    """
     plays = plays_of(serve(**QUICK_PERIODS, matchmaking={"self_play_share": 1.0}), worker_of, 16_384)
     later = distance(plays[len(plays) // 2 :])
-    assert later.mean() > 0.2
-    assert later.min() > 0.1
+    assert later.mean() > 0.25
