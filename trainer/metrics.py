@@ -48,7 +48,10 @@ class Tally:
 
 
 class Scoreboard:
-    """Recent matches: the learner's mean score, against all and against each opponent."""
+    """Recent matches: the learner's mean score, against all and against each opponent.
+
+    Unrated matches count against all only: a league that is away names nobody.
+    """
 
     def __init__(self) -> None:
         self._recent: deque[Episode] = deque(maxlen=WINDOW)
@@ -59,9 +62,12 @@ class Scoreboard:
         """Take in a finished match."""
         self.episodes += 1
         self._recent.append(episode)
-        name = episode.assignment.opponent.name
+        if episode.assignment.lease is not None:
+            self._count(episode.assignment.opponent.name, episode.learner_score)
+
+    def _count(self, name: str, score: float) -> None:
         scores = self._by_opponent.pop(name, None) or deque(maxlen=WINDOW)
-        scores.append(episode.learner_score)
+        scores.append(score)
         self._by_opponent[name] = scores  # met last, so forgotten last
         while len(self._by_opponent) > MAX_OPPONENTS:
             del self._by_opponent[next(iter(self._by_opponent))]

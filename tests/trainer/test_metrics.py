@@ -1,19 +1,34 @@
 import io
 import json
+from datetime import UTC, datetime
 
 import pytest
 import torch
 from fake_games import tagged
 from rich.console import Console
 
+from league.wire import Lease, Seat
 from trainer.collector import Episode
 from trainer.leases import Assignment
 from trainer.metrics import MAX_OPPONENTS, Journal, Scoreboard, Tally, Terminal, progress_line
 
+LEASE = Lease(
+    lease_id="lease",
+    kind="training",
+    home=Seat(player_id=1, checkpoint=None, name="main"),
+    away=Seat(player_id=2, checkpoint="baseline:random", name="random"),
+    learner_side="home",
+    seed=0,
+    budget=2,
+    expires_at=datetime(2030, 1, 1, tzinfo=UTC),
+    propensity=1.0,
+    branch="pfsp",
+)
 
-def episode(name="one", score=1.0, away=False, earned=2.0):
+
+def episode(name="one", score=1.0, away=False, earned=2.0, lease=LEASE):
     opponent = tagged(1.0).__class__(name, name, tagged(1.0).policy)
-    return Episode(Assignment(opponent, away, 0, None, 0), score, "over", 10, earned)
+    return Episode(Assignment(opponent, away, 0, lease, 0), score, "over", 10, earned)
 
 
 def test_a_tally_gives_means_and_the_latest():
@@ -36,6 +51,16 @@ def test_scores_are_the_learners_whichever_side_it_played():
     assert metrics["charts/episodic_return"] == 2.0
     assert metrics["charts/episodic_length"] == 10.0
     assert metrics["win_rate/two"] == 1.0
+
+
+def test_unrated_matches_count_for_the_score_and_name_nobody():
+    scores = Scoreboard()
+    scores.add(episode("random", score=1.0))
+    scores.add(episode("f" * 64, score=0.0, lease=None))
+    scores.add(episode("self", score=0.0, lease=None))
+    assert scores.win_rates() == {"random": 1.0}
+    assert scores.metrics()["charts/score"] == pytest.approx(1 / 3)
+    assert scores.episodes == 3
 
 
 def test_opponents_met_longest_ago_are_forgotten():
