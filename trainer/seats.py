@@ -121,8 +121,6 @@ class _Group:
     opponent: Opponent
     rows: list[int]
     state: State
-    places: Places
-    environments: Int[Tensor, " e"]
 
 
 class Opponents:
@@ -131,6 +129,7 @@ class Opponents:
     def __init__(self, seats: Seats) -> None:
         self._seats = seats
         self._groups: dict[str, _Group] = {}
+        self._arrange()
 
     def seat(self, seating: Mapping[int, Opponent]) -> None:
         """Give some environments their next opponent, with a fresh memory; all others keep theirs bit for bit.
@@ -145,17 +144,18 @@ class Opponents:
             newcomers.setdefault(seating[row].key, []).append(row)
         for rows in newcomers.values():
             self._join(seating[rows[0]], rows)
-        for group in self._groups.values():
-            group.places = self._seats.opponents(group.rows)
+        self._arrange()
 
     def act(self, observation: Observation, starts: Bool[Tensor, " E"], rng: torch.Generator) -> dict[str, Tensor]:
         """Actions of all agents (E * N, ...): the opponents' in their places, zeros in the learner's."""
         actions = self._seats.empty_actions()
-        for group in self._groups.values():
-            opening = self._seats.per_agent(starts[group.environments])
-            seen = group.places.view(observation)
-            chosen, group.state = group.opponent.policy.act(seen, group.state, opening, rng)
-            group.places.write(actions, chosen)
+        opening = self._seats.per_agent(starts[self._environments]).split_with_sizes(self._sizes)
+        seen = _split(self._places.view(observation), self._sizes)
+        chosen = []
+        for group, view, fresh in zip(self._groups.values(), seen, opening, strict=True):
+            choice, group.state = group.opponent.policy.act(view, group.state, fresh, rng)
+            chosen.append(choice)
+        self._places.write(actions, {name: torch.cat([each[name] for each in chosen]) for name in actions})
         return actions
 
     def _rows_of(self, key: str) -> list[int]:
@@ -173,23 +173,32 @@ class Opponents:
         group.rows = [group.rows[place] for place in kept]
         agents = torch.tensor(kept).unsqueeze(1) * self._seats.agents + torch.arange(self._seats.agents)
         group.state = _map_state(lambda part: part[agents.flatten().to(part.device)], group.state)
-        group.environments = _environments(group)
 
     def _join(self, opponent: Opponent, rows: list[int]) -> None:
         fresh = opponent.policy.initial_state(len(rows) * self._seats.agents)
-        places = self._seats.opponents(rows)
         group = self._groups.get(opponent.key)
         if group is None:
-            group = _Group(opponent, rows, fresh, places, places.numbers)
-            self._groups[opponent.key] = group
+            self._groups[opponent.key] = _Group(opponent, rows, fresh)
         else:
             group.rows = [*group.rows, *rows]
             group.state = _map_state(lambda *parts: torch.cat(parts), group.state, fresh)
-        group.environments = _environments(group)
+
+    def _arrange(self) -> None:
+        """Line up the places of all groups, one group behind the other: one look and one write serve them all."""
+        rows = [row for group in self._groups.values() for row in group.rows]
+        self._places = self._seats.opponents(rows)
+        self._environments = torch.tensor(rows, dtype=torch.int64, device=self._places.numbers.device)
+        self._sizes = [len(group.rows) * self._seats.agents for group in self._groups.values()]
 
 
-def _environments(group: _Group) -> Int[Tensor, " e"]:
-    return torch.tensor(group.rows, dtype=torch.int64, device=group.places.numbers.device)
+def _split(observation: Observation, sizes: list[int]) -> list[Observation]:
+    """Cut an observation with leading axis R into runs of so many rows."""
+    masks = {name: mask.split_with_sizes(sizes) for name, mask in observation.masks.items()}
+    parts = zip(observation.values.split_with_sizes(sizes), observation.active.split_with_sizes(sizes), strict=True)
+    return [
+        Observation(values, {name: mask[place] for name, mask in masks.items()}, active)
+        for place, (values, active) in enumerate(parts)
+    ]
 
 
 def _map_state(change: Callable[..., Tensor], *states: State) -> State:
