@@ -159,6 +159,8 @@ class Collector:
         state = RecurrentState(*(part[rows] for part in self._state))
         value = self._network.step(seen.values, state, torch.zeros_like(seen.active), seen.active).value
         rollout.final_value[t, rows] = value
+        if not self._env.spec.turn_based:
+            rollout.terminated[t, rows] = ~seen.active
 
     def _bootstrap(self, rollout: Rollout) -> None:
         seen = self._seats.learner.view(self._observation)

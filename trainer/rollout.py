@@ -23,7 +23,7 @@ class Rollout:
         reward: Reward of the action, as the environment gave it.
         active: Whether the agent acted; other entries carry no loss and no statistics.
         episode_start: The observation opens an episode: the state was reset before it.
-        terminated: The game ended with the action.
+        terminated: The game ended with the action; also for an agent that is out of it when a limit ends the episode.
         truncated: A limit ended the episode with the action.
         final_value: V of the episode's final observation where `truncated`; 0 elsewhere.
         hidden: State before the first decision of each of C chunks, before any reset there.

@@ -165,6 +165,16 @@ def test_truncation_values_the_final_observation_with_the_state_before_the_reset
     assert one.final_value[~one.truncated].abs().max() == 0.0
 
 
+def test_for_the_dead_a_limit_is_the_end_of_the_game(play):
+    """Agent 0 of a team is dead from decision 2 on, agent 1 from decision 3 on; the limit comes at decision 2."""
+    game = FakeGame(3, (2, 2), length=lambda seed: 2, limited=lambda seed: True)
+    rollout = play(sides=1, game=game, opponents=[tagged(1.0)]).collect()
+    assert rollout.truncated[1].all()
+    assert rollout.terminated[1].view(3, 2).tolist() == [[True, False]] * 3
+    waiting = FakeGame(3, turn_based=True, length=lambda seed: 2, limited=lambda seed: True)
+    assert not play(sides=2, game=waiting, opponents=[tagged(1.0)]).collect().terminated.any()
+
+
 def test_a_rollout_records_no_graph_and_acts_in_inference_mode(play):
     class Watching(TaggedPolicy):
         def act(self, observation, state, episode_start, rng):
