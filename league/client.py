@@ -18,7 +18,14 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from league import wire
-from league.errors import HashMismatchError, LeagueError, LeagueUnreachable, from_problem
+from league.errors import (
+    ConfigurationError,
+    HashMismatchError,
+    LeagueError,
+    LeagueUnreachable,
+    UnauthenticatedError,
+    from_problem,
+)
 from league.wire import PREFIX
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -36,6 +43,10 @@ class LeagueClient:
         token: Bearer token; needed unless the server is open.
         http: An HTTP client to use instead of one made for `url`; it stays the caller's to close.
         timeout_s: Longest wait for a connection, and between two pieces of an answer, in seconds.
+
+    Raises:
+        ConfigurationError: The address is not one of HTTP.
+        UnauthenticatedError: The token cannot be one.
     """
 
     def __init__(
@@ -45,6 +56,12 @@ class LeagueClient:
         http: httpx2.Client | None = None,
         timeout_s: float = 30.0,
     ) -> None:
+        if not url.startswith(("http://", "https://")):
+            rule = "a league is reached under http:// or https://"
+            raise ConfigurationError(f"league address {url!r}", rule, f"say for example {DEFAULT_URL}")
+        if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
+            rule = "a token is one word of ASCII characters"
+            raise UnauthenticatedError("with an unusable token", rule, "give it as `league token create` printed it")
         self._owned = http is None
         self._http = httpx2.Client(base_url=url, timeout=timeout_s, follow_redirects=True) if http is None else http
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}

@@ -9,14 +9,15 @@ from typing import Annotated, Any, Self
 from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from arena.matchmaking import MatchmakingConfig
 from arena.promotion import PromotionConfig
 from league.errors import ConfigurationError
 
-Seconds = Annotated[float, Field(gt=0)]
-Points = Annotated[float, Field(ge=0)]
+YEAR_S = 365 * 86400.0
+Seconds = Annotated[float, Field(gt=0, le=YEAR_S)]
+Points = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -38,7 +39,7 @@ class Settings(BaseSettings):
     heartbeat_s: Seconds = 120.0
     next_poll_s: Seconds = 5.0
     lease_expiry_s: Seconds = 360.0
-    lease_grace_s: Annotated[float, Field(ge=0)] = 3600.0
+    lease_grace_s: Annotated[float, Field(ge=0, le=YEAR_S)] = 3600.0
     lease_budget_max: Count = 1000
 
     aggregation_interval_s: Seconds = 2.0
@@ -74,6 +75,9 @@ class Settings(BaseSettings):
             name = "LEAGUE_" + "__".join(str(part) for part in first["loc"]).upper()
             way_out = f"correct or unset {name}"
             raise ConfigurationError(f"{name}={first['input']}", first["msg"], way_out) from error
+        except SettingsError as error:
+            way_out = "name one number each, such as LEAGUE_MATCHMAKING__POWER=3"
+            raise ConfigurationError("in LEAGUE_MATCHMAKING or LEAGUE_PROMOTION", str(error), way_out) from error
 
     @model_validator(mode="after")
     def _limits_in_order(self) -> Self:

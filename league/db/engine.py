@@ -4,6 +4,7 @@ Every write transaction on SQLite opens with BEGIN IMMEDIATE, and one process qu
 reads first and writes later would fail with "database is locked" under load. Reads see one consistent state.
 """
 
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -78,12 +79,18 @@ def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError as error:
-        raise ConfigurationError(url, "not a database URL", way_out) from error
+        raise ConfigurationError(_without_password(url), "not a database URL", way_out) from error
     if parsed.get_backend_name() == "postgresql":
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
-        raise ConfigurationError(url, "the league keeps its tables in a SQLite file or in PostgreSQL", way_out)
+        raise ConfigurationError(
+            _without_password(url), "the league keeps its tables in a SQLite file or in PostgreSQL", way_out
+        )
     return parsed.set(drivername="sqlite+pysqlite")
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r":[^:@/]*@", ":***@", url)
 
 
 def _sqlite_engine(url: URL, connections: int) -> Engine:

@@ -29,12 +29,14 @@ def create(session: Session, name: str, scope: str, now: datetime) -> str:
     """Make a token and return its secret, which nobody can read again.
 
     Raises:
-        InvalidRequestError: There is no such scope.
+        InvalidRequestError: There is no such scope, or the name is not one line of text.
         NameTakenError: A token has this name, perhaps a revoked one.
     """
     words = [known.word for known in Scope]
     if scope not in words:
         raise InvalidRequestError(f"scope {scope!r}", f"a token has one of {', '.join(words)}", "choose one of them")
+    if not (name.isprintable() and name.strip()):
+        raise InvalidRequestError(f"token name {name!r}", "a name is one line of text", "choose another name")
     secret = new_secret()
     row = {"name": name, "digest": digest(secret), "scope": scope, "created_at": now, "revoked_at": None}
     statement = insert_into(session, Token).values(row).on_conflict_do_nothing().returning(Token.id)

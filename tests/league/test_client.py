@@ -49,6 +49,19 @@ def test_something_else_at_the_address_is_told_from_a_league(status: int, conten
         client.player(1)
 
 
+@pytest.mark.parametrize("token", ["", "päss", "two words", "word\n"])
+def test_what_cannot_be_a_token_is_refused_without_being_told(token: str) -> None:
+    with pytest.raises(errors.UnauthenticatedError, match="league token create") as refused:
+        LeagueClient(token=token)
+    assert not token or token not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "127.0.0.1:8000", ""])
+def test_an_address_that_is_not_of_http_is_refused_by_name(url: str) -> None:
+    with pytest.raises(errors.ConfigurationError, match=f"{url!r}.*http://"):
+        LeagueClient(url)
+
+
 def test_the_token_travels_as_a_bearer() -> None:
     seen: list[str | None] = []
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from league.config import Settings
+from league.db.engine import Database
 from league.errors import ConfigurationError
 
 
@@ -35,6 +36,8 @@ def test_the_environment_sets_and_arguments_win(monkeypatch: pytest.MonkeyPatch)
         ("LEAGUE_PORT", "eighty"),
         ("LEAGUE_PORT", "70000"),
         ("LEAGUE_HEARTBEAT_S", "0"),
+        ("LEAGUE_LEASE_EXPIRY_S", "inf"),
+        ("LEAGUE_SNAPSHOT_DEVIATION", "inf"),
         ("LEAGUE_TAU", "-1"),
         ("LEAGUE_PROMOTION__CAPACITY", "0"),
         ("LEAGUE_MATCHMAKING__SELF_PLAY_SHARE", "2"),
@@ -50,6 +53,19 @@ def test_an_unusable_setting_is_refused_naming_variable_and_value(
     assert value in str(refused.value)
     assert name.split("__")[0] in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_group_of_settings_that_is_not_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAGUE_MATCHMAKING", "hard")
+    with pytest.raises(ConfigurationError, match="LEAGUE_MATCHMAKING__POWER=3"):
+        Settings.load()
+
+
+@pytest.mark.parametrize("url", ["mysql://me:secret@host/league", "postgres://me:secret@host/league", "x/me:secret@h"])
+def test_a_refused_database_url_keeps_its_password(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="postgresql://USER@HOST/NAME") as refused:
+        Database(url)
+    assert "secret" not in str(refused.value)
 
 
 def test_a_floor_above_the_cap_is_refused() -> None:

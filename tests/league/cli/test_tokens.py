@@ -32,6 +32,8 @@ def test_a_revoked_token_stays_on_the_list(command: Run, tmp_path: Path) -> None
     [
         (("create", "laptop", "--scope", "worker"), 1, "name taken laptop"),
         (("revoke", "nobody"), 1, "unknown token nobody"),
+        (("create", "", "--scope", "worker"), 1, "token name ''"),
+        (("create", "two\nlines", "--scope", "worker"), 1, "one line"),
         (("create", "other", "--scope", "root"), 2, "root"),
         (("create", "other"), 2, "--scope"),
     ],
