@@ -170,21 +170,30 @@ class Opponents:
         if not kept:
             del self._groups[key]
             return
-        group.rows = [group.rows[place] for place in kept]
-        agents = torch.tensor(kept).unsqueeze(1) * self._seats.agents + torch.arange(self._seats.agents)
-        group.state = _map_state(lambda part: part[agents.flatten().to(part.device)], group.state)
+        self._keep(group, kept)
 
     def _join(self, opponent: Opponent, rows: list[int]) -> None:
         fresh = opponent.policy.initial_state(len(rows) * self._seats.agents)
         group = self._groups.get(opponent.key)
         if group is None:
-            self._groups[opponent.key] = _Group(opponent, rows, fresh)
+            self._groups[opponent.key] = _Group(opponent, sorted(rows), fresh)
         else:
             group.rows = [*group.rows, *rows]
             group.state = _map_state(lambda *parts: torch.cat(parts), group.state, fresh)
+            self._keep(group, sorted(range(len(group.rows)), key=group.rows.__getitem__))
+
+    def _keep(self, group: _Group, kept: list[int]) -> None:
+        """Keep some rows of a group, in this order."""
+        group.rows = [group.rows[place] for place in kept]
+        agents = torch.tensor(kept).unsqueeze(1) * self._seats.agents + torch.arange(self._seats.agents)
+        group.state = _map_state(lambda part: part[agents.flatten().to(part.device)], group.state)
 
     def _arrange(self) -> None:
-        """Line up the places of all groups, one group behind the other: one look and one write serve them all."""
+        """Line up the places of all groups, one group behind the other: one look and one write serve them all.
+
+        Groups and their rows are in order, so that who draws which chance does not hang on who played before.
+        """
+        self._groups = dict(sorted(self._groups.items()))
         rows = [row for group in self._groups.values() for row in group.rows]
         self._places = self._seats.opponents(rows)
         self._environments = torch.tensor(rows, dtype=torch.int64, device=self._places.numbers.device)

@@ -3,6 +3,7 @@ import torch
 from fake_games import FakeGame, TaggedPolicy, tagged
 
 from arena.policies import NetworkPolicy
+from arena.policies.scripted import RandomPolicy
 from trainer.errors import TrainerError
 from trainer.leases import Assignment
 from trainer.opponents import SELF, Opponent
@@ -103,6 +104,19 @@ def test_an_opponent_that_nobody_plays_any_more_is_let_go():
     opponents.seat({0: tagged(1.0), 1: tagged(1.0)})
     opponents.seat({0: tagged(2.0), 1: tagged(2.0)})
     assert list(opponents._groups) == ["tag2.0"]
+
+
+def test_what_opponents_draw_does_not_hang_on_who_played_before():
+    """A restart seats everybody at once: it goes on as the run would have that swapped them one by one."""
+    game = FakeGame(4)
+    one, other = (Opponent(key, key, RandomPolicy(game.spec.heads)) for key in ("one", "other"))
+    swapped, seated = (Opponents(Seats(game.spec, 4, game.device)) for _ in range(2))
+    for seating in ({0: other, 1: one, 2: one, 3: other}, {1: other, 0: one}, {3: one}):
+        swapped.seat(seating)
+    seated.seat({0: one, 1: other, 2: one, 3: one})
+    observation, starts = game.reset(), torch.ones(4, dtype=torch.bool)
+    acts = [each.act(observation, starts, torch.Generator().manual_seed(0))["move"] for each in (swapped, seated)]
+    assert torch.equal(*acts)
 
 
 def test_grouped_opponents_act_as_they_would_one_by_one():
