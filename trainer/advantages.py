@@ -1,5 +1,6 @@
 """Advantage estimation over each agent's own turns."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -43,6 +44,11 @@ def gae(
         ahead = deltas[t] + carry[t] * ahead
         advantages[t] = ahead
     return advantages
+
+
+def horizon(gamma: float, lam: float) -> float:
+    """Turns over which an advantage estimate looks ahead: 1 / (1 - gamma lam), without end where both are 1."""
+    return 1.0 / (1.0 - gamma * lam) if gamma * lam < 1.0 else math.inf
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,16 @@ from typing import Annotated
 
 import torch
 import typer
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from arena.environments import make, names
 from arena.errors import ArenaError
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import LeagueError
+from league.wire import Name
 from trainer import config as settings
+from trainer.advantages import horizon
 from trainer.bench import SYNTHETIC, Bench, WorkItem
 from trainer.config import TrainerConfig
 from trainer.errors import ConfigError, TrainerError
@@ -63,6 +66,13 @@ Overrides = Annotated[
 ]
 
 
+def _worker_name(name: str) -> str:
+    try:
+        return TypeAdapter(Name).validate_python(name)
+    except ValidationError as error:
+        raise typer.BadParameter(f"{name!r} is no name: {error.errors()[0]['msg']}") from error
+
+
 @app.command(epilog=SETTINGS_HELP)
 def run(
     league: League = DEFAULT_URL,
@@ -100,7 +110,7 @@ def run(
     terminal = _terminal()
     outside = of_process(terminal.say)
     folder = RunFolder(run_folder or _home() / "runs" / config.league.learner)
-    with folder.taken(), LeagueClient(league, token=token or None, timeout_s=config.league.timeout_s) as client:
+    with folder.taken(), _connect(league, token, config.league.timeout_s) as client:
         link = _link(client, config.league.backoff_max_s)
         TrainingWorker(config, folder, link, version=_version(), terminal=terminal, outside=outside).run()
 
@@ -113,7 +123,9 @@ def evaluate(
         list[str] | None,
         typer.Option("--environment", help="What to play; may be repeated [default: all that are installed]."),
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="How the league calls this worker.")] = "evaluator",
+    name: Annotated[
+        str, typer.Option("--name", callback=_worker_name, help="How the league calls this worker.")
+    ] = "evaluator",
     run_folder: Annotated[
         Path | None,
         typer.Option("--run", metavar="DIR", help="Run folder [default: $LEAGUE_HOME/runs/NAME, or var/runs/NAME]."),
@@ -133,7 +145,7 @@ def evaluate(
     specs = [make(each, num_envs=1).spec for each in environment or names()]
     folder = RunFolder(run_folder or _home() / "runs" / name)
     rng = random.Random()  # noqa: S311  jitter
-    with folder.taken(), LeagueClient(league, token=token or None, timeout_s=EVALUATOR_TIMEOUT_S) as client:
+    with folder.taken(), _connect(league, token, EVALUATOR_TIMEOUT_S) as client:
         link = _link(client, EVALUATOR_BACKOFF_S)
         cache = DiskCache(folder.opponents, disk_cache_bytes)
         pools = {
@@ -207,6 +219,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (LeagueError, ArenaError, TrainerError) as error:
         typer.echo(f"trainer: {error}", err=True)
         sys.exit(BAD_USAGE if isinstance(error, ConfigError) else 1)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        typer.echo(f"trainer: {error.filename}: {error.strerror}; free the disk or choose another --run", err=True)
+        sys.exit(1)
 
 
 def _describe(config: TrainerConfig) -> None:
@@ -214,8 +231,10 @@ def _describe(config: TrainerConfig) -> None:
     network = build_network(config.network, spec, config.run.seed)
     parameters = sum(parameter.numel() for parameter in network.parameters())
     steps = config.rollout.steps * config.environment.num_envs
+    ahead = horizon(config.ppo.gamma, config.ppo.gae_lambda)
     typer.echo(settings.to_toml(config))
     typer.echo(f"# signature {spec.signature}, {parameters:,} parameters, {steps:,} environment steps per update")
+    typer.echo(f"# advantages look {ahead:.1f} decisions ahead")
 
 
 def _check_device(device: str) -> None:
@@ -236,6 +255,12 @@ def _print(as_json: bool, values: dict[str, object]) -> None:
 
 def _terminal() -> Terminal:
     return Terminal(Console(soft_wrap=True))
+
+
+def _connect(league: str, token: str | None, timeout_s: float) -> LeagueClient:
+    if not league.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"{league!r} is no http:// or https:// address; say for example {DEFAULT_URL}")
+    return LeagueClient(league, token=token or None, timeout_s=timeout_s)
 
 
 def _link(client: LeagueClient, backoff_max_s: float) -> Link:

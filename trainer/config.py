@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from arena.policies import CoreKind
 from league.wire import Name, Role
@@ -18,6 +18,9 @@ from trainer.errors import ConfigError
 
 Settings = dict[str, dict[str, Any]]
 """Raw settings: {section: {key: value}}."""
+
+LEARNER_NAME_MAX = 56
+"""Longest name of a learner: its worker's is `trainer-` and this, and the league takes 64 characters."""
 
 
 class Section(BaseModel):
@@ -133,6 +136,13 @@ class LeagueSettings(Section):
     backoff_max_s: float = Field(60.0, gt=0.0, description="Longest pause between attempts while the league is away")
     disk_cache_bytes: int = Field(2 * 2**30, ge=0, description="Opponents kept in the run folder")
     memory_cache_bytes: int = Field(256 * 2**20, ge=0, description="Opponents kept loaded")
+
+    @field_validator("learner")
+    @classmethod
+    def _name_has_room_for_a_prefix(cls, learner: str) -> str:
+        if len(learner) > LEARNER_NAME_MAX:
+            raise ValueError(f"it has {len(learner)} characters; take at most {LEARNER_NAME_MAX}")
+        return learner
 
 
 class TrainerConfig(Section):

@@ -98,14 +98,15 @@ class Learner:
             CheckpointError: The weights do not fit the configured network.
             StateError: A tensor is missing.
         """
+        device = torch.device(self._config.run.device)
         load_strictly(self.network, _below(tensors, "network."), "the saved state")
         for name, parameter in self.network.named_parameters():
             if saved := _below(tensors, f"adam.{name}."):
-                self.ppo.optimizer.state[parameter] = saved
+                self.ppo.optimizer.state[parameter] = {key: each.to(parameter.device) for key, each in saved.items()}
         try:
-            self._observations.moments = Moments.of(_below(tensors, "observations."))
-            self._rewards.moments = Moments.of(_below(tensors, "rewards."))
-            self._values.moments = Moments.of(_below(tensors, "values."))
+            self._observations.moments = Moments.of(_below(tensors, "observations."), device)
+            self._rewards.moments = Moments.of(_below(tensors, "rewards."), device)
+            self._values.moments = Moments.of(_below(tensors, "values."), device)
             self.rng.set_state(tensors["rng.acting"])
             self._update_rng.set_state(tensors["rng.update"])
         except KeyError as error:

@@ -12,6 +12,9 @@ from league.wire import Lease, LeaseAnswer
 from trainer.errors import UnusableOpponentError
 from trainer.opponents import SELF, Opponent, OpponentPool
 
+LEASES_PER_CALL = 4096
+"""Most leases that one call grants or takes back."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -95,8 +98,8 @@ class LeaseBook:
     def refill(self) -> None:
         """Between rollouts: release what is not wanted, and ask for leases ahead of need."""
         if self._unwanted:
-            self._release(self._unwanted)
-            self._unwanted = []
+            self._release(self._unwanted[:LEASES_PER_CALL])
+            del self._unwanted[:LEASES_PER_CALL]
         if len(self._queue) <= self._rows // 2:
             self._ask()
 
@@ -165,7 +168,7 @@ class LeaseBook:
     def _ask(self) -> None:
         if self._nobody_before is not None and self._now() < self._nobody_before:
             return
-        answer = self._request(self._rows)
+        answer = self._request(min(self._rows, LEASES_PER_CALL))
         if answer is None:
             return
         self._queue.extend(answer.items)

@@ -56,9 +56,9 @@ class Moments:
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
 
     @classmethod
-    def of(cls, tensors: Mapping[str, Tensor]) -> "Moments":
-        """Continue from `tensors`."""
-        return cls(tensors["count"], tensors["mean"], tensors["squares"])
+    def of(cls, tensors: Mapping[str, Tensor], device: torch.device) -> "Moments":
+        """Continue from `tensors`, on a device."""
+        return cls(*(tensors[name].to(device) for name in ("count", "mean", "squares")))
 
 
 class ObservationNormalizer:

@@ -73,7 +73,7 @@ class TrainingWorker:
             self._resume(saved)
         folder.describe(config, spec.signature, outside.now())
         self._collector = Collector(self._env, self.learner.network, self._book, self._take_in, self.learner.rng)
-        self._beat_at = outside.clock()
+        self._beat_at = self._updated_at = outside.clock()
         self._dismissed = False
 
     def run(self) -> None:
@@ -88,13 +88,13 @@ class TrainingWorker:
         self._terminal.say(f"first rollout: {played.num_envs} environments x {steps} decisions")
         try:
             while not self._finished():
-                started = self._outside.clock()
                 self._book.refill()
+                began = self._outside.clock()
                 if not self._collector.collect(rollout, self._outside.stopping):
                     break
                 collected = self._outside.clock()
                 metrics = self.learner.learn(rollout, self._outside.stopping)
-                metrics |= self._speed(started, collected) | self.scores.metrics()
+                metrics |= self._speed(began, collected) | self.scores.metrics()
                 self._after_update(journal, metrics)
         finally:
             self.save()
@@ -135,14 +135,13 @@ class TrainingWorker:
                 )
             )
 
-    def _speed(self, started: float, collected: float) -> dict[str, float | None]:
+    def _speed(self, began: float, collected: float) -> dict[str, float | None]:
+        """Steps per second since the last update, calls to the league included, and where the time went."""
         ended = self._outside.clock()
         steps = self._config.rollout.steps * self._config.environment.num_envs
-        return {
-            "charts/SPS": steps / max(ended - started, 1e-9),
-            "charts/rollout_s": collected - started,
-            "charts/update_s": ended - collected,
-        }
+        speed = steps / max(ended - self._updated_at, 1e-9)
+        self._updated_at = ended
+        return {"charts/SPS": speed, "charts/rollout_s": collected - began, "charts/update_s": ended - collected}
 
     def _after_update(self, journal: Journal, metrics: dict[str, float | None]) -> None:
         step = self.learner.steps
@@ -172,8 +171,12 @@ class TrainingWorker:
             self._dismissed = True
 
     def _leave(self) -> None:
-        """Deliver once more. Leases are kept: a restart plays on under them, and otherwise they expire."""
-        self._link.retry_now()
+        """Deliver once more. Leases are kept: a restart plays on under them, and otherwise they expire.
+
+        After a signal a league that is away is not tried again: whoever sent it waits for the end.
+        """
+        if not self._outside.stopping():
+            self._link.retry_now()
         self.spool.deliver(self._membership.report)
         waiting = self.spool.undelivered()
         self.spool.close()

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.advantages import estimate, gae, own_turns
+from trainer.advantages import estimate, gae, horizon, own_turns
 
 
 def column(*values, dtype=torch.float32):
@@ -123,6 +123,13 @@ def test_an_environment_never_sees_its_neighbours_rewards():
     rewards[:, 2] += 5.0
     after = gae(rewards, values, next_values, terminated, episode_end, gamma=0.99, lam=0.95)
     assert torch.equal(before[:, [0, 1, 3]], after[:, [0, 1, 3]])
+
+
+@pytest.mark.parametrize(
+    ("gamma", "lam", "turns"), [(0.99, 0.95, 16.8), (0.98, 0.90, 8.5), (0.995, 0.97, 28.7), (1.0, 1.0, math.inf)]
+)
+def test_the_horizon_of_an_estimate(gamma, lam, turns):
+    assert horizon(gamma, lam) == pytest.approx(turns, abs=0.05)
 
 
 # --- own turns ------------------------------------------------------------------------------------------------------

@@ -54,6 +54,8 @@ def test_a_dry_run_prints_the_resolved_settings_and_the_number_of_parameters(cap
         (["--environment", "chess"], 1, "unknown environment 'chess'"),
         (["--learner", ""], 2, "league.learner is ''"),
         (["--role", "spy"], 2, "league.role is 'spy'"),
+        (["--learner", "x" * 60], 2, "league.learner is 'xxxx"),
+        (["--run", "/proc/nothing"], 1, "/proc/nothing"),
         (["--set", "league.connect_s=0", "--league", "http://127.0.0.1:9"], 1, "start one with `league serve`"),
     ],
 )
@@ -77,6 +79,12 @@ def test_a_gpu_where_there_is_none_is_refused(capsys):
     device = f"cuda:{torch.cuda.device_count()}"
     run("run", "--set", f"run.device={device}", expect=2)
     assert f"run.device is '{device}': it cannot be used here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["run", "--league", "localhost:8000"], ["evaluate", "--name", "/etc"]])
+def test_bad_usage_names_what_is_wrong(capsys, arguments):
+    run(*arguments, "--environment", "rps", expect=2)
+    assert arguments[-1] in capsys.readouterr().err
 
 
 def test_an_evaluator_of_an_unknown_environment_is_refused(capsys):
