@@ -1,5 +1,6 @@
 """The application: settings in, ASGI out."""
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -33,6 +34,7 @@ def create_app(settings: Settings) -> FastAPI:
         store=DirectoryStore(settings.store_folder, settings.checkpoint_max_bytes),
         population=PopulationCache(),
         metrics=Metrics(),
+        ending=threading.Event(),
     )
     app = FastAPI(
         title="Echelon League",

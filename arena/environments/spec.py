@@ -78,6 +78,11 @@ class EnvironmentSpec:
     rules: Mapping[str, Any]
 
     @property
+    def sides(self) -> int:
+        """Sides of a match: home and away, always two."""
+        return SIDES
+
+    @property
     def num_agents(self) -> int:
         """N: agents of both sides."""
         return sum(self.agents_per_side)

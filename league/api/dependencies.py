@@ -1,5 +1,6 @@
 """What endpoints are given: the running league, the caller, the time and a source of chance."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,13 +29,17 @@ _bearer = HTTPBearer(auto_error=False, description="A token of `league token cre
 
 @dataclass(frozen=True)
 class League:
-    """What one API process holds; all truth is in the database and the store."""
+    """What one API process holds; all truth is in the database and the store.
+
+    `ending` is set when the process is told to end: answers without an end of their own then end.
+    """
 
     settings: Settings
     database: Database
     store: DirectoryStore
     population: PopulationCache
     metrics: Metrics
+    ending: threading.Event
 
 
 async def running_league(request: Request) -> League:

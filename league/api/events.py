@@ -43,7 +43,7 @@ async def stream(
 
 
 async def _messages(league: League, cursor: Cursor) -> AsyncIterator[str]:
-    while True:
+    while not league.ending.is_set():
         fresh = await run_in_threadpool(_since, league, cursor)
         for cursor, event in fresh:
             yield f"id: {cursor[0]}.{cursor[1]}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"

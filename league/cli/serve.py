@@ -2,6 +2,7 @@
 
 import signal
 import socket
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -64,9 +65,16 @@ def _run(settings: Settings, listener: socket.socket) -> None:
 
     from league.app import create_app
 
-    server = uvicorn.Server(
+    app = create_app(settings)
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, number: int, frame: FrameType | None) -> None:
+            app.state.league.ending.set()
+            super().handle_exit(number, frame)
+
+    server = Server(
         uvicorn.Config(
-            create_app(settings),
+            app,
             access_log=False,
             log_level="warning",
             timeout_graceful_shutdown=_SHUTDOWN_GRACE_S,

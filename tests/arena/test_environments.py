@@ -51,6 +51,7 @@ def check_observation(spec: EnvironmentSpec, observation: Observation) -> None:
 def test_spec_is_complete(env: Environment):
     spec = env.spec
 
+    assert spec.sides == len(spec.agents_per_side) == 2
     assert len(spec.roles) == spec.num_agents
     assert spec.reasons
     assert len({head.name for head in spec.heads}) == len(spec.heads)

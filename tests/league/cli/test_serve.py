@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 from league_command import Run
 
@@ -50,6 +51,17 @@ def test_it_migrates_says_where_it_is_and_stops_cleanly_at_a_signal(
         assert client.health().status == "ok"
     server.send_signal(number)
     assert read_until(server, "stopped")[-1] == "stopped\n"
+    assert server.wait() == 0
+
+
+def test_somebody_who_follows_the_events_does_not_keep_it_from_stopping(server: subprocess.Popen[str]) -> None:
+    url = address(read_until(server, "listening on ")[-1])
+    with httpx2.stream("GET", f"{url}/api/v1/events") as events:
+        pieces = events.iter_text()
+        next(pieces)
+        server.send_signal(signal.SIGINT)
+        assert not "".join(pieces).replace(": keep-alive\n\n", "")
+    assert read_until(server, "stopped") == ["stopped\n"]
     assert server.wait() == 0
 
 
