@@ -5,14 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import numpy as np
 from fastapi import Depends, Path, Query, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from league.api.metrics import Metrics
-from league.auth import Principal, Scope
-from league.config import Settings
+from league.auth import OPEN, Principal, Scope
+from league.config import Settings, is_loopback
 from league.db.engine import Database
 from league.errors import ForbiddenError
 from league.services import tokens
@@ -73,11 +74,15 @@ def _caller(scope: Scope) -> Callable[..., Principal]:
     """Return a dependency that finds out who calls and requires the scope."""
 
     def authorise(
-        league: Running, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+        request: Request,
+        league: Running,
+        credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> Principal:
         secret = None if credentials is None else credentials.credentials
         with league.database.read() as session:
             principal = tokens.authenticate(session, league.settings, secret)
+        if principal is OPEN:
+            _refuse_foreign_page(request.headers.get("origin"))
         if principal.scope < scope:
             rule = f"its scope is {principal.scope.word}, the call needs {scope.word}"
             way_out = f"make a token with `league token create NAME --scope {scope.word}`"
@@ -85,6 +90,14 @@ def _caller(scope: Scope) -> Callable[..., Principal]:
         return principal
 
     return authorise
+
+
+def _refuse_foreign_page(origin: str | None) -> None:
+    """Keep an open server from the pages of other sites that somebody of this machine has in a browser."""
+    if origin is not None and not is_loopback(urlsplit(origin).hostname or ""):
+        rule = "an open server takes calls from this machine only"
+        way_out = "close it with `league token create NAME --scope admin` and send that token"
+        raise ForbiddenError(f"from a page of {origin}", rule, way_out)
 
 
 Reader = Annotated[Principal, Depends(_caller(Scope.READ))]

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from league.errors import (
     DatabaseUnavailableError,
@@ -56,6 +57,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(LeagueError, _league_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused_by_framework)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(DBAPIError, _database_error)
     app.add_exception_handler(PoolTimeoutError, _database_error)
     app.add_exception_handler(Exception, _defect)
@@ -98,6 +100,10 @@ async def _refused_by_framework(request: Request, error: Exception) -> JSONRespo
     problem = UnknownRouteError(call, rule, "see /docs for the calls there are").problem()
     document = problem | {"status": error.status_code}
     return JSONResponse(document, status_code=error.status_code, headers=error.headers, media_type=MEDIA_TYPE)
+
+
+async def _gone(_request: Request, _error: Exception) -> JSONResponse:
+    return response(InvalidRequestError("body", "the caller went away before its end", "send it again"))
 
 
 async def _database_error(request: Request, error: Exception) -> JSONResponse:

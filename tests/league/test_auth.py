@@ -154,6 +154,22 @@ def test_on_loopback_a_server_without_a_token_is_open(serve: Callable[..., TestC
 
 
 @ON_SQLITE
+def test_an_open_server_refuses_the_pages_of_other_sites_and_serves_its_own(
+    http: TestClient, database: Database
+) -> None:
+    for origin in ("https://example.org", "null", "http://127.0.0.1.example.org"):
+        answer = http.post("/api/v1/rating-periods", headers={"Origin": origin})
+        assert answer.status_code == 403
+        assert origin in answer.json()["detail"]
+        assert "league token create" in answer.json()["way_out"]
+    for origin in ("http://127.0.0.1:8000", "http://localhost:5173", "http://[::1]:8000"):
+        assert http.get("/api/v1/players", headers={"Origin": origin}).status_code == 200
+    token = make(database, "read")
+    headers = {"Origin": "https://example.org", "Authorization": f"Bearer {token}"}
+    assert http.get("/api/v1/players", headers=headers).status_code == 200
+
+
+@ON_SQLITE
 def test_uploads_need_the_worker_scope_before_a_byte_is_taken(http: TestClient, database: Database) -> None:
     data = safetensors(1)
     reader = LeagueClient(http=http, token=make(database, "read"))

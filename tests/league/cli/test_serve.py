@@ -65,6 +65,17 @@ def test_somebody_who_follows_the_events_does_not_keep_it_from_stopping(server: 
     assert server.wait() == 0
 
 
+def test_a_caller_who_goes_away_in_the_middle_of_an_upload_is_no_defect(server: subprocess.Popen[str]) -> None:
+    url = httpx2.URL(address(read_until(server, "listening on ")[-1]))
+    head = f"PUT /api/v1/checkpoints/{'0' * 64} HTTP/1.1\r\nHost: league\r\nContent-Length: 100\r\n\r\n"
+    with socket.create_connection((url.host, url.port or 0)) as caller:
+        caller.sendall(head.encode() + b"half")
+    with LeagueClient(str(url)) as client:
+        assert client.players().items == []
+    server.send_signal(signal.SIGINT)
+    assert read_until(server, "stopped") == ["stopped\n"]
+
+
 def test_the_first_token_closes_a_running_server(server: subprocess.Popen[str], command: Run, tmp_path: Path) -> None:
     url = address(read_until(server, "listening on ")[-1])
     token = command("token", "create", "me", "--scope", "read", "--home", tmp_path).out.strip()
