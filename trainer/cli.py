@@ -220,9 +220,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         typer.echo(f"trainer: {error}", err=True)
         sys.exit(BAD_USAGE if isinstance(error, ConfigError) else 1)
     except OSError as error:
-        if error.filename is None:
-            raise
-        typer.echo(f"trainer: {error.filename}: {error.strerror}; free the disk or choose another --run", err=True)
+        place = error.filename or "writing the run folder"
+        typer.echo(f"trainer: {place}: {error.strerror}; free the disk or choose another --run", err=True)
         sys.exit(1)
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from pydantic import ValidationError
+
 from arena.policies.checkpoint import write_atomically
 from league.wire import Result, ResultBatchAnswer
 
@@ -79,8 +81,8 @@ class Spool:
         highest: dict[str, int] = {}
         for number in self._numbers():
             for line in self._path(number).read_bytes().splitlines():
-                item = json.loads(line)
-                highest[item["lease_id"]] = max(item["sequence"], highest.get(item["lease_id"], -1))
+                if (item := _parse(line)) is not None:
+                    highest[item.lease_id] = max(item.sequence, highest.get(item.lease_id, -1))
         return highest
 
     def deliver(self, report: Callable[[list[Result]], ResultBatchAnswer | None]) -> None:
@@ -115,14 +117,21 @@ class Spool:
                 line = stream.readline()
                 if not line:
                     return results, Position(file + 1, 0)
-                results.append(Result.model_validate_json(line))
+                if (result := _parse(line)) is not None:
+                    results.append(result)
             return results, Position(file, stream.tell())
 
     def _read_delivered(self) -> Position:
+        """How far the last process came; from the first file on where that is not known, since resending is safe."""
+        start = Position(min(self._numbers(), default=1), 0)
+        path = self._folder / "delivered.json"
         try:
-            return Position(**json.loads((self._folder / "delivered.json").read_text(encoding="utf-8")))
+            return Position(**json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
-            return Position(1, 0)
+            return start
+        except (ValueError, TypeError) as error:
+            logger.warning("%s is damaged (%s): all results in the spool are sent again", path, error)
+            return start
 
     def _write_delivered(self) -> None:
         position = {"file": self._delivered.file, "offset": self._delivered.offset}
@@ -149,6 +158,15 @@ class Spool:
 
     def _path(self, number: int) -> Path:
         return self._folder / f"results-{number:08d}.jsonl"
+
+
+def _parse(line: bytes) -> Result | None:
+    """The result that a line holds; None, and said so, where the line is damaged: the others still count."""
+    try:
+        return Result.model_validate_json(line)
+    except ValidationError:
+        logger.warning("spool line %.80r is no result and is skipped", line)
+        return None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -109,3 +110,15 @@ def test_the_module_is_the_command():
     finished = subprocess.run([sys.executable, "-m", "trainer", "--help"], capture_output=True, text=True, check=False)
     assert finished.returncode == 0
     assert "evaluate" in finished.stdout
+
+
+def test_a_full_disk_ends_in_one_line(capsys, monkeypatch):
+    def full(*_arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cli, "app", full)
+    run("run", expect=1)
+    message = capsys.readouterr().err
+    assert (
+        message == "trainer: writing the run folder: No space left on device; free the disk or choose another --run\n"
+    )

@@ -139,6 +139,33 @@ def test_a_line_cut_short_by_a_crash_is_dropped(opened, tmp_path, server):
     assert sorted(key[1] for key in server.taken) == [0, 1, 2]
 
 
+def test_a_damaged_line_is_said_and_skipped(opened, tmp_path, server, caplog):
+    first = opened()
+    fill(first, 3)
+    first.close()
+    file = next(tmp_path.glob("results-*.jsonl"))
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(lines[0] + b"\x00 not a result\n" + lines[2])
+    second = opened()
+    assert second.highest_sequences() == {"a": 2}
+    second.deliver(server.report)
+    assert sorted(server.taken) == [("a", 0), ("a", 2)]
+    assert second.undelivered() == 0
+    assert "not a result" in caplog.text
+
+
+def test_a_damaged_position_sends_everything_again_and_counts_once(opened, tmp_path, server, caplog):
+    first = opened()
+    fill(first, 3)
+    first.deliver(server.report)
+    first.close()
+    (tmp_path / "delivered.json").write_bytes(b"")
+    opened().deliver(server.report)
+    assert server.calls == [3, 3]
+    assert len(server.taken) == 3
+    assert "sent again" in caplog.text
+
+
 def test_large_spools_go_on_in_a_new_file_and_delivered_files_are_removed(opened, tmp_path, server):
     spool = opened(file_bytes=200)
     for start in range(0, 12, 3):
