@@ -17,9 +17,9 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from arena.environments import make, names
-from arena.errors import ArenaError
+from arena.errors import ArenaError, UnknownEnvironmentError
 from league.client import DEFAULT_URL, LeagueClient
-from league.errors import LeagueError
+from league.errors import ConfigurationError, LeagueError
 from league.wire import Name
 from trainer import config as settings
 from trainer.advantages import horizon
@@ -218,7 +218,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(arguments)
     except (LeagueError, ArenaError, TrainerError) as error:
         typer.echo(f"trainer: {error}", err=True)
-        sys.exit(BAD_USAGE if isinstance(error, ConfigError) else 1)
+        unusable = ConfigError, ConfigurationError, UnknownEnvironmentError
+        sys.exit(BAD_USAGE if isinstance(error, unusable) else 1)
     except OSError as error:
         place = error.filename or "writing the run folder"
         typer.echo(f"trainer: {place}: {error.strerror}; free the disk or choose another --run", err=True)

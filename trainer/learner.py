@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from arena.environments import EnvironmentSpec
+from arena.errors import CheckpointError
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import load_strictly
 from arena.seeding import derive
@@ -95,11 +96,13 @@ class Learner:
         """Continue from what `tensors` gave.
 
         Raises:
-            CheckpointError: The weights do not fit the configured network.
-            StateError: A tensor is missing.
+            StateError: The weights do not fit the configured network, or a tensor is missing.
         """
         device = torch.device(self._config.run.device)
-        load_strictly(self.network, _below(tensors, "network."), "the saved state")
+        try:
+            load_strictly(self.network, _below(tensors, "network."), "the saved state")
+        except CheckpointError as error:
+            raise StateError(f"{error}: choose another --run, or the [network] of its config.toml") from error
         for name, parameter in self.network.named_parameters():
             if saved := _below(tensors, f"adam.{name}."):
                 self.ppo.optimizer.state[parameter] = {key: each.to(parameter.device) for key, each in saved.items()}

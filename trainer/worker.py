@@ -61,7 +61,7 @@ class TrainingWorker:
         spec = self._env.spec
         saved = state.load(folder.state)
         if saved is not None:
-            _check_signature(spec, saved, folder)
+            _check_origin(spec, config.league.learner, saved, folder)
         self.learner = Learner(config, spec)
         self.scores = Scoreboard()
         self._publisher = Publisher(folder.snapshots, spec, config.league.snapshot_every_steps)
@@ -107,6 +107,7 @@ class TrainingWorker:
         attachment = self._membership.attachment
         counters = {
             "signature": self._env.spec.signature,
+            "learner": self._config.league.learner,
             "steps": self.learner.steps,
             "updates": self.learner.updates,
             "episodes": self.scores.episodes,
@@ -225,10 +226,15 @@ class TrainingWorker:
         self._terminal.say(f"resumed at step {self.learner.steps:,}")
 
 
-def _check_signature(spec: EnvironmentSpec, saved: state.SavedState, folder: RunFolder) -> None:
-    signature = saved.counters["signature"]
+def _check_origin(spec: EnvironmentSpec, learner: str, saved: state.SavedState, folder: RunFolder) -> None:
+    signature, name = saved.counters["signature"], saved.counters.get("learner", learner)
     if signature != spec.signature:
         raise StateError(
             f"run folder {folder.path} has the signature {signature}, but {spec.name} has {spec.signature}: "
             "choose another --run, or another --learner"
+        )
+    if name != learner:
+        raise StateError(
+            f"run folder {folder.path} is of learner {name!r}, not {learner!r}: "
+            f"choose another --run, or --learner {name!r}"
         )

@@ -52,7 +52,7 @@ def test_a_dry_run_prints_the_resolved_settings_and_the_number_of_parameters(cap
         (["--set", "ppo.gama=1"], 2, "unknown setting 'ppo.gama': the nearest is 'ppo.gamma'"),
         (["--set", "run.device=quantum"], 2, "run.device is 'quantum'"),
         (["--config", "nothing.toml"], 2, "cannot read nothing.toml"),
-        (["--environment", "chess"], 1, "unknown environment 'chess'"),
+        (["--environment", "chess"], 2, "unknown environment 'chess'"),
         (["--learner", ""], 2, "league.learner is ''"),
         (["--role", "spy"], 2, "league.role is 'spy'"),
         (["--learner", "x" * 60], 2, "league.learner is 'xxxx"),
@@ -89,7 +89,7 @@ def test_bad_usage_names_what_is_wrong(capsys, arguments):
 
 
 def test_an_evaluator_of_an_unknown_environment_is_refused(capsys):
-    run("evaluate", "--environment", "chess", expect=1)
+    run("evaluate", "--environment", "chess", expect=2)
     assert "unknown environment 'chess'" in capsys.readouterr().err
 
 

@@ -219,6 +219,12 @@ def test_a_run_folder_of_another_environment_is_refused(worker_of, client):
         worker_of(client, resolve("recall", None, []))
 
 
+def test_a_run_folder_of_another_learner_is_refused(worker_of, client):
+    worker_of(client, rps("run.total_steps=64", "league.learner=one")).run()
+    with pytest.raises(StateError, match="is of learner 'one', not 'other': choose another --run"):
+        worker_of(client, rps("league.learner=other"))
+
+
 def test_a_run_folder_is_one_processs_at_a_time(tmp_path):
     folder, same = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
     with folder.taken(), pytest.raises(RunInUseError, match="in use by another trainer"), same.taken():
