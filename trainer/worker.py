@@ -86,6 +86,7 @@ class TrainingWorker:
         journal = Journal(self._folder.path)
         played, steps = self._config.environment, self._config.rollout.steps
         self._terminal.say(f"first rollout: {played.num_envs} environments x {steps} decisions")
+        metrics: dict[str, float | None] = {}
         try:
             while not self._finished():
                 self._book.refill()
@@ -99,7 +100,7 @@ class TrainingWorker:
         finally:
             self.save()
             journal.close()
-        self._leave()
+        self._leave(metrics)
 
     def save(self) -> None:
         """Write the state down; every result that it counts is on the disk before it."""
@@ -171,14 +172,16 @@ class TrainingWorker:
             self._terminal.say(f"the league says {command}")
             self._dismissed = True
 
-    def _leave(self) -> None:
-        """Deliver once more. Leases are kept: a restart plays on under them, and otherwise they expire.
+    def _leave(self, metrics: dict[str, float | None]) -> None:
+        """Deliver once more and say how far it went. A restart plays on under the leases; otherwise they expire.
 
         After a signal a league that is away is not tried again: whoever sent it waits for the end.
         """
         if not self._outside.stopping():
             self._link.retry_now()
         self.spool.deliver(self._membership.report)
+        if metrics:
+            self._membership.beat(self.learner.steps, metrics)
         waiting = self.spool.undelivered()
         self.spool.close()
         kept = f"; {waiting:,} bytes of results wait for the league" if waiting else ""

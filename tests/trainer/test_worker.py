@@ -65,7 +65,7 @@ def test_a_run_reports_publishes_and_tells_how_it_goes(worker_of, client, tmp_pa
     assert [player.step for player in snapshots] == [128, 256, 384, 512]
     learner = client.learners("rps").items[0]
     assert learner.name == "main"
-    assert learner.step == 64
+    assert learner.step == 512
     assert {"charts/SPS", "losses/approx_kl", "losses/entropy", "win_rate/random"} <= learner.metrics.keys()
     assert lines[0].startswith("opening 8 x rps")
     assert lines[1].startswith("first rollout")
