@@ -36,7 +36,8 @@ def display_name(player: wire.Player) -> str:
 def period_line(period: wire.RatingPeriod) -> str:
     """Describe a rating period."""
     counts = f"{period.matches} matches, {period.players} players"
-    return f"rating period {period.number}: {counts}, at {period.closed_at.astimezone():%H:%M:%S} ({period.reason})"
+    name = f"{period.number}" if period.id == period.number else f"{period.number} (id {period.id})"
+    return f"rating period {name}: {counts}, at {period.closed_at.astimezone():%H:%M:%S} ({period.reason})"
 
 
 def standings(rows: Iterable[wire.StandingsItem], title: str | None = None) -> Table:
@@ -60,12 +61,12 @@ def players(rows: Iterable[wire.Player], title: str | None = None) -> Table:
 
 
 def ratings(rows: Iterable[wire.RatingPoint], title: str | None = None) -> Table:
-    """Make a rating curve, one row a period."""
+    """Make a rating curve, one row a period, named by the id that `league standings --as-of` takes."""
     table = _table(title, ["period"], ["closed"], ["rating ± 2 RD", "RD", "volatility", "games"])
     for row in rows:
         interval = f"{row.rating:.0f} ± {2 * row.deviation:.0f}"
         measures = [interval, f"{row.deviation:.0f}", f"{row.volatility:.4f}", str(row.games)]
-        table.add_row(str(row.number), f"{row.closed_at:%Y-%m-%d %H:%M:%S}", *measures)
+        table.add_row(str(row.period_id), f"{row.closed_at:%Y-%m-%d %H:%M:%S}", *measures)
     return table
 
 

@@ -131,3 +131,13 @@ def test_closing_a_period_rates_what_came_in(online: Run, scene: Scene) -> None:
     outcome = online("close-period", "--json", "--reason", "lunch")
     assert json.loads(outcome.out)["matches"] == 2
     assert "closed rating period 2: 0 matches" in online("close-period").out
+
+
+def test_a_period_whose_number_is_not_its_id_is_shown_with_the_id_that_as_of_takes(online: Run, scene: Scene) -> None:
+    other = Scene(scene.client, environment="recall")
+    scene.client.close_period(scene.environment)
+    other.train(count=1)
+    assert "closed rating period 1 (id 2)" in online("close-period", "--environment", "recall").out
+    curve = online("show", other.learner.player_id).out.split("rating periods")[1]
+    assert curve.splitlines()[2].split()[0] == "2"
+    assert online("standings", "--environment", "recall", "--as-of", 2).code == 0
