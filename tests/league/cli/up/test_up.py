@@ -86,6 +86,7 @@ def worker(tmp_path: Path) -> Callable[[str], None]:
     """Put a program in the place of trainer and evaluator; the working directory comes before what is installed."""
     package = tmp_path / "trainer"
     package.mkdir()
+    (package / "__init__.py").touch()
 
     def write(code: str) -> None:
         (package / "__main__.py").write_text(code)
