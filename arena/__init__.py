@@ -13,5 +13,5 @@ Conventions, written once for all packages:
 * A score is home's: 1 win, 0.5 draw, 0 loss, anything between where the environment declares a margin.
 
 The torch-free half, which the league server imports: `glicko2`, `payoff`, `matchmaking`, `promotion`, `callsigns`,
-`seeding`, `errors`, `environments.spec`, `environments.registry`.
+`seeding`, `durable`, `errors`, `environments.spec`, `environments.registry`.
 """

@@ -13,6 +13,7 @@ TORCH_FREE_ARENA = (
     "arena.promotion",
     "arena.callsigns",
     "arena.seeding",
+    "arena.durable",
     "arena.environments.registry",
     "arena.environments.spec",
 )

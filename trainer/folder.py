@@ -9,7 +9,7 @@ from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 
-from arena.policies.checkpoint import write_atomically
+from arena.durable import write_atomically
 from trainer.config import TrainerConfig, to_toml
 from trainer.errors import RunInUseError
 

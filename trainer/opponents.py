@@ -8,10 +8,11 @@ from pathlib import Path
 
 import torch
 
+from arena.durable import write_atomically
 from arena.environments import EnvironmentSpec, make_baseline
 from arena.errors import ArenaError
 from arena.policies import NetworkPolicy, Policy
-from arena.policies.checkpoint import decode, write_atomically
+from arena.policies.checkpoint import decode
 from league.errors import LeagueError
 from trainer.errors import UnusableOpponentError
 

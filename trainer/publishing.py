@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from arena.durable import write_atomically
 from arena.environments import EnvironmentSpec
 from arena.policies import ActorCritic
-from arena.policies.checkpoint import encode, write_atomically
+from arena.policies.checkpoint import encode
 
 SUFFIX = ".safetensors"
 

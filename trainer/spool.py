@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from pydantic import ValidationError
 
-from arena.policies.checkpoint import write_atomically
+from arena.durable import sync_folder, write_atomically
 from league.wire import Result, ResultBatchAnswer
 
 FILE_BYTES = 16 * 2**20
@@ -146,7 +146,7 @@ class Spool:
         created = not path.exists()
         stream = path.open("ab")
         if created:
-            _sync_folder(self._folder)
+            sync_folder(self._folder)
         whole = path.read_bytes().rfind(b"\n") + 1
         if stream.tell() > whole:
             stream.truncate(whole)
@@ -167,11 +167,3 @@ def _parse(line: bytes) -> Result | None:
     except ValidationError:
         logger.warning("spool line %.80r is no result and is skipped", line)
         return None
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from arena.policies.checkpoint import write_atomically
+from arena.durable import write_atomically
 from trainer.errors import StateError
 
 FORMAT = "echelon-league.run"

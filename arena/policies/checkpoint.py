@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +13,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from arena.durable import write_atomically
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
 from arena.errors import CheckpointError
 from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy
@@ -85,26 +84,6 @@ def load_strictly(network: torch.nn.Module, tensors: Mapping[str, Tensor], sourc
     """
     _require_fit(network, tensors, source)
     network.load_state_dict(tensors)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a crash leaves the old one or the new one, never a part: write aside, sync, rename, sync."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _read(data: bytes, source: str) -> tuple[dict[str, str], dict[str, Tensor]]:

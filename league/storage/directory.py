@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryFile, mkstemp
 from typing import IO
 
+from arena.durable import sync_folder
 from league.errors import HashMismatchError, StoreUnavailableError, TooLargeError, UnknownCheckpointError
 from league.storage.safetensors_header import read_metadata
 
@@ -103,8 +104,8 @@ class DirectoryStore:
                 part.replace(place)
             finally:
                 part.unlink(missing_ok=True)
-            _sync_folder(place.parent)
-            _sync_folder(self.folder)
+            sync_folder(place.parent)
+            sync_folder(self.folder)
         except OSError as error:
             raise self._unavailable(error) from error
 
@@ -126,11 +127,3 @@ class DirectoryStore:
     def _unavailable(self, error: OSError) -> StoreUnavailableError:
         rule = f"it cannot be written ({error.strerror or error})"
         return StoreUnavailableError(self.folder, rule, "make room or give the server's user the right to write")
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -41,9 +41,8 @@ class Lieutenant:
         self._layout = spec.layout
         self._side = config.map_side
         self._diagonal = config.map_side * math.sqrt(2.0)
-        roles = [config.team[index] for index in range(len(config.team))]
-        self._max_yaw_rate = max(mech.max_yaw_rate for mech in roles)
-        self._hit_radius = min(mech.hit_radius for mech in roles)
+        self._max_yaw_rate = max(mech.max_yaw_rate for mech in config.team)
+        self._hit_radius = min(mech.hit_radius for mech in config.team)
 
     def initial_state(self, rows: int) -> State:
         """Nothing."""
