@@ -7,6 +7,7 @@ reads first and writes later would fail with "database is locked" under load. Re
 import re
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -20,8 +21,9 @@ from sqlalchemy.orm import Session, sessionmaker
 from league.errors import ConfigurationError
 
 _BUSY_TIMEOUT_S = 30.0
+_BUSY_PAUSE_S = 0.01
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _SQLITE_PRAGMAS = (
-    "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",  # an accepted result outlives a power failure: its worker forgets it
     "PRAGMA foreign_keys = ON",
     "PRAGMA cache_size = -16000",  # 16 MB a connection
@@ -104,8 +106,23 @@ def _sqlite_engine(url: URL, connections: int) -> Engine:
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None  # the driver's own BEGIN would be a deferred one
+    _switch_to_wal(connection)
     for pragma in _SQLITE_PRAGMAS:
         connection.execute(pragma).close()
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Keep a write-ahead log. SQLite does not wait for others while it switches a file over: wait here."""
+    deadline = time.monotonic() + _BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").close()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(_BUSY_PAUSE_S)
+        else:
+            return
 
 
 def _begin_sqlite(connection: Connection) -> None:
