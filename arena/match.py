@@ -5,13 +5,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from arena.environments.protocol import Actions, Environment, Observation, StepResult
-from arena.environments.registry import make, make_baseline
+from arena.environments.registry import declare, make, make_baseline
 from arena.errors import ArenaError, CheckpointError, UnknownPolicyError
 from arena.policies.checkpoint import load
 from arena.policies.network import NetworkPolicy
@@ -87,6 +88,31 @@ class MatchSeries:
         return sum(match.decisions for match in self.matches)
 
 
+class Watcher(Protocol):
+    """Sees everything of some matches that are played together, and changes nothing."""
+
+    def opened(self, env: Environment, observation: Observation) -> None:
+        """See the start of every row's first match."""
+        ...
+
+    def stepped(self, actions: Actions, step: StepResult) -> None:
+        """See a decision of every row, and what came of it."""
+        ...
+
+
+class Nobody:
+    """Watches nothing."""
+
+    def opened(self, env: Environment, observation: Observation) -> None:
+        """Look away."""
+
+    def stepped(self, actions: Actions, step: StepResult) -> None:
+        """Look away."""
+
+
+NOBODY = Nobody()
+
+
 def ignore_progress(finished: int) -> None:
     """Report to nobody that so many more matches have finished."""
 
@@ -99,8 +125,11 @@ def play_series(
     matches: int,
     seed: int,
     on_finished: Callable[[int], None] = ignore_progress,
+    watcher: Watcher = NOBODY,
 ) -> MatchSeries:
     """Play A against B: matches 2i and 2i + 1 share a seed and swap the sides, A at home in the first.
+
+    The watcher sees those in which A is at home; row 0 starts with the first of the series.
 
     Raises:
         ArenaError: Fewer than one match was asked for.
@@ -109,7 +138,7 @@ def play_series(
         raise ArenaError(f"{matches} matches were asked for: give at least 1")
     seeds = [derive(seed, "match", pair) for pair in range((matches + 1) // 2)]
     rng = torch.Generator().manual_seed(derive(seed, "policies"))
-    at_home = play(environment, a, b, seeds, rng, on_finished=on_finished)
+    at_home = play(environment, a, b, seeds, rng, on_finished=on_finished, watcher=watcher)
     swapped = play(environment, b, a, seeds[: matches // 2], rng, on_finished=on_finished)
     home = [PairedMatch(each.score, True, each.reason, each.decisions, each.seed) for each in at_home]
     away = [PairedMatch(1.0 - each.score, False, each.reason, each.decisions, each.seed) for each in swapped]
@@ -126,6 +155,7 @@ def play(
     *,
     max_envs: int = MAX_ENVS,
     on_finished: Callable[[int], None] = ignore_progress,
+    watcher: Watcher = NOBODY,
 ) -> list[MatchResult]:
     """Play one match for every seed, up to `max_envs` at once.
 
@@ -142,6 +172,7 @@ def play(
         rng: Where policies draw from; home draws first.
         max_envs: Most matches to run at once.
         on_finished: Called after decisions that ended matches, with their number.
+        watcher: Sees every decision.
 
     Returns:
         Results in the order of `seeds`.
@@ -156,9 +187,12 @@ def play(
     players = [_Player(home, env, away=False), _Player(away, env, away=True)]
     with torch.inference_mode():
         observation, episode_start = schedule.open(), torch.ones(env.num_envs, dtype=torch.bool)
+        watcher.opened(env, observation)
         while not schedule.complete:
             choices = [player.act(observation, episode_start, rng) for player in players]
-            step = env.step({name: torch.cat([side[name] for side in choices], dim=1) for name in choices[0]})
+            actions = {name: torch.cat([side[name] for side in choices], dim=1) for name in choices[0]}
+            step = env.step(actions)
+            watcher.stepped(actions, step)
             on_finished(schedule.record(step))
             observation, episode_start = step.observation, step.terminated | step.truncated
     return schedule.results
@@ -238,7 +272,7 @@ def resolve_policy(environment: str, name: str) -> Policy:
 
 def _load_checked(environment: str, path: str) -> NetworkPolicy:
     policy = load(path)
-    signature = make(environment, num_envs=1).spec.signature
+    signature = declare(environment).signature
     if policy.signature != signature:
         raise CheckpointError(
             f"{path} was trained for {policy.environment} (signature {policy.signature}), but {environment} has "

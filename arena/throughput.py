@@ -1,8 +1,9 @@
-"""How fast an environment steps."""
+"""How fast an environment steps, and how much memory its matches take."""
 
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -36,6 +37,44 @@ def measure(
     seconds = statistics.median(_time_steps(env, steps, clock, rng) for _ in range(repeats))
     per_s = env.num_envs * steps / seconds
     return Throughput(per_s, per_s * env.spec.num_agents)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of the tensors of one match, and of what all matches share.
+
+    Attributes:
+        state: Of a match's state.
+        observation: Of what its agents perceive: values, masks and who is active.
+        shared: Of what exists once for all matches of a batch, such as maps.
+    """
+
+    state: int
+    observation: int
+    shared: int
+
+
+@runtime_checkable
+class CountsBytes(Protocol):
+    """An environment that knows how much memory its matches take, and what they share, observations left out."""
+
+    @property
+    def own_bytes(self) -> int:
+        """Of all matches together."""
+        ...
+
+    @property
+    def shared_bytes(self) -> int:
+        """Of what exists once."""
+        ...
+
+
+def measure_memory(env: Environment) -> Memory:
+    """Count the bytes of an environment's tensors; where it does not tell those of its state, they count as 0."""
+    own, shared = (env.own_bytes, env.shared_bytes) if isinstance(env, CountsBytes) else (0, 0)
+    observation = env.reset()
+    tensors = (observation.values, observation.active, *observation.masks.values())
+    return Memory(own // env.num_envs, sum(tensor.nbytes for tensor in tensors) // env.num_envs, shared)
 
 
 def _time_steps(env: Environment, steps: int, clock: Callable[[], float], rng: torch.Generator) -> float:

@@ -60,7 +60,7 @@ class Turns:
         reward: Reward (T, R) from this turn until the agent's next.
         value: V(s) of the turn, in the critic's units.
         next_value: V of the agent's next turn, or of the final observation where a limit ended the episode.
-        terminated: The game ended before the agent's next turn.
+        terminated: The game ended before the agent's next turn, or a limit decided it.
         episode_end: The episode ended before the agent's next turn.
         valid: There is such a turn and its consequences are known.
     """
@@ -89,6 +89,7 @@ def own_turns(
     last_active: Bool[Tensor, " R"],
     *,
     turn_based: bool,
+    limit_decides: bool,
 ) -> Turns:
     """Fold decisions at which an agent was inactive into its turn before them.
 
@@ -106,6 +107,7 @@ def own_turns(
         last_value: V of the observation after the rollout.
         last_active: Whether the agent acts in it.
         turn_based: Whether inactive agents wait for their turn; otherwise they are out of the game.
+        limit_decides: Whether the limit decides the match: nothing is owed after it, and `final_value` does not count.
     """
     steps = reward.shape[0]
     earned = torch.zeros_like(last_value)
@@ -118,7 +120,7 @@ def own_turns(
         ended = terminated[t] | truncated[t]
         earned = reward[t] + earned.masked_fill(ended, 0.0)
         ahead = torch.where(ended, final_value[t], ahead)
-        game_over = torch.where(ended, terminated[t], game_over)
+        game_over = torch.where(ended, terminated[t] | limit_decides, game_over)
         over = over | ended
         known = known | ended
         columns.append((earned, ahead, game_over, over, known))

@@ -57,6 +57,7 @@ class Synthetic:
             max_decisions=2**31,
             turn_based=False,
             reproducible=False,
+            limit_decides=False,
             reasons=("chance",),
             rules={"end_chance": item.end_chance},
         )

@@ -1,6 +1,6 @@
 """Steps environments: the learner on one side of each, its own opponent on the other, for a rollout at a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from arena.environments.protocol import Environment, Observation, StepResult
 from arena.policies import ActorCritic, RecurrentState
+from trainer.earnings import Earnings
 from trainer.errors import TrainerError
 from trainer.leases import Assignment
 from trainer.rollout import Rollout
@@ -24,7 +25,8 @@ class Episode:
         score: Home's score in [0, 1].
         reason: Why it ended.
         decisions: Its length.
-        earned: Reward of the learner's agents together.
+        earned: Reward of an agent of the learner, on average.
+        components: What `earned` is made of, by name; empty where the environment does not say.
     """
 
     assignment: Assignment
@@ -32,6 +34,7 @@ class Episode:
     reason: str
     decisions: int
     earned: float
+    components: Mapping[str, float]
 
     @property
     def learner_score(self) -> float:
@@ -75,6 +78,7 @@ class Collector:
         self._on_episode, self._rng = on_episode, rng
         self._seats = Seats(environment.spec, environment.num_envs, environment.device)
         self._opponents = Opponents(self._seats)
+        self._earnings = Earnings(environment, self._seats)
         self._current = [dealer.draw(row) for row in range(environment.num_envs)]
         self._next: list[Assignment] = []
         self._state = network.initial_state(self._seats.rows)
@@ -92,7 +96,11 @@ class Collector:
 
     @torch.inference_mode()
     def collect(self, rollout: Rollout, stopping: Callable[[], bool]) -> bool:
-        """Fill a rollout; false if `stopping` said so first, and the rollout is then of no use."""
+        """Fill a rollout; false if `stopping` said so first, and the rollout is then of no use.
+
+        Raises:
+            TrainerError: What the environment showed does not fit its spec.
+        """
         steps, chunk = len(rollout.reward), len(rollout.reward) // len(rollout.hidden)
         for t in range(steps):
             if stopping():
@@ -102,6 +110,7 @@ class Collector:
                 rollout.store("cell", t // chunk, self._state.cell)
             self._step(rollout, t)
         self._bootstrap(rollout)
+        self._require_options(rollout)
         return True
 
     @torch.inference_mode()
@@ -111,7 +120,6 @@ class Collector:
         seeds = torch.tensor([each.seed for each in self._current], dtype=torch.int64, device=device)
         self._observation = self._checked(self._env.reset(seeds))
         self._starts = torch.ones(len(rows), dtype=torch.bool, device=device)
-        self._earned = torch.zeros(len(rows), dtype=torch.float64, device=device)
         self._next = [self._dealer.draw(row) for row in rows]
         self._announce(rows)
 
@@ -148,7 +156,7 @@ class Collector:
         rollout.store("reward", t, reward)
         rollout.store("terminated", t, self._seats.per_agent(step.terminated))
         rollout.store("truncated", t, self._seats.per_agent(step.truncated))
-        self._earned += reward.double().view(self._env.num_envs, -1).sum(dim=1)
+        self._earnings.add(reward)
         rollout.final_value[t].zero_()
         if bool(step.truncated.any()):
             self._value_final(rollout, t, step)
@@ -174,9 +182,10 @@ class Collector:
         for row in ended:
             reason = self._env.spec.reasons[int(outcome.reason[row])]
             score, decisions = float(outcome.score[row]), int(outcome.decisions[row])
-            self._on_episode(Episode(self._current[row], score, reason, decisions, float(self._earned[row])))
+            earned, components = self._earnings.per_agent(row, away=self._current[row].away)
+            self._on_episode(Episode(self._current[row], score, reason, decisions, earned, components))
             self._current[row] = self._next[row]
-        self._earned.masked_fill_(self._starts, 0.0)
+        self._earnings.clear(self._starts)
         self._take_seats(ended)
         for row in ended:
             self._next[row] = self._dealer.draw(row)
@@ -190,6 +199,18 @@ class Collector:
         """Tell the environment by which seeds the next matches of some rows open."""
         seeds = torch.tensor([self._next[row].seed for row in rows], dtype=torch.int64, device=self._env.device)
         self._env.next_seeds[rows] = seeds
+
+    def _require_options(self, rollout: Rollout) -> None:
+        """Refuse masks that leave no option to somebody who acts; once a rollout, since looking costs."""
+        stuck = self._network.layout.stuck(rollout.mask) & rollout.active.unsqueeze(-1)
+        if bool(stuck.any()):
+            t, row, head = stuck.nonzero()[0].tolist()
+            spec, (environment, agent) = self._env.spec, divmod(row, self._seats.agents)
+            raise TrainerError(
+                f"{spec.name} leaves no legal option of head {spec.heads[head].name!r} to agent {agent} of the learner "
+                f"in environment {environment} at decision {t} of a rollout: whoever acts needs at least one; mend the "
+                "environment's masks"
+            )
 
     def _checked(self, observation: Observation) -> Observation:
         spec = self._env.spec

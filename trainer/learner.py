@@ -153,6 +153,7 @@ class Learner:
             rollout.last_value,
             rollout.last_active,
             turn_based=self._spec.turn_based,
+            limit_decides=self._spec.limit_decides,
         )
 
 

@@ -48,7 +48,7 @@ class Tally:
 
 
 class Scoreboard:
-    """Recent matches: the learner's mean score, against all and against each opponent.
+    """Recent matches: the learner's mean score, against all and against each opponent, and what its agents earned.
 
     Unrated matches count against all only: a league that is away names nobody.
     """
@@ -85,6 +85,10 @@ class Scoreboard:
                 "charts/score": sum(each.learner_score for each in self._recent) / count,
                 "charts/episodic_return": sum(each.earned for each in self._recent) / count,
                 "charts/episodic_length": sum(each.decisions for each in self._recent) / count,
+            }
+            metrics |= {
+                f"reward/{name}": sum(each.components[name] for each in self._recent) / count
+                for name in self._recent[0].components
             }
         return metrics | {f"{WIN_RATE}{name}": rate for name, rate in self.win_rates().items()}
 

@@ -1,6 +1,7 @@
 """Scales: running moments, and the only places where observations, rewards and values change units.
 
-Statistics gather what was seen so far, in float64; nothing else in the trainer moves a mean or divides by a deviation.
+Statistics gather what was seen so far and are merged in float64; nothing else in the trainer moves a mean or divides by
+a deviation.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from arena.policies import ActorCritic
+
+SLICE = 1024
+"""Samples whose moments are taken together, in their own precision: few enough to stay in a core's cache."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +42,20 @@ class Moments:
 
         Source: Chan, Golub and LeVeque 1983, equation 2.1.
         """
-        if batch.shape[0] == 0:
-            return self
-        batch = batch.double()
-        size, mean = batch.shape[0], batch.mean(dim=0)
-        count, delta = self.count + size, mean - self.mean
-        squares = self.squares + (batch - mean).square().sum(dim=0) + delta.square() * (self.count * size / count)
-        return Moments(count, self.mean + delta * (size / count), squares)
+        moments = self
+        for part in torch.split(batch, SLICE) if len(batch) else ():
+            moments = moments._with(part)
+        return moments
+
+    def _with(self, part: Float[Tensor, "n ..."]) -> "Moments":
+        size, mean = part.shape[0], part.mean(dim=0)
+        squares = (part - mean).square().sum(dim=0).double()
+        count, delta = self.count + size, mean.double() - self.mean
+        return Moments(
+            count,
+            self.mean + delta * (size / count),
+            self.squares + squares + delta.square() * (self.count * size / count),
+        )
 
     @property
     def variance(self) -> Float[Tensor, "..."]:

@@ -39,10 +39,12 @@ class Places:
             active=active if self.present is None else active & self.present,
         )
 
-    def rewards(self, rewards: Float[Tensor, "E N"]) -> Float[Tensor, " r"]:
+    def rewards(self, rewards: Float[Tensor, "E N ..."]) -> Float[Tensor, "r ..."]:
         """What these agents earned."""
-        earned = rewards.flatten()[self.numbers]
-        return earned if self.present is None else earned.masked_fill(~self.present, 0.0)
+        earned = rewards.flatten(0, 1)[self.numbers]
+        if self.present is None:
+            return earned
+        return earned.where(self.present.view(-1, *[1] * (earned.ndim - 1)), 0.0)
 
     def write(self, into: Actions, actions: Actions) -> None:
         """Write what these agents do among the actions of all agents (E * N, ...)."""

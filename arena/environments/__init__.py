@@ -1,6 +1,6 @@
 """Environments: what they declare, how they step, and the registry. Importing this package loads no torch."""
 
-from arena.environments.registry import baselines, make, make_baseline, names
+from arena.environments.registry import baselines, declare, make, make_baseline, names
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "HeadKind",
     "ObservationBlock",
     "baselines",
+    "declare",
     "make",
     "make_baseline",
     "names",

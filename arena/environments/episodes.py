@@ -49,6 +49,10 @@ class SeededRows:
     def _take_seeds(self, seeds: Int[Tensor, " E"] | None) -> None:
         """Make `seeds`, if there are any, what the next episodes are opened by."""
         if seeds is not None:
+            if seeds.shape != self.next_seeds.shape:
+                raise ArenaError(
+                    f"{self.spec.name} was given {seeds.numel()} seeds for {self.num_envs} matches: give one for each"
+                )
             self.next_seeds.copy_(seeds)
         self._opened = True
 

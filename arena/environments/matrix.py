@@ -75,7 +75,13 @@ def make_rps(name: str, *, num_envs: int, device: str, seed: int) -> MatrixGame:
 
     Its only equilibrium plays rock with probability 1/2, paper with 1/6, scissors with 1/3.
     """
-    spec = EnvironmentSpec(
+    payoff = torch.tensor(RPS_PAYOFF)
+    return MatrixGame(declare_rps(name), payoff, num_envs=num_envs, device=device, seed=seed)
+
+
+def declare_rps(name: str) -> EnvironmentSpec:
+    """What biased rock-paper-scissors declares."""
+    return EnvironmentSpec(
         name=name,
         agents_per_side=(1, 1),
         roles=("player", "player"),
@@ -84,7 +90,7 @@ def make_rps(name: str, *, num_envs: int, device: str, seed: int) -> MatrixGame:
         max_decisions=1,
         turn_based=False,
         reproducible=True,
+        limit_decides=False,
         reasons=("choice",),
         rules={"payoff": RPS_PAYOFF},
     )
-    return MatrixGame(spec, torch.tensor(RPS_PAYOFF), num_envs=num_envs, device=device, seed=seed)

@@ -120,6 +120,24 @@ class Environment(Protocol):
         ...
 
 
+@runtime_checkable
+class ItemisedEnvironment(Environment, Protocol):
+    """An environment that says what its rewards are made of. Optional: one that has both properties is one."""
+
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """Names of the C things by which agents earn."""
+        ...
+
+    @property
+    def components(self) -> Float[Tensor, "E N C"]:
+        """What each agent earned by each of them in the last decision, weights included.
+
+        Over C and the agents of a side they add up to that side's rewards: who shares what with whom comes after.
+        """
+        ...
+
+
 def check_actions(spec: EnvironmentSpec, num_envs: int, actions: Actions) -> None:
     """Refuse actions that do not fit the spec's heads, by name.
 

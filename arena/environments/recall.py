@@ -91,7 +91,12 @@ def _options(asked: Bool[Tensor, " E"], agents: int) -> Bool[Tensor, "E N K"]:
 
 def make_recall(name: str, *, num_envs: int, device: str, seed: int) -> Recall:
     """The memory probe, one agent a side."""
-    spec = EnvironmentSpec(
+    return Recall(declare_recall(name), num_envs=num_envs, device=device, seed=seed)
+
+
+def declare_recall(name: str) -> EnvironmentSpec:
+    """What the memory probe declares."""
+    return EnvironmentSpec(
         name=name,
         agents_per_side=(1, 1),
         roles=("player", "player"),
@@ -104,7 +109,7 @@ def make_recall(name: str, *, num_envs: int, device: str, seed: int) -> Recall:
         max_decisions=DECISIONS,
         turn_based=False,
         reproducible=True,
+        limit_decides=False,
         reasons=("answer",),
         rules={"cues": CUES, "delay": DELAY},
     )
-    return Recall(spec, num_envs=num_envs, device=device, seed=seed)

@@ -62,6 +62,8 @@ class EnvironmentSpec:
         max_decisions: Longest episode, in decisions.
         turn_based: Whether sides alternate; an agent that is not to move is inactive.
         reproducible: Whether a match repeats from (seed, policies, their seeds).
+        limit_decides: Whether the decision limit itself decides the match: what ends there is over, and nothing is owed
+            after it. Elsewhere the limit cuts off what would have gone on.
         reasons: Why a match can end; an outcome's reason indexes this tuple.
         rules: Everything else that must match for two policies to meet, as JSON values.
     """
@@ -74,6 +76,7 @@ class EnvironmentSpec:
     max_decisions: int
     turn_based: bool
     reproducible: bool
+    limit_decides: bool
     reasons: tuple[str, ...]
     rules: Mapping[str, Any]
 
@@ -117,6 +120,7 @@ class EnvironmentSpec:
             "heads": [(h.name, h.kind, h.size, h.masked) for h in self.heads],
             "max_decisions": self.max_decisions,
             "turn_based": self.turn_based,
+            "limit_decides": self.limit_decides,
             "rules": dict(self.rules),
         }
         text = json.dumps(declared, sort_keys=True, separators=(",", ":"))

@@ -90,6 +90,14 @@ class ActionLayout:
         ]
         return torch.stack(columns, dim=-1)
 
+    def stuck(self, mask: Bool[Tensor, "... M"]) -> Bool[Tensor, "... heads"]:
+        """Whether a head is categorical and has no legal option at all: whoever acts there can do nothing legal."""
+        columns = [
+            ~mask[..., part.mask].any(dim=-1) if _has_options(part.head) else mask.new_zeros(mask.shape[:-1])
+            for part in self.parts
+        ]
+        return torch.stack(columns, dim=-1)
+
 
 @dataclass(frozen=True)
 class ActionDistribution:
@@ -116,7 +124,10 @@ class ActionDistribution:
         return torch.stack([self._log_prob(part, raw[..., part.raw]) for part in self.layout.parts], dim=-1)
 
     def entropy(self, rng: torch.Generator) -> Float[Tensor, "... heads"]:
-        """Entropy of each head in nats, with gradient to means as well as scales.
+        """Entropy of each head, with gradient to means as well as scales.
+
+        Gaussian and bernoulli heads count in nats. A categorical head counts in shares of ln(legal options), the most
+        that it can have: how many contacts are about does not decide how much exploring pays. One option gives 0.
 
         A squashed Gaussian has no closed form: its correction E[ln(1 - tanh(u)^2)] is estimated from one fresh
         reparameterised sample per decision. Dimensions that do not matter and illegal options contribute nothing.
@@ -162,8 +173,15 @@ class ActionDistribution:
                 each = F.softplus(parameters) - parameters * torch.sigmoid(parameters)
             case HeadKind.CATEGORICAL:
                 log_probs = self._logits(part).log_softmax(dim=-1)
-                return -(log_probs.exp() * log_probs).sum(dim=-1)
+                entropy = -(log_probs.exp() * log_probs).sum(dim=-1)
+                return entropy / self._most_entropy(part)
         return self._masked_sum(part, each)
+
+    def _most_entropy(self, part: Part) -> Tensor | float:
+        """Entropy of a categorical head whose legal options are equally likely; ln 2 where there is only one."""
+        if not part.head.masked:
+            return math.log(max(part.head.size, 2))
+        return self.mask[..., part.mask].sum(dim=-1).clamp(min=2).log()
 
     def _logits(self, part: Part) -> Tensor:
         logits = self.parameters[..., part.parameters].float()
@@ -191,6 +209,10 @@ def _mask_width(head: ActionHead) -> int:
 
 def _log_std_width(head: ActionHead) -> int:
     return head.size if head.kind is HeadKind.GAUSSIAN else 0
+
+
+def _has_options(head: ActionHead) -> bool:
+    return head.masked and head.kind is HeadKind.CATEGORICAL
 
 
 def _noise_like(tensor: Tensor, rng: torch.Generator) -> Tensor:

@@ -7,7 +7,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from arena.environments.protocol import Actions, Observation
-from arena.environments.registry import make
+from arena.environments.registry import declare
 from arena.environments.spec import ActionHead, HeadKind
 from arena.policies.protocol import State
 
@@ -35,7 +35,7 @@ class RandomPolicy:
 
 def make_baseline(environment: str, baseline: str) -> RandomPolicy:
     """The `random` player of any environment."""
-    return RandomPolicy(make(environment, num_envs=1).spec.heads)
+    return RandomPolicy(declare(environment).heads)
 
 
 def _draw(head: ActionHead, observation: Observation, rng: torch.Generator) -> Tensor:

@@ -63,7 +63,8 @@ def test_bench_prints_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]):
 
     printed = json.loads(out)
     assert code == 0
-    assert list(printed) == ["environment", "num_envs", "device", "agent_steps_per_s", "env_steps_per_s"]
+    assert list(printed)[:5] == ["environment", "num_envs", "device", "agent_steps_per_s", "env_steps_per_s"]
+    assert list(printed)[5:] == ["state_bytes_per_env", "observation_bytes_per_env", "shared_bytes"]
     assert printed["agent_steps_per_s"] == pytest.approx(2 * printed["env_steps_per_s"])
     assert printed["device"] == "cpu"
 
@@ -72,11 +73,33 @@ def test_environments_are_listed_with_their_signatures(capsys: pytest.CaptureFix
     listed = json.loads(run(capsys, "environments", "--json")[1])["items"]
     table = run(capsys, "environments")[1]
 
-    assert [item["name"] for item in listed] == ["mech-duel", "recall", "rps"]
+    assert [item["name"] for item in listed] == ["mech-company", "mech-duel", "mech-pack", "recall", "rps"]
     for item in listed:
         assert item["signature"] == make(item["name"], num_envs=1).spec.signature
         assert item["signature"] in table
         assert "random" in [baseline["name"] for baseline in item["baselines"]]
+        assert all(f" {block['name']} " in table for block in item["observation"])
+        assert all(f" {head['name']} " in table for head in item["heads"])
+    for words in ("10 v 10", "4 medium", "lieutenant-half"):
+        assert words in table
+
+
+def test_environments_fit_a_terminal_of_120_columns(capsys: pytest.CaptureFixture[str]):
+    table = run(capsys, "environments")[1]
+
+    assert max(len(line.rstrip()) for line in table.splitlines()) <= 120
+
+
+def test_match_and_bench_know_the_mech_presets(capsys: pytest.CaptureFixture[str]):
+    played = run(capsys, "match", "lieutenant", "turret", "--environment", "mech-pack", "--matches", "4", "--json")
+    measured = run(capsys, "bench", "--environment", "mech-pack", "--num-envs", "2", "--json")
+
+    match, speed = json.loads(played[1]), json.loads(measured[1])
+    assert match["score"] == 1.0
+    assert set(match["reasons"]) <= {"zone", "elimination", "time"}
+    assert speed["agent_steps_per_s"] == pytest.approx(10 * speed["env_steps_per_s"])
+    assert 0 < speed["state_bytes_per_env"] + speed["observation_bytes_per_env"] < 200_000
+    assert speed["shared_bytes"] > 0
 
 
 def test_tournament_prints_ratings_and_scores(capsys: pytest.CaptureFixture[str], checkpoint: str):

@@ -184,10 +184,48 @@ def test_samples_follow_the_probabilities(rng: torch.Generator):
 
 
 @pytest.mark.parametrize("legal", range(1, 6))
-def test_entropy_of_equal_options_counts_the_legal_ones(legal: int, rng: torch.Generator):
-    policy = categorical(torch.zeros(1, 5), torch.arange(5).unsqueeze(0) < legal)
+def test_entropy_of_options_is_a_share_of_the_most_that_the_legal_ones_can_have(legal: int, rng: torch.Generator):
+    mask = torch.arange(5).unsqueeze(0) < legal
+    weights = torch.tensor([0.5, 0.2, 0.1, 0.1, 0.1])
 
-    assert policy.entropy(rng).item() == pytest.approx(math.log(legal), abs=1e-6)
+    equal, uneven = (
+        categorical(logits.unsqueeze(0), mask).entropy(rng).item() for logits in (weights * 0, weights.log())
+    )
+
+    shares = (weights[:legal] / weights[:legal].sum()).tolist()
+    nats = -sum(share * math.log(share) for share in shares)
+    assert equal == (pytest.approx(1.0, abs=1e-6) if legal > 1 else 0.0)
+    assert uneven == pytest.approx(nats / math.log(max(legal, 2)), abs=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_entropy_of_an_unmasked_choice_counts_all_options(size: int, rng: torch.Generator):
+    layout = ActionLayout((ActionHead("choice", HeadKind.CATEGORICAL, size, masked=False),))
+    policy = ActionDistribution(layout, torch.zeros(1, size), torch.zeros(0), torch.ones(1, 0).bool())
+
+    assert policy.entropy(rng).item() == pytest.approx(1.0 if size > 1 else 0.0, abs=1e-6)
+
+
+def test_a_choice_of_one_has_neither_log_probability_nor_entropy_nor_gradient(rng: torch.Generator):
+    """Whatever the network says: nothing of it may reach the loss, not even rounding."""
+    logits = (30.0 * torch.randn(200, 5, generator=rng)).requires_grad_()
+    only = torch.randint(5, (200,), generator=rng)
+    policy = categorical(logits, torch.nn.functional.one_hot(only, 5).bool())
+    raw = policy.sample(rng).detach()
+
+    log_prob, entropy = policy.log_prob(raw), policy.entropy(rng)
+    (log_prob + entropy).sum().backward()
+
+    assert torch.equal(raw.squeeze(-1).long(), only)
+    assert log_prob.abs().max() == entropy.abs().max() == logits.grad.abs().max() == 0.0
+
+
+def test_only_a_masked_choice_can_leave_no_option():
+    mask = torch.tensor([[False] * MIXED.mask_size, [False] * (MIXED.mask_size - 1) + [True]])
+
+    assert MIXED.stuck(mask).tolist() == [[False, False, True], [False] * 3]
+    unmasked = ActionLayout((ActionHead("choice", HeadKind.CATEGORICAL, 3, masked=False),))
+    assert not unmasked.stuck(torch.ones(4, 0).bool()).any()
 
 
 def test_what_does_not_matter_adds_nothing_and_gets_no_gradient(rng: torch.Generator):

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from arena.environments import EnvironmentSpec, HeadKind, baselines, make, make_baseline, names
+from arena.environments import EnvironmentSpec, HeadKind, baselines, declare, make, make_baseline, names
 from arena.environments.protocol import Actions, Environment, Observation, StepResult
 from arena.errors import ArenaError, InvalidActionError, UnknownEnvironmentError, UnknownPolicyError
+from arena.throughput import CountsBytes, measure_memory
 
 E = 5
 
@@ -64,7 +65,7 @@ def test_steps_are_as_declared(env: Environment):
     spec = env.spec
     check_observation(spec, env.reset())
     ends = 0
-    for step in play(env, min(spec.max_decisions, 250) + 1):
+    for step in play(env, spec.max_decisions + 1):
         check_observation(spec, step.observation)
         check_observation(spec, step.final_observation)
         assert step.reward.shape == (E, spec.num_agents)
@@ -145,6 +146,15 @@ def test_every_baseline_plays(env: Environment):
         env.step({name: action.unflatten(0, (E, -1)) for name, action in actions.items()})
 
 
+def test_memory_of_a_match_is_counted_and_small(env: Environment):
+    memory = measure_memory(env)
+
+    floats = env.spec.num_agents * env.spec.observation_size
+    assert memory.observation > 4 * floats
+    assert (memory.state > 0) is isinstance(env, CountsBytes)
+    assert memory.state + memory.observation < 200_000
+
+
 def test_signature_follows_the_rules(env: Environment):
     spec = env.spec
 
@@ -152,10 +162,20 @@ def test_signature_follows_the_rules(env: Environment):
     assert len({spec.signature, replace(spec, rules={}).signature, replace(spec, name="other").signature}) == 3
 
 
+def test_what_is_declared_without_making_one_is_what_an_environment_has(env: Environment):
+    assert declare(env.spec.name) == env.spec
+
+
 def test_unknown_names_are_refused_with_the_known_ones():
-    with pytest.raises(UnknownEnvironmentError, match="'chess': choose one of mech-duel, recall, rps"):
+    with pytest.raises(
+        UnknownEnvironmentError, match="'chess': choose one of mech-company, mech-duel, mech-pack, recall, rps"
+    ):
         make("chess", num_envs=1)
-    with pytest.raises(UnknownPolicyError, match="'bob' of mech-duel: choose one of random, lieutenant"):
+    with pytest.raises(UnknownEnvironmentError, match="'chess': choose one of mech-company"):
+        declare("chess")
+    with pytest.raises(
+        UnknownPolicyError, match="'bob' of mech-duel: choose one of random, lieutenant, lieutenant-half, turret"
+    ):
         make_baseline("mech-duel", "bob")
 
 

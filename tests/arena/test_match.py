@@ -81,6 +81,21 @@ def test_match_between_policies_without_chance_is_the_same_in_any_batch(rng: tor
     assert together == in_turn
 
 
+@pytest.mark.parametrize("environment", ["mech-duel", "mech-pack", "mech-company"])
+@pytest.mark.parametrize("other", ["random", "turret"])
+def test_lieutenants_beat_whoever_does_not_fight_for_the_zone(environment: str, other: str):
+    players = [resolve_policy(environment, name) for name in ("lieutenant", other)]
+
+    assert play_series(environment, *players, matches=40, seed=0).score >= 0.95
+
+
+def test_lieutenant_that_fires_half_the_time_is_weaker_but_no_pushover():
+    players = [resolve_policy("mech-duel", name) for name in ("lieutenant", "lieutenant-half", "turret")]
+
+    assert play_series("mech-duel", *players[:2], matches=60, seed=0).score > 0.6
+    assert play_series("mech-duel", *players[1:], matches=60, seed=0).score > 0.9
+
+
 def test_series_repeats_from_its_seed():
     random = resolve_policy("rps", "random")
 

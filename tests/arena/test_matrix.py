@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -37,6 +39,12 @@ def test_choice_outside_the_options_is_refused_by_value():
 
     with pytest.raises(InvalidActionError, match=r"\[0, 3\]: rps takes 0 to 2"):
         env.step({"choice": torch.tensor([[0, 1], [3, 0]])})
+
+
+def test_whether_the_limit_decides_is_part_of_the_signature():
+    spec = make("rps", num_envs=1).spec
+
+    assert replace(spec, limit_decides=True).signature != spec.signature
 
 
 def test_actions_of_the_wrong_shape_or_name_are_refused():

@@ -19,7 +19,13 @@ HEADS = (
 BLOCKS = ("row", "decision", "seed", "agent")
 
 
-def fake_spec(agents_per_side: tuple[int, int] = (1, 1), *, turn_based: bool = False, name: str = "fake"):
+def fake_spec(
+    agents_per_side: tuple[int, int] = (1, 1),
+    *,
+    turn_based: bool = False,
+    limit_decides: bool = False,
+    name: str = "fake",
+):
     return EnvironmentSpec(
         name=name,
         agents_per_side=agents_per_side,
@@ -29,6 +35,7 @@ def fake_spec(agents_per_side: tuple[int, int] = (1, 1), *, turn_based: bool = F
         max_decisions=100,
         turn_based=turn_based,
         reproducible=True,
+        limit_decides=limit_decides,
         reasons=("over", "limit"),
         rules={},
     )
@@ -47,10 +54,11 @@ class FakeGame:
         agents_per_side: tuple[int, int] = (1, 1),
         *,
         turn_based: bool = False,
+        limit_decides: bool = False,
         length: Callable[[int], int] = lambda seed: 2 + seed % 7,
         limited: Callable[[int], bool] = lambda seed: seed % 2 == 0,
     ) -> None:
-        self.spec = fake_spec(agents_per_side, turn_based=turn_based)
+        self.spec = fake_spec(agents_per_side, turn_based=turn_based, limit_decides=limit_decides)
         self.num_envs, self.device = num_envs, torch.device("cpu")
         self.seeds = torch.zeros(num_envs, dtype=torch.int64)
         self.next_seeds = torch.arange(num_envs)

@@ -135,7 +135,17 @@ def test_the_horizon_of_an_estimate(gamma, lam, turns):
 # --- own turns ------------------------------------------------------------------------------------------------------
 
 
-def turns_of(reward, active, *, terminated=None, truncated=None, last_active=True, turn_based=True, final=0.0):
+def turns_of(
+    reward,
+    active,
+    *,
+    terminated=None,
+    truncated=None,
+    last_active=True,
+    turn_based=True,
+    limit_decides=False,
+    final=0.0,
+):
     steps = len(reward)
     value = torch.arange(1.0, steps + 1).unsqueeze(1) * 100
     terminated = flags(*(terminated or [False] * steps))
@@ -150,6 +160,7 @@ def turns_of(reward, active, *, terminated=None, truncated=None, last_active=Tru
         torch.tensor([5000.0]),
         torch.tensor([last_active]),
         turn_based=turn_based,
+        limit_decides=limit_decides,
     )
 
 
@@ -160,6 +171,21 @@ def test_where_everybody_acts_turns_are_the_decisions():
     assert turns.next_value.squeeze().tolist() == [200.0, 7.0, 5000.0]
     assert turns.episode_end.squeeze().tolist() == [False, True, False]
     assert turns.valid.all()
+
+
+@pytest.mark.parametrize(("limit_decides", "advantage"), [(False, 2.0 + 0.5 * 8.0 - 200.0), (True, 2.0 - 200.0)])
+def test_after_a_limit_that_decides_nothing_is_owed(limit_decides, advantage):
+    """Elsewhere a limit owes what the final observation is worth."""
+    turns = turns_of([1.0, 2.0], [True] * 2, truncated=[False, True], final=8.0, limit_decides=limit_decides)
+    assert turns.terminated.squeeze().tolist() == [False, limit_decides]
+    assert turns.episode_end.squeeze().tolist() == [False, True]
+    result = estimate(turns, turns.reward, turns.value, turns.next_value, gamma=0.5, lam=0.9)
+    assert result[1].item() == pytest.approx(advantage)
+
+
+def test_a_limit_that_decides_ends_the_turn_of_whoever_waits():
+    turns = turns_of([1.0, 2.0, 3.0], [True, False, True], truncated=[False, True, False], limit_decides=True)
+    assert turns.terminated.squeeze().tolist()[:2] == [True, False]
 
 
 def test_what_comes_between_two_turns_belongs_to_the_earlier_one():

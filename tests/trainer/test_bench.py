@@ -21,6 +21,11 @@ def test_rollout_and_update_agree_in_every_chunk(end_chance):
     assert max(errors) < 1e-5
 
 
+def test_rollout_and_update_agree_on_teams_with_masks_on_every_kind_of_head():
+    errors = Bench(resolve("mech-pack", None, [*SMALL, *STILL]), WorkItem()).ratio_errors()
+    assert max(errors) < 1e-5
+
+
 def test_a_state_that_is_lost_between_chunks_shows(monkeypatch):
     """The measure is worth something: it sees what it is there to see."""
     item = Bench(resolve(SYNTHETIC, None, [*SMALL, *STILL]), WorkItem())

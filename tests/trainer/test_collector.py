@@ -2,8 +2,10 @@ import pytest
 import torch
 from fake_games import FakeGame, TaggedPolicy, tagged
 
+from arena.environments.protocol import ItemisedEnvironment
 from arena.policies import NetworkPolicy
 from arena.policies.scripted import RandomPolicy
+from trainer.advantages import estimate
 from trainer.errors import TrainerError
 from trainer.leases import Assignment
 from trainer.opponents import SELF, Opponent
@@ -69,6 +71,43 @@ def test_results_belong_to_the_opponent_that_played(play):
         decisions = range(episode.decisions)
         assert episode.earned == sum(1000.0 * row + 10.0 * decision + agent for decision in decisions)
         assert episode.learner_score == (1.0 - episode.score if assignment.away else episode.score)
+
+
+class Itemised(FakeGame):
+    """Says that rewards are row, decision and number of the agent."""
+
+    component_names = ("row", "decision", "agent")
+
+    def step(self, actions):
+        shape = (self.num_envs, self.spec.num_agents)
+        parts = (1000.0 * torch.arange(self.num_envs), 10.0 * self.decision)
+        agents = torch.arange(self.spec.num_agents).expand(shape)
+        self.components = torch.stack([*(part.unsqueeze(1).expand(shape) for part in parts), agents], dim=-1).float()
+        return super().step(actions)
+
+    components = torch.zeros(0)
+
+
+@pytest.mark.parametrize("agents_per_side", [(1, 1), (2, 2), (1, 3)])
+def test_components_of_the_reward_add_up_to_what_an_agent_earned(play, agents_per_side):
+    played = play(game=Itemised(3, agents_per_side), environment={"num_envs": 3})
+    played.collect()
+    assert isinstance(played.game, ItemisedEnvironment)
+    dealt = {assignment.seed: row for row, assignment in played.dealer.dealt}
+    assert len(played.episodes) > 3
+    for episode in played.episodes:
+        agents = range(sum(agents_per_side))[played.game.spec.side(episode.assignment.away)]
+        assert list(episode.components) == ["row", "decision", "agent"]
+        assert sum(episode.components.values()) == pytest.approx(episode.earned)
+        assert episode.components["row"] == 1000.0 * dealt[episode.assignment.seed] * episode.decisions
+        assert episode.components["agent"] == pytest.approx(episode.decisions * sum(agents) / len(agents))
+
+
+def test_an_environment_that_does_not_say_what_rewards_are_made_of_has_no_components(play):
+    played = play()
+    played.collect()
+    assert not isinstance(played.game, ItemisedEnvironment)
+    assert all(episode.components == {} for episode in played.episodes)
 
 
 def test_an_opponents_memory_is_fresh_at_its_episodes_start_and_counts_from_there(play):
@@ -189,6 +228,33 @@ def test_for_the_dead_a_limit_is_the_end_of_the_game(play):
     assert not play(sides=2, game=waiting, opponents=[tagged(1.0)]).collect().terminated.any()
 
 
+def returns_of(played):
+    """Whether the returns of decisions that a limit cut off hang on what the final observation is worth."""
+    rollout = played.collect()
+    kept = rollout.truncated.clone(), rollout.terminated.clone()
+    cut = rollout.truncated & rollout.active
+    assert cut.any()
+    advantages = []
+    for value in (0.0, 50.0):
+        rollout.final_value[rollout.truncated] = value
+        turns = played.learner._own_turns(rollout)
+        advantage = estimate(turns, turns.reward, turns.value, turns.next_value, gamma=0.995, lam=0.95)
+        advantages.append(turns.restore(advantage)[cut])
+    assert torch.equal(rollout.truncated, kept[0])
+    assert torch.equal(rollout.terminated, kept[1])
+    return advantages
+
+
+def test_a_limit_owes_the_value_of_the_final_observation_unless_it_decides(play):
+    """In the data `terminated` and `truncated` are what the game said, either way."""
+    cutting, deciding = (FakeGame(3, limited=lambda seed: True, limit_decides=decides) for decides in (False, True))
+    nothing, much = returns_of(play(game=cutting))
+    torch.testing.assert_close(much - nothing, torch.full_like(much, 0.995 * 50.0))
+    nothing, much = returns_of(play(game=deciding))
+    assert torch.equal(nothing, much)
+    assert not play(game=deciding).collect().terminated.any()
+
+
 def test_a_rollout_records_no_graph_and_acts_in_inference_mode(play):
     class Watching(TaggedPolicy):
         def act(self, observation, state, episode_start, rng):
@@ -223,6 +289,16 @@ def test_teams_have_a_row_for_every_agent_and_spare_rows_never_act(play, agents_
         assert torch.equal(moves[first : first + size], mine)
 
 
+def test_a_match_of_teams_is_dealt_and_reported_once_for_all_agents_of_a_side(play):
+    played = play((10, 10), environment={"num_envs": 2})
+    rollout = played.collect()
+    assert rollout.reward.shape == (12, 2 * 10)
+    assert len(played.episodes) > 2
+    assert len({episode.assignment.sequence for episode in played.episodes}) == len(played.episodes)
+    current_and_next = 2 * 2
+    assert len(played.dealer.dealt) == current_and_next + len(played.episodes)
+
+
 def test_stopping_leaves_at_the_next_decision(play):
     played = play()
     answers = iter([False, False, True])
@@ -238,6 +314,28 @@ def test_an_environment_of_another_shape_than_its_spec_is_refused_by_name(play):
 
     with pytest.raises(TrainerError, match=r"observation of fake has shape \(3, 2, 3\).*\(3, 2, 4\)"):
         play(game=Wrong(3))
+
+
+def test_whoever_acts_without_a_legal_option_is_refused_by_head_and_place(play):
+    class Stuck(FakeGame):
+        def _masks(self):
+            masks = super()._masks()
+            masks["choice"][1, 0] &= self.decision[1] != 2
+            return masks
+
+    with pytest.raises(
+        TrainerError, match=r"fake leaves no legal option of head 'choice' to agent 0 .* environment 1 at"
+    ):
+        play(sides=1, game=Stuck(3, length=lambda seed: 100)).collect()
+
+
+def test_who_does_not_act_needs_no_option(play):
+    class Emptied(FakeGame):
+        def _masks(self):
+            return {name: mask & self._active().unsqueeze(-1) for name, mask in super()._masks().items()}
+
+    rollout = play(sides=1, game=Emptied(3, (2, 2), length=lambda seed: 6)).collect()
+    assert not rollout.mask[~rollout.active].any()
 
 
 def test_a_field_of_the_wrong_shape_is_refused_by_name(play):

@@ -3,6 +3,8 @@ import tomllib
 import pytest
 
 from arena.environments import names
+from arena.environments.mech.composition import PRESETS
+from arena.environments.mech.rewards import RewardWeights
 from trainer.config import describe, parse_assignments, preset, resolve, sections, to_toml, validate
 from trainer.errors import ConfigError
 
@@ -18,6 +20,11 @@ def test_defaults_are_a_valid_configuration_for_mech_duel():
 def test_every_built_in_environment_has_a_preset_of_its_own(environment):
     assert preset(environment)["environment"]["name"] == environment
     assert resolve(environment, None, []).environment.name == environment
+
+
+@pytest.mark.parametrize("environment", PRESETS)
+def test_training_discounts_as_the_shaping_of_rewards_does(environment):
+    assert resolve(environment, None, []).ppo.gamma == RewardWeights().gamma
 
 
 def test_an_environment_without_a_preset_takes_the_defaults():
@@ -49,7 +56,7 @@ def test_the_environment_option_wins_over_the_file(tmp_path):
         ("ppo.epochs=many", "ppo.epochs is 'many'"),
         ("gamma=0.9", "cannot read the setting 'gamma=0.9': write it as section.key=value"),
         ("ppo.gamma", "cannot read the setting 'ppo.gamma'"),
-        ("rollout.chunk=7", "steps 128 is not a multiple of chunk 7"),
+        ("rollout.chunk=7", "steps 64 is not a multiple of chunk 7"),
         ("league.role=spy", "league.role is 'spy'"),
     ],
 )

@@ -26,9 +26,9 @@ LEASE = Lease(
 )
 
 
-def episode(name="one", score=1.0, away=False, earned=2.0, lease=LEASE):
+def episode(name="one", score=1.0, away=False, earned=2.0, lease=LEASE, **components):
     opponent = tagged(1.0).__class__(name, name, tagged(1.0).policy)
-    return Episode(Assignment(opponent, away, 0, lease, 0), score, "over", 10, earned)
+    return Episode(Assignment(opponent, away, 0, lease, 0), score, "over", 10, earned, components)
 
 
 def test_a_tally_gives_means_and_the_latest():
@@ -51,6 +51,15 @@ def test_scores_are_the_learners_whichever_side_it_played():
     assert metrics["charts/episodic_return"] == 2.0
     assert metrics["charts/episodic_length"] == 10.0
     assert metrics["win_rate/two"] == 1.0
+
+
+def test_components_of_the_reward_are_logged_and_add_up_to_the_return():
+    scores = Scoreboard()
+    scores.add(episode(earned=2.0, zone=3.0, damage=-1.0))
+    scores.add(episode(earned=1.0, zone=0.0, damage=1.0))
+    metrics = scores.metrics()
+    assert (metrics["reward/zone"], metrics["reward/damage"]) == (1.5, 0.0)
+    assert metrics["reward/zone"] + metrics["reward/damage"] == metrics["charts/episodic_return"]
 
 
 def test_unrated_matches_count_for_the_score_and_name_nobody():

@@ -31,6 +31,17 @@ def test_running_moments_equal_pooled_moments_however_the_stream_is_split(sizes,
     assert moments.mean.dtype == torch.float64
 
 
+def test_moments_of_single_precision_are_as_good_in_a_large_batch_as_in_a_small_one():
+    """A feature far from 0 that hardly varies, and one that does not vary at all, over several slices."""
+    rng = np.random.default_rng(0)
+    batch = rng.normal((100.0, 0.0), (0.1, 1.0), (10_000, 2)).astype(np.float32)
+    moments = Moments.empty((3,)).merged(torch.tensor(np.column_stack([batch, np.full(10_000, 0.3, np.float32)])))
+    assert moments.count == 10_000
+    np.testing.assert_allclose(moments.mean[:2].numpy(), batch.mean(axis=0, dtype=np.float64), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(moments.variance[:2].numpy(), batch.var(axis=0, dtype=np.float64), rtol=1e-5)
+    assert moments.variance[2] < 1e-12
+
+
 def test_observation_statistics_travel_in_the_network_and_a_constant_feature_stays_finite():
     network = ActorCritic(Architecture.of(fake_spec(), encoder_sizes=(4,), recurrent_size=4))
     normalizer = ObservationNormalizer(4, 0.01, CPU)

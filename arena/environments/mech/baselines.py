@@ -1,108 +1,154 @@
 """Scripted players of the mech arena. They see what every policy sees."""
 
-import math
+from collections.abc import Callable, Mapping
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.environments.mech.rules import (
-    AUTOCANNON,
-    CONTACT_FEATURES,
-    DECISION_S,
-    LASER,
-    MOVES,
-    PRESETS,
-    TRIGGERS,
-    MechConfig,
-    make_spec,
+from arena.environments.mech.armament import TRIGGERS
+from arena.environments.mech.composition import PRESETS, MechConfig
+from arena.environments.mech.layout import make_spec
+from arena.environments.mech.rules import COMM_SIZE, EWAR_OPTIONS, MOVES
+from arena.environments.mech.scripted.gunnery import find_target, pull_triggers
+from arena.environments.mech.scripted.piloting import (
+    BLANK,
+    Course,
+    Handling,
+    Progress,
+    drive,
+    handling,
+    note_progress,
+    steer,
 )
+from arena.environments.mech.scripted.senses import Reader, Senses
 from arena.environments.protocol import Actions, Observation
-from arena.policies.protocol import State
+from arena.errors import UnknownPolicyError
+from arena.policies.protocol import Policy, State
 from arena.policies.scripted import RandomPolicy
 
-STANDOFF = 5.5
-"""Distance to the enemy below which a lieutenant backs off."""
+ECM_BELOW = 0.7
+"""Share of the heat capacity up to which a lieutenant jams; then it clears its own sensors, which is cooler."""
 
-BACK_OFF_THROTTLE = 0.3
-VENT_ABOVE = 0.75
-HOLD_SHARE = 0.5
-"""Share of the zone's radius within which a lieutenant stops."""
+HALF = 0.5
+"""How often `lieutenant-half` heeds its own triggers."""
 
 
-class Lieutenant:
-    """Goes to the zone, faces the nearest enemy and keeps it at a distance, vents when hot, fires when it can hit.
-
-    It knows no fear: it fires on until it shuts down. Its actions follow from the observation alone.
-    """
+class Turret:
+    """Stands where it is, turns to the nearest enemy that it knows of, fires what can hit."""
 
     def __init__(self, config: MechConfig) -> None:
-        spec = make_spec(config)
-        self._layout = spec.layout
-        self._side = config.map_side
-        self._diagonal = config.map_side * math.sqrt(2.0)
-        self._max_yaw_rate = max(mech.max_yaw_rate for mech in config.team)
-        self._hit_radius = min(mech.hit_radius for mech in config.team)
+        self._reader = Reader(config)
 
     def initial_state(self, rows: int) -> State:
         """Nothing."""
         return ()
 
     def act(
-        self,
-        observation: Observation,
-        state: State,
-        episode_start: Bool[Tensor, " R"],
-        rng: torch.Generator,
+        self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
         """Follow the script; see `Policy.act`."""
-        values = observation.values
-        contact = values[:, self._layout["contacts"]][:, : len(CONTACT_FEATURES)]
-        seen = contact[:, CONTACT_FEATURES.index("present")] > 0.0
-        ahead, left = CONTACT_FEATURES.index("ahead"), CONTACT_FEATURES.index("left")
-        enemy = torch.stack([contact[:, ahead], contact[:, left]], dim=-1) * self._diagonal
-        zone = values[:, self._layout["zone"]] * self._side
-        heat = values[:, self._layout["heat"]].squeeze(-1)
+        senses = self._reader.read(observation.values)
+        target = find_target(senses)
+        course = Course(torch.zeros_like(senses.zone), torch.zeros_like(senses.heat))
         actions = {
-            "move": self._move(enemy, seen, zone[:, :2], zone[:, 2]),
-            "trigger": self._trigger(enemy, seen, heat) & observation.masks["trigger"],
+            "move": _move(course, target.way, handling(senses)),
+            "trigger": pull_triggers(senses, target, observation.masks["trigger"]),
+            "target": target.slot + 1,
+            **_silence(observation),
         }
         return actions, state
 
-    def _move(
-        self, enemy: Float[Tensor, "R 2"], seen: Bool[Tensor, " R"], zone: Float[Tensor, "R 2"], radius: Tensor
-    ) -> Float[Tensor, "R 4"]:
-        outside = zone.norm(dim=-1) > HOLD_SHARE * radius
-        close = seen & (enemy.norm(dim=-1) < STANDOFF)
-        advance = _direction(zone) * outside.unsqueeze(-1)
-        throttle = torch.where(close.unsqueeze(-1), -BACK_OFF_THROTTLE * _direction(enemy), advance)
-        faced = torch.where(seen.unsqueeze(-1), enemy, zone)
-        angle = torch.atan2(faced[:, 1], faced[:, 0])
-        move = torch.zeros(len(enemy), len(MOVES), device=enemy.device)
-        move[:, MOVES.index("forward")] = throttle[:, 0]
-        move[:, MOVES.index("strafe")] = throttle[:, 1]
-        move[:, MOVES.index("yaw_rate")] = (angle / (self._max_yaw_rate * DECISION_S)).clamp(-1.0, 1.0)
-        return move
 
-    def _trigger(
-        self, enemy: Float[Tensor, "R 2"], seen: Bool[Tensor, " R"], heat: Float[Tensor, " R"]
-    ) -> Bool[Tensor, "R 5"]:
-        distance = enemy.norm(dim=-1)
-        angle = torch.atan2(enemy[:, 1], enemy[:, 0]).abs()
-        in_line = (enemy[:, 0] > 0.0) & (enemy[:, 1].abs() <= self._hit_radius)
-        trigger = torch.zeros(len(enemy), len(TRIGGERS), dtype=torch.bool, device=enemy.device)
-        trigger[:, TRIGGERS.index("primary")] = seen & (distance <= LASER.range) & (angle <= LASER.half_arc_rad)
-        trigger[:, TRIGGERS.index("tertiary")] = seen & (distance <= AUTOCANNON.range) & in_line
-        trigger[:, TRIGGERS.index("vent")] = heat > VENT_ABOVE
-        return trigger
+class Lieutenant:
+    """Goes to the zone, faces the nearest enemy and keeps it at a distance, vents when hot, fires what can hit.
+
+    Scouts jam while they are cool. Nobody uses smoke. With a fire probability of 1 its actions follow from the
+    observations alone.
+    """
+
+    def __init__(self, config: MechConfig, *, fire_probability: float) -> None:
+        self._reader = Reader(config)
+        self._fire_probability = fire_probability
+
+    def initial_state(self, rows: int) -> State:
+        """Nobody is stuck."""
+        return (BLANK.expand(rows, -1).clone(),)
+
+    def act(
+        self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
+    ) -> tuple[Actions, State]:
+        """Follow the script; see `Policy.act`."""
+        values = observation.values
+        senses = self._reader.read(values)
+        target, handles = find_target(senses), handling(senses)
+        close = target.visible & (target.distance < handles.standoff)
+        memory = torch.where(episode_start.unsqueeze(-1), BLANK.to(values.device), state[0].to(values.device))
+        mobile = observation.masks["move"][:, MOVES.index("forward")]
+        progress = note_progress(Progress(*memory.unbind(dim=-1)), senses, mobile & ~close)
+        direction = steer(senses, target, progress, close)
+        lava = self._reader.lava_towards(values, direction)
+        faced = torch.where(target.known, target.way, torch.where(senses.in_zone, senses.zone, senses.route))
+        actions = {
+            "move": _move(drive(direction, lava, progress, handles, close), faced, handles),
+            "trigger": self._restrain(pull_triggers(senses, target, observation.masks["trigger"]), rng),
+            "target": target.slot + 1,
+            **_silence(observation),
+        }
+        if "ewar" in observation.masks:
+            actions["ewar"] = _jam_while_cool(senses, observation.masks["ewar"])
+        kept = torch.where(observation.active.unsqueeze(-1), torch.stack(progress, dim=-1), memory)
+        return actions, (kept,)
+
+    def _restrain(self, trigger: Bool[Tensor, "R triggers"], rng: torch.Generator) -> Bool[Tensor, "R triggers"]:
+        """Heed triggers as often as the fire probability says; it always vents."""
+        if self._fire_probability >= 1.0:
+            return trigger
+        heeded = torch.rand(len(trigger), 1, generator=rng, device=trigger.device) < self._fire_probability
+        vent = torch.tensor([name == "vent" for name in TRIGGERS], device=trigger.device)
+        return trigger & (heeded | vent)
 
 
-def make_baseline(environment: str, baseline: str) -> Lieutenant | RandomPolicy:
+def make_baseline(environment: str, baseline: str) -> Policy:
     """The scripted player `baseline` of a preset."""
-    config = PRESETS[environment]
-    return Lieutenant(config) if baseline == "lieutenant" else RandomPolicy(make_spec(config).heads)
+    return make_player(PRESETS[environment], baseline)
 
 
-def _direction(vector: Float[Tensor, "R 2"]) -> Float[Tensor, "R 2"]:
-    """Unit vectors; zero where the vector is."""
-    return torch.nn.functional.normalize(vector, dim=-1)
+def make_player(config: MechConfig, baseline: str) -> Policy:
+    """The scripted player `baseline` of any composition.
+
+    Raises:
+        UnknownPolicyError: There is no such baseline.
+    """
+    if baseline not in _PLAYERS:
+        raise UnknownPolicyError(f"unknown baseline {baseline!r} of {config.name}: choose one of {', '.join(_PLAYERS)}")
+    return _PLAYERS[baseline](config)
+
+
+_PLAYERS: Mapping[str, Callable[[MechConfig], Policy]] = {
+    "random": lambda config: RandomPolicy(make_spec(config).heads),
+    "lieutenant": lambda config: Lieutenant(config, fire_probability=1.0),
+    "lieutenant-half": lambda config: Lieutenant(config, fire_probability=HALF),
+    "turret": Turret,
+}
+
+
+def _move(course: Course, faced: Float[Tensor, "2 R"], handles: Handling) -> Float[Tensor, "R moves"]:
+    """The head `move`, in the order of MOVES: go on that course and turn to what lies in the direction `faced`."""
+    angle = torch.atan2(faced[1], faced[0])
+    return torch.stack([*course.throttle, course.lift, (angle * handles.turn).clamp(-1.0, 1.0)], dim=-1)
+
+
+def _jam_while_cool(senses: Senses, mask: Bool[Tensor, "R options"]) -> Int[Tensor, " R"]:
+    ecm, eccm = (EWAR_OPTIONS.index(name) for name in ("ecm", "eccm"))
+    return torch.where(senses.heat < ECM_BELOW, ecm, eccm).masked_fill(~mask[:, ecm], 0)
+
+
+def _silence(observation: Observation) -> Actions:
+    """Heads that a script leaves alone: it says nothing and, unless it decides otherwise, does not jam."""
+    rows, device = len(observation.active), observation.active.device
+    nothing: Actions = {
+        "ewar": torch.zeros(rows, dtype=torch.int64, device=device),
+        "comm": torch.zeros(rows, COMM_SIZE, device=device),
+    }
+    return {name: action for name, action in nothing.items() if name in observation.masks}

@@ -1,14 +1,34 @@
 """The arrays of a batch of matches: torch tensors, and the Warp structs that share their memory."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import max_pool2d
 
+from arena.environments.mech.armament import LOADOUTS, SHELL_SLOTS, SMOKE, TIMERS, TRIGGERS, WEAPONS
+from arena.environments.mech.classes import CLASSES, MechClass
+from arena.environments.mech.composition import MechConfig, ObservationMode
+from arena.environments.mech.composition import Terrain as Ground
 from arena.environments.mech.kernels import wp
-from arena.environments.mech.kernels.state import Commands, Field, Hulls, Report, State, View
-from arena.environments.mech.rules import COMPONENTS, MOVES, SHELL_SLOTS, TRIGGERS, MechConfig, RewardWeights
+from arena.environments.mech.kernels.state import (
+    COVER_CELLS,
+    Arms,
+    Commands,
+    Field,
+    Hulls,
+    Report,
+    State,
+    Terrain,
+    View,
+)
+from arena.environments.mech.layout import CONTACT_FEATURES
+from arena.environments.mech.rewards import COMPONENTS, RewardWeights
+from arena.environments.mech.rules import COMM_SIZE, MOVES, SMOKE_SLOTS
+from arena.environments.mech.terrain import MapPool
 from arena.environments.spec import SIDES, EnvironmentSpec
 
 TORCH_TYPES: Mapping[Any, torch.dtype] = {
@@ -16,9 +36,12 @@ TORCH_TYPES: Mapping[Any, torch.dtype] = {
     wp.float64: torch.float64,
     wp.int32: torch.int32,
     wp.int64: torch.int64,
+    wp.uint8: torch.uint8,
     wp.bool: torch.bool,
     wp.vec2: torch.float32,
+    wp.vec3: torch.float32,
 }
+VECTOR_SIZES: Mapping[Any, int] = {wp.vec2: 2, wp.vec3: 3}
 
 
 class Struct:
@@ -35,46 +58,109 @@ class Struct:
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
 
+    @property
+    def size_bytes(self) -> int:
+        """Memory of the arrays."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())
+
 
 def array_types(kind: Any) -> Mapping[str, Any]:  # noqa: ANN401  a Warp struct
     """Element type and number of axes of every array of a struct."""
-    return {name: variable.type for name, variable in kind.vars.items()}
+    return {name: variable.type for name, variable in kind.vars.items() if hasattr(variable.type, "dtype")}
 
 
-def allocate_state(shared: Mapping[str, Tensor], num_envs: int, agents: int, device: torch.device) -> Struct:
-    """All of a batch's state, (E,), (E, N) or (E, N, N) but for the odd ones; zero but for what the caller shares."""
-    shells = (agents, SHELL_SLOTS)
-    odd = {
+def allocate_state(shared: Mapping[str, Tensor], config: MechConfig, num_envs: int, device: torch.device) -> Struct:
+    """All of a batch's state, zero but for what the caller shares; most of it is (E,), (E, N) or (E, N, N)."""
+    agents = SIDES * len(config.team)
+    shells, clouds, weapons = (agents, SHELL_SLOTS), (SIDES, SMOKE_SLOTS), (agents, len(WEAPONS))
+    axes = {
         "zone_s": (SIDES,),
         "zone_tick": (SIDES,),
+        "smoke_centre": clouds,
+        "smoke_left": clouds,
+        "smoke_count": (SIDES,),
+        "fire_probability": (SIDES,),
+        "timers": (agents, len(TIMERS)),
+        "comm": (agents, COMM_SIZE),
+        "shot": weapons,
+        "offered": weapons,
+        "beams": weapons,
+        "contact": (agents, config.contacts),
+        "aspect": (agents, len(CONTACT_FEATURES)),
         "shell_position": shells,
-        "shell_direction": shells,
+        "shell_velocity": shells,
         "shell_reach": shells,
+        "shell_kind": shells,
+        "shell_mark": shells,
     }
     tensors = dict(shared)
     for name, array in array_types(State).items():
         if name not in tensors:
-            axes = odd.get(name, (agents,) * (array.ndim - 1))
-            vector = (2,) if array.dtype is wp.vec2 else ()
-            tensors[name] = torch.zeros(num_envs, *axes, *vector, dtype=TORCH_TYPES[array.dtype], device=device)
+            shape = (num_envs, *axes.get(name, (agents,) * (array.ndim - 1)))
+            tensors[name] = _zeros(shape, array.dtype, device)
     return Struct(State, tensors)
 
 
-def describe_hulls(config: MechConfig, device: torch.device) -> Struct:
+def describe_hulls(config: MechConfig, footprints: tuple[int, ...], device: torch.device) -> Struct:
     """Constant rows of the N mechs, home first."""
-    team = [*enumerate(config.team)] * SIDES
-    size = len(config.team)
+    team = config.team * SIDES
+    size, packs, kinds = len(config.team), len(config.packs), list(CLASSES)
     columns = {
-        "side": torch.tensor([index // size for index in range(len(team))], dtype=torch.int32),
-        "rank": torch.tensor([rank for rank, _ in team], dtype=torch.int32),
+        "side": [index // size for index in range(len(team))],
+        "rank": [index % size for index in range(len(team))],
+        "pack": [pack + packs * side for side in range(SIDES) for pack in config.pack_of],
+        "stream": list(range(len(team))),
+        "kind": [kinds.index(mech.name) for mech in team],
+        "ground": [footprints.index(mech.footprint) for mech in team],
+        "slots": [mech.suite.slots for mech in team],
+        "range_factor": [mech.suite.range_factor for mech in team],
+        "fidelity": [mech.suite.fidelity for mech in team],
+        "longest_wait": [_longest_waits(mech) for mech in team],
+        "trigger": [_weapon_triggers(mech) for mech in team],
     }
-    for name in array_types(Hulls).keys() - columns.keys():
-        columns[name] = torch.tensor([getattr(mech, name) for _, mech in team], dtype=torch.float32)
-    return Struct(Hulls, {name: column.to(device) for name, column in columns.items()})
+    types = array_types(Hulls)
+    for name in types.keys() - columns.keys():
+        columns[name] = [getattr(mech, name) for mech in team]
+    return Struct(Hulls, {name: _row(column, types[name].dtype, device) for name, column in columns.items()})
 
 
-def describe_field(config: MechConfig, weights: RewardWeights, device: torch.device) -> Struct:
-    """Constants of the composition and of the rewards."""
+def describe_arms(device: torch.device) -> Struct:
+    """Constant rows of the weapons."""
+    columns = {
+        "timer": [TIMERS.index(weapon.timer) for weapon in WEAPONS],
+        "half_arc_cosine": [math.cos(weapon.half_arc_rad) for weapon in WEAPONS],
+    }
+    types = array_types(Arms)
+    for name in types.keys() - columns.keys():
+        columns[name] = [getattr(weapon, name) for weapon in WEAPONS]
+    return Struct(Arms, {name: _row(column, types[name].dtype, device) for name, column in columns.items()})
+
+
+def describe_terrain(config: MechConfig, pool: MapPool, device: torch.device) -> Struct:
+    """The maps that the matches share."""
+    names = ("solid", "sight", "material", "ground", "route", "highest", "spawn")
+    arrays = {name: torch.from_numpy(np.ascontiguousarray(getattr(pool, name))) for name in names}
+    arrays["cover"] = _highest_around(arrays["sight"], COVER_CELLS)
+    return Struct(
+        Terrain,
+        {name: array.to(device) for name, array in arrays.items()},
+        flat=config.terrain is Ground.OPEN,
+        cells=config.map_side,
+    )
+
+
+def _highest_around(heights: Tensor, cells: int) -> Tensor:
+    """Highest entry (M, G, G) at most so many columns and rows away."""
+    return max_pool2d(heights.float(), 2 * cells + 1, stride=1, padding=cells).to(heights.dtype)
+
+
+def describe_field(config: MechConfig, spec: EnvironmentSpec, weights: RewardWeights, device: torch.device) -> Struct:
+    """Constants of the composition, of its observation and of the rewards."""
+    heads = {head.name for head in spec.heads}
+    columns = {
+        name: spec.layout[name].start if name in spec.layout else -1
+        for name in ("contacts", "contact_mask", "pack", "pack_mask", "comms", "local_map")
+    }
     return Struct(
         Field,
         {"weights": torch.tensor([getattr(weights, name) for name in COMPONENTS], device=device)},
@@ -82,51 +168,72 @@ def describe_field(config: MechConfig, weights: RewardWeights, device: torch.dev
         limit=config.max_decisions,
         zone_goal_s=config.zone_goal_s,
         team_size=len(config.team),
+        mates=config.mates,
+        full_sight=config.observation_mode is ObservationMode.FULL,
+        has_ewar="ewar" in heads,
+        has_comms="comm" in heads,
         gamma=weights.gamma,
+        **{f"column_{name}": column for name, column in columns.items()},
     )
 
 
-def allocate_commands(num_envs: int, agents: int, device: torch.device) -> Struct:
-    """Room for one decision's actions."""
-    shape = (num_envs, agents)
+def allocate_commands(spec: EnvironmentSpec, num_envs: int, device: torch.device) -> Struct:
+    """Room for one decision's actions; heads that the composition has not stay 0."""
+    sizes = {"move": (len(MOVES),), "trigger": (len(TRIGGERS),), "comm": (COMM_SIZE,)}
+    shape = (num_envs, spec.num_agents)
     return Struct(
         Commands,
-        {
-            "move": torch.zeros(*shape, len(MOVES), device=device),
-            "trigger": torch.zeros(*shape, len(TRIGGERS), dtype=torch.bool, device=device),
-        },
+        {name: _zeros((*shape, *sizes.get(name, ())), kind.dtype, device) for name, kind in _items(Commands)},
     )
 
 
 def allocate_report(num_envs: int, agents: int, device: torch.device) -> Struct:
     """Room for what comes of one decision."""
-
-    def zeros(*axes: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.zeros(num_envs, *axes, dtype=dtype, device=device)
-
+    axes = {"components": (agents, len(COMPONENTS)), "reward": (agents,)}
     return Struct(
-        Report,
-        {
-            "components": zeros(agents, len(COMPONENTS)),
-            "reward": zeros(agents),
-            "terminated": zeros(dtype=torch.bool),
-            "truncated": zeros(dtype=torch.bool),
-            "score": zeros(dtype=torch.float64),
-            "reason": zeros(dtype=torch.int64),
-            "decisions": zeros(dtype=torch.int64),
-        },
+        Report, {name: _zeros((num_envs, *axes.get(name, ())), kind.dtype, device) for name, kind in _items(Report)}
     )
 
 
 def allocate_view(spec: EnvironmentSpec, num_envs: int, device: torch.device) -> Struct:
-    """Room for one observation of everybody."""
+    """Room for one observation of everybody, to be filled; heads that the composition has not get one column."""
+    sizes = {head.name: head.size for head in spec.heads}
+    axes = {name: (sizes.get(name, 1),) for name in ("move", "trigger", "target", "ewar", "comm")}
+    axes["values"] = (spec.observation_size,)
     shape = (num_envs, spec.num_agents)
     return Struct(
         View,
         {
-            "values": torch.zeros(*shape, spec.observation_size, device=device),
-            "move": torch.zeros(*shape, len(MOVES), dtype=torch.bool, device=device),
-            "trigger": torch.zeros(*shape, len(TRIGGERS), dtype=torch.bool, device=device),
-            "active": torch.zeros(shape, dtype=torch.bool, device=device),
+            name: torch.empty(*shape, *axes.get(name, ()), dtype=TORCH_TYPES[kind.dtype], device=device)
+            for name, kind in _items(View)
         },
     )
+
+
+def copy_view(view: Struct) -> Struct:
+    """Another observation that says the same."""
+    return Struct(View, {name: tensor.clone() for name, tensor in view.tensors.items()})
+
+
+def _items(kind: Any) -> Any:  # noqa: ANN401  Warp's types
+    return array_types(kind).items()
+
+
+def _zeros(shape: tuple[int, ...], kind: Any, device: torch.device) -> Tensor:  # noqa: ANN401  a Warp type
+    vector = (VECTOR_SIZES[kind],) if kind in VECTOR_SIZES else ()
+    return torch.zeros(*shape, *vector, dtype=TORCH_TYPES[kind], device=device)
+
+
+def _row(column: Any, kind: Any, device: torch.device) -> Tensor:  # noqa: ANN401  nested lists; a Warp type
+    return torch.tensor(column, dtype=TORCH_TYPES[kind], device=device)
+
+
+def _weapon_triggers(mech: MechClass) -> list[int]:
+    loadout = LOADOUTS[mech.name]
+    return [TRIGGERS.index(loadout[weapon.name]) if weapon.name in loadout else -1 for weapon in WEAPONS]
+
+
+def _longest_waits(mech: MechClass) -> list[int]:
+    loadout = LOADOUTS[mech.name]
+    carried = [weapon for weapon in (*WEAPONS, SMOKE) if weapon.name in loadout]
+    return [max([weapon.cooldown_ticks for weapon in carried if weapon.timer == timer], default=1) for timer in TIMERS]

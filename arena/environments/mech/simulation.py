@@ -1,21 +1,24 @@
 """The mech arena as an environment: E matches stepped together by Warp kernels."""
 
-import functools
-import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from arena.environments.episodes import SeededRows
 from arena.environments.mech import batch
-from arena.environments.mech.kernels import movement, objective, perception, spawning, weapons, wp
-from arena.environments.mech.rules import PRESETS, TICKS_PER_DECISION, MechConfig, RewardWeights, make_spec
+from arena.environments.mech.composition import PRESETS, MechConfig
+from arena.environments.mech.curriculum import Lesson
+from arena.environments.mech.layout import make_spec
+from arena.environments.mech.rewards import COMPONENTS, RewardWeights
+from arena.environments.mech.stepping import Structs, make_stepping
+from arena.environments.mech.terrain import MAPS, build_pool
 from arena.environments.protocol import Actions, Observation, Outcome, StepResult
 
-logger = logging.getLogger(__name__)
+
+def ignore_decision() -> None:
+    """Look at nothing between a decision and what follows it."""
 
 
 class MechEnvironment(SeededRows):
@@ -24,124 +27,109 @@ class MechEnvironment(SeededRows):
     Attributes:
         config: The composition.
         weights: Weight of every reward component.
+        component_names: What the reward is made of.
         arrays: The live arrays of the state, (E, ...), by their names in `kernels.state.State`; whoever writes to
             them changes the matches.
+        hulls: The constant rows (N,) of the mechs, by their names in `kernels.state.Hulls`.
+        on_decided: Called in every step after the decision and before matches that ended are reopened.
     """
+
+    component_names = COMPONENTS
 
     def __init__(self, config: MechConfig, weights: RewardWeights, *, num_envs: int, device: str, seed: int) -> None:
         super().__init__(make_spec(config), num_envs=num_envs, device=device, seed=seed)
         self.config, self.weights = config, weights
-        agents, where = self.spec.num_agents, self.device
+        self.on_decided: Callable[[], None] = ignore_decision
+        where = self.device
         shared = {
             "seeds": self.seeds,
             "next_seeds": self.next_seeds,
             "row_seeds": self._row_seeds,
             "episodes": self._episodes,
         }
-        self._state = batch.allocate_state(shared, num_envs, agents, where)
-        self.arrays = self._state.tensors
-        self._hulls = batch.describe_hulls(config, where)
-        self._field = batch.describe_field(config, weights, where)
-        self._commands = batch.allocate_commands(num_envs, agents, where)
-        self._report = batch.allocate_report(num_envs, agents, where)
-        self._view = batch.allocate_view(self.spec, num_envs, where)
-        _load_kernels(str(where))
-        self._decide = self._record_decision()
-        self._reopen = self._record_reopening()
+        pool = build_pool(config)
+        self._report = batch.allocate_report(num_envs, self.spec.num_agents, where)
+        self._structs = Structs(
+            state=batch.allocate_state(shared, config, num_envs, where),
+            hulls=batch.describe_hulls(config, pool.footprints, where),
+            arms=batch.describe_arms(where),
+            terrain=batch.describe_terrain(config, pool, where),
+            field=batch.describe_field(config, self.spec, weights, where),
+            commands=batch.allocate_commands(self.spec, num_envs, where),
+            report=self._report,
+        )
+        self.arrays, self.hulls = self._structs.state.tensors, self._structs.hulls.tensors
+        self.teach(Lesson(own_share=weights.own_share))
+        self._stepping = make_stepping(self._structs, self.spec, num_envs, where)
 
     @property
     def components(self) -> Float[Tensor, "E N C"]:
-        """Weighted reward components of the last decision, in the order of COMPONENTS; they add up to the reward."""
+        """Weighted reward components of the last decision, in the order of COMPONENTS, before sides share."""
         return self._report["components"].clone()
+
+    @property
+    def own_bytes(self) -> int:
+        """Memory of all matches together, observations left out."""
+        return sum(each.size_bytes for each in (self._structs.state, self._structs.commands, self._structs.report))
+
+    @property
+    def shared_bytes(self) -> int:
+        """Memory of what exists once for all matches: maps, and constants of the composition."""
+        shared = (self._structs.hulls, self._structs.arms, self._structs.terrain, self._structs.field)
+        return sum(each.size_bytes for each in shared)
 
     @property
     def nan_actions(self) -> Int[Tensor, "E N"]:
         """NaN action floats met so far; each counted as 0."""
         return self.arrays["nan_actions"].clone()
 
+    def teach(self, lesson: Lesson, opponent_is_away: Bool[Tensor, " E"] | None = None) -> None:
+        """Play by a lesson from now on; who takes part and on which maps changes with each row's next match.
+
+        Args:
+            lesson: How much of the whole game to play.
+            opponent_is_away: Which side the opponent plays in each row; away everywhere by default.
+        """
+        away = torch.ones(self.num_envs, dtype=torch.bool) if opponent_is_away is None else opponent_is_away
+        opponents = torch.stack([~away, away], dim=1).to(self.device)
+        self.arrays["fire_probability"].copy_(torch.where(opponents, lesson.opponent_fire, 1.0))
+        self.arrays["mechs"].fill_(max(1, round(lesson.team_share * len(self.config.team))))
+        self.arrays["maps"].fill_(max(1, round(lesson.map_share * MAPS)))
+        self.arrays["own_share"].fill_(lesson.own_share)
+
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
         """Start a new match in every row; see `Environment.reset`."""
         self._take_seeds(seeds)
         self.arrays["ended"].fill_(True)
-        self._run(self._reopen)
-        return self._observation()
+        opening = self._stepping.reopen(batch.allocate_view(self.spec, self.num_envs, self.device))
+        return self._observation(opening)
 
     def step(self, actions: Actions) -> StepResult:
         """Play one decision of every mech; see `Environment.step`."""
         self._require_fit(actions)
-        self._commands["move"].copy_(actions["move"])
-        self._commands["trigger"].copy_(actions["trigger"])
-        self._run(self._decide)
-        final = self._observation()
-        self._run(self._reopen)
+        for name, action in actions.items():
+            self._structs.commands[name].copy_(action)
+        final = self._stepping.decide()
+        self.on_decided()
+        following = self._stepping.reopen(final)
+        report = {name: tensor.clone() for name, tensor in self._report.tensors.items() if name != "components"}
         return StepResult(
-            observation=self._observation(),
-            reward=self._report["reward"].clone(),
-            terminated=self._report["terminated"].clone(),
-            truncated=self._report["truncated"].clone(),
-            final_observation=final,
-            outcome=Outcome(
-                score=self._report["score"].clone(),
-                reason=self._report["reason"].clone(),
-                decisions=self._report["decisions"].clone(),
-            ),
+            observation=self._observation(following),
+            reward=report["reward"],
+            terminated=report["terminated"],
+            truncated=report["truncated"],
+            final_observation=self._observation(final),
+            outcome=Outcome(score=report["score"], reason=report["reason"], decisions=report["decisions"]),
         )
 
-    def _observation(self) -> Observation:
+    def _observation(self, view: batch.Struct) -> Observation:
         return Observation(
-            values=self._view["values"].clone(),
-            masks={"move": self._view["move"].clone(), "trigger": self._view["trigger"].clone()},
-            active=self._view["active"].clone(),
+            values=view["values"],
+            masks={head.name: view[head.name] for head in self.spec.heads},
+            active=view["active"],
         )
-
-    def _record_decision(self) -> list[Any]:
-        state, hulls, field = self._state.warp, self._hulls.warp, self._field.warp
-        tick = [
-            self._record(movement.integrate, state, hulls, field),
-            self._record(movement.collide, state, hulls),
-            self._record(weapons.sense, state, hulls),
-            self._record(weapons.fire, state, hulls),
-            self._record(weapons.resolve, state),
-        ]
-        return [
-            self._record(movement.admit, state, hulls, self._commands.warp),
-            *tick * TICKS_PER_DECISION,
-            self._record(objective.score, state, hulls, field, self._report.warp, per_match=True),
-            self._record(objective.reward, state, hulls, field, self._report.warp),
-            self._record(perception.observe, state, hulls, field, self._view.warp, False),
-        ]
-
-    def _record_reopening(self) -> list[Any]:
-        state, hulls, field = self._state.warp, self._hulls.warp, self._field.warp
-        return [
-            self._record(spawning.reopen, state, per_match=True),
-            self._record(spawning.spawn, state, hulls, field),
-            self._record(perception.observe, state, hulls, field, self._view.warp, True),
-        ]
-
-    def _record(self, kernel: Any, *inputs: Any, per_match: bool = False) -> Any:  # noqa: ANN401  Warp's types
-        """A launch that can be repeated: packing a kernel's arguments costs as much as running it on a small batch."""
-        dim = self.num_envs if per_match else (self.num_envs, self.spec.num_agents)
-        return wp.launch(kernel, dim=dim, inputs=inputs, device=str(self.device), record_cmd=True)
-
-    def _run(self, launches: Sequence[Any]) -> None:
-        stream = _torch_stream(self.device)
-        for launch in launches:
-            launch.launch(stream=stream)
 
 
 def make_mech(name: str, *, num_envs: int, device: str, seed: int) -> MechEnvironment:
     """Make matches of the preset `name`."""
     return MechEnvironment(PRESETS[name], RewardWeights(), num_envs=num_envs, device=device, seed=seed)
-
-
-@functools.cache
-def _load_kernels(device: str) -> None:
-    """Compile the kernels once a process, or take them from Warp's cache, and say so: compiling takes seconds."""
-    logger.info("loading the mech kernels for %s (compiled on the first run)", device)
-    wp.load_module("arena.environments.mech.kernels", device=device, recursive=True, max_workers=2)
-
-
-def _torch_stream(device: torch.device) -> Any:  # noqa: ANN401  a Warp stream
-    """Torch's current stream on a GPU, so that kernels and tensor operations keep their order."""
-    return wp.stream_from_torch(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]

@@ -24,8 +24,8 @@ except (ImportError, OSError) as error:
 
 __all__ = ["MODULE_OPTIONS", "wp"]
 
-MODULE_OPTIONS = {"enable_backward": False, "fuse_fp": False}
-"""No gradients; no fused multiply-add, so that processors agree on the last bit."""
+MODULE_OPTIONS = {"enable_backward": False, "fuse_fp": False, "max_unroll": 0}
+"""No gradients; no fused multiply-add, so that processors agree on the last bit; only the compiler unrolls loops."""
 
 
 def _start_warp() -> None:

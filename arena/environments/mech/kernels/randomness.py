@@ -8,8 +8,12 @@ from arena.environments.mech.kernels import MODULE_OPTIONS
 
 wp.set_module_options(MODULE_OPTIONS)
 
+ZONE, MAP, SIDEWAYS, DEPTH, HEADING, FIRE, SMOKE, LEG, AMS, WRECK = range(10)
+AHEAD_NOISE, LEFT_NOISE, HP_NOISE, HEAT_NOISE = range(10, 14)
+"""What random numbers are for."""
 
-@wp.func
+
+@wp.func(inline=True)
 @no_type_check
 def mix(word: wp.uint64) -> wp.uint64:
     """SplitMix64's finaliser."""
@@ -18,14 +22,14 @@ def mix(word: wp.uint64) -> wp.uint64:
     return second ^ (second >> wp.uint64(31))
 
 
-@wp.func
+@wp.func(inline=True)
 @no_type_check
 def absorb(state: wp.uint64, key: wp.int64) -> wp.uint64:
     """Take one integer key into the state."""
     return mix((state ^ mix(wp.uint64(key) + wp.uint64(1))) + wp.uint64(0x9E3779B97F4A7C15))
 
 
-@wp.func
+@wp.func(inline=True)
 @no_type_check
 def derive(seed: wp.int64, key: wp.int64) -> wp.int64:
     """Derive a seed from a parent seed and one key."""
@@ -33,12 +37,19 @@ def derive(seed: wp.int64, key: wp.int64) -> wp.int64:
     return wp.int64(absorb(state, key) >> wp.uint64(1))
 
 
-@wp.func
+@wp.func(inline=True)
 @no_type_check
-def uniform(seed: wp.int64, purpose: int, tick: int, agent: int) -> float:
+def uniform(seed: wp.int64, purpose: int, tick: int, key: int) -> float:
     """A number in [0, 1) that follows from a match's seed, what it is for, when, and for whom."""
     state = mix(wp.uint64(seed) + wp.uint64(0x9E3779B97F4A7C15))
     state = absorb(state, wp.int64(purpose))
     state = absorb(state, wp.int64(tick))
-    state = absorb(state, wp.int64(agent))
+    state = absorb(state, wp.int64(key))
     return float(state >> wp.uint64(40)) * wp.static(2.0**-24)
+
+
+@wp.func(inline=True)
+@no_type_check
+def pair_key(viewer_stream: int, other_stream: int) -> int:
+    """Key of what one mech draws about another."""
+    return 64 * viewer_stream + other_stream

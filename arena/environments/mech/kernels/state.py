@@ -1,27 +1,107 @@
-"""Everything that a batch of matches is, as a struct of arrays shared between Warp and torch."""
+"""Everything that a batch of matches is, as structs of arrays shared between Warp and torch.
+
+E matches, N mechs (home first, pack by pack), W weapons in the order of `armament.WEAPONS`, K contact slots, M maps of
+G x G cells.
+"""
 
 from typing import no_type_check
 
 import warp as wp
 
+AHEAD, HOLD = -1, -2
+"""What `State.shot` holds where nobody is aimed at: fire straight ahead, do not fire."""
+
+SMOKE_FREE, GROUND_FREE = 1, 2
+CLEAR = SMOKE_FREE + GROUND_FREE
+"""What `State.sight` holds."""
+
+COVER_CELLS = 2
+"""How far `Terrain.cover` looks around."""
+
 
 @wp.struct
 @no_type_check
 class Hulls:
-    """Constant rows: what the class of each of the N mechs means."""
+    """Constant rows: what the class and place of each of the N mechs mean."""
 
     side: wp.array[wp.int32]
     """0 home, 1 away."""
     rank: wp.array[wp.int32]
     """Place within the side."""
+    pack: wp.array[wp.int32]
+    """Pack, counted over both sides."""
+    stream: wp.array[wp.int32]
+    """Which random numbers are its own."""
+    kind: wp.array[wp.int32]
+    """Class, in the order of CLASSES."""
+    ground: wp.array[wp.int32]
+    """Which layer of `Terrain.ground` it walks on."""
     width: wp.array[wp.float32]
+    height: wp.array[wp.float32]
     hit_radius: wp.array[wp.float32]
     max_speed: wp.array[wp.float32]
     max_yaw_rate: wp.array[wp.float32]
+    jet_acceleration: wp.array[wp.float32]
     hp: wp.array[wp.float32]
+    leg_hp: wp.array[wp.float32]
     heat_capacity: wp.array[wp.float32]
     dissipation: wp.array[wp.float32]
     tonnage: wp.array[wp.float32]
+    acoustic_mass: wp.array[wp.float32]
+    wreck_chance: wp.array[wp.float32]
+    ewar: wp.array[wp.bool]
+    ams: wp.array[wp.bool]
+    slots: wp.array[wp.int32]
+    range_factor: wp.array[wp.float32]
+    fidelity: wp.array[wp.float32]
+    longest_wait: wp.array2d[wp.int32]
+    """(N, 4) most ticks that each of its timers can hold, at least 1."""
+    trigger: wp.array2d[wp.int32]
+    """(N, W) which trigger fires the weapon; -1 if the mech does not carry it."""
+
+
+@wp.struct
+@no_type_check
+class Arms:
+    """Constant rows: the W weapons."""
+
+    range: wp.array[wp.float32]
+    damage: wp.array[wp.float32]
+    shake: wp.array[wp.float32]
+    heat: wp.array[wp.float32]
+    target_heat: wp.array[wp.float32]
+    cooldown_ticks: wp.array[wp.int32]
+    timer: wp.array[wp.int32]
+    half_arc_cosine: wp.array[wp.float32]
+    speed: wp.array[wp.float32]
+    splash_radius: wp.array[wp.float32]
+    splash_scale: wp.array[wp.float32]
+
+
+@wp.struct
+@no_type_check
+class Terrain:
+    """The pool of maps. Heights are in whole metres; every map equals itself after half a turn."""
+
+    flat: wp.bool
+    """Open ground: nothing below is read but `spawn`."""
+    cells: wp.int32
+    """G, even."""
+    solid: wp.array3d[wp.uint8]
+    """(M, G, G) height of the ground, and of glass; index [map, row, column], row along y, column along x."""
+    sight: wp.array3d[wp.uint8]
+    """(M, G, G) height up to which a cell hides what is behind it."""
+    cover: wp.array3d[wp.uint8]
+    """(M, G, G) highest `sight` of the cells at most COVER_CELLS columns and rows away."""
+    material: wp.array3d[wp.uint8]
+    ground: wp.array4d[wp.uint8]
+    """(layers, M, G, G) highest `solid` under the footprint of a mech in the cell."""
+    route: wp.array3d[wp.vec3]
+    """(M, G, G) the first step of the way to the centre on foot (unit x, y), and that way's length in metres."""
+    highest: wp.array[wp.float32]
+    """(M,) highest `sight`."""
+    spawn: wp.array[wp.vec2]
+    """(M,) centre of home's formation; away's is its negative."""
 
 
 @wp.struct
@@ -34,6 +114,22 @@ class Field:
     """In decisions."""
     zone_goal_s: wp.float32
     team_size: wp.int32
+    mates: wp.int32
+    """Mate slots of an observation."""
+    pack_total: wp.int32
+    full_sight: wp.bool
+    """Everybody alive is seen, exactly."""
+    has_ewar: wp.bool
+    """The action has a head `ewar`."""
+    has_comms: wp.bool
+    """The action has a head `comm`."""
+    column_contacts: wp.int32
+    """First column of the block `contacts` in a row of `View.values`; -1, here and below, where there is none."""
+    column_contact_mask: wp.int32
+    column_pack: wp.int32
+    column_pack_mask: wp.int32
+    column_comms: wp.int32
+    column_local_map: wp.int32
     gamma: wp.float32
     weights: wp.array[wp.float32]
     """One for every reward component."""
@@ -42,7 +138,7 @@ class Field:
 @wp.struct
 @no_type_check
 class State:
-    """What changes, (E,) or (E, N, ...)."""
+    """What changes, (E, ...) or (E, N, ...)."""
 
     seeds: wp.array[wp.int64]
     next_seeds: wp.array[wp.int64]
@@ -50,57 +146,132 @@ class State:
     episodes: wp.array[wp.int64]
     ended: wp.array[wp.bool]
     decision: wp.array[wp.int32]
+    tick: wp.array[wp.int32]
+    """Ticks that the match had lasted when the decision began; after `score`, when it ended."""
+    map: wp.array[wp.int32]
     zone_radius: wp.array[wp.float32]
     zone_s: wp.array2d[wp.float32]
     """Seconds scored by each side (E, 2)."""
     zone_tick: wp.array2d[wp.float32]
     """What each side scored a second in the last decision (E, 2)."""
+    smoke_centre: wp.array3d[wp.vec3]
+    """(E, 2, SMOKE_SLOTS)"""
+    smoke_left: wp.array3d[wp.int32]
+    """(E, 2, SMOKE_SLOTS) decisions that the cloud still hangs; 0 where there is none."""
+    smoke_count: wp.array2d[wp.int32]
+    """(E, 2) clouds launched so far."""
 
-    position: wp.array2d[wp.vec2]
-    origin: wp.array2d[wp.vec2]
+    fire_probability: wp.array2d[wp.float32]
+    """(E, 2) how often a side's triggers are heeded; the curriculum's."""
+    mechs: wp.array[wp.int32]
+    """(E,) mechs of a side that take part in the next match; the curriculum's."""
+    maps: wp.array[wp.int32]
+    """(E,) the next match's map is one of so many, the easiest first; the curriculum's."""
+    own_share: wp.array[wp.float32]
+    """(E,) alpha of the rewards; the curriculum's."""
+
+    position: wp.array2d[wp.vec3]
+    """Centre of the feet."""
+    origin: wp.array2d[wp.vec3]
     """Position at the start of the tick."""
     proposal: wp.array2d[wp.vec2]
-    """Where it would be if nobody stood in the way."""
-    velocity: wp.array2d[wp.vec2]
+    """Where it would be if nothing stood in the way."""
+    velocity: wp.array2d[wp.vec3]
     heading: wp.array2d[wp.vec2]
     hp: wp.array2d[wp.float32]
+    leg_hp: wp.array2d[wp.float32]
     heat: wp.array2d[wp.float32]
-    laser_ticks: wp.array2d[wp.int32]
-    gun_ticks: wp.array2d[wp.int32]
-    """Ticks until the weapon may fire again."""
+    stability: wp.array2d[wp.float32]
+    timers: wp.array3d[wp.int32]
+    """(E, N, 4) ticks until a weapon of that timer may fire again."""
+    fallen_ticks: wp.array2d[wp.int32]
+    suppressed_ticks: wp.array2d[wp.int32]
+    painted_ticks: wp.array2d[wp.int32]
+    painted_by: wp.array2d[wp.int32]
+    """Mech whose paint is on it; -1 nobody."""
+    ams_ticks: wp.array2d[wp.int32]
+    wreck: wp.array2d[wp.bool]
+    """Destroyed, and in the way."""
     acted: wp.array2d[wp.bool]
     """Alive when the decision began."""
     powered: wp.array2d[wp.bool]
     """Alive and not shut down in this tick."""
-    under_fire: wp.array2d[wp.bool]
-    """Hit in the last decision."""
-    potential: wp.array2d[wp.float32]
 
     throttle: wp.array2d[wp.vec2]
+    lift: wp.array2d[wp.float32]
     turn: wp.array2d[wp.vec2]
     """Cosine and sine of the turn of one tick."""
-    vent: wp.array2d[wp.bool]
-    fire_laser: wp.array2d[wp.bool]
-    fire_gun: wp.array2d[wp.bool]
+    heeded: wp.array2d[wp.bool]
+    """Whether the triggers of this decision count."""
+    focus: wp.array2d[wp.int32]
+    """Mech that it wants to hit; -1 nobody."""
+    ewar: wp.array2d[wp.int32]
+    """Option in force, of EWAR_OPTIONS."""
+    comm: wp.array3d[wp.float32]
+    """(E, N, 8) what it said last."""
     nan_actions: wp.array2d[wp.int64]
     """NaN action floats met so far; each counted as 0."""
 
-    target: wp.array2d[wp.int32]
-    """Whom the laser would hit; -1 nobody."""
-    aim: wp.array2d[wp.vec2]
-    """Where the autocannon would shoot."""
-    shots: wp.array2d[wp.int32]
-    shell_position: wp.array3d[wp.vec2]
-    shell_direction: wp.array3d[wp.vec2]
+    shot: wp.array3d[wp.int32]
+    """(E, N, W) whom the weapon fires at in this tick; AHEAD straight ahead, HOLD not at all."""
+    intercept: wp.array2d[wp.int32]
+    """Missile that its anti-missile system downs in this tick, owner * SHELL_SLOTS + slot; -1 none."""
+    shell_position: wp.array3d[wp.vec3]
+    """(E, N, SHELL_SLOTS)"""
+    shell_velocity: wp.array3d[wp.vec3]
     shell_reach: wp.array3d[wp.float32]
     """Distance the shell can still fly; 0 where there is none."""
+    shell_kind: wp.array3d[wp.int32]
+    """Weapon that it came from."""
+    shell_mark: wp.array3d[wp.int32]
+    """Mech that a missile flies to."""
+    struck: wp.array2d[wp.bool]
+    """Whether its rows of the next five arrays hold anything; they are cleared when they are not 0."""
     damage: wp.array3d[wp.float32]
     """Of this tick (E, shooter, target)."""
+    leg_damage: wp.array3d[wp.float32]
+    shake: wp.array3d[wp.float32]
     heating: wp.array3d[wp.float32]
+    pinned: wp.array3d[wp.bool]
+    """Suppressed in this tick (E, shooter, target)."""
+    burn: wp.array2d[wp.float32]
+    """Damage that the ground does in this tick."""
+
     dealt: wp.array3d[wp.float32]
     """Hit points taken in this decision (E, shooter, target)."""
     killed: wp.array3d[wp.float32]
-    """Share of the killing damage (E, shooter, target)."""
+    """Share of the killing damage in this decision (E, shooter, target)."""
+    burnt: wp.array2d[wp.float32]
+    """Hit points that the ground took in this decision."""
+    offered: wp.array3d[wp.float32]
+    """(E, N, W) damage of the shots that hit enemies in this decision, before what was not there to take is cut off."""
+    beams: wp.array3d[wp.int32]
+    """(E, N, W) last mech that a hitscan weapon hit in this decision; -1 nobody."""
+    downed: wp.array2d[wp.int32]
+    """Missiles that its anti-missile system downed in this decision."""
+    assists: wp.array3d[wp.float32]
+    """(E, painter, target) share of the killing damage that pack mates dealt to whom it had painted."""
+    paints: wp.array2d[wp.int32]
+    """Enemies newly painted in this decision, less 1 if newly painted itself."""
+    hurt_from: wp.array2d[wp.vec2]
+    """Sum over this decision of the directions to shooters, weighted with the damage."""
+    potential: wp.array2d[wp.float32]
+    own_reward: wp.array2d[wp.float32]
+
+    sight: wp.array3d[wp.uint8]
+    """(E, N, N) SMOKE_FREE where no smoke is between two enemies' eyes, plus GROUND_FREE where no ground is either; 0
+    between friends, and for the dead."""
+    seen: wp.array3d[wp.bool]
+    """(E, viewer, N) whether the viewer knows of that enemy."""
+    aspect: wp.array3d[wp.float32]
+    """(E, N, CONTACT_FEATURES) what of a mech looks the same to everybody; 0 where it does not, and of the dead."""
+    loudness: wp.array2d[wp.float32]
+    """Speed times acoustic mass, at the last look."""
+    quality: wp.array2d[wp.float32]
+    jam: wp.array2d[wp.float32]
+    eccm: wp.array2d[wp.float32]
+    contact: wp.array3d[wp.int32]
+    """(E, N, K) mech in each contact slot of the last observation; -1 nobody."""
 
 
 @wp.struct
@@ -110,6 +281,9 @@ class Commands:
 
     move: wp.array3d[wp.float32]
     trigger: wp.array3d[wp.bool]
+    target: wp.array2d[wp.int64]
+    ewar: wp.array2d[wp.int64]
+    comm: wp.array3d[wp.float32]
 
 
 @wp.struct
@@ -118,6 +292,7 @@ class Report:
     """What came of one decision."""
 
     components: wp.array3d[wp.float32]
+    """Weighted; what each mech earned itself, before its side shares."""
     reward: wp.array2d[wp.float32]
     terminated: wp.array[wp.bool]
     truncated: wp.array[wp.bool]
@@ -129,9 +304,12 @@ class Report:
 @wp.struct
 @no_type_check
 class View:
-    """What every mech perceives."""
+    """What every mech perceives, and which actions matter."""
 
     values: wp.array3d[wp.float32]
     move: wp.array3d[wp.bool]
     trigger: wp.array3d[wp.bool]
+    target: wp.array3d[wp.bool]
+    ewar: wp.array3d[wp.bool]
+    comm: wp.array3d[wp.bool]
     active: wp.array2d[wp.bool]

@@ -1,138 +1,98 @@
-"""Stages sense, fire and resolve: from positions to wounds."""
+"""Stage fire: shells in the air fly on, then whoever fires does so."""
 
-import math
 from typing import no_type_check
 
 import warp as wp
 
+from arena.environments.mech.armament import SHELL_SLOTS
 from arena.environments.mech.kernels import MODULE_OPTIONS
-from arena.environments.mech.kernels.state import Hulls, State
-from arena.environments.mech.rules import AUTOCANNON, LASER, REAR_COSINE, REAR_FACTOR, SHELL_SLOTS, SHELL_STEP
+from arena.environments.mech.kernels.geometry import centre, plane
+from arena.environments.mech.kernels.hits import clear_hits, direct_damage, hurt
+from arena.environments.mech.kernels.randomness import LEG, uniform
+from arena.environments.mech.kernels.shells import MISSILE_SPEED, fly_shell
+from arena.environments.mech.kernels.state import HOLD, Arms, Field, Hulls, State, Terrain
+from arena.environments.mech.kernels.targeting import AUTOCANNON, GAUSS, MISSILE, WEAPON_COUNT
+from arena.environments.mech.rules import GRAVITY, LEG_HIT_BODY, LEG_HIT_CHANCE, MISSILE_LOFT
 
 wp.set_module_options(MODULE_OPTIONS)
 
-LASER_COSINE = math.cos(LASER.half_arc_rad)
-GUN_COSINE = math.cos(AUTOCANNON.half_arc_rad)
 
-
-@wp.func
+@wp.func(inline=True)
 @no_type_check
-def nearest_enemy(s: State, hulls: Hulls, e: int, i: int, reach: float, cosine: float) -> int:
-    """The nearest living enemy within reach and within the angle of the heading; -1 if there is none."""
-    found = wp.int32(-1)
-    shortest = wp.float32(reach)
-    for j in range(s.hp.shape[1]):
-        if hulls.side[j] != hulls.side[i] and s.hp[e, j] > 0.0:
-            apart = s.position[e, j] - s.position[e, i]
-            distance = wp.length(apart)
-            if distance <= shortest and wp.dot(s.heading[e, i], apart) >= cosine * distance:
-                found = j
-                shortest = distance
-    return found
-
-
-@wp.kernel
-@no_type_check
-def sense(s: State, hulls: Hulls) -> None:
-    """Find whom the laser would hit, and where the autocannon would shoot."""
-    e, i = wp.tid()
-    s.target[e, i] = nearest_enemy(s, hulls, e, i, wp.static(LASER.range), LASER_COSINE)
-    aimed = nearest_enemy(s, hulls, e, i, wp.static(AUTOCANNON.range), GUN_COSINE)
-    s.aim[e, i] = s.heading[e, i]
-    if aimed >= 0:
-        s.aim[e, i] = wp.normalize(s.position[e, aimed] - s.position[e, i])
-
-
-@wp.func
-@no_type_check
-def rear_factor(s: State, e: int, j: int, direction: wp.vec2) -> float:
-    """Damage factor of a shot that hits mech j while flying in that direction."""
-    return wp.where(wp.dot(s.heading[e, j], direction) > REAR_COSINE, REAR_FACTOR, 1.0)
-
-
-@wp.func
-@no_type_check
-def fly(s: State, hulls: Hulls, e: int, i: int, k: int) -> None:
-    """Move one shell by a tick; it hits the first enemy that it passes near enough."""
-    step = wp.min(s.shell_reach[e, i, k], SHELL_STEP)
-    start = s.shell_position[e, i, k]
-    direction = s.shell_direction[e, i, k]
-    hit = wp.int32(-1)
-    first = wp.float32(step)
-    for j in range(s.hp.shape[1]):
-        if hulls.side[j] != hulls.side[i] and s.hp[e, j] > 0.0:
-            apart = s.position[e, j] - start
-            along = wp.clamp(wp.dot(apart, direction), 0.0, step)
-            near = wp.length(apart - direction * along) <= hulls.hit_radius[j]
-            if near and (hit < 0 or along < first):
-                hit = j
-                first = along
-    s.shell_position[e, i, k] = start + direction * step
-    s.shell_reach[e, i, k] = s.shell_reach[e, i, k] - step
-    if hit >= 0:
-        s.damage[e, i, hit] = s.damage[e, i, hit] + wp.static(AUTOCANNON.damage) * rear_factor(s, e, hit, direction)
-        s.shell_reach[e, i, k] = 0.0
-
-
-@wp.func
-@no_type_check
-def shoot_laser(s: State, e: int, i: int, j: int) -> None:
+def beam(s: State, h: Hulls, a: Arms, tick: int, e: int, i: int, j: int, w: int) -> None:
     """Hit mech j at once."""
-    direction = wp.normalize(s.position[e, j] - s.position[e, i])
-    s.damage[e, i, j] = s.damage[e, i, j] + wp.static(LASER.damage) * rear_factor(s, e, j, direction)
-    s.heating[e, i, j] = s.heating[e, i, j] + wp.static(LASER.target_heat)
-    s.heat[e, i] = s.heat[e, i] + wp.static(LASER.heat)
-    s.laser_ticks[e, i] = wp.static(LASER.cooldown_ticks)
+    direction = wp.normalize(plane(s.position[e, j] - s.position[e, i]))
+    damage = wp.float32(direct_damage(s, h, a, e, i, j, w, direction))
+    if damage > 0.0 and uniform(s.seeds[e], LEG, tick, 8 * h.stream[i] + w) < LEG_HIT_CHANCE:
+        s.leg_damage[e, i, j] = s.leg_damage[e, i, j] + damage
+        damage *= LEG_HIT_BODY
+    hurt(s, h, e, i, j, w, damage, a.shake[w])
+    s.heating[e, i, j] = s.heating[e, i, j] + a.target_heat[w]
+    s.beams[e, i, w] = j
 
 
-@wp.func
+@wp.func(inline=True)
 @no_type_check
-def shoot_gun(s: State, e: int, i: int) -> None:
-    """Put a shell into the air; it flies from the next tick on."""
-    slot = s.shots[e, i] % SHELL_SLOTS
-    s.shell_position[e, i, slot] = s.position[e, i]
-    s.shell_direction[e, i, slot] = s.aim[e, i]
-    s.shell_reach[e, i, slot] = wp.static(AUTOCANNON.range)
-    s.shots[e, i] = s.shots[e, i] + 1
-    s.heat[e, i] = s.heat[e, i] + wp.static(AUTOCANNON.heat)
-    s.gun_ticks[e, i] = wp.static(AUTOCANNON.cooldown_ticks)
+def slot_of(s: State, e: int, i: int, w: int) -> int:
+    """Where a new shell goes: of its weapon's slots the one with the least reach left, the lowest if equal."""
+    if w == GAUSS:
+        return 2
+    slot = wp.int32(0)
+    if s.shell_reach[e, i, 1] < s.shell_reach[e, i, 0]:
+        slot = 1
+    if w == AUTOCANNON and s.shell_reach[e, i, 2] < s.shell_reach[e, i, slot]:
+        slot = 2
+    return slot
 
 
-@wp.kernel
+@wp.func(inline=True)
 @no_type_check
-def fire(s: State, hulls: Hulls) -> None:
-    """Fly the shells in the air, then fire what the trigger asks for and heat and cooldown allow."""
-    e, i = wp.tid()
-    for j in range(s.hp.shape[1]):
-        s.damage[e, i, j] = 0.0
-        s.heating[e, i, j] = 0.0
-    for k in range(SHELL_SLOTS):
+def launch_velocity(s: State, a: Arms, e: int, i: int, w: int, way: wp.vec3) -> wp.vec3:
+    """How a new shell starts off to a target that way off."""
+    direction = wp.normalize(way)
+    if w == MISSILE:
+        return MISSILE_SPEED * wp.normalize(direction + wp.vec3(0.0, 0.0, MISSILE_LOFT))
+    velocity = a.speed[w] * direction
+    if w == GAUSS:
+        return velocity + wp.vec3(0.0, 0.0, wp.static(0.5 * GRAVITY) * wp.length(way) / a.speed[w])
+    return velocity
+
+
+@wp.func(inline=True)
+@no_type_check
+def launch(s: State, h: Hulls, a: Arms, e: int, i: int, j: int, w: int) -> None:
+    """Put a shell into the air, at mech j or, if that is AHEAD, level along the heading."""
+    k = slot_of(s, e, i, w)
+    start = centre(s, h, e, i)
+    s.shell_position[e, i, k] = start
+    if j >= 0:
+        s.shell_velocity[e, i, k] = launch_velocity(s, a, e, i, w, centre(s, h, e, j) - start)
+    else:
+        s.shell_velocity[e, i, k] = a.speed[w] * wp.vec3(s.heading[e, i][0], s.heading[e, i][1], 0.0)
+    s.shell_reach[e, i, k] = a.range[w]
+    s.shell_kind[e, i, k] = w
+    s.shell_mark[e, i, k] = j
+
+
+@wp.func(inline=True)
+@no_type_check
+def fire_mech(s: State, h: Hulls, a: Arms, t: Terrain, f: Field, tick: int, e: int, i: int) -> None:
+    """Fly mech i's shells, then fire its weapons; a new shell flies from the next tick on."""
+    if s.struck[e, i]:
+        clear_hits(s, e, i)
+    k = wp.int32(0)
+    while k < SHELL_SLOTS:
         if s.shell_reach[e, i, k] > 0.0:
-            fly(s, hulls, e, i, k)
-    target = s.target[e, i]
-    if s.powered[e, i] and s.fire_laser[e, i] and s.laser_ticks[e, i] == 0 and target >= 0:
-        shoot_laser(s, e, i, target)
-    if s.powered[e, i] and s.fire_gun[e, i] and s.gun_ticks[e, i] == 0:
-        shoot_gun(s, e, i)
-
-
-@wp.kernel
-@no_type_check
-def resolve(s: State) -> None:
-    """Take the tick's damage and heat, and book who dealt how much of what was taken."""
-    e, j = wp.tid()
-    hp = s.hp[e, j]
-    total = wp.float32(0.0)
-    heating = wp.float32(0.0)
-    for i in range(s.hp.shape[1]):
-        total += s.damage[e, i, j]
-        heating += s.heating[e, i, j]
-    if hp > 0.0 and total > 0.0:
-        taken = wp.min(total, hp)
-        for i in range(s.hp.shape[1]):
-            share = s.damage[e, i, j] / total
-            s.dealt[e, i, j] = s.dealt[e, i, j] + taken * share
-            if total >= hp:
-                s.killed[e, i, j] = share
-        s.hp[e, j] = hp - taken
-    s.heat[e, j] = s.heat[e, j] + heating
+            fly_shell(s, h, a, t, f, e, i, k)
+        k += 1
+    w = wp.int32(0)
+    while w < WEAPON_COUNT:
+        target = s.shot[e, i, w]
+        if target != HOLD:
+            if a.speed[w] > 0.0:
+                launch(s, h, a, e, i, target, w)
+            else:
+                beam(s, h, a, tick, e, i, target, w)
+            s.heat[e, i] = s.heat[e, i] + a.heat[w]
+            s.timers[e, i, a.timer[w]] = a.cooldown_ticks[w]
+        w += 1

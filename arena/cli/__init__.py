@@ -1,0 +1,34 @@
+"""The `arena` command: look at the games, play matches and tournaments, watch recordings, measure speed."""
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from arena.cli import bench, environments, match, replay, tournament
+from arena.errors import ArenaError, UnknownEnvironmentError, UnknownPolicyError
+
+BAD_USAGE = 2
+
+app = typer.Typer(
+    name="arena",
+    help="The games of the league: look at them, play matches and tournaments, watch recordings, measure speed.",
+    epilog="Example: arena match lieutenant random --environment mech-duel --matches 200",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for part in (environments, match, tournament, replay, bench):
+    app.registered_commands.extend(part.app.registered_commands)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command; what a user can cause ends as one line on stderr.
+
+    Exits with 0, with 2 for bad usage such as an unknown name, and with 1 for any other error.
+    """
+    try:
+        app(arguments)
+    except ArenaError as error:
+        typer.echo(f"arena: {error}", err=True)
+        sys.exit(BAD_USAGE if isinstance(error, UnknownEnvironmentError | UnknownPolicyError) else 1)

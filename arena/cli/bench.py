@@ -1,0 +1,71 @@
+"""`arena bench`."""
+
+import time
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from arena.cli.options import AsJson, EnvironmentName
+from arena.cli.output import prepare_torch, print_json, stdout
+from arena.environments import make
+
+BENCH_STEPS = 200
+BENCH_REPEATS = 5
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: arena bench --environment mech-duel --num-envs 1024 --threads 1 --json")
+def bench(
+    environment: EnvironmentName,
+    num_envs: Annotated[int, typer.Option("--num-envs", min=1, help="Matches at once.")] = 256,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of tensor operations.")] = 1,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:INDEX.")] = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """Measure how fast an environment steps under random actions, and how much memory a match takes.
+
+    On the CPU: per CPU second of the stepping thread; on a GPU: per second. The median of five repeats counts.
+    """
+    import torch
+
+    from arena.throughput import measure, measure_memory
+
+    prepare_torch(threads)
+    env = make(environment, num_envs=num_envs, device=device)
+    on_gpu = env.device.type == "cuda"
+
+    def gpu_clock() -> float:
+        torch.cuda.synchronize(env.device)
+        return time.perf_counter()
+
+    speed = measure(
+        env,
+        steps=BENCH_STEPS,
+        repeats=BENCH_REPEATS,
+        clock=gpu_clock if on_gpu else time.thread_time,
+        rng=torch.Generator(env.device).manual_seed(0),
+    )
+    memory = measure_memory(env)
+    if as_json:
+        print_json(
+            {
+                "environment": environment,
+                "num_envs": num_envs,
+                "device": str(env.device),
+                "agent_steps_per_s": speed.agent_steps_per_s,
+                "env_steps_per_s": speed.env_steps_per_s,
+                "state_bytes_per_env": memory.state,
+                "observation_bytes_per_env": memory.observation,
+                "shared_bytes": memory.shared,
+            }
+        )
+        return
+    columns = ("environment", "matches", "device", "agent steps/s", "match steps/s", "state", "observation", "shared")
+    table = Table(*columns)
+    rates = (f"{rate:,.0f}" for rate in (speed.agent_steps_per_s, speed.env_steps_per_s))
+    sizes = (f"{size / 1000:,.1f} kB" for size in (memory.state, memory.observation, memory.shared))
+    table.add_row(environment, str(num_envs), str(env.device), *rates, *sizes)
+    stdout().print(table)
+    stdout().print("State and observation: of one match. Shared: once for all of them, such as maps.")

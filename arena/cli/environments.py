@@ -1,0 +1,69 @@
+"""`arena environments`."""
+
+from collections import Counter
+from typing import Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from arena.cli.options import AsJson
+from arena.cli.output import print_json, stdout
+from arena.environments import EnvironmentSpec, ObservationBlock, baselines, declare, names
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: arena environments --json")
+def environments(as_json: AsJson = False) -> None:
+    """List the built-in games: teams, observation blocks, action heads, baselines, length and signature."""
+    specs = [declare(name) for name in names()]
+    if as_json:
+        print_json({"items": [_describe(spec) for spec in specs], "next_cursor": None})
+        return
+    table = Table("environment", "teams", "observation", "actions", "baselines", box=SIMPLE_HEAD, show_lines=True)
+    for spec in specs:
+        unit = "decision" if spec.max_decisions == 1 else "decisions"
+        table.add_row(
+            f"[bold]{spec.name}[/bold]\n{spec.signature}\n{spec.max_decisions} {unit}",
+            _write_teams(spec),
+            "\n".join(f"{block.name} {_write_shape(block)}" for block in spec.observation),
+            "\n".join(f"{head.name} {head.kind} {head.size}{' masked' * head.masked}" for head in spec.heads),
+            "\n".join(f"{each.name} {each.rating:.0f}" for each in baselines(spec.name)),
+        )
+    stdout().print(table)
+
+
+def _describe(spec: EnvironmentSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "agents_per_side": spec.agents_per_side,
+        "roles": spec.roles,
+        "observation": [
+            {"name": block.name, "shape": block.shape, "low": block.low, "high": block.high}
+            for block in spec.observation
+        ],
+        "heads": [
+            {"name": head.name, "kind": head.kind, "size": head.size, "masked": head.masked} for head in spec.heads
+        ],
+        "max_decisions": spec.max_decisions,
+        "turn_based": spec.turn_based,
+        "reproducible": spec.reproducible,
+        "reasons": spec.reasons,
+        "signature": spec.signature,
+        "baselines": [{"name": each.name, "rating": each.rating} for each in baselines(spec.name)],
+    }
+
+
+def _write_teams(spec: EnvironmentSpec) -> str:
+    """How many agents play on each side, and the roles of a side where both have the same."""
+    lines = [" v ".join(str(agents) for agents in spec.agents_per_side)]
+    home, away = (Counter(spec.roles[spec.side(away=away)]) for away in (False, True))
+    lines += [f"{count} {role}" for role, count in home.items()]
+    if away != home:
+        lines += ["v", *(f"{count} {role}" for role, count in away.items())]
+    return "\n".join(lines)
+
+
+def _write_shape(block: ObservationBlock) -> str:
+    return f"{'x'.join(str(size) for size in block.shape)} in [{block.low:g}, {block.high:g}]"

@@ -1,0 +1,97 @@
+"""`arena match`."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from arena.cli.options import PLAYER_HELP, AsJson, EnvironmentName, Matches, Seed
+from arena.cli.output import prepare_torch, print_json, progress, stdout
+
+if TYPE_CHECKING:
+    from arena.match import MatchSeries
+    from arena.replay.recorder import FirstMatch
+
+app = typer.Typer()
+
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        "--record",
+        metavar="FILE",
+        dir_okay=False,
+        help="Record the first match, with A at home, for `arena replay`; such as first.replay.json.gz.",
+    ),
+]
+
+
+@app.command(epilog="Example: arena match lieutenant random --environment mech-duel --matches 200")
+def match(
+    a: Annotated[str, typer.Argument(metavar="A", help=PLAYER_HELP)],
+    b: Annotated[str, typer.Argument(metavar="B", help=PLAYER_HELP)],
+    environment: EnvironmentName,
+    matches: Matches = 200,
+    seed: Seed = 0,
+    record: Record = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play A against B, each seed once on either side, and print A's mean score with its 95 % interval."""
+    # Imported here, as in every command: torch would cost `--help` its start-up time.
+    from arena.match import NOBODY, play_series, resolve_policy
+    from arena.replay.recorder import FirstMatch
+
+    prepare_torch(threads=1)
+    players = [resolve_policy(environment, name) for name in (a, b)]
+    film = None if record is None else FirstMatch()
+    start = time.perf_counter()
+    with progress(f"{a} v {b}", matches) as advance:
+        series = play_series(
+            environment, *players, matches=matches, seed=seed, on_finished=advance, watcher=film or NOBODY
+        )
+    decisions_per_s = series.decisions / (time.perf_counter() - start)
+    if as_json:
+        _print_as_json(environment, (a, b), series, decisions_per_s)
+    else:
+        stdout().print(_tabulate((a, b), series, decisions_per_s))
+    if record is not None and film is not None:
+        _save(record, film, (a, b))
+
+
+def _print_as_json(environment: str, players: tuple[str, str], series: "MatchSeries", decisions_per_s: float) -> None:
+    low, high = series.interval
+    print_json(
+        {
+            "environment": environment,
+            "home": players[0],
+            "away": players[1],
+            "matches": len(series.matches),
+            "score": series.score,
+            "low": low,
+            "high": high,
+            "reasons": series.reasons,
+            "decisions_per_s": decisions_per_s,
+        }
+    )
+
+
+def _tabulate(players: tuple[str, str], series: "MatchSeries", decisions_per_s: float) -> Table:
+    low, high = series.interval
+    table = Table("A", "B", "matches", "score of A", "95 % interval", "ended by", "decisions/s")
+    reasons = ", ".join(f"{reason} {count}" for reason, count in series.reasons.items())
+    count, interval = str(len(series.matches)), f"{low:.3f} to {high:.3f}"
+    table.add_row(*players, count, f"{series.score:.3f}", interval, reasons, f"{decisions_per_s:,.0f}")
+    return table
+
+
+def _save(path: Path, film: "FirstMatch", players: tuple[str, str]) -> None:
+    """Write the recording and say so on stderr, where it does not mix with what scripts read."""
+    from arena.replay import write_recording
+
+    recording = film.finish(players)
+    size = write_recording(path, recording)
+    decisions = recording.header.outcome.decisions
+    length = f"{decisions} decision{'s' * (decisions != 1)}, {size / 1000:.1f} kB"
+    where = f"recorded the first match, {players[0]} at home, to {path}"
+    typer.echo(f"{where}: {length}; watch it with: arena replay {path}", err=True)

@@ -1,0 +1,45 @@
+"""What commands print, and how they show that they are at work."""
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+PIPED_WIDTH = 200
+
+
+def stdout() -> Console:
+    """Standard output; wide where it is no terminal, so that nothing is folded."""
+    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
+
+
+def print_json(value: Any) -> None:  # noqa: ANN401  anything that JSON can hold
+    """Print a value for scripts."""
+    typer.echo(json.dumps(value, indent=2))
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show progress on stderr where it is a terminal."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda finished: bar.advance(task, finished)
+
+
+def prepare_torch(threads: int) -> None:
+    """Set torch's threads; in a terminal, tell what takes long before the first match (compiling kernels)."""
+    import torch
+
+    torch.set_num_threads(threads)
+    if sys.stderr.isatty():
+        handler = RichHandler(console=Console(stderr=True), show_time=False, show_level=False, show_path=False)
+        logging.basicConfig(level=logging.INFO, handlers=[handler])

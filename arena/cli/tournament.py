@@ -1,0 +1,55 @@
+"""`arena tournament`."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from arena.cli.options import PLAYER_HELP, AsJson, EnvironmentName, Matches, Seed
+from arena.cli.output import prepare_torch, print_json, progress, stdout
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: arena tournament lieutenant random runs/a.safetensors --environment mech-duel")
+def tournament(
+    players: Annotated[list[str], typer.Argument(metavar="PLAYER...", help=PLAYER_HELP)],
+    environment: EnvironmentName,
+    matches: Matches = 100,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Play a round robin and print who scored what against whom, and Glicko-2 ratings.
+
+    Everybody starts at 1500; each round of side-swapped pairs is one rating period.
+    """
+    from arena.match import resolve_policy
+    from arena.tournament import play_tournament
+
+    if len(set(players)) < max(2, len(players)):
+        raise typer.BadParameter(f"{' '.join(players)}: give at least two players, each once")
+    prepare_torch(threads=1)
+    policies = {name: resolve_policy(environment, name) for name in players}
+    total = matches * len(players) * (len(players) - 1) // 2
+    with progress("tournament", total) as advance:
+        played = play_tournament(environment, policies, matches=matches, seed=seed, on_finished=advance)
+    ratings = played.ratings
+    if as_json:
+        items = [
+            {
+                "player": played.names[index],
+                "rating": float(ratings.rating[index]),
+                "deviation": float(ratings.deviation[index]),
+                "points": float(played.points[index]),
+                "scores": dict(zip(played.names, played.payoff[index].tolist(), strict=True)),
+            }
+            for index in played.order
+        ]
+        print_json({"environment": environment, "matches": matches, "items": items, "next_cursor": None})
+        return
+    table = Table("player", "rating ± 2 RD", "points", *(f"v {played.names[index]}" for index in played.order))
+    for index in played.order:
+        scores = [f"{played.payoff[index, other]:.3f}" if other != index else "" for other in played.order]
+        rating = f"{ratings.rating[index]:.0f} ± {2 * ratings.deviation[index]:.0f}"
+        table.add_row(played.names[index], rating, f"{played.points[index]:g}", *scores)
+    stdout().print(table)

@@ -1,0 +1,58 @@
+"""Easier matches first: lessons, and ramps from one to the next by the number of matches played."""
+
+from dataclasses import dataclass
+
+from arena.errors import ArenaError
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """How much of the whole game a match is; the default is all of it. Results of other lessons say nothing of ratings.
+
+    Attributes:
+        opponent_fire: How often the opponent's triggers are heeded, in [0, 1].
+        team_share: Share of each side's mechs that take part, in (0, 1]; at least one does.
+        map_share: Share of the pool's maps that are played, the easiest first, in (0, 1]; at least one is.
+        own_share: Alpha of the rewards: what an agent gets of its own reward, in [0, 1]; the rest is its side's mean.
+
+    Raises:
+        ArenaError: A share is out of its range.
+    """
+
+    opponent_fire: float = 1.0
+    team_share: float = 1.0
+    map_share: float = 1.0
+    own_share: float = 0.7
+
+    def __post_init__(self) -> None:
+        for name in ("opponent_fire", "team_share", "map_share", "own_share"):
+            value = getattr(self, name)
+            if not 0.0 <= value <= 1.0:
+                raise ArenaError(f"{name} of a lesson is {value}: give a share from 0 to 1")
+
+
+@dataclass(frozen=True)
+class Curriculum:
+    """From one lesson to another, in equal steps over so many matches.
+
+    Raises:
+        ArenaError: It takes less than one match.
+    """
+
+    first: Lesson
+    last: Lesson
+    matches: int
+
+    def __post_init__(self) -> None:
+        if self.matches < 1:
+            raise ArenaError(f"a curriculum over {self.matches} matches: give at least 1")
+
+    def after(self, matches: int) -> Lesson:
+        """The lesson after so many matches."""
+        done = min(max(matches / self.matches, 0.0), 1.0)
+
+        def between(name: str) -> float:
+            start, end = getattr(self.first, name), getattr(self.last, name)
+            return float(start + (end - start) * done)
+
+        return Lesson(between("opponent_fire"), between("team_share"), between("map_share"), between("own_share"))

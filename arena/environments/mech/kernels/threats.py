@@ -1,0 +1,51 @@
+"""What a mech feels of those who are after it."""
+
+from typing import no_type_check
+
+import warp as wp
+
+from arena.environments.mech.armament import SHELL_SLOTS
+from arena.environments.mech.kernels import MODULE_OPTIONS
+from arena.environments.mech.kernels.geometry import alive, clear_sight
+from arena.environments.mech.kernels.sight import apart_squared
+from arena.environments.mech.kernels.state import Field, Hulls, State
+from arena.environments.mech.kernels.targeting import MISSILE
+from arena.environments.mech.rules import TARGETED_RANGE
+
+wp.set_module_options(MODULE_OPTIONS)
+
+
+@wp.func(inline=True)
+@no_type_check
+def under_fire(s: State, e: int, i: int) -> bool:
+    """Whether a mech lost hit points in the last decision."""
+    hurt = wp.bool(s.burnt[e, i] > 0.0)
+    for j in range(s.hp.shape[1]):
+        hurt = hurt or s.dealt[e, j, i] > 0.0
+    return hurt
+
+
+@wp.func(inline=True)
+@no_type_check
+def targeted(s: State, h: Hulls, f: Field, e: int, i: int) -> bool:
+    """Whether a living enemy is near, in clear sight."""
+    first = f.team_size * (1 - h.side[i])
+    for j in range(first, first + f.team_size):
+        near = clear_sight(s, e, i, j) and apart_squared(s, e, i, j) <= wp.static(TARGETED_RANGE**2)
+        if near and alive(s, e, j):
+            return True
+    return False
+
+
+@wp.func(inline=True)
+@no_type_check
+def hunted(s: State, h: Hulls, f: Field, e: int, i: int) -> bool:
+    """Whether an enemy's missile is on its way to a mech."""
+    first = f.team_size * (1 - h.side[i])
+    for j in range(first, first + f.team_size):
+        if h.trigger[j, MISSILE] >= 0:
+            for slot in range(SHELL_SLOTS):
+                flies = s.shell_reach[e, j, slot] > 0.0 and s.shell_kind[e, j, slot] == MISSILE
+                if flies and s.shell_mark[e, j, slot] == i:
+                    return True
+    return False

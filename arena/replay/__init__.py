@@ -1,0 +1,16 @@
+"""Recordings of matches: what they hold, and their file. Importing this package loads no torch."""
+
+from arena.replay.file import RecordingError, read_recording, write_recording
+from arena.replay.header import Header, Result
+from arena.replay.recording import MechRecording, Recording, StepsRecording
+
+__all__ = [
+    "Header",
+    "MechRecording",
+    "Recording",
+    "RecordingError",
+    "Result",
+    "StepsRecording",
+    "read_recording",
+    "write_recording",
+]

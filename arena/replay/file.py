@@ -1,0 +1,97 @@
+"""The file of a recording: gzip of one JSON object. Whatever is not exactly that is refused."""
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from arena.durable import write_atomically
+from arena.errors import ArenaError
+from arena.replay.header import FORMAT, VERSION
+from arena.replay.recording import Recording
+
+SUFFIX = ".replay.json.gz"
+
+MAX_BYTES = 32 * 2**20
+"""Longest JSON text of a recording: a hundred times that of a long match of 20 mechs."""
+
+WAY_OUT = "give a file that `arena match --record` wrote"
+
+_RECORDINGS: TypeAdapter[Recording] = TypeAdapter(
+    Annotated[Recording, Field(discriminator="kind")], config=ConfigDict(extra="forbid", allow_inf_nan=False)
+)
+
+
+class RecordingError(ArenaError):
+    """A recording cannot be read or written."""
+
+
+def write_recording(path: str | Path, recording: Recording) -> int:
+    """Write a recording, all of it or nothing, and say how many bytes it took.
+
+    Raises:
+        RecordingError: The file cannot be written, or no reader would take it.
+    """
+    text = _RECORDINGS.dump_json(recording)
+    if len(text) > MAX_BYTES:
+        raise RecordingError(
+            f"a recording of {len(text)} bytes of JSON: the most is {MAX_BYTES}; record a shorter match"
+        )
+    data = gzip.compress(text, compresslevel=9, mtime=0)
+    try:
+        write_atomically(Path(path), data)
+    except OSError as error:
+        raise RecordingError(f"cannot write the recording {path}: {error.strerror}; name a file elsewhere") from error
+    return len(data)
+
+
+def read_recording(path: str | Path) -> Recording:
+    """Read a recording.
+
+    Raises:
+        RecordingError: There is no such file, or it is not a recording of a version that this reads.
+    """
+    text = _decompress(path)
+    try:
+        parsed = from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise RecordingError(f"{path} is not a recording: it holds no JSON ({error}); {WAY_OUT}") from error
+    _require_version(path, parsed)
+    try:
+        return _RECORDINGS.validate_json(text, strict=True)
+    except ValidationError as error:
+        raise RecordingError(f"{path} is a damaged recording: {_first_fault(error)}; {WAY_OUT}") from error
+
+
+def _decompress(path: str | Path) -> bytes:
+    """The text of a gzip file, of which never more than MAX_BYTES + 1 bytes come into memory."""
+    try:
+        with gzip.open(path) as file:
+            text = file.read(MAX_BYTES + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise RecordingError(f"{path} is not a recording: it is no whole gzip file; {WAY_OUT}") from error
+    except OSError as error:
+        raise RecordingError(f"cannot read the recording {path}: {error.strerror}; {WAY_OUT}") from error
+    if len(text) > MAX_BYTES:
+        raise RecordingError(f"{path} is not a recording: it unpacks to more than {MAX_BYTES} bytes; {WAY_OUT}")
+    return text
+
+
+def _require_version(path: str | Path, parsed: Any) -> None:  # noqa: ANN401  whatever the file holds
+    header = parsed.get("header") if isinstance(parsed, dict) else None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise RecordingError(f"{path} is not a recording: its header does not say {FORMAT}; {WAY_OUT}")
+    if header.get("version") != VERSION:
+        raise RecordingError(
+            f"{path} is a recording of version {str(header.get('version'))[:20]}: this release reads {VERSION}; "
+            "read it with the release that wrote it, or play the match again from its seed"
+        )
+
+
+def _first_fault(error: ValidationError) -> str:
+    fault = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    return f"{where}: {fault['msg']}" if where else str(fault["msg"])

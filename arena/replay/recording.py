@@ -1,0 +1,104 @@
+"""Recordings: of mechs, frame by frame, and of any other game, decision by decision."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from arena.replay.battlefield import Battlefield, Hull
+from arena.replay.events import Event, Kill, Paint
+from arena.replay.frames import Frames
+from arena.replay.header import SIDES, Header
+from arena.replay.limits import Name, require, require_within
+from arena.replay.tables import Beams, Hits, Shells, Smoke
+
+
+@dataclass(frozen=True)
+class MechRecording:
+    """A match of mechs.
+
+    Attributes:
+        decision_ms: Time between two frames.
+        packs: Pack of every mech, counted over both sides.
+        hulls: By class.
+        weapons: Names that the column `weapon` of a table counts from 0.
+    """
+
+    kind: Literal["mech"]
+    header: Header
+    decision_ms: Annotated[int, Field(gt=0)]
+    packs: tuple[int, ...]
+    hulls: dict[Name, Hull]
+    weapons: tuple[Name, ...]
+    battlefield: Battlefield
+    frames: Frames
+    shells: Shells
+    beams: Beams
+    hits: Hits
+    smoke: Smoke
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        mechs, frames = self.header.agents, self.header.outcome.decisions + 1
+        require(len(self.packs) == mechs, "every mech needs a pack")
+        require(set(self.header.roles) <= self.hulls.keys(), "every class needs a hull")
+        self.frames.require_shape(frames, mechs)
+        for table in (self.shells, self.beams, self.hits, self.smoke):
+            require_within(table.frame, frames, "frame")
+        for column in (self.shells.owner, self.beams.shooter, self.beams.target, self.hits.target):
+            require_within(column, mechs, "mech")
+        require_within(self.hits.shooter + 1, mechs + 1, "shooter")
+        require_within(self.smoke.side, len(SIDES), "side")
+        for column in (self.shells.weapon, self.beams.weapon):
+            require_within(column, len(self.weapons), "weapon")
+        self._require_events(frames, mechs)
+
+    def _require_events(self, frames: int, mechs: int) -> None:
+        named = [getattr(event, "mech", 0) for event in self.events]
+        for event in self.events:
+            if isinstance(event, Kill):
+                named += [*event.assists, event.by or 0]
+            elif isinstance(event, Paint):
+                named.append(event.by)
+        require_within(named, mechs, "mech of an event")
+        times = [event.at for event in self.events]
+        require_within(times, frames, "frame of an event")
+        require(times == sorted(times), "events are out of order")
+
+    @property
+    def decision_s(self) -> float:
+        """Time between two frames."""
+        return self.decision_ms / 1000.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One decision of a game that has no recording of its own.
+
+    Attributes:
+        active: Agents whose turn it was.
+        actions: By head, what each agent did: a number, or a list of them.
+        rewards: Of each agent.
+    """
+
+    active: tuple[bool, ...]
+    actions: dict[Name, tuple[float | tuple[float, ...], ...]]
+    rewards: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class StepsRecording:
+    """A match of any other game: its decisions, one by one."""
+
+    kind: Literal["steps"]
+    header: Header
+    steps: tuple[Step, ...]
+
+    def __post_init__(self) -> None:
+        require(len(self.steps) == self.header.outcome.decisions, "every decision needs a step")
+        for step in self.steps:
+            lengths = {len(step.active), len(step.rewards), *map(len, step.actions.values())}
+            require(lengths == {self.header.agents}, "every step needs an entry for every agent")
+
+
+Recording = MechRecording | StepsRecording

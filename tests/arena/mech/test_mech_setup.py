@@ -1,0 +1,35 @@
+"""Loading Warp and its kernels, in processes of their own."""
+
+import subprocess
+import sys
+
+
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_machine_without_warp_is_told_so_in_one_line():
+    without_warp = "import sys; sys.modules['warp'] = None; from arena.cli import main; "
+
+    ran = run_python(without_warp + "main(['bench', '--environment', 'mech-duel'])")
+
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("arena: the mech arena needs NVIDIA Warp, which does not load here")
+    assert ran.stderr.count("\n") == 1
+
+
+def test_cache_that_cannot_be_written_is_named():
+    code = "import os; os.environ['WARP_CACHE_PATH'] = '/dev/null/cache'; from arena.cli import main; "
+
+    ran = run_python(code + "main(['bench', '--environment', 'mech-duel'])")
+
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("arena: NVIDIA Warp does not start here")
+    assert "/dev/null/cache" in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_making_an_environment_prints_nothing():
+    ran = run_python("from arena.environments import make; make('mech-duel', num_envs=2).reset()")
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
