@@ -13,6 +13,7 @@ from arena.seeding import derive
 from trainer import schedules
 from trainer.advantages import Turns, estimate, own_turns
 from trainer.config import NetworkSettings, TrainerConfig
+from trainer.diagnostics import continuous_heads
 from trainer.errors import StateError
 from trainer.losses import explained_variance
 from trainer.normalization import Moments, ObservationNormalizer, RewardScaler, ValueNormalizer, normalise_advantages
@@ -66,6 +67,7 @@ class Learner:
         targets, metrics = self.targets(rollout)
         coefficients = self.coefficients()
         metrics |= self.ppo.update(rollout, targets, coefficients, stopping)
+        metrics |= continuous_heads(self.network, rollout)
         self._observations.update(rollout.observation[rollout.active])
         self._observations.write_to(self.network)
         return metrics | {

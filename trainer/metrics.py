@@ -26,6 +26,8 @@ MAX_OPPONENTS = 50
 """Opponents whose win rate is kept; who was met longest ago is forgotten first."""
 
 WIN_RATE = "win_rate/"
+MATCHES = "matches/"
+"""Followed by a name: recent matches that the opponent's win rate is the mean of."""
 
 
 class Tally:
@@ -90,6 +92,7 @@ class Scoreboard:
                 f"reward/{name}": sum(each.components[name] for each in self._recent) / count
                 for name in self._recent[0].components
             }
+        metrics |= {f"{MATCHES}{name}": float(len(scores)) for name, scores in self._by_opponent.items()}
         return metrics | {f"{WIN_RATE}{name}": rate for name, rate in self.win_rates().items()}
 
 

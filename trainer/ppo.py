@@ -14,6 +14,7 @@ from arena.policies import ActorCritic
 from trainer import losses
 from trainer.chunks import Segments, cut, minibatches
 from trainer.config import OptimizerSettings, PPOSettings
+from trainer.diagnostics import head_gradients
 from trainer.errors import DivergedError
 from trainer.metrics import Tally
 from trainer.rollout import Rollout
@@ -171,6 +172,7 @@ class PPO:
             return False
         self.optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
+        of_heads = head_gradients(self._network, batch.relevant)
         norm = torch.nn.utils.clip_grad_norm_(self._network.parameters(), self._max_gradient_norm)
         if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
             self.optimizer.zero_grad(set_to_none=True)
@@ -180,6 +182,8 @@ class PPO:
         self.rejected_in_a_row = 0
         tally.add("losses/gradient_norm", norm)
         tally.add("losses/gradient_clipped", (norm > self._max_gradient_norm).float())
+        for name, gradient in of_heads.items():
+            tally.add(name, gradient)
         return True
 
     def _loss(self, batch: Batch, entropy_coefficient: float, tally: Tally) -> Tensor:
@@ -199,6 +203,7 @@ class PPO:
         clip = self._settings.clip
         tally.add("losses/approx_kl", losses.kl_estimate(joint).mean())
         tally.add("losses/clipfrac", losses.clipped(ratio, clip).float().mean())
+        tally.add("losses/ratio_deviation", (ratio - 1.0).abs().mean())
         tally.add("losses/ratio_alarms", losses.alarming(ratio).float().sum())
         kl = losses.masked_mean(losses.kl_estimate(batch.log_ratio), batch.relevant)
         clipfrac = losses.masked_mean(

@@ -1,0 +1,49 @@
+"""What each action head does: how hard it is pushed, how wide it draws, and how often it stands at its limits."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from arena.environments.spec import HeadKind
+from arena.policies import ActorCritic
+from trainer.rollout import Rollout
+
+SATURATED_AT = 2.65
+"""Raw continuous actions beyond +- this are squashed to more than 0.99: the tanh hardly passes gradient there."""
+
+
+def head_gradients(network: ActorCritic, relevant: Bool[Tensor, "n heads"]) -> dict[str, Tensor]:
+    """Norm of the gradient of every head's own rows of the last layer.
+
+    A head that had nothing to decide in the whole minibatch has no gradient, which is not the same as 0: it is left
+    out.
+    """
+    weight, bias = network.actor.weight.grad, network.actor.bias.grad
+    if weight is None or bias is None:
+        return {}
+    rows = torch.cat([weight, bias.unsqueeze(1)], dim=1)
+    used = relevant.any(dim=0).tolist()
+    return {
+        f"heads/{part.head.name}/gradient_norm": rows[part.parameters].norm()
+        for part, counts in zip(network.layout.parts, used, strict=True)
+        if counts
+    }
+
+
+def continuous_heads(network: ActorCritic, rollout: Rollout) -> dict[str, float | None]:
+    """Share of saturated actions, and mean standard deviation before squashing, of every gaussian head.
+
+    Counted over the agents that acted; dimensions that did not matter count too, for they are drawn alike.
+    """
+    metrics: dict[str, float | None] = {}
+    for part in network.layout.parts:
+        if part.head.kind is HeadKind.GAUSSIAN and bool(rollout.active.any()):
+            raw = rollout.raw[..., part.raw][rollout.active]
+            metrics[f"heads/{part.head.name}/saturated"] = saturated(raw)
+            metrics[f"heads/{part.head.name}/std"] = float(network.log_std[part.log_std].detach().exp().mean())
+    return metrics
+
+
+def saturated(raw: Float[Tensor, "n A"]) -> float:
+    """Share of raw continuous actions that squashing holds at a limit."""
+    return float((raw.abs() > SATURATED_AT).float().mean())
