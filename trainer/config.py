@@ -4,17 +4,21 @@ Every key has a default, a range and a description; `trainer run --help` is writ
 """
 
 import difflib
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from arena.policies import CoreKind
 from league.wire import Name, Role
 from trainer.errors import ConfigError
+
+Factor = Annotated[float, Field(ge=0.0)]
+"""A multiple."""
 
 Settings = dict[str, dict[str, Any]]
 """Raw settings: {section: {key: value}}."""
@@ -89,6 +93,18 @@ class PPOSettings(Section):
     target_kl: float = Field(0.015, gt=0.0, description="KL divergence that an update aims to stay under")
     kl_stop: float = Field(1.5, ge=1.0, description="Stop the update before a step at this many times target_kl")
     value_coefficient: float = Field(0.5, ge=0.0, description="Weight of the critic's loss")
+    value_clip: float = Field(
+        0.0, ge=0.0, description="How far the critic may profit from moving, in its own units; 0 for any distance"
+    )
+    value_huber: float = Field(
+        0.0, ge=0.0, description="The critic's errors beyond this count linearly, in its own units; 0 for squares"
+    )
+    entropy_factors: dict[str, Factor] = Field(
+        {}, description="Weight of a head's entropy, such as { comm = 0.25 }; 1 where a head is not named"
+    )
+    entropy_floors: dict[str, float] = Field(
+        {}, description="A head whose mean entropy is less gets the bonus of the start, whatever the schedule says"
+    )
     nonfinite_limit: int = Field(10, ge=1, description="Give up after this many non-finite updates in a row")
 
 
@@ -97,6 +113,10 @@ class OptimizerSettings(Section):
 
     epsilon: float = Field(1e-5, gt=0.0, description="Added to Adam's denominator")
     max_gradient_norm: float = Field(0.5, gt=0.0, description="Gradients are scaled down to this norm")
+    critic_learning_rate_factor: float = Field(
+        1.0, gt=0.0, description="Learning rate of the critic's layer, in learning rates of the rest"
+    )
+    critic_weight_decay: float = Field(0.0, ge=0.0, description="Weight decay of the critic's layer; no other decays")
 
 
 class NormalizationSettings(Section):
@@ -121,6 +141,9 @@ class ScheduleSettings(Section):
     learning_rate_final: float = Field(3e-5, ge=0.0, description="Learning rate at the horizon")
     entropy: float = Field(0.05, ge=0.0, description="Weight of the entropy bonus at the start")
     entropy_final: float = Field(0.01, ge=0.0, description="Weight of the entropy bonus at the horizon")
+    value_warm_up_steps: int = Field(
+        0, ge=0, description="Environment steps over which the critic's weight rises from 0; 0 starts with all of it"
+    )
 
 
 class LeagueSettings(Section):
@@ -299,6 +322,8 @@ def _toml_value(value: Any) -> str:  # noqa: ANN401  any TOML value
         return str(value).lower()
     if isinstance(value, str):
         return f'"{value}"'
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{json.dumps(key)} = {_toml_value(each)}' for key, each in value.items())}}}"
     if isinstance(value, tuple | list):
         return f"[{', '.join(_toml_value(each) for each in value)}]"
     return repr(value)

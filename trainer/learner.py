@@ -17,7 +17,8 @@ from trainer.diagnostics import continuous_heads
 from trainer.errors import StateError
 from trainer.losses import explained_variance
 from trainer.normalization import Moments, ObservationNormalizer, RewardScaler, ValueNormalizer, normalise_advantages
-from trainer.ppo import PPO, Coefficients, Targets
+from trainer.objective import Coefficients
+from trainer.ppo import PPO, Targets
 from trainer.rollout import Rollout
 
 
@@ -82,6 +83,8 @@ class Learner:
         return Coefficients(
             learning_rate=schedules.linear(settings.learning_rate, settings.learning_rate_final, done),
             entropy=schedules.linear(settings.entropy, settings.entropy_final, done),
+            entropy_below_floor=settings.entropy,
+            value=self._config.ppo.value_coefficient * schedules.warm_up(self.steps, settings.value_warm_up_steps),
         )
 
     def tensors(self) -> dict[str, Tensor]:

@@ -32,9 +32,39 @@ def surrogate(ratio: Float[Tensor, " n"], advantage: Float[Tensor, " n"], clip: 
     return -torch.minimum(ratio * advantage, ratio.clamp(1.0 - clip, 1.0 + clip) * advantage)
 
 
-def value_error(value: Float[Tensor, " n"], target: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Half the squared error of the critic, per sample, both in its normalised units."""
-    return 0.5 * (value - target).square()
+def value_error(
+    value: Float[Tensor, " n"],
+    target: Float[Tensor, " n"],
+    old_value: Float[Tensor, " n"],
+    *,
+    clip: float,
+    huber: float,
+) -> Float[Tensor, " n"]:
+    """The critic's error, per sample, everything in its normalised units.
+
+        L = max(e(value - target), e(old + clip(value - old, -c, c) - target)),    e(x) = x^2 / 2 up to |x| = h,
+                                                                                  h (|x| - h / 2) beyond
+
+    Args:
+        value: What the critic says now.
+        target: What it should say.
+        old_value: What it said when the sample was collected.
+        clip: c, how far it may profit from moving; 0 for any distance.
+        huber: h; 0 for squares throughout.
+
+    Source: Schulman et al., OpenAI Baselines `ppo2` (2017); Huber 1964.
+    """
+    error = _error(value - target, huber)
+    if clip == 0.0:
+        return error
+    return torch.maximum(error, _error(old_value + (value - old_value).clamp(-clip, clip) - target, huber))
+
+
+def _error(difference: Float[Tensor, " n"], huber: float) -> Float[Tensor, " n"]:
+    if huber == 0.0:
+        return 0.5 * difference.square()
+    size = difference.abs()
+    return torch.where(size <= huber, 0.5 * difference.square(), huber * (size - 0.5 * huber))
 
 
 def kl_estimate(log_ratio: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

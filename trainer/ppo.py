@@ -1,22 +1,23 @@
 """The update: epochs over shuffled segments, with the stop, the clip and the guard in their places.
 
-Arithmetic is in `losses`, indexing in `chunks`, scales in `normalization`.
+The loss is put together in `objective` from `losses`; indexing is in `chunks`, scales are in `normalization`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from arena.policies import ActorCritic
-from trainer import losses
 from trainer.chunks import Segments, cut, minibatches
 from trainer.config import OptimizerSettings, PPOSettings
 from trainer.diagnostics import head_gradients
 from trainer.errors import DivergedError
 from trainer.metrics import Tally
+from trainer.objective import Batch, Coefficients, Objective
 from trainer.rollout import Rollout
 
 
@@ -35,38 +36,11 @@ class Targets:
     valid: Bool[Tensor, "T R"]
 
 
-@dataclass(frozen=True)
-class Coefficients:
-    """What schedules say for this update."""
-
-    learning_rate: float
-    entropy: float
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The decisions of a minibatch that count, flattened to n samples, under the present weights."""
-
-    log_ratio: Float[Tensor, "n heads"]
-    relevant: Bool[Tensor, "n heads"]
-    entropy: Float[Tensor, "n heads"]
-    value: Float[Tensor, " n"]
-    advantage: Float[Tensor, " n"]
-    target: Float[Tensor, " n"]
-    index: Int[Tensor, " n"]
-    """Position t * R + r of each sample in the rollout."""
-
-    @property
-    def joint_log_ratio(self) -> Float[Tensor, " n"]:
-        """Log-ratio of the whole action: heads that had nothing to decide do not count."""
-        return self.log_ratio.masked_fill(~self.relevant, 0.0).sum(dim=-1)
-
-
 class PPO:
     """Recurrent proximal policy optimisation of one network.
 
     Attributes:
-        optimizer: Adam over all parameters.
+        optimizer: Adam over all parameters, in `parameter_groups`.
         rejected_steps: Optimiser steps that were not made because something was not finite.
     """
 
@@ -78,8 +52,9 @@ class PPO:
         rng: torch.Generator,
     ) -> None:
         self._network, self._settings, self._rng = network, settings, rng
+        self._objective = Objective(settings, network.layout, network.observation_mean.device)
         self._max_gradient_norm = optimizer.max_gradient_norm
-        self.optimizer = torch.optim.Adam(network.parameters(), eps=optimizer.epsilon, fused=True)
+        self.optimizer = torch.optim.AdamW(parameter_groups(network, optimizer), eps=optimizer.epsilon, fused=True)
         self.rejected_steps = 0
         self.rejected_in_a_row = 0
 
@@ -95,12 +70,12 @@ class PPO:
             DivergedError: Losses or gradients were not finite too often in a row.
         """
         for group in self.optimizer.param_groups:
-            group["lr"] = coefficients.learning_rate
+            group["lr"] = coefficients.learning_rate * group["rate_factor"]
         tally = Tally()
         segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
         self._network.train()
         try:
-            kept_close = self._learn(rollout, targets, segments, coefficients.entropy, stopping, tally)
+            kept_close = self._learn(rollout, targets, segments, coefficients, stopping, tally)
         finally:
             self._network.eval()
         return {
@@ -136,6 +111,7 @@ class PPO:
             relevant=self._network.layout.relevant(mask),
             entropy=distribution.entropy(self._rng),
             value=output.value[counts],
+            old_value=rollout.value.flatten()[index],
             advantage=targets.advantage.flatten()[index],
             target=targets.value.flatten()[index],
             index=index,
@@ -146,7 +122,7 @@ class PPO:
         rollout: Rollout,
         targets: Targets,
         segments: Segments,
-        entropy_coefficient: float,
+        coefficients: Coefficients,
         stopping: Callable[[], bool],
         tally: Tally,
     ) -> bool:
@@ -155,18 +131,18 @@ class PPO:
             for part in minibatches(segments, self._settings.minibatches, self._rng):
                 if stopping():
                     return True
-                if not self._step(rollout, targets, part, entropy_coefficient, tally):
+                if not self._step(rollout, targets, part, coefficients, tally):
                     return False
         return True
 
     def _step(
-        self, rollout: Rollout, targets: Targets, segments: Segments, entropy_coefficient: float, tally: Tally
+        self, rollout: Rollout, targets: Targets, segments: Segments, coefficients: Coefficients, tally: Tally
     ) -> bool:
         """Learn from one minibatch; false if the policy has moved too far and nothing was learned."""
         batch = self.evaluate(rollout, targets, segments)
         if batch.value.numel() == 0:
             return True
-        loss = self._loss(batch, entropy_coefficient, tally)
+        loss = self._objective.loss(batch, coefficients, tally)
         kl = float(tally.latest("losses/approx_kl"))
         if kl > self._settings.kl_stop * self._settings.target_kl:
             return False
@@ -186,34 +162,20 @@ class PPO:
             tally.add(name, gradient)
         return True
 
-    def _loss(self, batch: Batch, entropy_coefficient: float, tally: Tally) -> Tensor:
-        joint = batch.joint_log_ratio
-        ratio = losses.probability_ratio(joint)
-        policy = losses.surrogate(ratio, batch.advantage, self._settings.clip).mean()
-        value = losses.value_error(batch.value, batch.target).mean()
-        entropy = batch.entropy.masked_fill(~batch.relevant, 0.0).sum(dim=-1).mean()
-        with torch.no_grad():
-            self._count(batch, joint, ratio, tally)
-            tally.add("losses/policy_loss", policy)
-            tally.add("losses/value_loss", value)
-            tally.add("losses/entropy", entropy)
-        return policy + self._settings.value_coefficient * value - entropy_coefficient * entropy
 
-    def _count(self, batch: Batch, joint: Tensor, ratio: Tensor, tally: Tally) -> None:
-        clip = self._settings.clip
-        tally.add("losses/approx_kl", losses.kl_estimate(joint).mean())
-        tally.add("losses/clipfrac", losses.clipped(ratio, clip).float().mean())
-        tally.add("losses/ratio_deviation", (ratio - 1.0).abs().mean())
-        tally.add("losses/ratio_alarms", losses.alarming(ratio).float().sum())
-        kl = losses.masked_mean(losses.kl_estimate(batch.log_ratio), batch.relevant)
-        clipfrac = losses.masked_mean(
-            losses.clipped(losses.probability_ratio(batch.log_ratio), clip).float(), batch.relevant
-        )
-        entropy = losses.masked_mean(batch.entropy, batch.relevant)
-        samples = batch.relevant.sum(dim=0)
-        for position, head in enumerate(self._network.layout.heads):
-            tally.add(f"heads/{head.name}/samples", samples[position])
-            if int(samples[position]) > 0:
-                tally.add(f"heads/{head.name}/approx_kl", kl[position])
-                tally.add(f"heads/{head.name}/clipfrac", clipfrac[position])
-                tally.add(f"heads/{head.name}/entropy", entropy[position])
+def parameter_groups(network: ActorCritic, settings: OptimizerSettings) -> list[dict[str, Any]]:
+    """Everything that learns, in two groups: the critic's own layer, and all else.
+
+    `rate_factor` is what the scheduled learning rate is multiplied by.
+    """
+    critic = list(network.critic.parameters())
+    own = {id(parameter) for parameter in critic}
+    shared = [parameter for parameter in network.parameters() if id(parameter) not in own]
+    return [
+        {"params": shared, "rate_factor": 1.0, "weight_decay": 0.0},
+        {
+            "params": critic,
+            "rate_factor": settings.critic_learning_rate_factor,
+            "weight_decay": settings.critic_weight_decay,
+        },
+    ]

@@ -5,6 +5,7 @@ import pytest
 from arena.environments import names
 from arena.environments.mech.composition import PRESETS
 from arena.environments.mech.rewards import RewardWeights
+from arena.environments.registry import declare
 from trainer.config import describe, parse_assignments, preset, resolve, sections, to_toml, validate
 from trainer.errors import ConfigError
 
@@ -25,6 +26,12 @@ def test_every_built_in_environment_has_a_preset_of_its_own(environment):
 @pytest.mark.parametrize("environment", PRESETS)
 def test_training_discounts_as_the_shaping_of_rewards_does(environment):
     assert resolve(environment, None, []).ppo.gamma == RewardWeights().gamma
+
+
+@pytest.mark.parametrize("environment", names())
+def test_presets_name_heads_that_there_are(environment):
+    settings = resolve(environment, None, []).ppo
+    assert {*settings.entropy_factors, *settings.entropy_floors} <= {head.name for head in declare(environment).heads}
 
 
 def test_an_environment_without_a_preset_takes_the_defaults():
@@ -57,6 +64,7 @@ def test_the_environment_option_wins_over_the_file(tmp_path):
         ("gamma=0.9", "cannot read the setting 'gamma=0.9': write it as section.key=value"),
         ("ppo.gamma", "cannot read the setting 'ppo.gamma'"),
         ("rollout.chunk=7", "steps 64 is not a multiple of chunk 7"),
+        ("ppo.entropy_factors={comm = -1}", "ppo.entropy_factors.comm is -1"),
         ("league.role=spy", "league.role is 'spy'"),
     ],
 )
@@ -104,7 +112,9 @@ def test_values_are_read_as_toml_and_text_as_text():
 
 
 def test_the_resolved_configuration_is_a_file_that_gives_itself():
-    config = resolve("recall", None, ["network.encoder_sizes=[16, 8]", "league.learner=with space"])
+    heads = "ppo.entropy_factors={answer = 0.5, 'odd one' = 2}"
+    config = resolve("recall", None, ["network.encoder_sizes=[16, 8]", "league.learner=with space", heads])
+    assert config.ppo.entropy_factors == {"answer": 0.5, "odd one": 2.0}
     assert validate(tomllib.loads(to_toml(config))) == config
 
 

@@ -70,8 +70,34 @@ def test_invalid_rows_change_no_masked_mean(extra):
     assert masked_mean(padded, padded_mask).item() == masked_mean(values, mask).item()
 
 
+def errors(value, target, old=None, clip=0.0, huber=0.0):
+    value, target = torch.tensor(value), torch.tensor(target)
+    return value_error(value, target, value if old is None else torch.tensor(old), clip=clip, huber=huber)
+
+
 def test_value_error_is_half_the_square():
-    assert value_error(torch.tensor([3.0]), torch.tensor([1.0])).item() == 2.0
+    assert errors([3.0], [1.0]).item() == 2.0
+
+
+def test_value_clip_takes_the_larger_error_sample_by_sample():
+    """One sample gains by moving too far, the other loses: the mean of the larger is not the larger mean."""
+    value, target, old = [1.0, 1.0], [1.0, 3.0], [0.0, 2.0]
+    plain, clipped_alone = [0.0, 2.0], [0.5 * 0.5**2, 0.5 * 1.5**2]
+    result = errors(value, target, old, clip=0.5)
+    assert result.tolist() == pytest.approx([0.125, 2.0])
+    assert result.mean().item() > max(sum(plain), sum(clipped_alone)) / 2
+
+
+def test_value_clip_leaves_small_moves_alone():
+    assert errors([1.1, -2.0], [5.0, 0.0], [1.0, -2.2], clip=0.3).tolist() == errors([1.1, -2.0], [5.0, 0.0]).tolist()
+
+
+def test_errors_beyond_hubers_threshold_pull_no_harder():
+    value = torch.tensor([100.0, 0.5, -100.0], requires_grad=True)
+    error = value_error(value, torch.zeros(3), value.detach(), clip=0.0, huber=2.0)
+    assert error.tolist() == pytest.approx([2.0 * 99.0, 0.125, 2.0 * 99.0])
+    error.sum().backward()
+    assert value.grad.tolist() == pytest.approx([2.0, 0.5, -2.0])
 
 
 def test_clip_range_and_alarms():

@@ -1,7 +1,12 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
-from trainer.errors import DivergedError
+from trainer.chunks import cut
+from trainer.errors import ConfigError, DivergedError
+from trainer.metrics import Tally
+from trainer.objective import Coefficients, Objective
 
 
 def weights(learner):
@@ -130,8 +135,6 @@ def test_the_entropy_bonus_moves_means_in_the_update(play):
     played = play()
     rollout = played.collect()
     targets, _ = played.learner.targets(rollout)
-    from trainer.chunks import cut
-
     segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
     batch = played.learner.ppo.evaluate(rollout, targets, segments)
     batch.entropy[:, 0].sum().backward()
@@ -170,8 +173,6 @@ def test_inactive_rows_change_nothing(play, never):
 
 
 def test_minibatches_add_up_to_the_whole_gradient(play):
-    from trainer.chunks import cut
-
     played = play()
     rollout = played.collect()
     targets, _ = played.learner.targets(rollout)
@@ -221,3 +222,110 @@ def test_memory_is_reused_and_nothing_of_an_earlier_rollout_leaks(play, never):
     mine, theirs = clean.learner.tensors(), dirty.learner.tensors()
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in mine.items())
     assert dirty.rollout.observation.data_ptr() == places
+
+
+def test_parameter_groups_are_disjoint_and_complete(play):
+    played = play(optimizer={"critic_learning_rate_factor": 3.0})
+    groups = [[id(parameter) for parameter in each["params"]] for each in played.learner.ppo.optimizer.param_groups]
+    assert sorted(groups[0] + groups[1]) == sorted(map(id, played.learner.network.parameters()))
+    assert set(groups[1]) == set(map(id, played.learner.network.critic.parameters()))
+
+
+def test_the_critic_learns_at_its_own_rate(play, never):
+    def moved(factor):
+        played = play(optimizer={"critic_learning_rate_factor": factor}, ppo={"epochs": 1, "minibatches": 1})
+        before = parameters(played.learner)
+        played.learner.learn(played.collect(), never)
+        return {name: tensor - before[name] for name, tensor in parameters(played.learner).items()}
+
+    plain, fast = moved(1.0), moved(3.0)
+    for name, step in plain.items():
+        factor = 3.0 if name.startswith("critic") else 1.0
+        torch.testing.assert_close(fast[name], factor * step, rtol=1e-3, atol=1e-7)
+
+
+def test_weight_decay_shrinks_the_critic_alone(play):
+    learner = play(optimizer={"critic_weight_decay": 0.5}).learner
+    before = parameters(learner)
+    for parameter in learner.network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    for group in learner.ppo.optimizer.param_groups:
+        group["lr"] = 0.1
+    learner.ppo.optimizer.step()
+    for name, after in parameters(learner).items():
+        factor = 0.95 if name == "critic.weight" else 1.0
+        torch.testing.assert_close(after, factor * before[name])
+
+
+def test_the_critics_weight_warms_up(play, never):
+    """A rollout is 36 environment steps."""
+    played = play(schedules={"value_warm_up_steps": 144}, ppo={"value_coefficient": 0.8})
+    weights_of_the_critic = []
+    for _ in range(5):
+        played.learner.learn(played.collect(), never)
+        weights_of_the_critic.append(played.learner.coefficients().value)
+    assert weights_of_the_critic == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.8])
+    assert play().learner.coefficients().value == 0.5
+
+
+def entropy_gradients(play, coefficients=(0.1, 0.1), **ppo):
+    """Gradient of every head's rows of the last layer, by the entropy bonus alone."""
+    played = play(ppo=ppo)
+    rollout = played.collect()
+    targets, _ = played.learner.targets(rollout)
+    segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    batch = played.learner.ppo.evaluate(rollout, targets, segments)
+    batch = replace(batch, advantage=torch.zeros_like(batch.advantage))
+    objective = Objective(played.learner._config.ppo, played.learner.network.layout, torch.device("cpu"))
+    now, start = coefficients
+    objective.loss(batch, Coefficients(0.0, now, start, 0.0), Tally()).backward()
+    gradient = played.learner.network.actor.weight.grad
+    return {part.head.name: gradient[part.parameters] for part in played.learner.network.layout.parts}
+
+
+def test_a_heads_share_of_the_entropy_bonus_changes_its_gradient_alone(play):
+    plain, scaled = entropy_gradients(play), entropy_gradients(play, entropy_factors={"switch": 0.25})
+    for name, gradient in plain.items():
+        torch.testing.assert_close(scaled[name], gradient * (0.25 if name == "switch" else 1.0))
+        assert gradient.abs().max() > 0.0
+
+
+def test_a_head_under_its_entropy_floor_gets_the_bonus_of_the_start(play):
+    plain = entropy_gradients(play, (0.1, 0.3))
+    raised = entropy_gradients(play, (0.1, 0.3), entropy_floors={"choice": 2.0, "switch": 0.0})
+    for name, gradient in plain.items():
+        torch.testing.assert_close(raised[name], gradient * (3.0 if name == "choice" else 1.0))
+
+
+@pytest.mark.parametrize("key", ["entropy_factors", "entropy_floors"])
+def test_a_head_that_there_is_not_is_refused_by_name(play, key):
+    with pytest.raises(ConfigError, match=rf"ppo.{key} names the head 'comm'.* it has move, switch, choice"):
+        play(ppo={key: {"comm": 1.0}})
+
+
+@pytest.mark.parametrize("setting", ["value_clip", "value_huber"])
+def test_the_critics_loss_takes_its_settings(play, never, setting):
+    """A range so small that it always binds changes what the critic learns, and nothing of the policy's loss."""
+    plain, bound = play(), play(ppo={setting: 1e-3})
+    one, other = (each.learner.learn(each.collect(), never) for each in (plain, bound))
+    assert one["losses/value_loss"] != other["losses/value_loss"]
+    mine, theirs = parameters(plain.learner), parameters(bound.learner)
+    assert not torch.equal(mine["critic.weight"], theirs["critic.weight"])
+
+
+def test_clip_fractions_and_ratio_alarms_are_those_of_each_head(play):
+    """One head's old log-probabilities are moved: its figures say so, the others' stay 0."""
+    played = play()
+    rollout = played.collect()
+    rollout.log_prob[..., 1] -= 2.0  # the ratio of `switch` is e^2
+    targets, _ = played.learner.targets(rollout)
+    segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    batch = played.learner.ppo.evaluate(rollout, targets, segments)
+    tally = Tally()
+    objective = Objective(played.learner._config.ppo, played.learner.network.layout, torch.device("cpu"))
+    objective.loss(batch, Coefficients(0.0, 0.0, 0.0, 0.0), tally)
+    figures = tally.means()
+    assert [figures[f"heads/{name}/clipfrac"] for name in ("move", "switch", "choice")] == [0.0, 1.0, 0.0]
+    decided = batch.relevant[:, 1]
+    assert figures["losses/clipfrac"] == pytest.approx(float(decided.float().mean()))
+    assert figures["losses/ratio_alarms"] == float(decided.sum()) > 0.0
