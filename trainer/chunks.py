@@ -24,11 +24,13 @@ class Segments:
         index: Position t * R + r of each decision in the flattened rollout (L, S); padding repeats the first one.
         inside: Whether it is a decision and not padding (L, S).
         state: Recurrent state before the first decision, each (S, H).
+        fresh: Whether an episode starts with the first decision (S): its state is zero and never stale.
     """
 
     index: Int[Tensor, "L S"]
     inside: Bool[Tensor, "L S"]
     state: RecurrentState
+    fresh: Bool[Tensor, " S"]
 
     def __len__(self) -> int:
         """S."""
@@ -36,9 +38,16 @@ class Segments:
 
     def take(self, chosen: Int[Tensor, " s"]) -> "Segments":
         """Some of the segments."""
-        return Segments(
-            self.index[:, chosen], self.inside[:, chosen], RecurrentState(*(part[chosen] for part in self.state))
-        )
+        state = RecurrentState(*(part[chosen] for part in self.state))
+        return Segments(self.index[:, chosen], self.inside[:, chosen], state, self.fresh[chosen])
+
+    def learned(self, burn_in: int) -> Bool[Tensor, "L S"]:
+        """Decisions that carry loss: not padding, nor the first `burn_in` of a segment that starts from a stored state.
+
+        Those bring the state up to date with the present weights.
+        """
+        place = torch.arange(len(self.inside), device=self.inside.device).unsqueeze(1)
+        return self.inside & ((place >= burn_in) | self.fresh)
 
 
 def cut(
@@ -68,10 +77,10 @@ def cut(
     index[offset[acts_by_row], segment[acts_by_row]] = where[acts_by_row]
     inside = torch.arange(length, device=active.device).unsqueeze(1) < sizes
     opening = where[opens_by_row]
-    fresh = episode_start.flatten()[opening].unsqueeze(1)
+    fresh = episode_start.flatten()[opening]
     chunk_row = (opening // rows // length) * rows + opening % rows
-    states = (part.flatten(0, 1)[chunk_row].masked_fill(fresh, 0.0) for part in (hidden, cell))
-    segments = Segments(torch.where(inside, index, index[0]), inside, RecurrentState(*states))
+    states = (part.flatten(0, 1)[chunk_row].masked_fill(fresh.unsqueeze(1), 0.0) for part in (hidden, cell))
+    segments = Segments(torch.where(inside, index, index[0]), inside, RecurrentState(*states), fresh)
     return segments.take(sizes.nonzero().squeeze(1))
 
 

@@ -90,6 +90,11 @@ class PPOSettings(Section):
     clip: float = Field(0.2, gt=0.0, lt=1.0, description="Clip range of the probability ratio")
     epochs: int = Field(2, ge=1, le=100, description="Passes over a rollout")
     minibatches: int = Field(4, ge=1, le=4096, description="Optimiser steps per pass")
+    burn_in: int = Field(
+        0,
+        ge=0,
+        description="Decisions of a chunk that only refresh its stored memory and are not learned from",
+    )
     target_kl: float = Field(0.015, gt=0.0, description="KL divergence that an update aims to stay under")
     kl_stop: float = Field(1.5, ge=1.0, description="Stop the update before a step at this many times target_kl")
     value_coefficient: float = Field(0.5, ge=0.0, description="Weight of the critic's loss")
@@ -130,6 +135,11 @@ class NormalizationSettings(Section):
     observation_std_floor: float = Field(0.01, gt=0.0, description="Least standard deviation of a feature")
     advantage_std_floor: float = Field(
         1e-4, gt=0.0, description="Advantages that spread less are centred but not scaled up"
+    )
+    advantage_role_samples: int = Field(
+        0,
+        ge=0,
+        description="Normalise advantages role by role where a role has this many samples; 0 takes all roles together",
     )
 
 
@@ -180,6 +190,14 @@ class TrainerConfig(Section):
     normalization: NormalizationSettings = NormalizationSettings()
     schedules: ScheduleSettings = ScheduleSettings()
     league: LeagueSettings = LeagueSettings()
+
+    @model_validator(mode="after")
+    def _burn_in_leaves_something_to_learn_from(self) -> "TrainerConfig":
+        if self.ppo.burn_in >= self.rollout.chunk:
+            raise ValueError(
+                f"ppo.burn_in {self.ppo.burn_in} takes all of rollout.chunk {self.rollout.chunk}; choose a smaller one"
+            )
+        return self
 
 
 def resolve(environment: str | None, file: Path | None, assignments: Iterable[str]) -> TrainerConfig:
@@ -258,7 +276,8 @@ def validate(settings: Mapping[str, Any]) -> TrainerConfig:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         reason = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{where} is {first['input']!r}: {reason}; see `trainer run --help`") from error
+        value = f"{where} is {first['input']!r}: " if where else ""
+        raise ConfigError(f"{value}{reason}; see `trainer run --help`") from error
 
 
 def sections() -> dict[str, type[Section]]:

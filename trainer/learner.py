@@ -14,9 +14,16 @@ from trainer import schedules
 from trainer.advantages import Turns, estimate, own_turns
 from trainer.config import NetworkSettings, TrainerConfig
 from trainer.diagnostics import continuous_heads
-from trainer.errors import StateError
+from trainer.errors import ConfigError, StateError
 from trainer.losses import explained_variance
-from trainer.normalization import Moments, ObservationNormalizer, RewardScaler, ValueNormalizer, normalise_advantages
+from trainer.normalization import (
+    Moments,
+    ObservationNormalizer,
+    RewardScaler,
+    ValueNormalizer,
+    normalise_advantages,
+    normalise_by_role,
+)
 from trainer.objective import Coefficients
 from trainer.ppo import PPO, Targets
 from trainer.rollout import Rollout
@@ -44,6 +51,7 @@ class Learner:
         self._observations = ObservationNormalizer(spec.observation_size, scales.observation_std_floor, device)
         self._rewards = RewardScaler(self.rows, config.ppo.gamma, scales.reward_clip, device)
         self._values = ValueNormalizer(device)
+        self._role = _role_of_row(spec, self.rows).to(device) if scales.advantage_role_samples else None
         self.steps = 0
         self.updates = 0
 
@@ -141,11 +149,19 @@ class Learner:
         valid = turns.restore(turns.valid)
         restored = turns.restore(advantage)
         targets = Targets(
-            advantage=normalise_advantages(restored, valid, self._config.normalization.advantage_std_floor),
+            advantage=self._normalised(restored, valid),
             value=turns.restore(self._values.normalise(returns)),
             valid=valid,
         )
         return targets, _scales(advantage[turns.valid], returns[turns.valid], value[turns.valid], reward[turns.valid])
+
+    def _normalised(self, advantages: Tensor, valid: Tensor) -> Tensor:
+        scales = self._config.normalization
+        if self._role is None:
+            return normalise_advantages(advantages, valid, scales.advantage_std_floor)
+        return normalise_by_role(
+            advantages, valid, self._role, scales.advantage_std_floor, scales.advantage_role_samples
+        )
 
     def _own_turns(self, rollout: Rollout) -> Turns:
         return own_turns(
@@ -174,6 +190,18 @@ def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "weights"))
         return ActorCritic(architecture)
+
+
+def _role_of_row(spec: EnvironmentSpec, rows: int) -> Tensor:
+    """Number of the role (R,) behind each of the learner's rows, whichever side it plays."""
+    home, away = (spec.roles[spec.side(side)] for side in (False, True))
+    if home != away:
+        raise ConfigError(
+            f"normalization.advantage_role_samples needs sides of the same roles, and those of {spec.name} differ "
+            f"({', '.join(home)}; {', '.join(away)}): set it to 0"
+        )
+    numbers = [home.index(role) for role in home]
+    return torch.tensor(numbers).repeat(rows // len(numbers))
 
 
 def _generator(device: torch.device, seed: int) -> torch.Generator:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from arena.policies import ActorCritic
@@ -163,3 +163,27 @@ def normalise_advantages(
     deviation, mean = torch.std_mean(chosen, correction=0)
     scale = deviation if deviation > std_floor else torch.ones_like(deviation)
     return ((advantages - mean) / scale).masked_fill(~valid, 0.0)
+
+
+def normalise_by_role(
+    advantages: Float[Tensor, "T R"],
+    valid: Bool[Tensor, "T R"],
+    role: Int[Tensor, " R"],
+    std_floor: float,
+    least_samples: int,
+) -> Float[Tensor, "T R"]:
+    """Normalise the advantages of every role apart; a role with fewer valid samples is normalised among all.
+
+    Args:
+        advantages: Before normalisation.
+        valid: Samples that count.
+        role: Number of the role behind each row.
+        std_floor: As in `normalise_advantages`.
+        least_samples: Fewest samples whose mean and spread are trusted.
+    """
+    result = normalise_advantages(advantages, valid, std_floor)
+    for number in range(int(role.max()) + 1):
+        own = valid & (role == number)
+        if int(own.sum()) >= least_samples:
+            result = torch.where(own, normalise_advantages(advantages, own, std_floor), result)
+    return result

@@ -19,6 +19,7 @@ from trainer.errors import DivergedError
 from trainer.metrics import Tally
 from trainer.objective import Batch, Coefficients, Objective
 from trainer.rollout import Rollout
+from trainer.staleness import state_drift
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class PPO:
             kept_close = self._learn(rollout, targets, segments, coefficients, stopping, tally)
         finally:
             self._network.eval()
+        if (drift := state_drift(self._network, rollout)) is not None:
+            tally.add("losses/state_drift", drift)
         return {
             **tally.means(),
             "losses/kl_stop": float(not kept_close),
@@ -100,7 +103,7 @@ class PPO:
 
     def evaluate(self, rollout: Rollout, targets: Targets, segments: Segments) -> Batch:
         """Run the network over whole segments and gather back the decisions that count."""
-        counts = segments.inside & targets.valid.flatten()[segments.index]
+        counts = segments.learned(self._settings.burn_in) & targets.valid.flatten()[segments.index]
         index = segments.index[counts]
         output = self._network.sequence(rollout.observation.flatten(0, 1)[segments.index], segments.state)
         mask = rollout.mask.flatten(0, 1)[index]

@@ -121,3 +121,31 @@ def test_ratio_is_one_in_every_chunk_under_the_weights_that_acted(play, agents_p
     assert set(chunk.tolist()) == {0, 1, 2}
     assert errors.max() < 1e-5
     assert len(batch.index) == int(targets.valid.sum())
+
+
+def test_burn_in_advances_memory_and_carries_no_loss(play):
+    """Segments that start from a stored state lose their first two decisions; those at an episode's start lose none."""
+    played = play(ppo={"burn_in": 2})
+    for _ in range(2):  # the second rollout begins inside episodes
+        rollout = played.collect()
+    ppo, (targets, _) = played.learner.ppo, played.learner.targets(rollout)
+    segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    stored = ~segments.fresh
+    assert bool(stored.any())
+    assert bool(segments.fresh.any())
+    burnt = segments.inside[:, stored][:2]
+    batch = ppo.evaluate(rollout, targets, segments)
+    assert len(batch.index) == int(segments.inside.sum()) - int(burnt.sum())
+    outputs = []
+    sequence = played.learner.network.sequence
+    played.learner.network.sequence = lambda *given: outputs.append(sequence(*given)) or outputs[-1]
+    batch = ppo.evaluate(rollout, targets, segments)
+    outputs[0].value.retain_grad()
+    outputs[0].parameters.retain_grad()
+    (batch.value.sum() + batch.log_ratio.sum()).backward()
+    for output in (outputs[0].value, outputs[0].parameters):
+        assert output.grad[:2, stored].abs().sum() == 0.0
+        assert output.grad[2:, stored].abs().sum() > 0.0
+        assert output.grad[:2, segments.fresh].abs().sum() > 0.0
+    errors = (probability_ratio(batch.joint_log_ratio) - 1.0).abs()
+    assert errors.max() < 1e-5

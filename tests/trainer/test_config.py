@@ -65,6 +65,7 @@ def test_the_environment_option_wins_over_the_file(tmp_path):
         ("ppo.gamma", "cannot read the setting 'ppo.gamma'"),
         ("rollout.chunk=7", "steps 64 is not a multiple of chunk 7"),
         ("ppo.entropy_factors={comm = -1}", "ppo.entropy_factors.comm is -1"),
+        ("ppo.burn_in=16", "ppo.burn_in 16 takes all of rollout.chunk 16"),
         ("league.role=spy", "league.role is 'spy'"),
     ],
 )

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -6,12 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arena.policies import ActorCritic, Architecture
+from trainer.errors import ConfigError
+from trainer.learner import Learner
 from trainer.normalization import (
     Moments,
     ObservationNormalizer,
     RewardScaler,
     ValueNormalizer,
     normalise_advantages,
+    normalise_by_role,
 )
 
 CPU = torch.device("cpu")
@@ -126,3 +131,42 @@ def test_advantages_that_hardly_spread_are_only_centred(samples):
 def test_no_valid_sample_gives_zeros():
     nothing = normalise_advantages(torch.randn(2, 2), torch.zeros(2, 2, dtype=torch.bool), 1e-4)
     assert nothing.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_a_role_whose_advantages_are_a_hundred_times_larger_leaves_the_others_as_they_were():
+    role = torch.tensor([0, 1, 0, 1])
+    advantages, valid = torch.randn(50, 4), torch.rand(50, 4) < 0.8
+    plain = normalise_by_role(advantages, valid, role, 1e-4, 10)
+    scaled = normalise_by_role(advantages * torch.tensor([100.0, 1.0, 100.0, 1.0]), valid, role, 1e-4, 10)
+    assert torch.equal(plain[:, [1, 3]], scaled[:, [1, 3]])
+    torch.testing.assert_close(plain, scaled)
+    assert plain[~valid].abs().max() == 0.0
+
+
+def test_a_role_with_few_samples_is_normalised_among_all():
+    role = torch.tensor([0, 0, 1])
+    advantages, valid = torch.randn(20, 3) + torch.tensor([0.0, 0.0, 5.0]), torch.ones(20, 3, dtype=torch.bool)
+    valid[9:, 2] = False
+    result = normalise_by_role(advantages, valid, role, 1e-4, 10)
+    together = normalise_advantages(advantages, valid, 1e-4)
+    assert torch.equal(result[:, 2], together[:, 2])
+    assert result[:, :2].mean().item() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_roles_are_told_apart_by_the_learner(play, config):
+    """Agent 0 of each side earns a hundred times as much: agent 1's advantages stay."""
+    settings = config(normalization={"advantage_role_samples": 2})
+    spec = replace(fake_spec((2, 2)), roles=("heavy", "scout") * 2)
+    rollout = play((2, 2)).collect()
+    plain, _ = Learner(settings, spec).targets(rollout)
+    rollout.reward[:, ::2] *= 100.0
+    scaled, _ = Learner(settings, spec).targets(rollout)
+    together, _ = Learner(config(), spec).targets(rollout)
+    torch.testing.assert_close(scaled.advantage[:, 1::2], plain.advantage[:, 1::2], rtol=1e-3, atol=1e-4)
+    assert (together.advantage - scaled.advantage)[:, 1::2].abs().max() > 0.1
+
+
+def test_roles_that_differ_between_sides_cannot_be_told_apart(config):
+    spec = replace(fake_spec((2, 2)), roles=("heavy", "scout", "light", "light"))
+    with pytest.raises(ConfigError, match=r"advantage_role_samples needs sides of the same roles.*set it to 0"):
+        Learner(config(normalization={"advantage_role_samples": 2}), spec)
