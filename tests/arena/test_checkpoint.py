@@ -192,3 +192,17 @@ def test_missing_file_is_named(tmp_path: Path):
         checkpoint.load(tmp_path / "gone.safetensors")
     with pytest.raises(CheckpointError, match="Is a directory"):
         checkpoint.load(tmp_path)
+
+
+def test_policy_of_the_first_format_is_read_for_ever():
+    """The file was written when format 1 was the only one; whoever makes another writes the way from this one."""
+    policy = checkpoint.load(Path(__file__).parent / "vectors" / "policy_v1.safetensors")
+
+    seen, everybody = torch.linspace(-1.0, 1.0, 6).unsqueeze(0), torch.tensor([True])
+    output = policy.network.step(seen, policy.initial_state(1), everybody, everybody)
+
+    assert policy.environment == "recall"
+    assert output.value.item() == pytest.approx(-1.1767881, abs=1e-5)
+    assert output.parameters[0].tolist() == pytest.approx(
+        [-0.0068887, -0.0041719, -0.0020652, 0.0088847, 0.0123166], abs=1e-6
+    )

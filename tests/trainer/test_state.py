@@ -3,6 +3,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -75,6 +76,7 @@ def test_a_state_without_something_is_refused_by_name(play, missing):
 SAVER = """
 import sys
 from pathlib import Path
+from pathlib import Path
 import torch
 from trainer import state
 number = 0
@@ -96,3 +98,14 @@ def test_kill_9_in_the_middle_of_saving_leaves_a_whole_state(tmp_path):
     saved = state.load(path)
     assert saved.counters["number"] >= said
     assert (saved.tensors["numbers"] == saved.counters["number"]).all()
+
+
+def test_a_state_of_the_first_format_is_resumed_for_ever(play, never):
+    """The file was written when format 1 was the only one; whoever makes another writes the way from this one."""
+    saved = state.load(Path(__file__).parent / "vectors" / "state_v1.safetensors")
+    played = play(network={"encoder_sizes": [3], "recurrent_size": 2})
+    played.learner.restore(saved.tensors, saved.counters["steps"], saved.counters["updates"])
+    assert (played.learner.steps, played.learner.updates) == (36, 1)
+    assert played.learner.network.critic.weight.sum().item() == pytest.approx(0.4369083, abs=1e-6)
+    assert {int(each["step"]) for each in played.learner.ppo.optimizer.state.values()} == {4}
+    played.learner.learn(played.collect(), never)

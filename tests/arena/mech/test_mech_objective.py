@@ -346,3 +346,16 @@ def test_shares_are_mixed_over_those_who_acted(alpha: float):
     expected[2] = 0.0
     assert step.reward[0].tolist() == pytest.approx(expected.tolist(), abs=1e-6)
     assert own[2] == 0.0
+
+
+def test_mate_in_the_zone_takes_nobodys_approach_away():
+    def approach_of_a_walker(mate: dict) -> float:
+        scene = start([("medium", "medium")], {0: at(-20, 0), 1: mate, 2: at(20, 10, WEST), 3: at(20, -10, WEST)})
+        scene.play()
+        scene.play(move={0: {"forward": 1.0}})
+        return component(scene, "approach")[0]
+
+    alone, supported = approach_of_a_walker(at(-20, 15)), approach_of_a_walker(at(0, 0))
+
+    assert supported == pytest.approx(alone, abs=1e-6)
+    assert supported > 0.0
