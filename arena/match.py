@@ -273,6 +273,11 @@ def resolve_policy(environment: str, name: str) -> Policy:
 def _load_checked(environment: str, path: str) -> NetworkPolicy:
     policy = load(path)
     signature = declare(environment).signature
+    if policy.signature != signature and policy.environment == environment:
+        raise CheckpointError(
+            f"{path} was trained for {environment} of other rules (signature {policy.signature}; {environment} is now "
+            f"{signature}): train it anew, or play it with the release that it was trained with"
+        )
     if policy.signature != signature:
         raise CheckpointError(
             f"{path} was trained for {policy.environment} (signature {policy.signature}), but {environment} has "

@@ -4,11 +4,11 @@ import time
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from arena.cli.options import AsJson, EnvironmentName
-from arena.cli.output import prepare_torch, print_json, stdout
+from arena.cli.output import make_table, prepare_torch, print_json, stdout
 from arena.environments import make
+from arena.errors import ArenaError
 
 BENCH_STEPS = 200
 BENCH_REPEATS = 5
@@ -33,7 +33,14 @@ def bench(
     from arena.throughput import measure, measure_memory
 
     prepare_torch(threads)
-    env = make(environment, num_envs=num_envs, device=device)
+    try:
+        env = make(environment, num_envs=num_envs, device=device)
+    except (RuntimeError, MemoryError) as error:
+        if "memory" not in str(error):
+            raise
+        raise ArenaError(
+            f"{num_envs} matches of {environment} do not fit the memory of {device}: give fewer"
+        ) from error
     on_gpu = env.device.type == "cuda"
 
     def gpu_clock() -> float:
@@ -62,10 +69,10 @@ def bench(
             }
         )
         return
-    columns = ("environment", "matches", "device", "agent steps/s", "match steps/s", "state", "observation", "shared")
-    table = Table(*columns)
-    rates = (f"{rate:,.0f}" for rate in (speed.agent_steps_per_s, speed.env_steps_per_s))
+    rates = ("agent\nsteps/s", "match\nsteps/s")
+    table = make_table("environment", "matches", "device", *rates, "state", "observed", "shared")
+    speeds = (f"{rate:,.0f}" for rate in (speed.agent_steps_per_s, speed.env_steps_per_s))
     sizes = (f"{size / 1000:,.1f} kB" for size in (memory.state, memory.observation, memory.shared))
-    table.add_row(environment, str(num_envs), str(env.device), *rates, *sizes)
+    table.add_row(environment, str(num_envs), str(env.device), *speeds, *sizes)
     stdout().print(table)
-    stdout().print("State and observation: of one match. Shared: once for all of them, such as maps.")
+    stdout().print("State and what is observed: of one match. Shared: once for all of them, such as maps.")

@@ -4,11 +4,9 @@ from collections import Counter
 from typing import Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from arena.cli.options import AsJson
-from arena.cli.output import print_json, stdout
+from arena.cli.output import make_table, print_json, stdout
 from arena.environments import EnvironmentSpec, ObservationBlock, baselines, declare, names
 
 app = typer.Typer()
@@ -21,7 +19,8 @@ def environments(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"items": [_describe(spec) for spec in specs], "next_cursor": None})
         return
-    table = Table("environment", "teams", "observation", "actions", "baselines", box=SIMPLE_HEAD, show_lines=True)
+    table = make_table("environment", "teams", "observation", "actions", "baselines")
+    table.show_lines, table.columns[0].no_wrap = True, True
     for spec in specs:
         unit = "decision" if spec.max_decisions == 1 else "decisions"
         table.add_row(

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from arena.cli.options import PLAYER_HELP, AsJson, EnvironmentName, Matches, Seed
-from arena.cli.output import prepare_torch, print_json, progress, stdout
+from arena.cli.output import make_table, prepare_torch, print_json, progress, stdout
 
 if TYPE_CHECKING:
     from arena.match import MatchSeries
@@ -78,10 +78,10 @@ def _print_as_json(environment: str, players: tuple[str, str], series: "MatchSer
 
 def _tabulate(players: tuple[str, str], series: "MatchSeries", decisions_per_s: float) -> Table:
     low, high = series.interval
-    table = Table("A", "B", "matches", "score of A", "95 % interval", "ended by", "decisions/s")
-    reasons = ", ".join(f"{reason} {count}" for reason, count in series.reasons.items())
+    table = make_table("A v B", "matches", "score\nof A", "95 % interval", "ended by", "decisions\na second")
+    reasons = "\n".join(f"{reason} {count}" for reason, count in series.reasons.items())
     count, interval = str(len(series.matches)), f"{low:.3f} to {high:.3f}"
-    table.add_row(*players, count, f"{series.score:.3f}", interval, reasons, f"{decisions_per_s:,.0f}")
+    table.add_row(" v\n".join(players), count, f"{series.score:.3f}", interval, reasons, f"{decisions_per_s:,.0f}")
     return table
 
 

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.logging import RichHandler
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 PIPED_WIDTH = 200
 
@@ -18,6 +20,14 @@ PIPED_WIDTH = 200
 def stdout() -> Console:
     """Standard output; wide where it is no terminal, so that nothing is folded."""
     return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
+
+
+def make_table(*columns: str) -> Table:
+    """A table that says all it has to in 80 columns: narrow gaps, and long names folded, not cut off."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401  anything that JSON can hold
@@ -42,4 +52,4 @@ def prepare_torch(threads: int) -> None:
     torch.set_num_threads(threads)
     if sys.stderr.isatty():
         handler = RichHandler(console=Console(stderr=True), show_time=False, show_level=False, show_path=False)
-        logging.basicConfig(level=logging.INFO, handlers=[handler])
+        logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])

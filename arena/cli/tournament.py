@@ -3,10 +3,9 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from arena.cli.options import PLAYER_HELP, AsJson, EnvironmentName, Matches, Seed
-from arena.cli.output import prepare_torch, print_json, progress, stdout
+from arena.cli.output import make_table, prepare_torch, print_json, progress, stdout
 
 app = typer.Typer()
 
@@ -47,9 +46,9 @@ def tournament(
         ]
         print_json({"environment": environment, "matches": matches, "items": items, "next_cursor": None})
         return
-    table = Table("player", "rating ± 2 RD", "points", *(f"v {played.names[index]}" for index in played.order))
-    for index in played.order:
+    table = make_table("", "player", "rating ± 2 RD", "points", *(f"v {place + 1}" for place in range(len(players))))
+    for place, index in enumerate(played.order):
         scores = [f"{played.payoff[index, other]:.3f}" if other != index else "" for other in played.order]
         rating = f"{ratings.rating[index]:.0f} ± {2 * ratings.deviation[index]:.0f}"
-        table.add_row(played.names[index], rating, f"{played.points[index]:g}", *scores)
+        table.add_row(str(place + 1), played.names[index], rating, f"{played.points[index]:g}", *scores)
     stdout().print(table)

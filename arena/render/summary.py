@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,8 +14,8 @@ from arena.render.wording import QUIET, describe, describe_outcome, name_mech, w
 from arena.replay.header import SIDES, Header
 from arena.replay.recording import MechRecording, Recording, StepsRecording
 
-MECH_COLUMNS = ("mech", "hp", "damage", "to friends", "taken", "kills", "assists", "paints", "missiles", "in zone, s")
-"""Of the table of mechs."""
+MECH_COLUMNS = ("mech", "hp", "damage", "friendly", "taken", "kills", "assists", "paints", "missiles", "zone s")
+"""Of the table of mechs; narrow enough for 80 columns. Friendly: damage to the own side. Zone s: seconds inside."""
 
 
 def tabulate(recording: Recording) -> RenderableType:
@@ -70,16 +71,17 @@ def _summarise_mech(recording: MechRecording, tally: Tally, agent: int) -> dict[
 
 
 def _head(header: Header, duration: str) -> Table:
-    table = Table("environment", "seed", "home", "away", "outcome", "home's score", "decisions")
-    outcome = header.outcome
-    table.add_row(
-        f"{header.environment}\n{header.signature}",
-        str(header.seed),
-        *header.players,
-        write_plainly(describe_outcome(header)),
-        f"{outcome.score:g}",
-        f"{outcome.decisions}{duration}",
-    )
+    home, away = header.players
+    table = Table.grid(padding=(0, 2))
+    for name, value in (
+        ("environment", f"{header.environment} {header.signature}"),
+        ("seed", str(header.seed)),
+        ("home", home),
+        ("away", away),
+        ("outcome", f"{write_plainly(describe_outcome(header))}; home's score {header.outcome.score:g}"),
+        ("decisions", f"{header.outcome.decisions}{duration}"),
+    ):
+        table.add_row(name, Text(value, overflow="fold"))
     return table
 
 
@@ -96,16 +98,16 @@ def _zone_line(recording: MechRecording) -> Text:
 def _tabulate_mechs(recording: MechRecording) -> Table:
     header, last = recording.header, len(recording.frames) - 1
     tally = count_up(recording, last)
-    table = Table()
+    table = Table(box=SIMPLE_HEAD, padding=0)
     for index, heading in enumerate(MECH_COLUMNS):
-        table.add_column(heading, justify="right" if index else "left")
+        table.add_column(heading, justify="right" if index else "left", no_wrap=not index)
     for agent in range(header.agents):
         hp = int(recording.frames.hp[last, agent])
         damage = [f"{counted[agent] / 10:.0f}" for counted in (tally.dealt, tally.friendly, tally.taken)]
         counts = [str(counted[agent]) for counted in (tally.kills, tally.assists, tally.paints, tally.missiles)]
         zone_s = f"{tally.zone_frames[agent] * recording.decision_s:.1f}"
         name = write_plainly((name_mech(header, agent),))
-        table.add_row(name, f"{hp} %" if hp else "destroyed", *damage, *counts, zone_s)
+        table.add_row(name, f"{hp} %" if hp else "lost", *damage, *counts, zone_s)
     return table
 
 
@@ -117,7 +119,7 @@ def _list_events(recording: MechRecording) -> Iterator[Text]:
 
 
 def _tabulate_steps(recording: StepsRecording) -> Table:
-    table = Table("decision", "agent", "role", "actions", "reward")
+    table = Table("decision", "agent", "role", "actions", "reward", box=SIMPLE_HEAD, pad_edge=False)
     header = recording.header
     for number, step in enumerate(recording.steps, start=1):
         for agent in (agent for agent in range(header.agents) if step.active[agent]):

@@ -3,8 +3,10 @@
 from dataclasses import dataclass, fields
 from enum import IntFlag
 
+import numpy as np
+
 from arena.replay.columns import Differences, FrameColumns, Integers
-from arena.replay.limits import require
+from arena.replay.limits import require, require_within
 
 
 class Flag(IntFlag):
@@ -20,6 +22,18 @@ class Flag(IntFlag):
     SUPPRESSED = 128
     IN_ZONE = 256
     WRECK = 512
+
+
+ENDS = {
+    "heading": 360,
+    "hp": 101,
+    "leg": 101,
+    "stability": 101,
+    "flags": 2 * Flag.WRECK,
+    "home_tick": 101,
+    "away_tick": 101,
+}
+"""Columns that start from 0, and what their numbers stay below."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,12 @@ class Frames:
     away_zone: Differences
     home_tick: Differences
     away_tick: Differences
+
+    def __post_init__(self) -> None:
+        for name, end in ENDS.items():
+            require_within(getattr(self, name).ravel(), end, name)
+        for name in ("z", "heat", "home_zone", "away_zone"):
+            require(bool(np.all(getattr(self, name) >= 0)), f"{name} is below 0 somewhere")
 
     def __len__(self) -> int:
         return len(self.home_zone)

@@ -10,7 +10,7 @@ from arena.replay.events import Event, Kill, Paint
 from arena.replay.frames import Frames
 from arena.replay.header import SIDES, Header
 from arena.replay.limits import Name, require, require_within
-from arena.replay.tables import Beams, Hits, Shells, Smoke
+from arena.replay.tables import SLOTS, Beams, Hits, Shells, Smoke
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,17 @@ class MechRecording:
         mechs, frames = self.header.agents, self.header.outcome.decisions + 1
         require(len(self.packs) == mechs, "every mech needs a pack")
         require(set(self.header.roles) <= self.hulls.keys(), "every class needs a hull")
+        require_within(self.packs, mechs, "pack")
         self.frames.require_shape(frames, mechs)
+        for column in (self.frames.x, self.frames.y):
+            require_within(column.ravel() + 50 * self.battlefield.side, 100 * self.battlefield.side + 1, "place")
         for table in (self.shells, self.beams, self.hits, self.smoke):
             require_within(table.frame, frames, "frame")
         for column in (self.shells.owner, self.beams.shooter, self.beams.target, self.hits.target):
             require_within(column, mechs, "mech")
         require_within(self.hits.shooter + 1, mechs + 1, "shooter")
         require_within(self.smoke.side, len(SIDES), "side")
+        require_within(self.shells.slot, SLOTS, "slot")
         for column in (self.shells.weapon, self.beams.weapon):
             require_within(column, len(self.weapons), "weapon")
         self._require_events(frames, mechs)

@@ -7,6 +7,9 @@ import numpy as np
 from arena.replay.columns import Differences, Plain
 from arena.replay.limits import require
 
+SLOTS = 3
+"""Shells that one mech can have in the air."""
+
 
 @dataclass(frozen=True)
 class Table:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from arena.cli import main
+from arena.cli import main, output
 from arena.environments import make
 from arena.policies import ActorCritic, Architecture, save
 
@@ -88,6 +88,31 @@ def test_environments_fit_a_terminal_of_120_columns(capsys: pytest.CaptureFixtur
     table = run(capsys, "environments")[1]
 
     assert max(len(line.rstrip()) for line in table.splitlines()) <= 120
+
+
+def test_tables_say_everything_in_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(output, "PIPED_WIDTH", 80)
+    players = ("lieutenant", "lieutenant-half")
+    game = ("--environment", "mech-duel", "--matches", "2")
+
+    printed = (
+        run(capsys, "environments")[1]
+        + run(capsys, "match", *players, *game)[1]
+        + run(capsys, "tournament", *players, "random", "turret", *game)[1]
+        + run(capsys, "bench", "--environment", "mech-duel", "--num-envs", "2")[1]
+    )
+
+    assert max(len(line) for line in printed.splitlines()) <= 80
+    assert "…" not in printed
+    for whole in (make("mech-company", num_envs=1).spec.signature, "lieutenant-half", "rating ± 2 RD", "elimination 2"):
+        assert f" {whole} " in printed
+
+
+def test_more_matches_than_memory_holds_are_refused_in_one_line(capsys: pytest.CaptureFixture[str]):
+    code, _, err = run(capsys, "bench", "--environment", "mech-duel", "--num-envs", "100000000000")
+
+    assert code == 1
+    assert err == "arena: 100000000000 matches of mech-duel do not fit the memory of cpu: give fewer\n"
 
 
 def test_match_and_bench_know_the_mech_presets(capsys: pytest.CaptureFixture[str]):

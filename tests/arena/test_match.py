@@ -1,3 +1,4 @@
+import dataclasses
 import math
 from pathlib import Path
 
@@ -155,6 +156,16 @@ def test_checkpoint_plays_by_its_path_and_only_where_it_was_trained(tmp_path: Pa
     other = make("recall", num_envs=1).spec
     with pytest.raises(CheckpointError, match=rf"rps \(signature {spec.signature}\).*{other.signature}"):
         resolve_policy("recall", str(path))
+
+
+def test_checkpoint_of_the_same_name_and_other_rules_is_refused_as_such(tmp_path: Path):
+    spec = make("rps", num_envs=1).spec
+    former = dataclasses.replace(spec, rules={"rock": "beats paper"})
+    path = tmp_path / "policy.safetensors"
+    save(path, ActorCritic(Architecture.of(former, encoder_sizes=(8,), recurrent_size=8)), former)
+
+    with pytest.raises(CheckpointError, match=rf"rps of other rules.*{former.signature}.*{spec.signature}.*anew"):
+        resolve_policy("rps", str(path))
 
 
 def test_missing_checkpoint_is_named():

@@ -65,6 +65,8 @@ class MechConfig:
 
     def __post_init__(self) -> None:
         self._require_teams()
+        for field, known in (("terrain", Terrain), ("observation_mode", ObservationMode)):
+            self._require_member(field, known)
         self._require_room()
 
     def _require_teams(self) -> None:
@@ -79,14 +81,20 @@ class MechConfig:
                 f"1 to {MAX_TEAM} a side"
             )
 
+    def _require_member(self, field: str, known: type[StrEnum]) -> None:
+        value = getattr(self, field)
+        if not isinstance(value, known):
+            members = ", ".join(f"{known.__name__}.{each.name}" for each in known)
+            raise CompositionError(f"{self.name}: {field} {value!r}: give one of {members}")
+
     def _require_room(self) -> None:
         low, high = MAP_SIDE_RANGE
-        if self.map_side % 2 or not low <= self.map_side <= high:
+        if not isinstance(self.map_side, int) or self.map_side % 2 or not low <= self.map_side <= high:
             raise CompositionError(
-                f"{self.name}: map_side {self.map_side}: give an even number of metres from {low} to {high}"
+                f"{self.name}: map_side {self.map_side!r}: give an even number of metres from {low} to {high}"
             )
         decisions = self.limit_s / DECISION_S
-        if decisions < 1 or abs(decisions - round(decisions)) > 1e-9:
+        if not 1 <= decisions < math.inf or abs(decisions - round(decisions)) > 1e-9:
             raise CompositionError(f"{self.name}: limit_s {self.limit_s}: give a positive multiple of {DECISION_S} s")
         needed = self._needed_side()
         if self.map_side < needed:
