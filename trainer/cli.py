@@ -25,7 +25,9 @@ from trainer import config as settings
 from trainer.advantages import horizon
 from trainer.bench import SYNTHETIC, Bench, WorkItem
 from trainer.config import TrainerConfig
-from trainer.errors import ConfigError, TrainerError
+from trainer.doctor import as_json as diagnosis_as_json
+from trainer.doctor import diagnose, show, write
+from trainer.errors import ConfigError, NoRunError, TrainerError
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership
 from trainer.folder import RunFolder
 from trainer.learner import build_network
@@ -208,6 +210,32 @@ def bench(
     )
 
 
+@app.command()
+def doctor(
+    run_folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Run folder of `trainer run`, running or finished.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the report too, as .html or .svg.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Explain a run: what went wrong, when, and what to try.
+
+    Exits with 0 where there is nothing but hints, with 1 where something was wrong, with 2 where RUN is no run folder.
+
+    Example: trainer doctor var/runs/main --out report.html
+    """
+    diagnosis = diagnose(run_folder)
+    if out is not None:
+        write(diagnosis, out)
+    if as_json:
+        typer.echo(json.dumps(diagnosis_as_json(diagnosis)))
+    else:
+        show(diagnosis, Console())
+    raise typer.Exit(0 if diagnosis.healthy else 1)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; what a user can cause ends as one line on stderr.
 
@@ -218,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(arguments)
     except (LeagueError, ArenaError, TrainerError) as error:
         typer.echo(f"trainer: {error}", err=True)
-        unusable = ConfigError, ConfigurationError, UnknownEnvironmentError
+        unusable = ConfigError, ConfigurationError, NoRunError, UnknownEnvironmentError
         sys.exit(BAD_USAGE if isinstance(error, unusable) else 1)
     except OSError as error:
         place = error.filename or "writing the run folder"

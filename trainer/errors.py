@@ -17,6 +17,10 @@ class RunInUseError(TrainerError):
     """Another process works in the run folder."""
 
 
+class NoRunError(TrainerError):
+    """A folder is no run folder, or its run has not written anything yet."""
+
+
 class DivergedError(TrainerError):
     """Losses or gradients were not finite too often in a row."""
 

@@ -111,6 +111,10 @@ class Journal:
         for name, value in finite.items():
             self._events.add_scalar(name, value, step)
 
+    def note(self, step: int, tag: str, text: str) -> None:
+        """Add words to TensorBoard."""
+        self._events.add_text(tag, text, step)
+
     def close(self) -> None:
         """Write what is left."""
         self._lines.close()

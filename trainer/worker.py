@@ -11,6 +11,8 @@ from trainer.collector import Collector, Episode
 from trainer.config import TrainerConfig
 from trainer.errors import StateError
 from trainer.folder import RunFolder
+from trainer.health import HEALTH, Monitor, Verdict
+from trainer.history import Setup
 from trainer.learner import Learner
 from trainer.leases import LeaseBook
 from trainer.link import Link
@@ -18,6 +20,7 @@ from trainer.membership import Attachment, Membership
 from trainer.metrics import Journal, Scoreboard, Terminal
 from trainer.opponents import SELF, DiskCache, Opponent, OpponentPool
 from trainer.publishing import Publisher
+from trainer.records import remembered
 from trainer.spool import Spool
 from trainer.surroundings import Surroundings
 
@@ -64,6 +67,7 @@ class TrainingWorker:
             _check_origin(spec, config.league.learner, saved, folder)
         self.learner = Learner(config, spec)
         self.scores = Scoreboard()
+        self._monitor = Monitor(Setup.of(config.model_dump()))
         self._publisher = Publisher(folder.snapshots, spec, config.league.snapshot_every_steps)
         self._membership = Membership(link, config.league, spec, version)
         self._attach(saved)
@@ -147,9 +151,13 @@ class TrainingWorker:
 
     def _after_update(self, journal: Journal, metrics: dict[str, float | None]) -> None:
         step = self.learner.steps
+        metrics["charts/updates"] = float(self.learner.updates)
+        verdicts = self._monitor.take(self.learner.updates, metrics)
+        metrics |= self._monitor.metrics()
         self.spool.sync()
         journal.write(step, metrics)
         self._terminal.progress(self.learner.updates, step, self._config.run.total_steps, metrics)
+        self._tell(verdicts, journal)
         if self._publisher.due(step):
             self._publisher.take(self.learner.network, step)
         if self.learner.updates % self._config.run.save_every_updates == 0:
@@ -158,6 +166,11 @@ class TrainingWorker:
         self._publisher.publish(self._publish)
         if self._outside.clock() >= self._beat_at:
             self._beat(metrics)
+
+    def _tell(self, verdicts: list[Verdict], journal: Journal) -> None:
+        for verdict in verdicts:
+            self._terminal.say(verdict.line)
+            journal.note(self.learner.steps, f"{HEALTH}{verdict.name}", verdict.line)
 
     def _publish(self, checkpoint: bytes, step: int) -> bool:
         player = self._membership.publish(checkpoint, step)
@@ -226,6 +239,9 @@ class TrainingWorker:
         self.scores.episodes = counters["episodes"]
         self._publisher.last_step = counters["snapshot_step"]
         self._book.restore(counters["leases"], self.spool.highest_sequences())
+        for record in remembered(self._folder.path):
+            if record.update <= self.learner.updates:
+                self._monitor.take(record.update, record.metrics)
         self._terminal.say(f"resumed at step {self.learner.steps:,}")
 
 

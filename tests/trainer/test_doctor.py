@@ -1,0 +1,158 @@
+import json
+import shutil
+
+import pytest
+from runs import line, recorded_lines, run_folder
+
+from trainer import cli
+from trainer.doctor import diagnose, sparkline
+from trainer.records import read_records, remembered
+
+KL = "losses/approx_kl"
+
+
+def doctor(*arguments, expect=0):
+    with pytest.raises(SystemExit) as left:
+        cli.main(["doctor", *map(str, arguments)])
+    assert left.value.code == expect
+
+
+@pytest.fixture
+def ill(tmp_path):
+    """Thirty updates: the gradient vanishes from the 11th to the 20th."""
+    vanished = {"losses/gradient_norm": 1e-6}
+    lines = [line(update, **(vanished if 10 < update <= 20 else {})) for update in range(1, 31)]
+    return run_folder(tmp_path / "ill", lines)
+
+
+@pytest.fixture(autouse=True)
+def _width(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def test_a_healthy_recorded_run_is_healthy(tmp_path, capsys):
+    doctor(run_folder(tmp_path / "run", recorded_lines()))
+    printed = capsys.readouterr().out
+    assert printed.startswith("main-mech-duel on mech-duel: 200 updates, 1,638,400 steps\nnothing wrong was found\n")
+    assert "explained variance" in printed
+
+
+def test_the_report_says_what_happened_when_and_what_to_try(ill, capsys):
+    doctor(ill, expect=1)
+    printed = [" ".join(row.split()) for row in capsys.readouterr().out.splitlines()]
+    assert printed[:3] == [
+        "main-mech-duel on mech-duel: 30 updates, 30,000 steps",
+        "finding severity updates since step evidence",
+        "gradient_vanishing alarm 11-25 11,000 gradient norm 1e-06",
+    ]
+    assert printed[4].startswith("gradient_vanishing: gradients are next to nothing. Try: look for rewards")
+    assert "gradient norm 1e-06 ██████████▁▁▁▁▁▁▁▁▁▁██████████ 0.6 0.6" in printed
+    assert printed[-1] == "gradient_vanishing ··········━━━━━━━━━━━━━━······"
+
+
+def test_json_gives_scripts_the_same(ill, capsys):
+    doctor(ill, "--json", expect=1)
+    told = json.loads(capsys.readouterr().out)
+    (finding,) = told.pop("findings")
+    assert told == {
+        "run": "main-mech-duel on mech-duel",
+        "updates": 30,
+        "steps": 30_000,
+        "unreadable_lines": 0,
+        "healthy": False,
+    }
+    assert finding.pop("advice")
+    assert finding == {
+        "name": "gradient_vanishing",
+        "severity": "alarm",
+        "since_update": 11,
+        "since_step": 11_000,
+        "ended_update": 25,
+        "ended_step": 25_000,
+        "meaning": "gradients are next to nothing",
+        "evidence": {"gradient norm": 1e-6},
+    }
+
+
+def test_hints_alone_are_no_finding(tmp_path, capsys):
+    lines = [line(update, **{"losses/gradient_clipped": 0.0}) for update in range(1, 121)]
+    doctor(run_folder(tmp_path / "run", lines), "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["healthy"]
+    assert [finding["severity"] for finding in told["findings"]] == ["hint"]
+
+
+@pytest.mark.parametrize(("name", "start"), [("report.html", "<!DOCTYPE html>"), ("report.svg", "<svg")])
+def test_the_report_is_written_as_a_page_or_a_picture(ill, tmp_path, capsys, name, start):
+    doctor(ill, "--out", tmp_path / name, expect=1)
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    assert text.startswith(start)
+    assert "gradient_vanishing" in text
+
+
+@pytest.mark.parametrize("name", ["report.png", "nowhere/report.html"])
+def test_a_report_that_cannot_be_written_is_bad_usage(ill, tmp_path, capsys, name):
+    doctor(ill, "--out", tmp_path / name, expect=2)
+    assert capsys.readouterr().err.startswith("trainer: --out is ")
+
+
+def test_a_folder_that_is_no_run_is_bad_usage(tmp_path, capsys):
+    def refusal(folder):
+        doctor(folder, expect=2)
+        error = capsys.readouterr().err
+        assert error.startswith(f"trainer: {folder} is no run folder: ")
+        assert error.count("\n") == 1
+        return error
+
+    assert "config.toml cannot be read (No such file or directory)" in refusal(tmp_path / "missing")
+    folder = run_folder(tmp_path / "run", [])
+    assert "holds no update yet" in refusal(folder)
+    (folder / "metrics.jsonl").unlink()
+    assert "metrics.jsonl cannot be read" in refusal(folder)
+    (folder / "config.toml").write_text("[league]\nlearner = 'main'\n")
+    shutil.copy(__file__, folder / "metrics.jsonl")
+    assert "holds no update yet" in refusal(folder)
+    (folder / "metrics.jsonl").write_text(line(1))
+    assert "config.toml lacks or garbles 'ppo'" in refusal(folder)
+    (folder / "config.toml").write_bytes(b"\xff\x00")
+    assert "config.toml is not TOML" in refusal(folder)
+
+
+def test_lines_that_cannot_be_read_are_counted_and_passed_over(tmp_path, capsys):
+    broken = ['{"step": 2000, "losses/app', "\n", "[]\n", '{"step": 3}{"step": 4}\n', '{"losses/entropy": "high"}\n']
+    folder = run_folder(tmp_path / "run", [line(1), *broken, line(2)])
+    assert [record.update for record in read_records(folder).updates] == [1, 2]
+    doctor(folder)
+    assert "4 lines of metrics.jsonl could not be read" in capsys.readouterr().out
+
+
+def test_updates_that_a_crash_undid_are_replaced_by_those_made_in_their_place(tmp_path):
+    lines = [line(update) for update in (1, 2, 3, 4)] + [line(update, **{KL: 0.5}) for update in (3, 4, 5)]
+    records = read_records(run_folder(tmp_path / "run", lines)).updates
+    assert [record.update for record in records] == [1, 2, 3, 4, 5]
+    assert [record.metrics[KL] for record in records] == [0.005, 0.005, 0.5, 0.5, 0.5]
+
+
+def test_lines_without_the_number_of_their_update_are_counted(tmp_path):
+    lines = [json.dumps({"step": step, KL: 0.01}) + "\n" for step in (64, 128)]
+    records = read_records(run_folder(tmp_path / "run", lines)).updates
+    assert [(record.update, record.step) for record in records] == [(1, 64), (2, 128)]
+
+
+def test_a_resumed_run_remembers_how_it_began_and_its_latest_updates(tmp_path):
+    folder = run_folder(tmp_path / "run", [line(update) for update in range(1, 1001)])
+    updates = [record.update for record in remembered(folder)]
+    assert updates == [*range(1, 11), *range(601, 1001)]
+    assert remembered(tmp_path / "missing") == []
+
+
+def test_a_verdict_that_lasts_has_no_end(tmp_path):
+    folder = run_folder(tmp_path / "run", [line(update, **{"losses/gradient_norm": 0.0}) for update in range(1, 9)])
+    (verdict,) = diagnose(folder).verdicts
+    assert (verdict.since, verdict.ended) == (1, None)
+
+
+def test_a_sparkline_spans_its_values_and_leaves_gaps():
+    assert sparkline([0.0, 3.5, None, 7.0]) == "▁▅ █"
+    assert sparkline([2.0, 2.0]) == "▁▁"
+    assert sparkline([None]) == " "
