@@ -7,7 +7,7 @@ from torch import Tensor
 from arena.policies import ActorCritic, RecurrentState
 from trainer.rollout import Rollout
 
-ROWS = 64
+ROWS = 16
 """Rows that are looked at: enough for a mean, few enough to cost nothing beside an update."""
 
 

@@ -329,3 +329,20 @@ def test_clip_fractions_and_ratio_alarms_are_those_of_each_head(play):
     decided = batch.relevant[:, 1]
     assert figures["losses/clipfrac"] == pytest.approx(float(decided.float().mean()))
     assert figures["losses/ratio_alarms"] == float(decided.sum()) > 0.0
+
+
+def test_the_critics_loss_weighs_as_much_as_its_coefficient_says(play):
+    """Its own layer has no gradient but that of its loss."""
+
+    def gradient(weight):
+        played = play()
+        rollout = played.collect()
+        targets, _ = played.learner.targets(rollout)
+        segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+        batch = played.learner.ppo.evaluate(rollout, targets, segments)
+        objective = Objective(played.learner._config.ppo, played.learner.network.layout, torch.device("cpu"))
+        objective.loss(batch, Coefficients(0.0, 0.1, 0.1, weight), Tally()).backward()
+        return played.learner.network.critic.weight.grad
+
+    torch.testing.assert_close(gradient(0.8), 4.0 * gradient(0.2))
+    assert gradient(0.8).abs().max() > 0.0
