@@ -30,7 +30,7 @@ from trainer.doctor import diagnose, show, write
 from trainer.errors import ConfigError, NoRunError, TrainerError
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership
 from trainer.folder import RunFolder
-from trainer.learner import build_network
+from trainer.learner import Learner
 from trainer.link import Link
 from trainer.metrics import Terminal
 from trainer.opponents import DiskCache, OpponentPool
@@ -256,8 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _describe(config: TrainerConfig) -> None:
     spec = make(config.environment.name, num_envs=1).spec
-    network = build_network(config.network, spec, config.run.seed)
-    parameters = sum(parameter.numel() for parameter in network.parameters())
+    parameters = sum(parameter.numel() for parameter in Learner(config, spec).network.parameters())
     steps = config.rollout.steps * config.environment.num_envs
     ahead = horizon(config.ppo.gamma, config.ppo.gae_lambda)
     typer.echo(settings.to_toml(config))

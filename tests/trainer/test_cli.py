@@ -52,6 +52,8 @@ def test_a_dry_run_prints_the_resolved_settings_and_the_number_of_parameters(cap
         (["--set", "ppo.gama=1"], 2, "unknown setting 'ppo.gama': the nearest is 'ppo.gamma'"),
         (["--set", "run.device=quantum"], 2, "run.device is 'quantum'"),
         (["--config", "nothing.toml"], 2, "cannot read nothing.toml"),
+        (["--set", "ppo.entropy_factors={comm = 1}"], 2, "names the head 'comm', which this environment has not"),
+        (["--dry-run", "--set", "ppo.entropy_floors={comm = 1}"], 2, "it has choice"),
         (["--environment", "chess"], 2, "unknown environment 'chess'"),
         (["--learner", ""], 2, "league.learner is ''"),
         (["--role", "spy"], 2, "league.role is 'spy'"),
