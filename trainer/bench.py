@@ -157,7 +157,9 @@ class Bench:
         self._learner = Learner(config, spec)
         policy: Policy = Nobody(item.action_size) if synthetic else self._live(spec)
         dealer = OneOpponent(Opponent(SELF, "opponent", policy), sides=1 if synthetic else 2)
-        self._collector = Collector(self._env, self._learner.network, dealer, _forget, self._learner.rng)
+        self._collector = Collector(
+            self._env, self._learner.network, dealer, _forget, self._learner.rng, device_cache_bytes=0
+        )
         self._rollout = self._learner.allocate()
 
     def measure(self, iterations: int) -> Measurement:

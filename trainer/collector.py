@@ -12,8 +12,9 @@ from arena.policies import ActorCritic, RecurrentState
 from trainer.earnings import Earnings
 from trainer.errors import TrainerError
 from trainer.leases import Assignment
+from trainer.opposition import Opponents
 from trainer.rollout import Rollout
-from trainer.seats import Opponents, Seats
+from trainer.seats import Seats
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Collector:
         dealer: Deals matches.
         on_episode: Called with every finished match.
         rng: Chance of the learner's and the opponents' actions.
+        device_cache_bytes: Most bytes of weights that stay on the device for opponents that nobody plays just now.
     """
 
     def __init__(
@@ -73,11 +75,13 @@ class Collector:
         dealer: Dealer,
         on_episode: Callable[[Episode], None],
         rng: torch.Generator,
+        *,
+        device_cache_bytes: int,
     ) -> None:
         self._env, self._network, self._dealer = environment, network, dealer
         self._on_episode, self._rng = on_episode, rng
         self._seats = Seats(environment.spec, environment.num_envs, environment.device)
-        self._opponents = Opponents(self._seats)
+        self._opponents = Opponents(self._seats, device_cache_bytes)
         self._earnings = Earnings(environment, self._seats)
         self._current = [dealer.draw(row) for row in range(environment.num_envs)]
         self._next: list[Assignment] = []
@@ -101,6 +105,7 @@ class Collector:
         Raises:
             TrainerError: What the environment showed does not fit its spec.
         """
+        self._opponents.refresh()
         steps, chunk = len(rollout.reward), len(rollout.reward) // len(rollout.hidden)
         for t in range(steps):
             if stopping():

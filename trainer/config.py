@@ -169,6 +169,7 @@ class LeagueSettings(Section):
     backoff_max_s: float = Field(60.0, gt=0.0, description="Longest pause between attempts while the league is away")
     disk_cache_bytes: int = Field(2 * 2**30, ge=0, description="Opponents kept in the run folder")
     memory_cache_bytes: int = Field(256 * 2**20, ge=0, description="Opponents kept loaded")
+    device_cache_bytes: int = Field(256 * 2**20, ge=0, description="Opponents kept where they act, beyond who plays")
 
     @field_validator("learner")
     @classmethod

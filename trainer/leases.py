@@ -8,12 +8,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from arena.seeding import derive, match_seed
-from league.wire import Lease, LeaseAnswer
+from league.wire import Lease, LeaseAnswer, Seat
 from trainer.errors import UnusableOpponentError
 from trainer.opponents import SELF, Opponent, OpponentPool
 
 LEASES_PER_CALL = 4096
 """Most leases that one call grants or takes back."""
+
+PREFETCH = timedelta(seconds=0.5)
+"""Longest that opponents of leases to come are loaded at a time; the rest waits for the next time, or its match."""
 
 logger = logging.getLogger(__name__)
 
@@ -96,12 +99,13 @@ class LeaseBook:
         return _leased_match(opened.lease, opened.used - 1, opened.opponent)
 
     def refill(self) -> None:
-        """Between rollouts: release what is not wanted, and ask for leases ahead of need."""
+        """Between rollouts: release what is not wanted, ask for leases ahead of need, load whom they are against."""
         if self._unwanted:
             self._release(self._unwanted[:LEASES_PER_CALL])
             del self._unwanted[:LEASES_PER_CALL]
         if len(self._queue) <= self._rows // 2:
             self._ask()
+        self._prefetch()
 
     def saved(self, pending: Iterable[Iterable[Assignment]]) -> dict[str, Any]:
         """Everything needed to deal the same matches again after a restart.
@@ -174,8 +178,13 @@ class LeaseBook:
         self._queue.extend(answer.items)
         self._nobody_before = None if answer.items else self._now() + timedelta(seconds=answer.next_poll_s)
 
+    def _prefetch(self) -> None:
+        seats = [_sides(lease)[0] for lease in list(self._queue)[: self._rows]]
+        deadline = self._now() + PREFETCH
+        self._pool.prefetch([seat.checkpoint for seat in seats if seat.checkpoint], lambda: self._now() >= deadline)
+
     def _opponent_of(self, lease: Lease) -> Opponent | None:
-        seat, own = (lease.home, lease.away) if lease.learner_side == "away" else (lease.away, lease.home)
+        seat, own = _sides(lease)
         if seat.checkpoint is None and seat.player_id == own.player_id:
             return self._live
         return self._try_resolve(seat.checkpoint or f"live weights of player {seat.player_id}", seat.name)
@@ -196,6 +205,11 @@ class LeaseBook:
         opponent = self._try_resolve(chosen, chosen) or self._live
         seed = derive(self._seed, "unrated", number, "match")
         return Assignment(opponent, bool(number % 2), seed, None, number)
+
+
+def _sides(lease: Lease) -> tuple[Seat, Seat]:
+    """The opponent's seat and the learner's."""
+    return (lease.home, lease.away) if lease.learner_side == "away" else (lease.away, lease.home)
 
 
 def _leased_match(lease: Lease, sequence: int, opponent: Opponent) -> Assignment:

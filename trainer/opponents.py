@@ -2,7 +2,8 @@
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,6 +119,19 @@ class OpponentPool:
             self._remember(checkpoint, *load(checkpoint))
         self._loaded.move_to_end(checkpoint)
         return Opponent(checkpoint, name, self._loaded[checkpoint][0])
+
+    def prefetch(self, checkpoints: Iterable[str], enough: Callable[[], bool]) -> None:
+        """Load who will be asked for soon, as long as all of them fit into memory and until it is enough.
+
+        Who cannot be loaded is left to `resolve`, which says why.
+        """
+        wanted: set[str] = set()
+        for checkpoint in checkpoints:
+            if enough() or not wanted <= self._loaded.keys():
+                return
+            with suppress(UnusableOpponentError):
+                self.resolve(checkpoint, checkpoint)
+                wanted.add(checkpoint)
 
     def at_hand(self) -> list[str]:
         """Checkpoints that can be resolved without the league, in a fixed order."""

@@ -76,7 +76,14 @@ class TrainingWorker:
         if saved is not None:
             self._resume(saved)
         folder.describe(config, spec.signature, outside.now())
-        self._collector = Collector(self._env, self.learner.network, self._book, self._take_in, self.learner.rng)
+        self._collector = Collector(
+            self._env,
+            self.learner.network,
+            self._book,
+            self._take_in,
+            self.learner.rng,
+            device_cache_bytes=config.league.device_cache_bytes,
+        )
         self._beat_at = self._updated_at = outside.clock()
         self._dismissed = False
 
@@ -207,7 +214,7 @@ class TrainingWorker:
             self._membership.download,
             DiskCache(self._folder.opponents, league.disk_cache_bytes),
             memory_limit_bytes=league.memory_cache_bytes,
-            device=self._config.run.device,
+            device="cpu",  # who plays is copied to the device that acts
         )
         return LeaseBook(
             pool,

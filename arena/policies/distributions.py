@@ -106,13 +106,13 @@ class ActionDistribution:
     Attributes:
         layout: Where each head lies.
         parameters: (..., P) means and logits.
-        log_std: (G,) log standard deviation of every gaussian dimension before squashing.
+        log_std: (G,) log standard deviation of every gaussian dimension before squashing; (..., G) where rows differ.
         mask: (..., M) bool.
     """
 
     layout: ActionLayout
     parameters: Float[Tensor, "... P"]
-    log_std: Float[Tensor, " G"]
+    log_std: Float[Tensor, "... G"]
     mask: Bool[Tensor, "... M"]
 
     def sample(self, rng: torch.Generator) -> Float[Tensor, "... A"]:
@@ -138,21 +138,22 @@ class ActionDistribution:
         parameters = self.parameters[..., part.parameters]
         match part.head.kind:
             case HeadKind.GAUSSIAN:
-                return parameters + self.log_std[part.log_std].exp() * _noise_like(parameters, rng)
+                return parameters + self.log_std[..., part.log_std].exp() * _noise_like(parameters, rng)
             case HeadKind.BERNOULLI:
                 chance = torch.rand(parameters.shape, generator=rng, device=parameters.device)
                 on = chance < torch.sigmoid(parameters.float())
                 return (on & self.mask[..., part.mask] if part.head.masked else on).to(parameters.dtype)
             case HeadKind.CATEGORICAL:
-                weights = self._logits(part).softmax(dim=-1)
-                race = weights / torch.empty_like(weights).exponential_(generator=rng)
+                logits = self._logits(part)
+                chance = torch.rand(logits.shape, generator=rng, device=logits.device)
+                race = logits - chance.log_().neg_().log_()  # Gumbel noise: the maximum is a draw from the softmax
                 return race.argmax(dim=-1, keepdim=True).to(parameters.dtype)
 
     def _log_prob(self, part: Part, raw: Tensor) -> Tensor:
         parameters = self.parameters[..., part.parameters].float()
         match part.head.kind:
             case HeadKind.GAUSSIAN:
-                log_std = self.log_std[part.log_std]
+                log_std = self.log_std[..., part.log_std]
                 z = (raw - parameters) * torch.exp(-log_std)
                 each = -0.5 * z * z - log_std - HALF_LOG_2_PI - log_squash_slope(raw)
             case HeadKind.BERNOULLI:
@@ -166,7 +167,7 @@ class ActionDistribution:
         parameters = self.parameters[..., part.parameters].float()
         match part.head.kind:
             case HeadKind.GAUSSIAN:
-                log_std = self.log_std[part.log_std]
+                log_std = self.log_std[..., part.log_std]
                 u = parameters + log_std.exp() * _noise_like(parameters, rng)
                 each = 0.5 + HALF_LOG_2_PI + log_std + log_squash_slope(u)
             case HeadKind.BERNOULLI:

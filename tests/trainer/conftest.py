@@ -85,7 +85,7 @@ def play() -> Callable[..., Played]:
         live = Opponent(SELF, "self", NetworkPolicy(learner.network, "fake", game.spec.signature))
         dealer = ScriptedDealer(opponents or [live, tagged(1.0), tagged(2.0)], sides=sides)
         episodes: list[Episode] = []
-        collector = Collector(game, learner.network, dealer, episodes.append, learner.rng)
+        collector = Collector(game, learner.network, dealer, episodes.append, learner.rng, device_cache_bytes=2**20)
         return Played(game, learner, dealer, collector, learner.allocate(), episodes)
 
     return start

@@ -20,7 +20,8 @@ def earned_after(updates, *settings):
     learner = Learner(config, game.spec)
     live = Opponent(SELF, "self", NetworkPolicy(learner.network, "recall", game.spec.signature))
     episodes = []
-    collector = Collector(game, learner.network, ScriptedDealer([live]), episodes.append, learner.rng)
+    dealer = ScriptedDealer([live])
+    collector = Collector(game, learner.network, dealer, episodes.append, learner.rng, device_cache_bytes=0)
     rollout = learner.allocate()
     for _ in range(updates):
         episodes.clear()

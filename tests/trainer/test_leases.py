@@ -201,3 +201,24 @@ def test_unrated_matches_resume_with_their_opponent_seed_and_number(book_of, lea
     drawn = [again.draw(0), again.draw(0), again.draw(0)]
     assert [each.seed for each in drawn[:2]] == [each.seed for each in pending[0]]
     assert drawn[2].seed == book.draw(0).seed
+
+
+def test_opponents_of_leases_to_come_are_loaded_between_rollouts(book_of, league, monkeypatch):
+    book, loaded = book_of(rows=3), []
+    monkeypatch.setattr(book._pool, "prefetch", lambda checkpoints, enough: loaded.append((checkpoints, enough())))
+    league.seats = [RANDOM, LEARNER, BROKEN]
+    book.refill()
+    assert loaded == [([RANDOM.checkpoint, BROKEN.checkpoint], False)]
+
+
+def test_loading_ahead_does_not_hold_up_training_for_long(book_of, league, monkeypatch):
+    book, asked = book_of(rows=3), []
+
+    def slowly(checkpoints, enough):
+        while not enough():
+            asked.append(checkpoints)
+            league.now += timedelta(seconds=0.2)
+
+    monkeypatch.setattr(book._pool, "prefetch", slowly)
+    book.refill()
+    assert len(asked) == 3

@@ -157,3 +157,47 @@ def test_an_opponent_brings_its_own_observation_statistics(pool_of, store, spec)
     data = encode(network, spec)
     sha256 = store.put(hashlib.sha256(data).hexdigest(), data)
     assert pool_of().resolve(sha256, "one").policy.network.observation_mean.mean() == 3.0
+
+
+def test_who_will_play_soon_is_loaded_ahead_and_needs_no_league_then(pool_of, store, spec):
+    names = [store.put(*checkpoint(spec, bias=number)) for number in range(3)]
+    pool = pool_of()
+    pool.prefetch([names[0], "baseline:random", names[1], names[0]], enough=lambda: False)
+    assert store.downloads == 2
+    store.away = True
+    assert [pool.resolve(name, "one").key for name in names[:2]] == names[:2]
+    assert store.downloads == 2
+
+
+def test_who_cannot_be_loaded_ahead_is_left_to_its_match(pool_of, store, spec):
+    broken, good = "f" * 64, store.put(*checkpoint(spec))
+    pool = pool_of()
+    pool.prefetch([broken, good], enough=lambda: False)
+    assert pool.at_hand() == [good]
+    with pytest.raises(UnusableOpponentError, match=broken):
+        pool.resolve(broken, "broken")
+
+
+def test_loading_ahead_stops_when_it_is_enough_or_memory_is_full(pool_of, store, spec):
+    names = [store.put(*checkpoint(spec, bias=number)) for number in range(9)]
+    answers = iter([False, False, True])
+    pool_of().prefetch(names, enough=lambda: next(answers))
+    assert store.downloads == 2
+    pool = pool_of(memory=3 * len(store.files[names[0]]))
+    pool.prefetch(names, enough=lambda: False)
+    assert store.downloads == 4
+    assert pool.loaded_bytes <= 3 * len(store.files[names[0]])
+
+
+def test_all_caches_are_bounded_after_a_thousand_opponents(pool_of, store, spec, tmp_path):
+    network = ActorCritic(Architecture.of(spec, encoder_sizes=(4,), recurrent_size=4))
+    pool, size = pool_of(memory=2**14, disk=2**16), 0
+    for number in range(1000):
+        network.critic.bias.data.fill_(float(number))
+        data = encode(network, spec)
+        sha256, size = store.put(hashlib.sha256(data).hexdigest(), data), len(data)
+        pool.resolve(sha256, "passing")
+        store.files.clear()
+        assert pool.loaded_bytes <= 2**14
+    assert 0 < len(pool._loaded) <= 2**14 // size
+    assert sum(file.stat().st_size for file in (tmp_path / "cache").iterdir()) <= 2**16

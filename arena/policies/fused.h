@@ -1,0 +1,240 @@
+// One decision of many rows through the networks of K slots, on one core: the body of a function.
+//
+// Its arguments are `sizes` and `addresses`, as arena/policies/fused.py fills them. Rows come sorted by slot. Weights
+// lie in panels of 64 columns, a row of biases and a row for every input, so that the sums of BLOCK rows x 64 columns
+// stay in registers while the panel streams by once. A panel of gates holds enter, forget, new and leave of 16 units
+// side by side. Every sum runs in the order of its inputs: what a row gets does not hang on who shares its block.
+
+#if defined(__AVX512F__)
+enum { WIDTH = 16, BLOCK = 6, ABREAST = 4 };  // floats in a register; rows x registers whose sums stay in registers
+#elif defined(__AVX__)
+enum { WIDTH = 8, BLOCK = 6, ABREAST = 2 };
+#else
+enum { WIDTH = 4, BLOCK = 4, ABREAST = 4 };
+#endif
+enum { LANES = 16, PANEL = 64, CHUNK = 120, MOST_LAYERS = 16 };
+const float CLIP = 10.0f, TINY = 1e-5f;
+typedef float Vector __attribute__((ext_vector_type(WIDTH), aligned(4), may_alias));
+typedef float Lanes __attribute__((ext_vector_type(LANES), aligned(4), may_alias));
+typedef int Whole __attribute__((ext_vector_type(LANES)));
+
+struct Call {
+    const float* weights;          // (K, slot_size)
+    const int* first;              // (K + 1): where a slot's rows begin in `order`
+    const int* order;              // (R): rows, sorted by slot
+    const float* values;           // (R, widths[0])
+    const float* hidden;           // (R, units)
+    const float* cell;             // (R, units)
+    const unsigned char* starts;   // (R)
+    const unsigned char* active;   // (R)
+    float* next_hidden;            // (R, units)
+    float* next_cell;              // (R, units)
+    float* readout;                // (R, columns)
+    float* scratch;
+};
+struct Sizes {
+    int slots, slot_size, units, columns, layers, widths[MOST_LAYERS + 1];  // units is 0 without memory
+};
+const Call call = *(const Call*)addresses.data;
+const Sizes size = *(const Sizes*)sizes.data;
+
+// a b + c, rounded once where the processor can.
+auto multiply_add = [](auto a, auto b, auto c) {
+#if defined(__FMA__) || defined(__AVX512F__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_elementwise_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+};
+// e^y = 2^n e^r with |r| <= ln(2) / 2, the latter by Cephes' polynomial; exact to 2 units in the last place.
+auto sigmoid = [&](Lanes x) {
+    const Lanes y = __builtin_elementwise_min(__builtin_elementwise_max(-x, (Lanes)(-87.0f)), (Lanes)(87.0f));
+    const Lanes n = __builtin_elementwise_roundeven(y * 1.44269504f);
+    const Lanes r = multiply_add(n, (Lanes)(2.12194440e-4f), multiply_add(n, (Lanes)(-0.693359375f), y));
+    Lanes p = (Lanes)(1.9875691500e-4f);
+    p = multiply_add(p, r, (Lanes)(1.3981999507e-3f));
+    p = multiply_add(p, r, (Lanes)(8.3334519073e-3f));
+    p = multiply_add(p, r, (Lanes)(4.1665795894e-2f));
+    p = multiply_add(p, r, (Lanes)(1.6666665459e-1f));
+    p = multiply_add(p, r, (Lanes)(5.0000001201e-1f));
+    p = multiply_add(p, r * r, r + 1.0f);
+    const Lanes power = __builtin_bit_cast(Lanes, (__builtin_convertvector(n, Whole) + 127) << 23);
+    return 1.0f / multiply_add(p, power, (Lanes)(1.0f));
+};
+auto total = [](Lanes x) {
+    float sum = 0.0f;
+    for (int lane = 0; lane < LANES; ++lane) sum += x[lane];
+    return sum;
+};
+auto tanh = [&](Lanes x) { return multiply_add(sigmoid(x + x), (Lanes)(2.0f), (Lanes)(-1.0f)); };
+
+struct One { enum { count = 1 }; };
+struct Two { enum { count = 2 }; };
+struct Three { enum { count = 3 }; };
+struct Four { enum { count = 4 }; };
+struct Five { enum { count = 5 }; };
+struct Six { enum { count = 6 }; };
+// sums (rows, 64) = bias (64) + x (rows, inputs) times weights (inputs, 64), in the first lanes x 16 columns of a panel
+auto sum_block = [&](auto rows, auto lanes, const float* x, int inputs, const float* panel, float* sums) {
+    enum { ROWS = decltype(rows)::count, COLUMNS = decltype(lanes)::count };
+    const float* weights = panel + PANEL;
+    for (int lane = 0; lane < LANES; lane += WIDTH) {
+        Vector sum[ROWS][COLUMNS];
+        for (int j = 0; j < COLUMNS; ++j)
+            for (int r = 0; r < ROWS; ++r) sum[r][j] = *(const Vector*)(panel + lane + LANES * j);
+        for (int k = 0; k < inputs; ++k) {
+            Vector weight[COLUMNS];
+            for (int j = 0; j < COLUMNS; ++j) weight[j] = *(const Vector*)(weights + PANEL * k + lane + LANES * j);
+            for (int r = 0; r < ROWS; ++r)
+                for (int j = 0; j < COLUMNS; ++j)
+                    sum[r][j] = multiply_add((Vector)(x[r * inputs + k]), weight[j], sum[r][j]);
+        }
+        for (int r = 0; r < ROWS; ++r)
+            for (int j = 0; j < COLUMNS; ++j) *(Vector*)(sums + PANEL * r + lane + LANES * j) = sum[r][j];
+    }
+};
+auto sum_columns = [&](auto rows, int columns, const float* x, int inputs, const float* panel, float* sums) {
+    for (int begin = 0; begin < columns; begin += LANES * ABREAST, panel += LANES * ABREAST, sums += LANES * ABREAST) {
+        const int lanes = (columns - begin + LANES - 1) / LANES;
+        switch (lanes < ABREAST ? lanes : ABREAST) {
+            case 1: sum_block(rows, One(), x, inputs, panel, sums); break;
+            case 2: sum_block(rows, Two(), x, inputs, panel, sums); break;
+            case 3: sum_block(rows, Three(), x, inputs, panel, sums); break;
+            default: sum_block(rows, Four(), x, inputs, panel, sums);
+        }
+    }
+};
+auto sum_rows = [&](int rows, int columns, const float* x, int inputs, const float* panel, float* sums)
+    __attribute__((noinline)) {
+    const int blocks = (rows + BLOCK - 1) / BLOCK;
+    for (int block = 0; block < blocks; ++block) {
+        const int from = rows * block / blocks;
+        const float* seen = x + (long)from * inputs;
+        float* into = sums + PANEL * from;
+        switch (rows * (block + 1) / blocks - from) {
+            case 1: sum_columns(One(), columns, seen, inputs, panel, into); break;
+            case 2: sum_columns(Two(), columns, seen, inputs, panel, into); break;
+            case 3: sum_columns(Three(), columns, seen, inputs, panel, into); break;
+            case 4: sum_columns(Four(), columns, seen, inputs, panel, into); break;
+            case 5: sum_columns(Five(), columns, seen, inputs, panel, into); break;
+            default: sum_columns(Six(), columns, seen, inputs, panel, into);
+        }
+    }
+};
+
+int widest = 0;
+for (int layer = 0; layer <= size.layers; ++layer)
+    widest = size.widths[layer] > widest ? size.widths[layer] : widest;
+const int units = size.units, last = size.widths[size.layers], core = units ? units : last;
+
+// One pass: up to CHUNK acting rows of a slot. `from` holds what the next layer reads, `into` what it writes.
+struct Pass { const float* weights; float *sums, *from, *into; int rows, row[CHUNK]; };
+Pass pass;
+pass.sums = call.scratch;                          // (CHUNK, PANEL)
+pass.from = pass.sums + CHUNK * PANEL;             // (CHUNK, widest + units)
+pass.into = pass.from + CHUNK * (widest + units);  // the same
+auto swap = [&] { float* from = pass.from; pass.from = pass.into; pass.into = from; };
+
+auto stand_by = [&](long row) {
+    for (int u = 0; u < units; ++u) {
+        call.next_hidden[row * units + u] = call.starts[row] ? 0.0f : call.hidden[row * units + u];
+        call.next_cell[row * units + u] = call.starts[row] ? 0.0f : call.cell[row * units + u];
+    }
+    for (int c = 0; c < size.columns; ++c) call.readout[row * size.columns + c] = 0.0f;
+};
+// The next rows of a slot that act, at most that many; those in between stand by. Returns the place after them.
+auto gather = [&](int place, int end, int most) {
+    for (pass.rows = 0; place < end; ++place) {
+        const int row = call.order[place];
+        if (!call.active[row]) { stand_by(row); continue; }
+        if (pass.rows == most) break;
+        pass.row[pass.rows++] = row;
+    }
+    return place;
+};
+// Where a row of the core's inputs, [features, hidden], begins when there are no layers before it.
+auto stride_of = [&](int layer) { return size.widths[layer] + (layer == size.layers ? units : 0); };
+auto normalise_observations = [&] {
+    const int seen = size.widths[0];
+    const float *mean = pass.weights, *inverse_std = mean + seen;
+    for (int i = 0; i < pass.rows; ++i) {
+        const float* values = call.values + (long)pass.row[i] * seen;
+        float* into = pass.from + (long)i * stride_of(0);
+        for (int d = 0; d < seen; ++d)
+            into[d] = __builtin_fminf(__builtin_fmaxf((values[d] - mean[d]) * inverse_std[d], -CLIP), CLIP);
+    }
+    pass.weights += 2 * seen;
+};
+// Multiplies with the next layer panel by panel; `use` takes a row's number, the first column, how many, their sums.
+auto multiply = [&](int inputs, int outputs, auto use) {
+    for (int begin = 0; begin < outputs; begin += PANEL, pass.weights += PANEL * (inputs + 1)) {
+        const int columns = outputs - begin < PANEL ? outputs - begin : PANEL;
+        sum_rows(pass.rows, columns, pass.from, inputs, pass.weights, pass.sums);
+        for (int i = 0; i < pass.rows; ++i) use(i, begin, columns, pass.sums + PANEL * i);
+    }
+};
+auto tanh_layer = [&](int layer) {
+    multiply(size.widths[layer - 1], size.widths[layer], [&](int i, int begin, int columns, float* sums) {
+        for (int c = 0; c < columns; c += LANES) *(Lanes*)(sums + c) = tanh(*(const Lanes*)(sums + c));
+        float* into = pass.into + (long)i * stride_of(layer) + begin;
+        for (int c = 0; c < columns; ++c) into[c] = sums[c];
+    });
+    swap();
+};
+auto remember = [&] {
+    for (int i = 0; i < pass.rows; ++i) {
+        const long row = pass.row[i];
+        float* into = pass.from + (long)i * (last + units) + last;
+        for (int u = 0; u < units; ++u) into[u] = call.starts[row] ? 0.0f : call.hidden[row * units + u];
+    }
+    multiply(last + units, 4 * units, [&](int i, int begin, int, float* sums) {
+        const Lanes* gate = (const Lanes*)sums;
+        const int unit = begin / 4;
+        const long row = pass.row[i], at = row * units + unit;
+        const Lanes before = call.starts[row] ? (Lanes)(0.0f) : *(const Lanes*)(call.cell + at);
+        const Lanes cell = sigmoid(gate[1]) * before + sigmoid(gate[0]) * tanh(gate[2]);
+        const Lanes hidden = sigmoid(gate[3]) * tanh(cell);
+        *(Lanes*)(call.next_cell + at) = cell;
+        *(Lanes*)(call.next_hidden + at) = hidden;
+        *(Lanes*)(pass.into + (long)i * units + unit) = hidden;
+    });
+    swap();
+};
+// The LayerNorm but for its scale and offset, which the next layer has taken over.
+auto normalise_features = [&] {
+    for (int i = 0; i < pass.rows; ++i) {
+        float* feature = pass.from + (long)i * core;
+        Lanes sum = (Lanes)(0.0f), squares = (Lanes)(0.0f);
+        for (int f = 0; f < core; f += LANES) sum += *(const Lanes*)(feature + f);
+        const float mean = total(sum) / core;
+        for (int f = 0; f < core; f += LANES) {
+            const Lanes off = *(const Lanes*)(feature + f) - mean;
+            *(Lanes*)(feature + f) = off;
+            squares += off * off;
+        }
+        const float scale = 1.0f / __builtin_sqrtf(total(squares) / core + TINY);
+        for (int f = 0; f < core; f += LANES) *(Lanes*)(feature + f) *= scale;
+    }
+};
+auto read_out = [&] {
+    multiply(core, size.columns, [&](int i, int begin, int columns, float* sums) {
+        float* into = call.readout + (long)pass.row[i] * size.columns + begin;
+        for (int c = 0; c < columns; ++c) into[c] = sums[c];
+    });
+};
+
+for (int slot = 0; slot < size.slots; ++slot) {
+    const int end = call.first[slot + 1];
+    int place = call.first[slot], acting = 0;
+    for (int each = place; each < end; ++each) acting += call.active[call.order[each]];
+    const int passes = acting ? (acting + CHUNK - 1) / CHUNK : 1;
+    for (int done = 0; done < passes; ++done) {
+        place = gather(place, end, acting * (done + 1) / passes - acting * done / passes);
+        pass.weights = call.weights + (long)slot * size.slot_size;
+        normalise_observations();
+        for (int layer = 1; layer <= size.layers; ++layer) tanh_layer(layer);
+        if (units) remember();
+        normalise_features();
+        read_out();
+    }
+}

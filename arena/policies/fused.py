@@ -1,0 +1,133 @@
+"""Many policies' decisions in one native call on one core: no intermediate result leaves the caches.
+
+The network is written out in C++ (`fused.h`), which Warp compiles for the processor at hand at its first use.
+"""
+
+from functools import partial
+from importlib import resources
+from typing import no_type_check
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from arena.native import wp
+from arena.policies.layers import Affine, FrozenLayers, Step, tanh_widths
+from arena.policies.network import ActorCritic, Architecture, NetworkOutput, RecurrentState
+
+LANES, PANEL, CHUNK, MOST_LAYERS = 16, 64, 120, 16
+"""Units of a vector, columns of a panel, rows of a pass, and layers that there is room for, as in `fused.h`."""
+
+POINTERS = 12
+"""Addresses of a call, as in `fused.h`."""
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.func_native(resources.files("arena.policies").joinpath("fused.h").read_text())
+@no_type_check
+def step_rows(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
+    """See `fused.h`."""
+
+
+@wp.kernel
+@no_type_check
+def step_all(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
+    """One thread takes all rows through their networks."""
+    step_rows(sizes, addresses)
+
+
+def fits(architecture: Architecture) -> bool:
+    """Whether `fused.h` can run such networks."""
+    return architecture.recurrent_size % LANES == 0 and len(tanh_widths(architecture)) <= MOST_LAYERS
+
+
+class FusedNetworks:
+    """Slots for networks of one architecture, in the memory of the host.
+
+    Rows that are not active are not computed: their parameters and values are 0. What a row gets does not hang on
+    who else is in the batch, to the last bit.
+    """
+
+    def __init__(self, architecture: Architecture, slots: int) -> None:
+        shapes = FrozenLayers.shapes(architecture)
+        widths = (architecture.observation_size, *tanh_widths(architecture))
+        units = 0 if shapes.gates is None else architecture.recurrent_size
+        self._columns = len(shapes.readout.bias)
+        self._weights = torch.zeros(slots, len(_pack(shapes)))
+        self._scratch = torch.empty(CHUNK * (PANEL + 2 * (max(widths) + units)))
+        shape = [*self._weights.shape, units, self._columns, len(widths) - 1, *widths]
+        sizes = torch.tensor(shape + [0] * (MOST_LAYERS + 1 - len(widths)), dtype=torch.int32)
+        addresses = torch.zeros(POINTERS, dtype=torch.int64)
+        self._sizes, self._addresses = sizes.numpy(), addresses.numpy()
+        places = [wp.from_torch(sizes), wp.from_torch(addresses, dtype=wp.uint64)]
+        self._launch = wp.launch(step_all, dim=1, inputs=places, device="cpu", record_cmd=True)
+
+    @property
+    def slots(self) -> int:
+        """K."""
+        return len(self._weights)
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of all slots."""
+        return self._weights.nbytes
+
+    @torch.inference_mode()
+    def reserve(self, slots: int) -> None:
+        """Have that many slots; those that there were keep their networks."""
+        grown = self._weights.new_zeros(slots, self._weights.shape[1])
+        grown[: self.slots] = self._weights
+        self._weights = grown
+
+    @torch.inference_mode()
+    def put(self, slot: int, network: ActorCritic) -> None:
+        """Copy a network's weights into a slot."""
+        self._weights[slot] = _pack(FrozenLayers.of(network))
+
+    def arrange(self, slot_of_row: Int[Tensor, " R"]) -> Step:
+        """The step of rows that sit in these slots."""
+        counts = torch.bincount(slot_of_row, minlength=self.slots)
+        first = F.pad(counts.cumsum(0), (1, 0)).int()
+        return partial(self._step, first, torch.argsort(slot_of_row, stable=True).int())
+
+    def _step(
+        self,
+        first: Int[Tensor, " slots_and_one"],
+        order: Int[Tensor, " R"],
+        values: Float[Tensor, "R D"],
+        state: RecurrentState,
+        episode_start: Bool[Tensor, " R"],
+        active: Bool[Tensor, " R"],
+    ) -> NetworkOutput:
+        inputs = [tensor.contiguous() for tensor in (values, *state, episode_start, active)]
+        after = RecurrentState(*(torch.empty_like(part) for part in inputs[1:3]))
+        readout = values.new_empty(len(order), self._columns)
+        tensors = (self._weights, first, order, *inputs, *after, readout, self._scratch)
+        self._sizes[0] = len(first) - 1
+        self._addresses[:] = [tensor.data_ptr() for tensor in tensors]
+        self._launch.launch()
+        return NetworkOutput(readout[:, :-1], readout[:, -1], after)
+
+
+def _pack(layers: FrozenLayers) -> Float[Tensor, " slot_size"]:
+    """Statistics, tanh layers, gates and readout, one behind the other."""
+    gates = [] if layers.gates is None else [_panels(_side_by_side(layers.gates))]
+    tanh = [_panels(layer) for layer in layers.tanh]
+    return torch.cat([layers.mean, layers.inverse_std, *tanh, *gates, _panels(layers.readout)])
+
+
+def _panels(layer: Affine) -> Float[Tensor, " size"]:
+    """A layer in panels of 64 columns, the last filled up with zeros: a row of biases, then a row for every input."""
+    rows = torch.cat([layer.bias.unsqueeze(0), layer.weight.t()])
+    return F.pad(rows, (0, -rows.shape[1] % PANEL)).reshape(len(rows), -1, PANEL).transpose(0, 1).flatten()
+
+
+def _side_by_side(gates: Affine) -> Affine:
+    """The four gates of 16 units next to each other."""
+
+    def arrange(part: Tensor) -> Tensor:
+        return part.reshape(4, -1, LANES, *part.shape[1:]).transpose(0, 1).flatten(0, 2)
+
+    return Affine(arrange(gates.weight), arrange(gates.bias))

@@ -1,0 +1,118 @@
+"""A frozen network as plain matrices, for whoever multiplies them differently."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from arena.policies.network import ActorCritic, Architecture, CoreKind, LSTMCore, NetworkOutput, RecurrentState
+
+
+@dataclass(frozen=True)
+class Affine:
+    """x -> weight x + bias."""
+
+    weight: Float[Tensor, "out in"]
+    bias: Float[Tensor, " out"]
+
+
+@dataclass(frozen=True)
+class FrozenLayers:
+    """What a network computes, in this order.
+
+    Attributes:
+        mean: Of the observation, per feature.
+        inverse_std: Of the observation, per feature; normalised observations are clipped to OBSERVATION_CLIP.
+        tanh: Layers that a tanh follows: the encoder's, and the core of a network without memory.
+        gates: Of [features, hidden]: enter, forget, new, leave, H rows each; None without memory.
+        readout: Of the core's output, centred and scaled to unit variance: distribution parameters, then the value.
+    """
+
+    mean: Float[Tensor, " D"]
+    inverse_std: Float[Tensor, " D"]
+    tanh: tuple[Affine, ...]
+    gates: Affine | None
+    readout: Affine
+
+    @classmethod
+    def of(cls, network: ActorCritic) -> "FrozenLayers":
+        """The layers that `network` has now."""
+        core = network.core
+        tanh = [_affine(module) for module in network.encoder if isinstance(module, nn.Linear)]
+        if not isinstance(core, LSTMCore):
+            tanh.append(_affine(core.layer))
+        gates = _gates(core) if isinstance(core, LSTMCore) else None
+        inverse_std = network.observation_std.reciprocal()
+        return cls(network.observation_mean, inverse_std, tuple(tanh), gates, _readout(network))
+
+    @classmethod
+    def shapes(cls, architecture: Architecture) -> "FrozenLayers":
+        """Layers of that architecture without memory for their numbers."""
+        with torch.device("meta"):
+            return cls.of(ActorCritic(architecture))
+
+
+def tanh_widths(architecture: Architecture) -> tuple[int, ...]:
+    """Width of every layer that a tanh follows."""
+    core = (architecture.recurrent_size,) if architecture.core is CoreKind.FEEDFORWARD else ()
+    return (*architecture.encoder_sizes, *core)
+
+
+def _affine(layer: nn.Linear) -> Affine:
+    return Affine(layer.weight.detach(), layer.bias.detach())
+
+
+def _gates(core: LSTMCore) -> Affine:
+    weight_ih, weight_hh, bias_ih, bias_hh = (each.detach() for each in core.lstm.all_weights[0])
+    return Affine(torch.cat([weight_ih, weight_hh], dim=1), bias_ih + bias_hh)
+
+
+def _readout(network: ActorCritic) -> Affine:
+    """Actor and critic as one layer, which takes over the scale and the offset of the LayerNorm before it."""
+    weight = torch.cat([network.actor.weight, network.critic.weight]).detach()
+    bias = torch.cat([network.actor.bias, network.critic.bias]).detach()
+    return Affine(weight * network.norm.weight.detach(), bias + weight @ network.norm.bias.detach())
+
+
+@runtime_checkable
+class Step(Protocol):
+    """One decision of R rows; see `ActorCritic.step`."""
+
+    def __call__(
+        self,
+        values: Float[Tensor, "R D"],
+        state: RecurrentState,
+        episode_start: Bool[Tensor, " R"],
+        active: Bool[Tensor, " R"],
+    ) -> NetworkOutput:
+        """Advance the rows."""
+        ...
+
+
+@runtime_checkable
+class Networks(Protocol):
+    """Slots for networks of one architecture."""
+
+    @property
+    def slots(self) -> int:
+        """K."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of all slots."""
+        ...
+
+    def reserve(self, slots: int) -> None:
+        """Have that many slots, more than before; those that there were keep their networks."""
+        ...
+
+    def put(self, slot: int, network: ActorCritic) -> None:
+        """Copy a network's weights into a slot."""
+        ...
+
+    def arrange(self, slot_of_row: Int[Tensor, " R"]) -> Step:
+        """The step of rows that sit in these slots, given on the host. It stays good when slots get other networks."""
+        ...

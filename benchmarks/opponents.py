@@ -1,0 +1,180 @@
+"""What many different opponents cost: one call for all of them against one opponent on as many rows, in the same run.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.opponents
+
+Frozen recurrent policies (encoder 128, LSTM 128) act for 64, 256 and 1,280 rows of a small and of a large game, masks
+and sampling included; rows are dealt to opponents at random. Every variant is timed in every round, as some calls one
+after the other, as in a rollout, and medians are taken; ratios are medians of the rounds' ratios. Before anything is
+timed, one call must equal the policies alone: parameters and state to 1e-5.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from arena.environments import EnvironmentSpec
+from arena.environments.mech.composition import PRESETS
+from arena.environments.mech.layout import make_spec
+from arena.environments.protocol import Observation
+from arena.policies import ActorCritic, Architecture, NetworkPolicy, RecurrentState
+from arena.policies.batched import BatchedNetworks
+from arena.policies.stacked import StackedPolicies
+
+GAMES = ("mech-duel", "mech-company")
+ROWS = (64, 256, 1280)
+DISTINCT = (1, 4, 16, 64)
+ROWS_TIMED = 4096
+"""Rows of all calls that are timed one after the other."""
+
+AGREEMENT = 1e-5
+HOST = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Rows about to act, and whom they may play."""
+
+    networks: list[ActorCritic]
+    observation: Observation
+    state: RecurrentState
+    starts: torch.Tensor
+    rng: torch.Generator
+
+    @property
+    def rows(self) -> int:
+        return len(self.starts)
+
+
+def main() -> None:
+    """Measure and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--games", nargs="+", default=GAMES, choices=list(PRESETS))
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
+    parser.add_argument("--rounds", type=int, default=21)
+    arguments = parser.parse_args()
+
+    print(f"one decision in microseconds, {torch.get_num_threads()} thread(s), torch {torch.__version__}")
+    print(f"{'game':13}{'rows':>5}{'one policy':>12}{'16 apart':>10}{'':3}", end="")
+    print("".join(f"{f'{count} in one':>11}" for count in DISTINCT), f"{'16 : 1':>8}{'torch 16 : 1':>14}{'error':>9}")
+    for game in arguments.games:
+        for rows in arguments.rows:
+            scene = make_scene(make_spec(PRESETS[game]), rows)
+            error = largest_error(scene)
+            if error > AGREEMENT:
+                raise SystemExit(f"one call differs by {error:.1e} from the policies alone: its speed says nothing")
+            report(game, scene, error, timed_rounds(variants(scene), arguments.rounds, max(4, ROWS_TIMED // rows)))
+
+
+def make_scene(spec: EnvironmentSpec, rows: int) -> Scene:
+    """Opponents that differ in every number, and rows in the middle of their episodes."""
+    torch.manual_seed(0)
+    networks = [make_network(Architecture.of(spec)) for _ in range(max(DISTINCT))]
+    masks = {head.name: torch.rand(rows, head.size) < 0.7 for head in spec.heads if head.masked}
+    for mask in masks.values():
+        mask[:, 0] = True
+    values, active = torch.randn(rows, spec.observation_size), torch.ones(rows, dtype=torch.bool)
+    state = RecurrentState(*(torch.tanh(torch.randn_like(part)) for part in networks[0].initial_state(rows)))
+    return Scene(networks, Observation(values, masks, active), state, torch.rand(rows) < 0.01, torch.Generator())
+
+
+def make_network(architecture: Architecture) -> ActorCritic:
+    network = ActorCritic(architecture).eval()
+    for parameter in network.parameters():
+        parameter.data += 0.05 * torch.randn_like(parameter)
+    network.observation_mean.normal_()
+    network.observation_std.uniform_(0.5, 2.0)
+    return network
+
+
+def deal(rows: int, distinct: int) -> torch.Tensor:
+    """A random opponent for every row; as many of them as there can be have one."""
+    slots = torch.randint(0, distinct, (rows,))
+    slots[torch.randperm(rows)[:distinct]] = torch.arange(distinct)[: min(rows, distinct)]
+    return slots
+
+
+def variants(scene: Scene) -> dict[str, Callable[[], object]]:
+    """Everything that is timed, by name."""
+    stack = StackedPolicies(scene.networks[0].architecture, len(scene.networks), HOST)
+    for slot, network in enumerate(scene.networks):
+        stack.put(slot, network)
+
+    def together(slots: torch.Tensor) -> Callable[[], object]:
+        arrangement = stack.arrange(slots)
+        return lambda: stack.act(scene.observation, scene.state, scene.starts, arrangement, scene.rng)
+
+    one = {f"{count} in one": together(deal(scene.rows, count)) for count in DISTINCT}
+    torch_only = {f"torch {count}": torch_step(scene, deal(scene.rows, count)) for count in (1, 16)}
+    everybody = torch.zeros(scene.rows, dtype=torch.int64)
+    return {"one policy": apart(scene, everybody), "16 apart": apart(scene, deal(scene.rows, 16)), **one, **torch_only}
+
+
+def apart(scene: Scene, slots: torch.Tensor) -> Callable[[], object]:
+    """A call for every policy, each on rows that already lie together."""
+    parts = []
+    for slot in slots.unique().tolist():
+        own = (slots == slot).nonzero().squeeze(1)
+        policy = NetworkPolicy(scene.networks[slot], "", "")
+        state = RecurrentState(*(part[own] for part in scene.state))
+        parts.append((policy, scene.observation.rows(own), state, scene.starts[own]))
+    return lambda: [policy.act(seen, state, starts, scene.rng) for policy, seen, state, starts in parts]
+
+
+def torch_step(scene: Scene, slots: torch.Tensor) -> Callable[[], object]:
+    """The networks alone as batched products in torch: what a device without the fused kernel runs."""
+    networks = BatchedNetworks(scene.networks[0].architecture, int(slots.max()) + 1, HOST)
+    for slot in range(networks.slots):
+        networks.put(slot, scene.networks[slot])
+    step, seen = networks.arrange(slots), scene.observation
+    return torch.inference_mode()(lambda: step(seen.values, scene.state, scene.starts, seen.active))
+
+
+@torch.inference_mode()
+def largest_error(scene: Scene) -> float:
+    """Between one call and a call for every policy, in parameters and state."""
+    slots, errors = deal(scene.rows, 16), []
+    stack = StackedPolicies(scene.networks[0].architecture, 16, HOST)
+    for slot in range(16):
+        stack.put(slot, scene.networks[slot])
+    seen = scene.observation
+    one = stack.arrange(slots).step(seen.values, scene.state, scene.starts, seen.active)
+    for slot in range(16):
+        own, network = (slots == slot).nonzero().squeeze(1), scene.networks[slot]
+        view, state = seen.rows(own), RecurrentState(*(part[own] for part in scene.state))
+        alone = network.step(view.values, state, scene.starts[own], view.active)
+        pairs = zip((one.parameters, *one.state), (alone.parameters, *alone.state), strict=True)
+        errors += [float((part[own] - expected).abs().max()) for part, expected in pairs]
+    return max(errors)
+
+
+def timed_rounds(variants: Mapping[str, Callable[[], object]], rounds: int, calls: int) -> dict[str, list[float]]:
+    """Microseconds of a call of every variant in every round; the first call of a round is not timed."""
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(rounds):
+        for name, call in variants.items():
+            call()
+            start = time.perf_counter()
+            for _ in range(calls):
+                call()
+            times[name].append(1e6 * (time.perf_counter() - start) / calls)
+    return times
+
+
+def report(game: str, scene: Scene, error: float, times: Mapping[str, list[float]]) -> None:
+    median = {name: statistics.median(each) for name, each in times.items()}
+    print(f"{game:13}{scene.rows:>5}{median['one policy']:>12,.0f}{median['16 apart']:>10,.0f}{'':3}", end="")
+    print("".join(f"{median[f'{count} in one']:>11,.0f}" for count in DISTINCT), end=" ")
+    print(f"{ratio(times, '16 in one', '1 in one'):>8.2f}{ratio(times, 'torch 16', 'torch 1'):>14.2f}{error:>9.0e}")
+
+
+def ratio(times: Mapping[str, list[float]], some: str, one: str) -> float:
+    """Median of the ratios of neighbouring measurements."""
+    return statistics.median(a / b for a, b in zip(times[some], times[one], strict=True))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,290 @@
+import itertools
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from arena.environments.protocol import Observation
+from arena.environments.spec import ActionHead, HeadKind
+from arena.errors import ArenaError
+from arena.policies import ActorCritic, Architecture, CoreKind, NetworkPolicy, RecurrentState
+from arena.policies.batched import BatchedNetworks, Plan
+from arena.policies.distributions import ActionDistribution
+from arena.policies.fused import CHUNK, FusedNetworks, fits
+from arena.policies.stacked import StackedPolicies
+
+HEADS = (
+    ActionHead("move", HeadKind.GAUSSIAN, 3, masked=True),
+    ActionHead("trigger", HeadKind.BERNOULLI, 5, masked=True),
+    ActionHead("target", HeadKind.CATEGORICAL, 6, masked=True),
+    ActionHead("switch", HeadKind.BERNOULLI, 1, masked=False),
+    ActionHead("comm", HeadKind.GAUSSIAN, 2, masked=False),
+)
+SMALL = Architecture(19, HEADS, (32,), CoreKind.LSTM, 16, -0.5)
+ARCHITECTURES = {
+    "one encoder layer": SMALL,
+    "two uneven encoder layers": replace(SMALL, encoder_sizes=(70, 33), recurrent_size=48),
+    "no encoder": replace(SMALL, encoder_sizes=()),
+    "no memory": replace(SMALL, core=CoreKind.FEEDFORWARD, recurrent_size=32),
+    "many heads": replace(SMALL, heads=(*HEADS, ActionHead("choice", HeadKind.CATEGORICAL, 90, masked=True))),
+}
+CPU = torch.device("cpu")
+CLOSE = {"atol": 1e-5, "rtol": 0.0}
+SLOTS = 4
+
+
+def network_of(architecture: Architecture, seed: int) -> ActorCritic:
+    """A network whose every number was moved away from where it began."""
+    torch.manual_seed(seed)
+    network = ActorCritic(architecture).eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    network.observation_mean.normal_()
+    network.observation_std.uniform_(0.5, 2.0)
+    return network
+
+
+def networks_of(architecture: Architecture, slots: int = SLOTS) -> list[ActorCritic]:
+    return [network_of(architecture, seed) for seed in range(slots)]
+
+
+def observation_of(architecture: Architecture, rows: int) -> Observation:
+    masks = {head.name: torch.rand(rows, head.size) < 0.6 for head in architecture.heads if head.masked}
+    for mask in masks.values():
+        mask[:, 0] = True
+    return Observation(3.0 * torch.randn(rows, architecture.observation_size), masks, torch.rand(rows) < 0.8)
+
+
+def state_of(network: ActorCritic, rows: int) -> RecurrentState:
+    """A state that some history has left behind."""
+    return RecurrentState(*(torch.tanh(torch.randn_like(part)) for part in network.initial_state(rows)))
+
+
+def rows_of(state: RecurrentState, rows: torch.Tensor) -> RecurrentState:
+    return RecurrentState(*(part[rows] for part in state))
+
+
+def stack_of(networks: list[ActorCritic]) -> StackedPolicies:
+    stack = StackedPolicies(networks[0].architecture, len(networks), CPU)
+    for slot, network in enumerate(networks):
+        stack.put(slot, network)
+    return stack
+
+
+@pytest.fixture(params=["fused", "batched"])
+def put_together(request):
+    """Both ways to multiply."""
+
+    def put(networks: list[ActorCritic]) -> FusedNetworks | BatchedNetworks:
+        architecture, slots = networks[0].architecture, len(networks)
+        fused = request.param == "fused"
+        together = FusedNetworks(architecture, slots) if fused else BatchedNetworks(architecture, slots, CPU)
+        for slot, network in enumerate(networks):
+            together.put(slot, network)
+        return together
+
+    return put
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
+@pytest.mark.parametrize("rows", [0, 1, 7, 3 * CHUNK + 5])
+@pytest.mark.parametrize("crowded", [False, True])
+def test_one_call_equals_a_call_for_every_policy(put_together, architecture, rows, crowded):
+    networks = networks_of(architecture)
+    slots = torch.randint(0, SLOTS, (rows,))
+    slots[rows // 10 :] = 2 if crowded else slots[rows // 10 :]
+    seen, state, starts = observation_of(architecture, rows), state_of(networks[0], rows), torch.rand(rows) < 0.3
+    with torch.inference_mode():
+        together = put_together(networks).arrange(slots)(seen.values, state, starts, seen.active)
+    assert together.parameters.shape == (rows, networks[0].layout.parameter_size)
+
+    for slot, network in enumerate(networks):
+        own = (slots == slot).nonzero().squeeze(1)
+        view = seen.rows(own)
+        with torch.inference_mode():
+            alone = network.step(view.values, rows_of(state, own), starts[own], view.active)
+        acting = view.active
+        torch.testing.assert_close(together.parameters[own][acting], alone.parameters[acting], **CLOSE)
+        torch.testing.assert_close(together.value[own][acting], alone.value[acting], **CLOSE)
+        for part, expected in zip(rows_of(together.state, own), alone.state, strict=True):
+            torch.testing.assert_close(part, expected, **CLOSE)
+            assert torch.equal(part[~acting], expected[~acting])
+
+
+def test_both_ways_stay_equal_to_the_policies_alone_over_an_episode(put_together):
+    networks, rows = networks_of(SMALL), 40
+    slots = torch.arange(rows) % SLOTS
+    step = put_together(networks).arrange(slots)
+    state, states = networks[0].initial_state(rows), [network.initial_state(rows // SLOTS) for network in networks]
+    with torch.inference_mode():
+        for t, _ in enumerate(range(100)):
+            seen, starts = observation_of(SMALL, rows), torch.full((rows,), t == 0)
+            state = step(seen.values, state, starts, seen.active).state
+            for slot, network in enumerate(networks):
+                view = seen.rows(slots == slot)
+                states[slot] = network.step(view.values, states[slot], starts[slots == slot], view.active).state
+    for slot in range(SLOTS):
+        torch.testing.assert_close(state.hidden[slots == slot], states[slot].hidden, **CLOSE)
+
+
+@pytest.mark.parametrize("architecture", [SMALL, replace(SMALL, recurrent_size=12)], ids=["fused", "batched"])
+def test_actions_are_those_of_the_policies_alone_given_the_same_chance(architecture):
+    networks, rows = networks_of(architecture), 200
+    stack, slots = stack_of(networks), torch.randint(0, SLOTS, (rows,))
+    seen, state = observation_of(architecture, rows), state_of(networks[0], rows)
+    seen.active.fill_(True)
+    starts = torch.zeros(rows, dtype=torch.bool)
+    arrangement = stack.arrange(slots)
+    actions, _ = stack.act(seen, state, starts, arrangement, torch.Generator().manual_seed(7))
+
+    layout = networks[0].layout
+    parameters, log_std = torch.empty(rows, layout.parameter_size), torch.empty(rows, layout.log_std_size)
+    for slot, network in enumerate(networks):
+        own = slots == slot
+        with torch.inference_mode():
+            parameters[own] = network.step(seen.values[own], rows_of(state, own), starts[own], seen.active[own])[0]
+            log_std[own] = network.log_std
+    mask = layout.pack_masks(seen)
+    raw = ActionDistribution(layout, parameters, log_std, mask).sample(torch.Generator().manual_seed(7))
+    for name, expected in layout.to_actions(raw).items():
+        torch.testing.assert_close(actions[name], expected, **CLOSE)
+    assert seen.masks["target"][torch.arange(rows), actions["target"]].all()
+    assert not (actions["trigger"] & ~seen.masks["trigger"]).any()
+
+
+def test_one_slot_draws_as_the_policy_itself_does():
+    network, rows = network_of(SMALL, 0), 60
+    stack, policy = stack_of([network]), NetworkPolicy(network, "game", "signature")
+    state, arrangement = policy.initial_state(rows), stack.arrange(torch.zeros(rows, dtype=torch.int64))
+    one, other = (torch.Generator().manual_seed(3) for _ in range(2))
+    for t in range(5):
+        seen, starts = observation_of(SMALL, rows), torch.full((rows,), t == 0)
+        together, _ = stack.act(seen, state, starts, arrangement, one)
+        alone, state = policy.act(seen, state, starts, other)
+        for name, action in alone.items():
+            torch.testing.assert_close(together[name][seen.active], action[seen.active], **CLOSE)
+
+
+def test_what_a_row_gets_does_not_hang_on_who_else_is_there():
+    networks, rows = networks_of(SMALL), 3 * CHUNK
+    together = FusedNetworks(SMALL, SLOTS)
+    for slot, network in enumerate(networks):
+        together.put(slot, network)
+    slots, seen, state = torch.arange(rows) % SLOTS, observation_of(SMALL, rows), state_of(networks[0], rows)
+    seen.active.fill_(True)
+    starts = torch.zeros(rows, dtype=torch.bool)
+    with torch.inference_mode():
+        everybody = together.arrange(slots)(seen.values, state, starts, seen.active)
+        for some in (torch.tensor([5]), torch.arange(1, rows, 7), torch.randperm(rows)):
+            step, view = together.arrange(slots[some]), seen.rows(some)
+            alone = step(view.values, rows_of(state, some), starts[some], view.active)
+            assert torch.equal(alone.parameters, everybody.parameters[some])
+            assert torch.equal(alone.state.cell, everybody.state.cell[some])
+
+
+def test_another_policy_in_a_slot_changes_its_own_rows_only(put_together):
+    networks, rows = networks_of(SMALL), 30
+    together, slots = put_together(networks), torch.arange(rows) % SLOTS
+    step, newcomer = together.arrange(slots), network_of(SMALL, 99)
+    seen, state, starts = observation_of(SMALL, rows), state_of(networks[0], rows), torch.zeros(rows, dtype=torch.bool)
+    seen.active.fill_(True)
+    with torch.inference_mode():
+        before = step(seen.values, state, starts, seen.active).parameters
+        together.put(1, newcomer)
+        after = step(seen.values, state, starts, seen.active).parameters
+        theirs = newcomer.step(seen.values, state, starts, seen.active).parameters
+    assert torch.equal(before[slots != 1], after[slots != 1])
+    torch.testing.assert_close(after[slots == 1], theirs[slots == 1], **CLOSE)
+
+
+def test_more_slots_leave_policies_and_seated_rows_as_they_are(put_together):
+    networks, rows = networks_of(SMALL), 20
+    together, slots = put_together(networks), torch.arange(rows) % SLOTS
+    step = together.arrange(slots)
+    seen, state, starts = observation_of(SMALL, rows), state_of(networks[0], rows), torch.zeros(rows, dtype=torch.bool)
+    with torch.inference_mode():
+        before = step(seen.values, state, starts, seen.active).parameters
+        size = together.size_bytes
+        together.reserve(2 * SLOTS)
+        together.put(2 * SLOTS - 1, networks[0])
+        for arranged in (step, together.arrange(slots)):
+            torch.testing.assert_close(arranged(seen.values, state, starts, seen.active).parameters, before, **CLOSE)
+    assert (together.slots, together.size_bytes) == (2 * SLOTS, 2 * size)
+
+
+def test_a_row_that_changes_its_opponent_begins_with_an_empty_memory():
+    networks = networks_of(SMALL)
+    stack, seen = stack_of(networks), observation_of(SMALL, 2)
+    seen.active.fill_(True)
+    state, starts = state_of(networks[0], 2), torch.tensor([True, False])
+    _, moved = stack.act(seen, state, starts, stack.arrange(torch.tensor([3, 1])), torch.Generator())
+    with torch.inference_mode():
+        fresh = networks[3].step(seen.values, networks[3].initial_state(2), starts, seen.active).state
+        going_on = networks[1].step(seen.values, state, starts, seen.active).state
+    torch.testing.assert_close(moved.hidden[0], fresh.hidden[0], **CLOSE)
+    torch.testing.assert_close(moved.cell[1], going_on.cell[1], **CLOSE)
+
+
+def test_every_policy_draws_with_its_own_scale():
+    quiet, loud = (ActorCritic(replace(SMALL, initial_log_std=log_std)) for log_std in (-5.0, 2.0))
+    stack, rows = stack_of([quiet, loud]), 400
+    seen = observation_of(SMALL, rows)
+    seen.active.fill_(True)
+    arrangement = stack.arrange(torch.arange(rows) % 2)
+    starts = torch.ones(rows, dtype=torch.bool)
+    actions, _ = stack.act(seen, stack.initial_state(rows), starts, arrangement, torch.Generator().manual_seed(0))
+    spread = actions["move"].atanh().nan_to_num(posinf=9.0, neginf=-9.0)
+    assert spread[::2].std() < 0.2 < 3.0 < spread[1::2].std()
+
+
+def test_views_of_larger_tensors_are_read_as_they_are(put_together):
+    networks, rows = networks_of(SMALL), 10
+    wide, slots = torch.randn(2 * rows, 40), torch.arange(rows) % SLOTS
+    state = RecurrentState(*(torch.randn(16, rows).t() for _ in range(2)))
+    seen, flags = wide[::2, 3:22], torch.ones(2 * rows, dtype=torch.bool)[::2]
+    step = put_together(networks).arrange(slots)
+    with torch.inference_mode():
+        one = step(seen, state, ~flags, flags)
+        other = step(seen.clone(), RecurrentState(*(part.clone() for part in state)), ~flags, flags)
+    assert torch.equal(one.parameters, other.parameters)
+
+
+def test_widths_that_vectors_do_not_divide_are_left_to_torch():
+    assert fits(SMALL)
+    assert isinstance(stack_of(networks_of(SMALL))._networks, FusedNetworks)
+    assert not fits(replace(SMALL, recurrent_size=12))
+    assert isinstance(stack_of(networks_of(replace(SMALL, recurrent_size=12)))._networks, BatchedNetworks)
+
+
+def test_where_warp_does_not_load_torch_does_all(monkeypatch):
+    monkeypatch.setitem(sys.modules, "warp", None)
+    for module in ("arena.native", "arena.policies.fused"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    assert isinstance(stack_of(networks_of(SMALL))._networks, BatchedNetworks)
+
+
+@pytest.mark.parametrize("counts", [[0, 0], [5, 0, 0], [1, 1, 1, 1], [1000, 1, 0, 3], [64, 80, 75, 97], [400, 300, 2]])
+def test_padding_holds_everybody_once_and_wastes_little(counts):
+    slot_of_row = torch.tensor(list(itertools.chain(*([slot] * count for slot, count in enumerate(counts)))), dtype=int)
+    slot_of_row = slot_of_row[torch.randperm(len(slot_of_row))]
+    plan = Plan.of(slot_of_row, len(counts), CPU)
+    assert torch.equal(plan.row_of_place[plan.place_of_row], torch.arange(len(slot_of_row)))
+    slot_of_place = torch.full((len(plan.row_of_place),), -1)
+    for segment in plan.segments:
+        slots = torch.arange(len(counts))[segment.slots]
+        slot_of_place[segment.places] = slots.repeat_interleave(len(slot_of_place[segment.places]) // len(slots))
+    assert torch.equal(slot_of_place[plan.place_of_row], slot_of_row)
+    assert len(slot_of_place) <= 2 * len(slot_of_row) + 8 * len(counts)
+
+
+def test_who_does_not_belong_into_a_stack_is_refused_by_name():
+    stack = stack_of(networks_of(SMALL))
+    with pytest.raises(ArenaError, match=r"encoder_sizes=\(64,\).* does not fit a stack of .*encoder_sizes=\(32,\)"):
+        stack.put(0, ActorCritic(replace(SMALL, encoder_sizes=(64,))))
+    with pytest.raises(ArenaError, match=r"there are no slots \[-1, 4\] among 4"):
+        stack.arrange(torch.tensor([0, 4, -1]))
+    seen = observation_of(SMALL, 3)
+    with pytest.raises(ArenaError, match="3 rows came to act, but 2 are seated"):
+        stack.act(seen, stack.initial_state(3), seen.active, stack.arrange(torch.tensor([0, 0])), torch.Generator())

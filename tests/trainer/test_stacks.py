@@ -1,0 +1,205 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from fake_games import FakeGame, tagged
+
+from arena.policies import ActorCritic, Architecture, NetworkPolicy, RecurrentState
+from trainer.opponents import SELF, Opponent
+from trainer.opposition import Opponents
+from trainer.seats import Seats
+from trainer.stacks import FIRST_SLOTS, Stack
+
+GAME = FakeGame(4)
+SMALL = Architecture.of(GAME.spec, encoder_sizes=(8,), recurrent_size=16)
+OTHER = replace(SMALL, encoder_sizes=(24,), initial_log_std=-1.0)
+CPU = torch.device("cpu")
+
+
+def learned(number: int, architecture: Architecture = SMALL, key: str | None = None) -> Opponent:
+    """An opponent whose every weight is its own, and its observation statistics."""
+    torch.manual_seed(number)
+    network = ActorCritic(architecture)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    network.observation_mean.fill_(float(number))
+    network.observation_std.fill_(1.0 + number)
+    return Opponent(
+        key or f"learned{number:04}", f"player {number}", NetworkPolicy(network, "fake", GAME.spec.signature)
+    )
+
+
+def stack_of(slots: float) -> Stack:
+    """A stack that may keep so many slots beyond who plays."""
+    size = Stack(ActorCritic(SMALL), CPU, 0).size_bytes // FIRST_SLOTS
+    return Stack(ActorCritic(SMALL), CPU, int(slots * size))
+
+
+def seats(rows: int = 4) -> Seats:
+    return Seats(FakeGame(rows).spec, rows, CPU)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def state_of(opponents: Opponents, row: int) -> list[torch.Tensor]:
+    """Memory of the opponent in an environment."""
+    for group in opponents._groups.values():
+        if row in group.opponents:
+            return [part[list(group.opponents).index(row)].clone() for part in group.state]
+    raise LookupError(row)
+
+
+def test_slots_grow_until_the_limit_and_then_who_was_seated_longest_ago_makes_room():
+    stack = stack_of(slots=2 * FIRST_SLOTS)
+    players = [learned(number) for number in range(2 * FIRST_SLOTS + 2)]
+    for player in players[: 2 * FIRST_SLOTS]:
+        stack.seat([player], 1)
+    full = stack.size_bytes
+    stack.seat([players[0]], 1)
+    stack.seat(players[-2:], 1)
+    assert stack.size_bytes == full
+    assert stack.keys == [player.key for player in (*players[3 : 2 * FIRST_SLOTS], players[0], *players[-2:])]
+
+
+def test_nobody_who_plays_makes_room():
+    stack = stack_of(slots=0)
+    players = [learned(number) for number in range(FIRST_SLOTS + 1)]
+    stack.seat(players, 1)
+    assert stack.keys == [player.key for player in players]
+    for number in range(100, 200):
+        stack.seat([*players[1:], learned(number)], 1)
+        assert {player.key for player in players[1:]} < set(stack.keys)
+    assert stack.size_bytes == 2 * stack_of(0).size_bytes
+
+
+def test_memory_is_bounded_after_a_thousand_opponents():
+    opponents = Opponents(seats(8), 0)
+    observation, starts = FakeGame(8).reset(), torch.ones(8, dtype=torch.bool)
+    sizes = set()
+    for number in range(1000):
+        player = learned(number)
+        opponents.seat({number % 8: player, (number + 3) % 8: player})
+        if number % 100 == 99:
+            opponents.act(observation, starts, generator())
+        (group,) = opponents._groups.values()
+        sizes.add((group.actor.size_bytes, sum(part.nbytes for part in group.state) if number > 8 else 0))
+        assert len(group.actor.keys) <= FIRST_SLOTS
+    assert len(sizes) == 2
+
+
+def test_learned_opponents_of_one_kind_act_in_one_call():
+    opponents = Opponents(seats(), 0)
+    opponents.seat(
+        {0: learned(0), 1: learned(1), 2: learned(2, OTHER), 3: learned(3, replace(OTHER, initial_log_std=0.0))}
+    )
+    assert [list(group.opponents) for group in opponents._groups.values()] == [[2, 3], [0, 1]]
+
+
+def test_a_mixed_company_acts_as_everybody_would_alone():
+    """Gaussian actions are means and scales of the same noise: with the least of scales they tell who acted."""
+    quiet = replace(SMALL, initial_log_std=-5.0), replace(OTHER, initial_log_std=-5.0)
+    live = learned(9, quiet[0], key=SELF)
+    players = [
+        learned(1, quiet[0]),
+        live,
+        tagged(0.5),
+        learned(2, quiet[1]),
+        learned(1, quiet[0]),
+        learned(3, quiet[0]),
+    ]
+    for player in players:
+        if isinstance(player.policy, NetworkPolicy):
+            player.policy.network.raw_log_std.data.fill_(-20.0)
+    game = FakeGame(6, turn_based=False)
+    together = Opponents(seats(6), 0)
+    together.seat(dict(enumerate(players)))
+    alone = [player.policy.initial_state(1) for player in players]
+    side = Seats(game.spec, 6, CPU)
+    observation, starts = game.reset(), torch.ones(6, dtype=torch.bool)
+    for _ in range(6):
+        moves = together.act(observation, starts, generator())["move"].view(6, 2, 2)[:, 1]
+        for row, player in enumerate(players):
+            seen = side.opponents([row]).view(observation)
+            action, alone[row] = player.policy.act(seen, alone[row], starts[row : row + 1], generator())
+            torch.testing.assert_close(moves[row], action["move"][0], atol=0.1, rtol=0.0)
+        step = game.step({name: torch.zeros(6, 2, *each.shape[1:], dtype=each.dtype) for name, each in action.items()})
+        observation, starts = step.observation, step.terminated | step.truncated
+    for row in range(len(players)):
+        for part, expected in zip(state_of(together, row), alone[row], strict=True):
+            torch.testing.assert_close(part, expected[0], atol=1e-5, rtol=0.0)
+
+
+def test_a_swap_within_a_stack_leaves_every_other_memory_bit_equal_and_begins_with_none():
+    observation, starts = FakeGame(4).reset(), torch.zeros(4, dtype=torch.bool)
+    swapping, staying = Opponents(seats(), 0), Opponents(seats(), 0)
+    for opponents in (swapping, staying):
+        opponents.seat({row: learned(row % 2) for row in range(4)})
+        opponents.act(observation, ~starts, generator())
+    swapping.seat({1: learned(5)})
+    starts[1] = True
+    for opponents in (swapping, staying):
+        opponents.act(observation, starts, generator())
+    for row in (0, 2, 3):
+        for one, other in zip(state_of(swapping, row), state_of(staying, row), strict=True):
+            assert torch.equal(one, other)
+    seen = seats().opponents([1]).view(observation)
+    newcomer = learned(5).policy
+    _, fresh = newcomer.act(seen, newcomer.initial_state(1), starts[1:2], generator())
+    for part, expected in zip(state_of(swapping, 1), fresh, strict=True):
+        torch.testing.assert_close(part, expected[0], atol=1e-5, rtol=0.0)
+
+
+def test_what_learned_opponents_do_does_not_hang_on_who_played_before():
+    swapped, seated = Opponents(seats(), 0), Opponents(seats(), 0)
+    for seating in ({row: learned(row) for row in range(4)}, {1: learned(7), 2: tagged(1.0)}, {2: learned(0)}):
+        swapped.seat(seating)
+    seated.seat({0: learned(0), 1: learned(7), 2: learned(0), 3: learned(3)})
+    observation, starts = FakeGame(4).reset(), torch.ones(4, dtype=torch.bool)
+    for one, other in zip(
+        *(each.act(observation, starts, generator()).values() for each in (swapped, seated)), strict=True
+    ):
+        assert torch.equal(one, other)
+
+
+def test_live_weights_are_taken_over_when_they_are_refreshed_and_not_before():
+    opponents, live = Opponents(seats(), 0), learned(0, key=SELF)
+    opponents.seat(dict.fromkeys(range(4), live))
+    observation, starts = FakeGame(4).reset(), torch.ones(4, dtype=torch.bool)
+
+    def moves() -> torch.Tensor:
+        return opponents.act(observation, starts, generator())["move"]
+
+    before = moves()
+    with torch.no_grad():
+        live.policy.network.actor.bias += 1.0
+    assert torch.equal(moves(), before)
+    opponents.refresh()
+    assert not torch.equal(moves(), before)
+
+
+def test_every_rollout_begins_with_the_live_weights(play):
+    live = learned(0, key=SELF)
+    played = play(opponents=[live], sides=1)
+    with torch.no_grad():
+        live.policy.network.actor.bias[:2] += 50.0
+    played.collect()
+    assert all((actions["move"][:, 1] == 1.0).all() for actions in played.game.played)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_teams_are_seated_side_by_side(rows):
+    game = FakeGame(rows, (2, 2))
+    opponents = Opponents(Seats(game.spec, rows, CPU), 0)
+    opponents.seat({row: learned(row) for row in range(rows)})
+    observation, starts = game.reset(), torch.ones(rows, dtype=torch.bool)
+    actions = opponents.act(observation, starts, generator())
+    assert actions["move"].shape == (rows * 4, 2)
+    (group,) = opponents._groups.values()
+    assert isinstance(group.state, RecurrentState)
+    for row in range(rows):
+        policy, seen = learned(row).policy, Seats(game.spec, rows, CPU).opponents([row]).view(observation)
+        _, state = policy.act(seen, policy.initial_state(2), torch.ones(2, dtype=torch.bool), generator())
+        torch.testing.assert_close(group.state.hidden[2 * row : 2 * row + 2], state.hidden, atol=1e-5, rtol=0.0)
