@@ -58,6 +58,13 @@ class Struct:
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
 
+    def point_at(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put other tensors of the same shapes and types behind the arrays: cheaper than a new struct."""
+        arrays = self.warp.__ctype__()
+        for name, tensor in tensors.items():
+            getattr(arrays, name).data = tensor.data_ptr()
+        self.tensors = dict(tensors)
+
     @property
     def size_bytes(self) -> int:
         """Memory of the arrays."""
@@ -117,6 +124,7 @@ def describe_hulls(config: MechConfig, footprints: tuple[int, ...], device: torc
         "fidelity": [mech.suite.fidelity for mech in team],
         "longest_wait": [_longest_waits(mech) for mech in team],
         "trigger": [_weapon_triggers(mech) for mech in team],
+        "carried": [_carried_weapons(mech) for mech in team],
     }
     types = array_types(Hulls)
     for name in types.keys() - columns.keys():
@@ -195,24 +203,21 @@ def allocate_report(num_envs: int, agents: int, device: torch.device) -> Struct:
     )
 
 
-def allocate_view(spec: EnvironmentSpec, num_envs: int, device: torch.device) -> Struct:
-    """Room for one observation of everybody, to be filled; heads that the composition has not get one column."""
+def allocate_view(spec: EnvironmentSpec, num_envs: int, device: torch.device) -> dict[str, Tensor]:
+    """Room for one `View` of everybody, to be filled; heads that the composition has not get one column."""
     sizes = {head.name: head.size for head in spec.heads}
     axes = {name: (sizes.get(name, 1),) for name in ("move", "trigger", "target", "ewar", "comm")}
     axes["values"] = (spec.observation_size,)
     shape = (num_envs, spec.num_agents)
-    return Struct(
-        View,
-        {
-            name: torch.empty(*shape, *axes.get(name, ()), dtype=TORCH_TYPES[kind.dtype], device=device)
-            for name, kind in _items(View)
-        },
-    )
+    return {
+        name: torch.empty(*shape, *axes.get(name, ()), dtype=TORCH_TYPES[kind.dtype], device=device)
+        for name, kind in _items(View)
+    }
 
 
-def copy_view(view: Struct) -> Struct:
+def copy_view(view: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Another observation that says the same."""
-    return Struct(View, {name: tensor.clone() for name, tensor in view.tensors.items()})
+    return {name: tensor.clone() for name, tensor in view.items()}
 
 
 def _items(kind: Any) -> Any:  # noqa: ANN401  Warp's types
@@ -231,6 +236,11 @@ def _row(column: Any, kind: Any, device: torch.device) -> Tensor:  # noqa: ANN40
 def _weapon_triggers(mech: MechClass) -> list[int]:
     loadout = LOADOUTS[mech.name]
     return [TRIGGERS.index(loadout[weapon.name]) if weapon.name in loadout else -1 for weapon in WEAPONS]
+
+
+def _carried_weapons(mech: MechClass) -> list[int]:
+    carried = [index for index, weapon in enumerate(WEAPONS) if weapon.name in LOADOUTS[mech.name]]
+    return carried + [-1] * (1 + len(WEAPONS) - len(carried))
 
 
 def _longest_waits(mech: MechClass) -> list[int]:

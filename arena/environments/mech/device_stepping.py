@@ -1,12 +1,14 @@
 """Running the kernels on a GPU: a thread for every mech and stage, all launches of half a step in one graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from arena.environments.mech import batch
 from arena.environments.mech.kernels import staging, wp
+from arena.environments.mech.kernels.state import View
 from arena.environments.mech.rules import TICKS_PER_DECISION
 from arena.environments.mech.stepping import Structs, load_kernels
 from arena.environments.spec import EnvironmentSpec
@@ -19,21 +21,21 @@ class DeviceStepping:
         load_kernels(str(device), staging)
         self._device = str(device)
         self._match, self._mech = num_envs, (num_envs, spec.num_agents)
-        self._view = batch.allocate_view(spec, num_envs, device)
+        self._view = batch.Struct(View, batch.allocate_view(spec, num_envs, device))
         self._decision = self._capture(structs, self._launch_decision)
         self._opening = self._capture(structs, self._launch_opening)
 
-    def decide(self) -> batch.Struct:
+    def decide(self) -> Mapping[str, Tensor]:
         """See `Stepping.decide`."""
         return self._replay(self._decision)
 
-    def reopen(self, decided: batch.Struct) -> batch.Struct:
+    def reopen(self, decided: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """See `Stepping.reopen`."""
         return self._replay(self._opening)
 
-    def _replay(self, graph: Any) -> batch.Struct:  # noqa: ANN401  a Warp graph
+    def _replay(self, graph: Any) -> Mapping[str, Tensor]:  # noqa: ANN401  a Warp graph
         wp.capture_launch(graph, stream=wp.stream_from_torch(self._device))  # type: ignore[no-untyped-call]
-        return batch.copy_view(self._view)
+        return batch.copy_view(self._view.tensors)
 
     def _capture(self, structs: Structs, launch: Callable[[Structs], None]) -> Any:  # noqa: ANN401  a Warp graph
         with wp.ScopedCapture(device=self._device) as capture:
@@ -47,10 +49,10 @@ class DeviceStepping:
         s, h, a, t, f = structs.shared
         c, r = structs.commands.warp, structs.report.warp
         self._launch(staging.admit, self._mech, s, h, f, c)
-        self._launch(staging.smoke, self._match, s, h, a, t, f, c)
+        self._launch(staging.smoke, self._match, s, h, t, c)
         for k in range(TICKS_PER_DECISION):
             self._launch(staging.integrate, self._mech, s, h, t, f, c)
-            self._launch(staging.collide, self._mech, s, h, t, f)
+            self._launch(staging.collide, self._mech, s, h, t)
             self._launch(staging.sense, self._mech, s, h, a, c, k)
             self._launch(staging.fire, self._mech, s, h, a, t, f, k)
             self._launch(staging.resolve, self._mech, s, h, a, k)
@@ -61,7 +63,7 @@ class DeviceStepping:
 
     def _launch_opening(self, structs: Structs) -> None:
         s, h, _, t, f = structs.shared
-        self._launch(staging.reopen, self._match, s, t, f)
+        self._launch(staging.reopen, self._match, s, t)
         self._launch(staging.spawn, self._mech, s, h, t, f)
         self._perceive(structs, only_ended=True)
 

@@ -8,6 +8,7 @@ from arena.environments.mech.armament import LOADOUTS, SMOKE, TIMERS, TRIGGERS, 
 from arena.environments.mech.classes import CLASSES
 from arena.environments.mech.composition import PRESETS, MechConfig, Terrain
 from arena.environments.mech.rules import COMM_SIZE, EWAR_OPTIONS, LOCAL_MAP_CELLS, MOVES, REASONS
+from arena.environments.mech.terrain import MAPS_EDITION
 from arena.environments.spec import SIDES, ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
 
 SPEED_SCALE = 10.0
@@ -160,5 +161,6 @@ def _declared_rules(config: MechConfig) -> dict[str, Any]:
         "weapons": [asdict(weapon) for weapon in (*WEAPONS, SMOKE)],
         "loadouts": LOADOUTS,
         "rules": numbers,
+        "maps_edition": MAPS_EDITION,
         "features": [CONDITION_FEATURES, CONTACT_FEATURES, MATE_FEATURES, HULL_FEATURES, PANEL_FEATURES],
     }

@@ -1,6 +1,6 @@
 """The mech arena as an environment: E matches stepped together by Warp kernels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -79,6 +79,11 @@ class MechEnvironment(SeededRows):
         return sum(each.size_bytes for each in shared)
 
     @property
+    def shaping_gamma(self) -> float:
+        """Discount of the component `approach`."""
+        return self.weights.gamma
+
+    @property
     def nan_actions(self) -> Int[Tensor, "E N"]:
         """NaN action floats met so far; each counted as 0."""
         return self.arrays["nan_actions"].clone()
@@ -122,7 +127,7 @@ class MechEnvironment(SeededRows):
             outcome=Outcome(score=report["score"], reason=report["reason"], decisions=report["decisions"]),
         )
 
-    def _observation(self, view: batch.Struct) -> Observation:
+    def _observation(self, view: Mapping[str, Tensor]) -> Observation:
         return Observation(
             values=view["values"],
             masks={head.name: view[head.name] for head in self.spec.heads},

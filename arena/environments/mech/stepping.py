@@ -2,14 +2,17 @@
 
 import functools
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
 import torch
+from torch import Tensor
 
 from arena.environments.mech import batch
 from arena.environments.mech.kernels import opening, perceiving, playing, wp
+from arena.environments.mech.kernels.state import View
 from arena.environments.mech.rules import TICKS_PER_DECISION
 from arena.environments.spec import EnvironmentSpec
 
@@ -40,38 +43,38 @@ class Structs:
 class Stepping(Protocol):
     """Takes a batch of matches from one decision to the next. Views that it returns are never written to again."""
 
-    def decide(self) -> batch.Struct:
+    def decide(self) -> Mapping[str, Tensor]:
         """Play the decision that the commands hold, and return what everybody perceives after it."""
         ...
 
-    def reopen(self, decided: batch.Struct) -> batch.Struct:
+    def reopen(self, decided: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Open the next match in rows that have ended, and return what everybody perceives then."""
         ...
 
 
 class HostStepping:
-    """One thread takes each match through all stages and writes straight into the tensors that the caller gets."""
+    """One thread takes match after match through all stages and writes into the tensors that the caller gets."""
 
     def __init__(self, structs: Structs, spec: EnvironmentSpec, num_envs: int) -> None:
         load_kernels("cpu", playing, perceiving, opening)
         self._spec, self._num_envs = spec, num_envs
         self._ended = structs.state["ended"]
         s, h, a, t, f = structs.shared
-        view = batch.allocate_view(spec, num_envs, HOST).warp
+        self._view = batch.Struct(View, batch.allocate_view(spec, num_envs, HOST))
+        view = self._view.warp
         self._decision = self._record(
             playing.play_decision, s, h, a, t, f, structs.commands.warp, structs.report.warp, TICKS_PER_DECISION
         )
-        self._opening = self._record(opening.open_match, s, h, t, f)
+        self._opening = self._record(opening.open_matches, s, h, t, f)
         self._perceive_all = self._record(perceiving.perceive, s, h, a, t, f, view, False)
         self._perceive_opened = self._record(perceiving.perceive, s, h, a, t, f, view, True)
 
-    def decide(self) -> batch.Struct:
+    def decide(self) -> Mapping[str, Tensor]:
         """See `Stepping.decide`."""
         self._decision.launch()
-        view = batch.allocate_view(self._spec, self._num_envs, HOST)
-        return self._write(self._perceive_all, view)
+        return self._write(self._perceive_all, batch.allocate_view(self._spec, self._num_envs, HOST))
 
-    def reopen(self, decided: batch.Struct) -> batch.Struct:
+    def reopen(self, decided: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """See `Stepping.reopen`; where no match has ended nothing is copied."""
         if not bool(self._ended.any()):
             return decided
@@ -80,11 +83,11 @@ class HostStepping:
 
     def _record(self, kernel: Any, *inputs: Any) -> Any:  # noqa: ANN401  Warp's types
         """A launch that can be repeated: packing a kernel's arguments costs as much as running it on a small batch."""
-        return wp.launch(kernel, dim=self._num_envs, inputs=inputs, device="cpu", record_cmd=True)
+        return wp.launch(kernel, dim=1, inputs=inputs, device="cpu", record_cmd=True)
 
-    @staticmethod
-    def _write(perceive: Any, view: batch.Struct) -> batch.Struct:  # noqa: ANN401  a Warp launch
-        perceive.set_param_by_name("v", view.warp)
+    def _write(self, perceive: Any, view: Mapping[str, Tensor]) -> Mapping[str, Tensor]:  # noqa: ANN401  a Warp launch
+        self._view.point_at(view)
+        perceive.set_param_by_name("v", self._view.warp)
         perceive.launch()
         return view
 

@@ -24,6 +24,8 @@ from arena.environments.mech.rules import (
 )
 from arena.seeding import derive
 
+MAPS_EDITION = 1
+"""Counts how maps are made: whoever changes a map raises it, for other maps are another game."""
 MAPS = 32
 """Maps of a pool."""
 POOL_SEED = 0

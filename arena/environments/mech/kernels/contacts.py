@@ -63,7 +63,8 @@ def list_contacts(s: State, h: Hulls, e: int, i: int) -> int:
     far = Distances()
     used = wp.int32(0)
     first = wp.int32(0)
-    for k in range(mechs):
+    k = wp.int32(0)
+    while k < mechs:
         if k == mechs // 2:
             first = used
         j = enemies_first(h, mechs, i, k)
@@ -79,6 +80,7 @@ def list_contacts(s: State, h: Hulls, e: int, i: int) -> int:
                 table[slot] = j
                 far[slot] = distance
             used = wp.min(used + 1, slots)
+        k += 1
     return used
 
 

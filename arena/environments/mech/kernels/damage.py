@@ -26,6 +26,7 @@ def credit_assists(s: State, h: Hulls, e: int, j: int) -> None:
     for i in range(first, first + s.hp.shape[1] // 2):
         if i != painter and h.pack[i] == h.pack[painter]:
             share += s.killed[e, i, j]
+    s.booked[e, painter] = True
     s.assists[e, painter, j] = share
 
 
@@ -50,6 +51,7 @@ def wound(s: State, h: Hulls, tick: int, e: int, j: int, total: float) -> None:
         damage = s.damage[e, i, j]
         if damage > 0.0:
             share = damage / total
+            s.booked[e, i] = True
             s.dealt[e, i, j] = s.dealt[e, i, j] + taken * share
             s.hurt_from[e, j] = s.hurt_from[e, j] + damage * wp.normalize(plane(s.position[e, i] - s.position[e, j]))
             if total >= hp:

@@ -32,23 +32,29 @@ def potential(s: State, h: Hulls, t: Terrain, f: Field, e: int, i: int) -> float
 
 @wp.func(inline=True)
 @no_type_check
+def taken_from(s: State, f: Field, e: int, i: int, first: int, taken: float) -> float:
+    """Hit points that a side, whose mechs begin at `first`, took off mech i, on top of those already taken."""
+    total = wp.float32(taken)
+    j = wp.int32(first)
+    while j < first + f.team_size:
+        if s.booked[e, j]:
+            total += s.dealt[e, j, i]
+        j += 1
+    return total
+
+
+@wp.func(inline=True)
+@no_type_check
 def exchanged(s: State, h: Hulls, f: Field, e: int, i: int) -> wp.vec3:
     """What a mech did in the decision: hit points dealt to enemies less those taken, kills, assists."""
     own = h.side[i] * f.team_size
     other = f.team_size - own
-    dealt = wp.float32(0.0)
-    taken = s.burnt[e, i]
-    kills = wp.float32(0.0)
-    assists = wp.float32(0.0)
-    for rank in range(f.team_size):
-        j = other + rank
-        dealt += s.dealt[e, i, j]
-        taken += s.dealt[e, j, i]
-        kills += s.killed[e, i, j]
-        assists += s.assists[e, i, j]
-    for rank in range(f.team_size):
-        taken += s.dealt[e, own + rank, i]
-    return wp.vec3((dealt - taken) / HIT_POINTS, kills, assists)
+    taken = taken_from(s, f, e, i, own, taken_from(s, f, e, i, other, s.burnt[e, i]))
+    did = wp.vec3(0.0, 0.0, 0.0)
+    if s.booked[e, i]:
+        for j in range(other, other + f.team_size):
+            did += wp.vec3(s.dealt[e, i, j], s.killed[e, i, j], s.assists[e, i, j])
+    return wp.vec3((did[0] - taken) / HIT_POINTS, did[1], did[2])
 
 
 @wp.func(inline=True)

@@ -31,15 +31,6 @@ def solid_height(s: State, t: Terrain, e: int, p: wp.vec2) -> float:
 
 @wp.func(inline=True)
 @no_type_check
-def sight_height(s: State, t: Terrain, e: int, p: wp.vec2) -> float:
-    """Height up to which the cell hides what is behind it."""
-    if t.flat:
-        return 0.0
-    return float(t.sight[s.map[e], cell(t, p[1]), cell(t, p[0])])
-
-
-@wp.func(inline=True)
-@no_type_check
 def ground_height(s: State, h: Hulls, t: Terrain, e: int, i: int, p: wp.vec2) -> float:
     """Height at which mech i stands there: of the highest cell under its footprint."""
     if t.flat:
@@ -118,13 +109,11 @@ def in_zone(s: State, h: Hulls, t: Terrain, e: int, i: int) -> bool:
 
 @wp.func(inline=True)
 @no_type_check
-def ground_between(s: State, t: Terrain, e: int, start: wp.vec3, end: wp.vec3, by_sight: bool) -> bool:
-    """Whether `sight` (else `solid`) rises above the line between two points; the same from either end."""
+def ground_between(s: State, t: Terrain, e: int, start: wp.vec3, end: wp.vec3) -> bool:
+    """Whether `solid` rises above the line between two points; the same from either end."""
     if t.flat or wp.min(start[2], end[2]) >= t.highest[s.map[e]]:
         return False
     heights = t.solid[s.map[e]]
-    if by_sight:
-        heights = t.sight[s.map[e]]
     line = end - start
     points = wp.max(int(wp.ceil(wp.length(plane(line)) / SIGHT_STEP)), 1)
     half_step = line / float(2 * points)

@@ -63,6 +63,6 @@ def burst(s: State, h: Hulls, a: Arms, t: Terrain, e: int, i: int, w: int, point
         if j != spared and s.hp[e, j] > 0.0:
             middle = centre(s, h, e, j)
             apart = wp.max(wp.length(middle - point) - h.hit_radius[j], 0.0)
-            if apart < radius and not ground_between(s, t, e, point, middle, False):
+            if apart < radius and not ground_between(s, t, e, point, middle):
                 share = a.splash_scale[w] * (1.0 - apart / radius)
                 hurt(s, h, e, i, j, w, share * a.damage[w], share * a.shake[w])

@@ -59,10 +59,14 @@ def write_trigger_mask(s: State, h: Hulls, a: Arms, v: View, e: int, i: int, pow
     for k in range(wp.static(len(TRIGGERS))):
         v.trigger[e, i, k] = powered and k == VENT
     if powered:
-        for w in range(a.timer.shape[0]):
+        slot = wp.int32(0)
+        w = wp.int32(h.carried[i, 0])
+        while w >= 0:
             k = h.trigger[i, w]
             if k >= 0 and s.timers[e, i, a.timer[w]] <= TICKS_PER_DECISION and (stands or a.speed[w] == 0.0):
                 v.trigger[e, i, k] = True
+            slot += 1
+            w = h.carried[i, slot]
         now = not shut_down(s, h, e, i) and s.fallen_ticks[e, i] == 0
         v.trigger[e, i, SPECIAL] = now and s.timers[e, i, SMOKE_TIMER] == 0
 

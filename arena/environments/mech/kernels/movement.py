@@ -39,7 +39,8 @@ from arena.environments.mech.rules import (
 wp.set_module_options(MODULE_OPTIONS)
 
 VENT = TRIGGERS.index("vent")
-TIMER_COUNT = len(TIMERS)
+Timers = wp.types.vector(length=len(TIMERS), dtype=wp.int32)
+ONE_TICK = Timers(1)
 WRECK_HEIGHT = 0.5
 """Height of a wreck, as a share of the mech's."""
 
@@ -59,8 +60,8 @@ EWAR_GAIN, HAZARD_GAIN, HAZARD_BURN = per_tick(EWAR_HEAT), per_tick(HAZARD_HEAT)
 @no_type_check
 def count_down(s: State, e: int, i: int) -> None:
     """Let a tick pass on everything that lasts; who has lain long enough stands up."""
-    for k in range(TIMER_COUNT):
-        s.timers[e, i, k] = wp.max(s.timers[e, i, k] - 1, 0)
+    timers = wp.array(ptr=s.timers[e, i].ptr, shape=(1,), dtype=Timers)
+    timers[0] = wp.max(timers[0] - ONE_TICK, Timers())
     s.suppressed_ticks[e, i] = wp.max(s.suppressed_ticks[e, i] - 1, 0)
     s.ams_ticks[e, i] = wp.max(s.ams_ticks[e, i] - 1, 0)
     if s.painted_ticks[e, i] > 0:
@@ -199,12 +200,13 @@ def approached(s: State, e: int, i: int, j: int) -> int:
 def axes_blocked(s: State, h: Hulls, e: int, i: int) -> int:
     """Bits of the axes along which other mechs and wrecks stand in mech i's way."""
     blocked = wp.int32(0)
-    place = s.proposal[e, i]
-    half_width = 0.5 * h.width[i]
     mechs = s.hp.shape[1]
+    proposals = wp.array(ptr=s.proposal[e].ptr, shape=(mechs,), dtype=wp.vec2)
+    place = proposals[i]
+    half_width = 0.5 * h.width[i]
     j = wp.int32(0)
     while j < mechs:
-        apart = s.proposal[e, j] - place
+        apart = proposals[j] - place
         reach = half_width + 0.5 * h.width[j]
         across = wp.where(wp.abs(apart[0]) < reach, wp.abs(apart[1]), reach)
         if across < reach and j != i and in_height(s, h, e, i, j):
@@ -231,7 +233,7 @@ def fall(s: State, e: int, i: int, place: wp.vec2, velocity: wp.vec3, floor: flo
 
 @wp.func(inline=True)
 @no_type_check
-def collide_mech(s: State, h: Hulls, t: Terrain, f: Field, e: int, i: int) -> None:
+def collide_mech(s: State, h: Hulls, t: Terrain, e: int, i: int) -> None:
     """Move a mech along each axis as far as mechs, wrecks and the ground let it; then up or down."""
     if s.hp[e, i] <= 0.0:
         return

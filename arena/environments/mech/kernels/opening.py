@@ -13,10 +13,10 @@ wp.set_module_options(MODULE_OPTIONS)
 
 @wp.kernel
 @no_type_check
-def open_match(s: State, h: Hulls, t: Terrain, f: Field) -> None:
-    """Move a match that has ended on to its next seed, and place its mechs."""
-    e = wp.tid()
-    if s.ended[e]:
-        reopen_match(s, t, f, e)
-        for i in range(s.hp.shape[1]):
-            spawn_mech(s, h, t, f, e, i)
+def open_matches(s: State, h: Hulls, t: Terrain, f: Field) -> None:
+    """Move every match that has ended on to its next seed, and place its mechs."""
+    for e in range(s.hp.shape[0]):
+        if s.ended[e]:
+            reopen_match(s, t, e)
+            for i in range(s.hp.shape[1]):
+                spawn_mech(s, h, t, f, e, i)

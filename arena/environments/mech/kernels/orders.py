@@ -11,7 +11,7 @@ from arena.environments.mech.kernels.ground import solid_height
 from arena.environments.mech.kernels.randomness import FIRE as FIRE_DRAW
 from arena.environments.mech.kernels.randomness import SMOKE as SMOKE_DRAW
 from arena.environments.mech.kernels.randomness import uniform
-from arena.environments.mech.kernels.state import Arms, Commands, Field, Hulls, State, Terrain
+from arena.environments.mech.kernels.state import Commands, Field, Hulls, State, Terrain
 from arena.environments.mech.rules import (
     COMM_SIZE,
     EWAR_OPTIONS,
@@ -34,15 +34,23 @@ NEAREST, FARTHEST = SMOKE_DISTANCE
 
 @wp.func(inline=True)
 @no_type_check
-def open_books(s: State, e: int, i: int) -> None:
-    """Nobody has done anything to anybody in this decision yet."""
-    mechs = s.hp.shape[1]
+def clear_books(s: State, e: int, i: int) -> None:
+    """Forget whom mech i hurt in the last decision."""
     j = wp.int32(0)
-    while j < mechs:
+    while j < s.hp.shape[1]:
         s.dealt[e, i, j] = 0.0
         s.killed[e, i, j] = 0.0
         s.assists[e, i, j] = 0.0
         j += 1
+    s.booked[e, i] = False
+
+
+@wp.func(inline=True)
+@no_type_check
+def open_books(s: State, e: int, i: int) -> None:
+    """Nobody has done anything to anybody in this decision yet."""
+    if s.booked[e, i]:
+        clear_books(s, e, i)
     for w in range(s.offered.shape[2]):
         s.offered[e, i, w] = 0.0
         s.beams[e, i, w] = -1
@@ -162,7 +170,7 @@ def launch_cloud(s: State, h: Hulls, t: Terrain, e: int, i: int) -> None:
 
 @wp.func(inline=True)
 @no_type_check
-def launch_smoke(s: State, h: Hulls, a: Arms, t: Terrain, f: Field, c: Commands, e: int) -> None:
+def launch_smoke(s: State, h: Hulls, t: Terrain, c: Commands, e: int) -> None:
     """Let clouds hang one decision less, and hang those that are asked for."""
     for side in range(2):
         for slot in range(SMOKE_SLOTS):

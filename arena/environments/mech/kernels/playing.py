@@ -1,7 +1,7 @@
 """A decision on a CPU: integrate, collide, sense, fire, resolve, five times, then score, earn, share.
 
-One thread takes a match through all of it: what a match touches stays in the cache. `staging` is the same order for a
-GPU, a kernel for every stage.
+One thread takes match after match through all of it: what a match touches stays in the cache, and the structs, which
+Warp passes by value, are unpacked once. `staging` is the same order for a GPU, a kernel for every stage.
 """
 
 from typing import no_type_check
@@ -29,7 +29,7 @@ def play_tick(s: State, h: Hulls, a: Arms, t: Terrain, f: Field, c: Commands, ti
     for i in range(mechs):
         integrate_mech(s, h, t, f, c, e, i)
     for i in range(mechs):
-        collide_mech(s, h, t, f, e, i)
+        collide_mech(s, h, t, e, i)
     for i in range(mechs):
         sense_mech(s, h, a, c, tick, e, i)
     for i in range(mechs):
@@ -38,15 +38,14 @@ def play_tick(s: State, h: Hulls, a: Arms, t: Terrain, f: Field, c: Commands, ti
         resolve_mech(s, h, a, tick, e, i)
 
 
-@wp.kernel
+@wp.func(inline=True)
 @no_type_check
-def play_decision(s: State, h: Hulls, a: Arms, t: Terrain, f: Field, c: Commands, r: Report, ticks: int) -> None:
+def play_match(s: State, h: Hulls, a: Arms, t: Terrain, f: Field, c: Commands, r: Report, ticks: int, e: int) -> None:
     """Take a match from its commands to its rewards."""
-    e = wp.tid()
     mechs = s.hp.shape[1]
     for i in range(mechs):
         admit_mech(s, h, f, c, e, i)
-    launch_smoke(s, h, a, t, f, c, e)
+    launch_smoke(s, h, t, c, e)
     first = s.tick[e]
     for k in range(ticks):
         play_tick(s, h, a, t, f, c, first + k, e)
@@ -55,3 +54,11 @@ def play_decision(s: State, h: Hulls, a: Arms, t: Terrain, f: Field, c: Commands
         earn_mech(s, h, t, f, r, e, i)
     for i in range(mechs):
         share_mech(s, h, f, r, e, i)
+
+
+@wp.kernel
+@no_type_check
+def play_decision(s: State, h: Hulls, a: Arms, t: Terrain, f: Field, c: Commands, r: Report, ticks: int) -> None:
+    """Take all matches from their commands to their rewards."""
+    for e in range(s.hp.shape[0]):
+        play_match(s, h, a, t, f, c, r, ticks, e)

@@ -39,18 +39,21 @@ def noise_of(s: State, e: int, i: int, j: int) -> float:
 @wp.func(inline=True)
 @no_type_check
 def write_sensors(s: State, h: Hulls, f: Field, row: wp.array[wp.float32], e: int, i: int) -> None:
-    """Block sensors."""
+    """Block sensors, into a row of zeros."""
     row[SENSORS] = share(s.quality[e, i], BEST_QUALITY)
     row[SENSORS + 1] = s.jam[e, i]
     row[SENSORS + 2] = s.eccm[e, i]
     noise = wp.vec4(0.0, 0.0, 0.0, 0.0)
-    first = f.team_size * (1 - h.side[i])
-    for j in range(first, first + f.team_size):
+    j = wp.int32(f.team_size * (1 - h.side[i]))
+    end = j + f.team_size
+    while j < end:
         if alive(s, e, j):
             place = to_frame(plane(s.position[e, j] - s.position[e, i]), s.heading[e, i])
             noise[quarter(place)] += noise_of(s, e, i, j)
+        j += 1
     for k in range(4):
-        row[SENSORS + 3 + k] = wp.min(wp.log(1.0 + noise[k]) / LOUDEST, 1.0)
+        if noise[k] > 0.0:
+            row[SENSORS + 3 + k] = wp.min(wp.log(1.0 + noise[k]) / LOUDEST, 1.0)
 
 
 @wp.func(inline=True)
@@ -65,7 +68,8 @@ def write_panel(s: State, h: Hulls, f: Field, row: wp.array[wp.float32], e: int,
     holding = wp.int32(0)
     own = f.team_size * h.side[i]
     other = f.team_size - own
-    for rank in range(f.team_size):
+    rank = wp.int32(0)
+    while rank < f.team_size:
         if alive(s, e, own + rank):
             friends += 1
             mates += wp.where(h.pack[own + rank] == h.pack[i] and own + rank != i, 1, 0)
@@ -74,6 +78,7 @@ def write_panel(s: State, h: Hulls, f: Field, row: wp.array[wp.float32], e: int,
             enemies += 1
             seen += wp.where(s.seen[e, i, other + rank], 1, 0)
             painted += wp.where(painted_by_pack(s, h, e, i, other + rank), 1, 0)
+        rank += 1
     team = float(f.team_size)
     row[PANEL] = share(float(mates), float(wp.max(f.mates, 1)))
     row[PANEL + 1] = float(friends) / team

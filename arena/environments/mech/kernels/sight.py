@@ -108,10 +108,12 @@ def apart_squared(s: State, e: int, i: int, j: int) -> float:
 def strongest(s: State, h: Hulls, f: Field, e: int, i: int, option: int, side: int) -> float:
     """How strongly the nearest living, powered mech of a side that has an option on reaches mech i, from 0 to 1."""
     strength = wp.float32(0.0)
-    for rank in range(f.team_size):
-        j = side * f.team_size + rank
+    j = wp.int32(side * f.team_size)
+    end = j + f.team_size
+    while j < end:
         if s.ewar[e, j] == option and alive(s, e, j) and s.heat[e, j] <= h.heat_capacity[j]:
             strength = wp.max(strength, 1.0 - wp.sqrt(apart_squared(s, e, i, j)) / EWAR_RANGE)
+        j += 1
     return strength
 
 
@@ -142,6 +144,8 @@ def listen_mech(s: State, h: Hulls, f: Field, e: int, i: int) -> None:
         s.jam[e, i] = jam
         s.eccm[e, i] = eccm
         s.quality[e, i] = wp.clamp(1.0 - JAM_WEIGHT * jam + ECCM_WEIGHT * eccm, LEAST_QUALITY, BEST_QUALITY)
-    for rank in range(f.team_size):
-        j = other * f.team_size + rank
+    j = wp.int32(other * f.team_size)
+    end = j + f.team_size
+    while j < end:
         s.seen[e, i, j] = listens and alive(s, e, j) and (f.full_sight or notices(s, h, e, i, j))
+        j += 1

@@ -33,7 +33,7 @@ SMALLEST, LARGEST = (ZONE_RADIUS * factor for factor in ZONE_RADIUS_RANGE)
 
 @wp.func(inline=True)
 @no_type_check
-def reopen_match(s: State, t: Terrain, f: Field, e: int) -> None:
+def reopen_match(s: State, t: Terrain, e: int) -> None:
     """Move a match on to its next seed: another map and zone, nothing scored."""
     seed = s.next_seeds[e]
     s.seeds[e] = seed
@@ -124,6 +124,7 @@ def silence(s: State, e: int, i: int) -> None:
         s.comm[e, i, k] = 0.0
     for w in range(s.shot.shape[2]):
         s.shot[e, i, w] = HOLD
+    s.fires[e, i] = False
     s.intercept[e, i] = -1
     for slot in range(SHELL_SLOTS):
         s.shell_reach[e, i, slot] = 0.0

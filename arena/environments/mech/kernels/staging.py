@@ -33,9 +33,9 @@ def admit(s: State, h: Hulls, f: Field, c: Commands) -> None:
 
 @wp.kernel
 @no_type_check
-def smoke(s: State, h: Hulls, a: Arms, t: Terrain, f: Field, c: Commands) -> None:
+def smoke(s: State, h: Hulls, t: Terrain, c: Commands) -> None:
     """Stage smoke, one thread a match."""
-    launch_smoke(s, h, a, t, f, c, wp.tid())
+    launch_smoke(s, h, t, c, wp.tid())
 
 
 @wp.kernel
@@ -48,10 +48,10 @@ def integrate(s: State, h: Hulls, t: Terrain, f: Field, c: Commands) -> None:
 
 @wp.kernel
 @no_type_check
-def collide(s: State, h: Hulls, t: Terrain, f: Field) -> None:
+def collide(s: State, h: Hulls, t: Terrain) -> None:
     """Stage collide."""
     e, i = wp.tid()
-    collide_mech(s, h, t, f, e, i)
+    collide_mech(s, h, t, e, i)
 
 
 @wp.kernel
@@ -130,11 +130,11 @@ def observe(s: State, h: Hulls, a: Arms, t: Terrain, f: Field, v: View, only_end
 
 @wp.kernel
 @no_type_check
-def reopen(s: State, t: Terrain, f: Field) -> None:
+def reopen(s: State, t: Terrain) -> None:
     """Move every match that has ended on to its next seed, one thread a match."""
     e = wp.tid()
     if s.ended[e]:
-        reopen_match(s, t, f, e)
+        reopen_match(s, t, e)
 
 
 @wp.kernel

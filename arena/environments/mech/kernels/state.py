@@ -58,6 +58,8 @@ class Hulls:
     """(N, 4) most ticks that each of its timers can hold, at least 1."""
     trigger: wp.array2d[wp.int32]
     """(N, W) which trigger fires the weapon; -1 if the mech does not carry it."""
+    carried: wp.array2d[wp.int32]
+    """(N, W + 1) the weapons that the mech carries, in their order, then -1."""
 
 
 @wp.struct
@@ -99,7 +101,7 @@ class Terrain:
     route: wp.array3d[wp.vec3]
     """(M, G, G) the first step of the way to the centre on foot (unit x, y), and that way's length in metres."""
     highest: wp.array[wp.float32]
-    """(M,) highest `sight`."""
+    """(M,) highest of `solid` and `sight`."""
     spawn: wp.array[wp.vec2]
     """(M,) centre of home's formation; away's is its negative."""
 
@@ -116,7 +118,6 @@ class Field:
     team_size: wp.int32
     mates: wp.int32
     """Mate slots of an observation."""
-    pack_total: wp.int32
     full_sight: wp.bool
     """Everybody alive is seen, exactly."""
     has_ewar: wp.bool
@@ -214,6 +215,8 @@ class State:
 
     shot: wp.array3d[wp.int32]
     """(E, N, W) whom the weapon fires at in this tick; AHEAD straight ahead, HOLD not at all."""
+    fires: wp.array2d[wp.bool]
+    """Whether any of its weapons fires in this tick."""
     intercept: wp.array2d[wp.int32]
     """Missile that its anti-missile system downs in this tick, owner * SHELL_SLOTS + slot; -1 none."""
     shell_position: wp.array3d[wp.vec3]
@@ -237,6 +240,9 @@ class State:
     burn: wp.array2d[wp.float32]
     """Damage that the ground does in this tick."""
 
+    booked: wp.array2d[wp.bool]
+    """Whether its rows of `dealt`, `killed` and `assists` hold anything: raised by all whom it hurts, or who die in its
+    paint."""
     dealt: wp.array3d[wp.float32]
     """Hit points taken in this decision (E, shooter, target)."""
     killed: wp.array3d[wp.float32]

@@ -25,8 +25,7 @@ from arena.environments.mech.rules import (
 
 wp.set_module_options(MODULE_OPTIONS)
 
-WEAPON_COUNT = len(WEAPONS)
-LASER, FLAMER, MISSILE, GAUSS, AUTOCANNON, PAINTER = range(WEAPON_COUNT)
+LASER, FLAMER, MISSILE, GAUSS, AUTOCANNON, PAINTER = range(len(WEAPONS))
 """Weapons, in the order of WEAPONS."""
 
 FOCUS_COSINE, NEAREST_COSINE = math.cos(FOCUS_CONE_RAD), math.cos(NEAREST_CONE_RAD)
@@ -179,13 +178,18 @@ def intercept(s: State, h: Hulls, tick: int, e: int, i: int) -> int:
 def sense_mech(s: State, h: Hulls, a: Arms, c: Commands, tick: int, e: int, i: int) -> None:
     """Choose what mech i fires at in this tick, and which missile its anti-missile system downs."""
     armed = s.powered[e, i] and s.heeded[e, i]
-    w = wp.int32(0)
-    while w < WEAPON_COUNT:
+    fires = wp.bool(False)
+    k = wp.int32(0)
+    w = wp.int32(h.carried[i, 0])
+    while w >= 0:
         shot = wp.int32(HOLD)
         if armed and ready(s, h, a, c, e, i, w):
             shot = aim(s, h, a, e, i, w)
         s.shot[e, i, w] = shot
-        w += 1
+        fires = fires or shot != HOLD
+        k += 1
+        w = h.carried[i, k]
+    s.fires[e, i] = fires
     downed = wp.int32(-1)
     if h.ams[i] and s.powered[e, i] and s.ams_ticks[e, i] == 0:
         downed = intercept(s, h, tick, e, i)

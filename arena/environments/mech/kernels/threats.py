@@ -20,8 +20,10 @@ wp.set_module_options(MODULE_OPTIONS)
 def under_fire(s: State, e: int, i: int) -> bool:
     """Whether a mech lost hit points in the last decision."""
     hurt = wp.bool(s.burnt[e, i] > 0.0)
-    for j in range(s.hp.shape[1]):
-        hurt = hurt or s.dealt[e, j, i] > 0.0
+    j = wp.int32(0)
+    while j < s.hp.shape[1]:
+        hurt = hurt or (s.booked[e, j] and s.dealt[e, j, i] > 0.0)
+        j += 1
     return hurt
 
 
@@ -29,11 +31,13 @@ def under_fire(s: State, e: int, i: int) -> bool:
 @no_type_check
 def targeted(s: State, h: Hulls, f: Field, e: int, i: int) -> bool:
     """Whether a living enemy is near, in clear sight."""
-    first = f.team_size * (1 - h.side[i])
-    for j in range(first, first + f.team_size):
+    j = wp.int32(f.team_size * (1 - h.side[i]))
+    end = j + f.team_size
+    while j < end:
         near = clear_sight(s, e, i, j) and apart_squared(s, e, i, j) <= wp.static(TARGETED_RANGE**2)
         if near and alive(s, e, j):
             return True
+        j += 1
     return False
 
 
@@ -41,11 +45,13 @@ def targeted(s: State, h: Hulls, f: Field, e: int, i: int) -> bool:
 @no_type_check
 def hunted(s: State, h: Hulls, f: Field, e: int, i: int) -> bool:
     """Whether an enemy's missile is on its way to a mech."""
-    first = f.team_size * (1 - h.side[i])
-    for j in range(first, first + f.team_size):
+    j = wp.int32(f.team_size * (1 - h.side[i]))
+    end = j + f.team_size
+    while j < end:
         if h.trigger[j, MISSILE] >= 0:
             for slot in range(SHELL_SLOTS):
                 flies = s.shell_reach[e, j, slot] > 0.0 and s.shell_kind[e, j, slot] == MISSILE
                 if flies and s.shell_mark[e, j, slot] == i:
                     return True
+        j += 1
     return False

@@ -11,7 +11,7 @@ from arena.environments.mech.kernels.hits import clear_hits, direct_damage, hurt
 from arena.environments.mech.kernels.randomness import LEG, uniform
 from arena.environments.mech.kernels.shells import MISSILE_SPEED, fly_shell
 from arena.environments.mech.kernels.state import HOLD, Arms, Field, Hulls, State, Terrain
-from arena.environments.mech.kernels.targeting import AUTOCANNON, GAUSS, MISSILE, WEAPON_COUNT
+from arena.environments.mech.kernels.targeting import AUTOCANNON, GAUSS, MISSILE
 from arena.environments.mech.rules import GRAVITY, LEG_HIT_BODY, LEG_HIT_CHANCE, MISSILE_LOFT
 
 wp.set_module_options(MODULE_OPTIONS)
@@ -76,6 +76,25 @@ def launch(s: State, h: Hulls, a: Arms, e: int, i: int, j: int, w: int) -> None:
 
 @wp.func(inline=True)
 @no_type_check
+def fire_weapons(s: State, h: Hulls, a: Arms, tick: int, e: int, i: int) -> None:
+    """Fire all weapons that have somebody to fire at, and let them wait."""
+    k = wp.int32(0)
+    w = wp.int32(h.carried[i, 0])
+    while w >= 0:
+        target = s.shot[e, i, w]
+        if target != HOLD:
+            if a.speed[w] > 0.0:
+                launch(s, h, a, e, i, target, w)
+            else:
+                beam(s, h, a, tick, e, i, target, w)
+            s.heat[e, i] = s.heat[e, i] + a.heat[w]
+            s.timers[e, i, a.timer[w]] = a.cooldown_ticks[w]
+        k += 1
+        w = h.carried[i, k]
+
+
+@wp.func(inline=True)
+@no_type_check
 def fire_mech(s: State, h: Hulls, a: Arms, t: Terrain, f: Field, tick: int, e: int, i: int) -> None:
     """Fly mech i's shells, then fire its weapons; a new shell flies from the next tick on."""
     if s.struck[e, i]:
@@ -85,14 +104,5 @@ def fire_mech(s: State, h: Hulls, a: Arms, t: Terrain, f: Field, tick: int, e: i
         if s.shell_reach[e, i, k] > 0.0:
             fly_shell(s, h, a, t, f, e, i, k)
         k += 1
-    w = wp.int32(0)
-    while w < WEAPON_COUNT:
-        target = s.shot[e, i, w]
-        if target != HOLD:
-            if a.speed[w] > 0.0:
-                launch(s, h, a, e, i, target, w)
-            else:
-                beam(s, h, a, tick, e, i, target, w)
-            s.heat[e, i] = s.heat[e, i] + a.heat[w]
-            s.timers[e, i, a.timer[w]] = a.cooldown_ticks[w]
-        w += 1
+    if s.fires[e, i]:
+        fire_weapons(s, h, a, tick, e, i)
