@@ -1,15 +1,17 @@
 """`trainer run`: collect, learn, report, publish and save until told to stop."""
 
+import math
 from dataclasses import asdict
 
 from arena.environments import EnvironmentSpec, make
+from arena.environments.protocol import Environment, ShapedEnvironment
 from arena.policies import NetworkPolicy
 from league.errors import LeagueUnreachable
 from league.wire import Result
 from trainer import state
 from trainer.collector import Collector, Episode
 from trainer.config import TrainerConfig
-from trainer.errors import StateError
+from trainer.errors import ConfigError, StateError
 from trainer.folder import RunFolder
 from trainer.health import HEALTH, Monitor, Verdict
 from trainer.history import Setup
@@ -61,6 +63,7 @@ class TrainingWorker:
         played, seed, device = config.environment, config.run.seed, config.run.device
         terminal.say(f"opening {played.num_envs} x {played.name}; kernels are compiled at the first use")
         self._env = make(played.name, num_envs=played.num_envs, device=device, seed=seed)
+        _check_discount(self._env, config.ppo.gamma)
         spec = self._env.spec
         saved = state.load(folder.state)
         if saved is not None:
@@ -250,6 +253,15 @@ class TrainingWorker:
             if record.update <= self.learner.updates:
                 self._monitor.take(record.update, record.metrics)
         self._terminal.say(f"resumed at step {self.learner.steps:,}")
+
+
+def _check_discount(env: Environment, gamma: float) -> None:
+    """Refuse a discount that turns an environment's shaping into a reward of its own."""
+    if isinstance(env, ShapedEnvironment) and not math.isclose(env.shaping_gamma, gamma):
+        raise ConfigError(
+            f"ppo.gamma is {gamma}, but {env.spec.name} shapes its rewards with {env.shaping_gamma}: "
+            f"set ppo.gamma={env.shaping_gamma}"
+        )
 
 
 def _check_origin(spec: EnvironmentSpec, learner: str, saved: state.SavedState, folder: RunFolder) -> None:

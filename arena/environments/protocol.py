@@ -138,6 +138,16 @@ class ItemisedEnvironment(Environment, Protocol):
         ...
 
 
+@runtime_checkable
+class ShapedEnvironment(Environment, Protocol):
+    """An environment that pays for potentials. Optional: one that has the property is one."""
+
+    @property
+    def shaping_gamma(self) -> float:
+        """Discount of its shaping, gamma f' - f: it leaves the best play as it is only where training has the same."""
+        ...
+
+
 def check_actions(spec: EnvironmentSpec, num_envs: int, actions: Actions) -> None:
     """Refuse actions that do not fit the spec's heads, by name.
 

@@ -13,7 +13,7 @@ from league import wire
 from league.client import LeagueClient
 from league.errors import LeagueUnreachable, LearnerMismatchError
 from trainer.config import resolve
-from trainer.errors import RunInUseError, StateError
+from trainer.errors import ConfigError, RunInUseError, StateError
 from trainer.folder import RunFolder
 
 RPS = ["environment.num_envs=8", "rollout.steps=8", "rollout.chunk=8", "league.lease_budget=4"]
@@ -211,6 +211,11 @@ def test_a_learner_of_another_role_is_refused(worker_of, client):
     worker_of(client, rps())
     with pytest.raises(LearnerMismatchError, match="role"):
         worker_of(client, rps("league.role=main_exploiter"), run="other")
+
+
+def test_a_discount_that_is_not_the_shapings_is_refused(worker_of, client):
+    with pytest.raises(ConfigError, match=r"ppo\.gamma is 0\.9, .* set ppo\.gamma=0\.995"):
+        worker_of(client, resolve("mech-duel", None, ["ppo.gamma=0.9", "environment.num_envs=2"]))
 
 
 def test_a_run_folder_of_another_environment_is_refused(worker_of, client):

@@ -29,6 +29,9 @@ class Lesson:
             value = getattr(self, name)
             if not 0.0 <= value <= 1.0:
                 raise ArenaError(f"{name} of a lesson is {value}: give a share from 0 to 1")
+        for name in ("team_share", "map_share"):
+            if getattr(self, name) == 0.0:
+                raise ArenaError(f"{name} of a lesson is 0: give more than 0, or nobody plays anywhere")
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def test_same_seeds_and_actions_repeat_to_the_last_bit(config: MechConfig):
     brawl(first, 0.3)
     brawl(second, 0.3)
     play, again = RandomOrders(first.spec, [1, 2, 3, 4]), RandomOrders(first.spec, [1, 2, 3, 4])
-    for _ in range(100):
+    for _ in range(60):
         one, two = first.step(play.draw()), second.step(again.draw())
         assert all(torch.equal(a, b) for a, b in zip(everything(one), everything(two), strict=True))
 
@@ -71,7 +71,7 @@ def test_swapping_the_sides_turns_the_match_by_half_a_turn(config: MechConfig):
         env.arrays["hp"][::2] *= 0.5
         env.arrays["leg_hp"][::2] *= 0.1
     play, ends = RandomOrders(straight.spec, list(range(rows))), 0
-    for _ in range(160):
+    for _ in range(110):
         actions = play.draw()
         one, two = straight.step(actions), other.step(swap_sides(actions))
         for name in ("position", "velocity", "heading"):
@@ -86,7 +86,7 @@ def test_swapping_the_sides_turns_the_match_by_half_a_turn(config: MechConfig):
         assert torch.equal(ended, two.terminated | two.truncated)
         assert torch.equal(one.outcome.score[ended], 1.0 - two.outcome.score[ended])
         ends += int(ended.sum())
-    assert ends > 0 or config.max_decisions > 160
+    assert ends > 0 or config.max_decisions > 110
 
 
 @every_preset

@@ -27,10 +27,10 @@ COMPOSITIONS = {
 }
 SCALE = {
     "mech-duel": (3, 200),
-    "mech-pack": (2, 200),
+    "mech-pack": (1, 200),
     "mech-company": (1, 200),
-    "uneven": (2, 80),
-    "open-full": (2, 60),
+    "uneven": (3, 50),
+    "open-full": (3, 50),
 }
 """Matches and decisions of each composition."""
 
@@ -93,8 +93,8 @@ def test_those_fights_held_what_the_rules_speak_of(tallies: dict[str, Tally]):
     seen = sum((tally.seen for tally in tallies.values()), Counter())
     rare = (
         *("elimination", "time", "deaths", "wrecks", "falls", "stands up", "shut down", "suppressed", "assists"),
-        *("downed missiles", "burnt", "in lava", "in debris", "airborne", "ceiling", "friendly fire"),
-        *("lock by sight alone", "focus", "gun's focus", "rear hit", "leg hit", "splash"),
+        *("downed missiles", "airborne", "ceiling", "friendly fire", "splash"),
+        *("lock by sight alone", "focus", "gun's focus", "rear hit", "leg hit"),
         *("laser hits", "flamer hits", "painter hits", "missile hits", "gauss hits", "autocannon hits"),
         *("bump", "bump into a wreck", "wall", "cloud takes an old one's place", "legged"),
     )

@@ -14,7 +14,7 @@ def test_machine_without_warp_is_told_so_in_one_line():
     ran = run_python(without_warp + "main(['bench', '--environment', 'mech-duel'])")
 
     assert ran.returncode == 1
-    assert ran.stderr.startswith("arena: the mech arena needs NVIDIA Warp, which does not load here")
+    assert ran.stderr.startswith("arena: NVIDIA Warp does not load here")
     assert ran.stderr.count("\n") == 1
 
 

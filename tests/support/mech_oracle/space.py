@@ -1,6 +1,7 @@
 """Vectors, and what lies on the way between two points."""
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def along(start: Space, direction: Space, length: float) -> Space:
 
 
 def dot(one: Plane | Space, other: Plane | Space) -> float:
-    return sum(a * b for a, b in zip(one, other, strict=True))
+    return sum(map(operator.mul, one, other))
 
 
 def length(vector: Plane | Space) -> float:
