@@ -1,7 +1,8 @@
 """Players: the protocol, the recurrent network, its checkpoint file, scripted baselines."""
 
 from arena.policies.checkpoint import load, save
-from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy, RecurrentState
+from arena.policies.cores import RecurrentState
+from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy
 from arena.policies.protocol import Policy, State
 
 __all__ = [

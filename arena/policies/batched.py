@@ -8,15 +8,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from arena.policies.cores import RecurrentState, reset_rows
 from arena.policies.layers import FrozenLayers, Step
-from arena.policies.network import (
-    OBSERVATION_CLIP,
-    ActorCritic,
-    Architecture,
-    NetworkOutput,
-    RecurrentState,
-    reset_rows,
-)
+from arena.policies.network import OBSERVATION_CLIP, ActorCritic, Architecture, NetworkOutput
 
 CALL_ROWS = 64
 """What a product of its own costs, in rows of padding."""

@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from arena.native import wp
+from arena.policies.cores import RecurrentState
 from arena.policies.layers import Affine, FrozenLayers, Step, tanh_widths
-from arena.policies.network import ActorCritic, Architecture, NetworkOutput, RecurrentState
+from arena.policies.network import ActorCritic, Architecture, NetworkOutput
 
 LANES, PANEL, CHUNK, MOST_LAYERS = 16, 64, 120, 16
 """Units of a vector, columns of a panel, rows of a pass, and layers that there is room for, as in `fused.h`."""

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from arena.policies.network import ActorCritic, Architecture, CoreKind, LSTMCore, NetworkOutput, RecurrentState
+from arena.policies.cores import LSTMCore, RecurrentState
+from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkOutput
 
 
 @dataclass(frozen=True)

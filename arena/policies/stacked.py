@@ -9,9 +9,10 @@ from torch import Tensor
 from arena.environments.protocol import Actions, Observation
 from arena.errors import ArenaError
 from arena.policies.batched import BatchedNetworks
+from arena.policies.cores import RecurrentState
 from arena.policies.distributions import ActionDistribution, ActionLayout
 from arena.policies.layers import Networks, Step
-from arena.policies.network import ActorCritic, Architecture, CoreKind, RecurrentState
+from arena.policies.network import ActorCritic, Architecture, CoreKind
 from arena.policies.protocol import State
 
 

@@ -4,7 +4,8 @@ import torch
 from arena.environments.protocol import Observation
 from arena.environments.spec import ActionHead, HeadKind
 from arena.policies import ActorCritic, Architecture, CoreKind, NetworkPolicy, RecurrentState
-from arena.policies.network import LOG_STD_RANGE, OBSERVATION_CLIP, reset_rows
+from arena.policies.cores import reset_rows
+from arena.policies.network import LOG_STD_RANGE, OBSERVATION_CLIP
 
 HEADS = (
     ActionHead("move", HeadKind.GAUSSIAN, 2, masked=True),
