@@ -1,6 +1,7 @@
 """Settings of a trainer, in two levels: sections of keys. One TOML file, then `--set section.key=value`.
 
-Every key has a default, a range and a description; `trainer run --help` is written from them.
+The sections are in `trainer/settings/`: `run.py` says what runs and where, `learning.py` what learns and how. Every key
+has a default, a range and a description; `trainer run --help` is written from them.
 """
 
 import difflib
@@ -9,196 +10,51 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ValidationError
 
-from arena.policies import CoreKind
-from league.wire import Name, Role
 from trainer.errors import ConfigError
+from trainer.settings import (
+    EnvironmentSettings,
+    LeagueSettings,
+    NetworkSettings,
+    NormalizationSettings,
+    OptimizerSettings,
+    PPOSettings,
+    RolloutSettings,
+    RunSettings,
+    ScheduleSettings,
+    Section,
+    TrainerConfig,
+)
 
-Factor = Annotated[float, Field(ge=0.0)]
-"""A multiple."""
+__all__ = [
+    "EnvironmentSettings",
+    "LeagueSettings",
+    "NetworkSettings",
+    "NormalizationSettings",
+    "OptimizerSettings",
+    "PPOSettings",
+    "RolloutSettings",
+    "RunSettings",
+    "ScheduleSettings",
+    "Section",
+    "Settings",
+    "TrainerConfig",
+    "describe",
+    "merge",
+    "parse_assignments",
+    "preset",
+    "read_toml",
+    "resolve",
+    "sections",
+    "to_toml",
+    "validate",
+]
 
 Settings = dict[str, dict[str, Any]]
 """Raw settings: {section: {key: value}}."""
-
-LEARNER_NAME_MAX = 56
-"""Longest name of a learner: its worker's is `trainer-` and this, and the league takes 64 characters."""
-
-
-class Section(BaseModel):
-    """A group of keys. Unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RunSettings(Section):
-    """How long and on what.
-
-    One thread is the default because a league's machine runs several processes: two threads that wait for each other
-    on two busy cores made a 97 ms step take up to 3.5 s.
-    """
-
-    seed: int = Field(0, ge=0, lt=2**63, description="Seed of weights, sampling and shuffling")
-    device: str = Field("cpu", description="Torch device that learns and acts")
-    threads: int = Field(1, ge=1, le=256, description="Torch threads of this process")
-    total_steps: int = Field(0, ge=0, description="Stop after this many environment steps; 0 never stops")
-    save_every_updates: int = Field(20, ge=1, description="Save the run's state after this many updates")
-
-
-class EnvironmentSettings(Section):
-    """What is played."""
-
-    name: str = Field("mech-duel", min_length=1, description="Registered environment")
-    num_envs: int = Field(64, ge=1, le=65536, description="Matches that run at once; each has its own opponent")
-
-
-class NetworkSettings(Section):
-    """The recurrent actor-critic."""
-
-    encoder_sizes: tuple[int, ...] = Field((128,), min_length=1, description="Width of each encoder layer")
-    core: CoreKind = Field(CoreKind.LSTM, description="What carries memory: lstm or feedforward")
-    recurrent_size: int = Field(128, ge=1, le=8192, description="Width of the core")
-    initial_log_std: float = Field(
-        -0.5, ge=-5.0, le=2.0, description="Log standard deviation of continuous actions at the start"
-    )
-
-
-class RolloutSettings(Section):
-    """What is collected between two updates."""
-
-    steps: int = Field(128, ge=1, le=65536, description="Decisions of every environment per update")
-    chunk: int = Field(16, ge=1, le=1024, description="Decisions that gradients flow back through; divides `steps`")
-
-    @model_validator(mode="after")
-    def _chunks_fill_the_rollout(self) -> "RolloutSettings":
-        if self.steps % self.chunk:
-            raise ValueError(f"steps {self.steps} is not a multiple of chunk {self.chunk}; choose one that is")
-        return self
-
-
-class PPOSettings(Section):
-    """The objective.
-
-    Two epochs, since recurrent states stored in the rollout go stale as weights move. The KL stop, 1.5 times the
-    target, comes before the optimiser's step: the batch that went too far is not learned from.
-    """
-
-    gamma: float = Field(0.995, ge=0.0, le=1.0, description="Discount per decision")
-    gae_lambda: float = Field(0.95, ge=0.0, le=1.0, description="Bias against variance of the advantage estimate")
-    clip: float = Field(0.2, gt=0.0, lt=1.0, description="Clip range of the probability ratio")
-    epochs: int = Field(2, ge=1, le=100, description="Passes over a rollout")
-    minibatches: int = Field(4, ge=1, le=4096, description="Optimiser steps per pass")
-    burn_in: int = Field(
-        0,
-        ge=0,
-        description="Decisions of a chunk that only refresh its stored memory and are not learned from",
-    )
-    target_kl: float = Field(0.015, gt=0.0, description="KL divergence that an update aims to stay under")
-    kl_stop: float = Field(1.5, ge=1.0, description="Stop the update before a step at this many times target_kl")
-    value_coefficient: float = Field(0.5, ge=0.0, description="Weight of the critic's loss")
-    value_clip: float = Field(
-        0.0, ge=0.0, description="How far the critic may profit from moving, in its own units; 0 for any distance"
-    )
-    value_huber: float = Field(
-        0.0, ge=0.0, description="The critic's errors beyond this count linearly, in its own units; 0 for squares"
-    )
-    entropy_factors: dict[str, Factor] = Field(
-        {}, description="Weight of a head's entropy, such as { comm = 0.25 }; 1 where a head is not named"
-    )
-    entropy_floors: dict[str, float] = Field(
-        {}, description="A head whose mean entropy is less gets the bonus of the start, whatever the schedule says"
-    )
-    nonfinite_limit: int = Field(10, ge=1, description="Give up after this many non-finite updates in a row")
-
-
-class OptimizerSettings(Section):
-    """Adam."""
-
-    epsilon: float = Field(1e-5, gt=0.0, description="Added to Adam's denominator")
-    max_gradient_norm: float = Field(0.5, gt=0.0, description="Gradients are scaled down to this norm")
-    critic_learning_rate_factor: float = Field(
-        1.0, gt=0.0, description="Learning rate of the critic's layer, in learning rates of the rest"
-    )
-    critic_weight_decay: float = Field(0.0, ge=0.0, description="Weight decay of the critic's layer; no other decays")
-
-
-class NormalizationSettings(Section):
-    """Scales.
-
-    Rewards are divided by the running standard deviation of the discounted return and keep their mean: shifting them
-    would change the task.
-    """
-
-    reward_clip: float = Field(10.0, gt=0.0, description="Scaled rewards are clipped to +- this")
-    observation_std_floor: float = Field(0.01, gt=0.0, description="Least standard deviation of a feature")
-    advantage_std_floor: float = Field(
-        1e-4, gt=0.0, description="Advantages that spread less are centred but not scaled up"
-    )
-    advantage_role_samples: int = Field(
-        0,
-        ge=0,
-        description="Normalise advantages role by role where a role has this many samples; 0 takes all roles together",
-    )
-
-
-class ScheduleSettings(Section):
-    """Values that fall linearly over the horizon and stay there."""
-
-    horizon_steps: int = Field(20_000_000, ge=1, description="Environment steps until the final values")
-    learning_rate: float = Field(3e-4, ge=0.0, description="Learning rate at the start")
-    learning_rate_final: float = Field(3e-5, ge=0.0, description="Learning rate at the horizon")
-    entropy: float = Field(0.05, ge=0.0, description="Weight of the entropy bonus at the start")
-    entropy_final: float = Field(0.01, ge=0.0, description="Weight of the entropy bonus at the horizon")
-    value_warm_up_steps: int = Field(
-        0, ge=0, description="Environment steps over which the critic's weight rises from 0; 0 starts with all of it"
-    )
-
-
-class LeagueSettings(Section):
-    """The league and this learner's place in it."""
-
-    learner: Name = Field("main", description="Name of the trained lineage")
-    role: Role = Field("main", description="Role of the lineage: main, main_exploiter or league_exploiter")
-    lease_budget: int = Field(4, ge=1, description="Matches against one leased opponent")
-    snapshot_every_steps: int = Field(500_000, ge=1, description="Publish a snapshot after this many steps")
-    heartbeat_s: float = Field(10.0, gt=0.0, description="Time between two reports of progress")
-    timeout_s: float = Field(5.0, gt=0.0, description="Longest wait for the league before training goes on")
-    connect_s: float = Field(60.0, ge=0.0, description="How long a first start waits for the league")
-    backoff_max_s: float = Field(60.0, gt=0.0, description="Longest pause between attempts while the league is away")
-    disk_cache_bytes: int = Field(2 * 2**30, ge=0, description="Opponents kept in the run folder")
-    memory_cache_bytes: int = Field(256 * 2**20, ge=0, description="Opponents kept loaded")
-    device_cache_bytes: int = Field(256 * 2**20, ge=0, description="Opponents kept where they act, beyond who plays")
-
-    @field_validator("learner")
-    @classmethod
-    def _name_has_room_for_a_prefix(cls, learner: str) -> str:
-        if len(learner) > LEARNER_NAME_MAX:
-            raise ValueError(f"it has {len(learner)} characters; take at most {LEARNER_NAME_MAX}")
-        return learner
-
-
-class TrainerConfig(Section):
-    """All settings of one run."""
-
-    run: RunSettings = RunSettings()
-    environment: EnvironmentSettings = EnvironmentSettings()
-    network: NetworkSettings = NetworkSettings()
-    rollout: RolloutSettings = RolloutSettings()
-    ppo: PPOSettings = PPOSettings()
-    optimizer: OptimizerSettings = OptimizerSettings()
-    normalization: NormalizationSettings = NormalizationSettings()
-    schedules: ScheduleSettings = ScheduleSettings()
-    league: LeagueSettings = LeagueSettings()
-
-    @model_validator(mode="after")
-    def _burn_in_leaves_something_to_learn_from(self) -> "TrainerConfig":
-        if self.ppo.burn_in >= self.rollout.chunk:
-            raise ValueError(
-                f"ppo.burn_in {self.ppo.burn_in} takes all of rollout.chunk {self.rollout.chunk}; choose a smaller one"
-            )
-        return self
 
 
 def resolve(environment: str | None, file: Path | None, assignments: Iterable[str]) -> TrainerConfig:

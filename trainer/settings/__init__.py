@@ -1,0 +1,50 @@
+"""Settings of a trainer: sections of keys, each with a default, a range and a description."""
+
+from pydantic import model_validator
+
+from trainer.settings.learning import (
+    NetworkSettings,
+    NormalizationSettings,
+    OptimizerSettings,
+    PPOSettings,
+    RolloutSettings,
+    ScheduleSettings,
+)
+from trainer.settings.run import EnvironmentSettings, LeagueSettings, RunSettings
+from trainer.settings.section import Section
+
+__all__ = [
+    "EnvironmentSettings",
+    "LeagueSettings",
+    "NetworkSettings",
+    "NormalizationSettings",
+    "OptimizerSettings",
+    "PPOSettings",
+    "RolloutSettings",
+    "RunSettings",
+    "ScheduleSettings",
+    "Section",
+    "TrainerConfig",
+]
+
+
+class TrainerConfig(Section):
+    """All settings of one run."""
+
+    run: RunSettings = RunSettings()
+    environment: EnvironmentSettings = EnvironmentSettings()
+    network: NetworkSettings = NetworkSettings()
+    rollout: RolloutSettings = RolloutSettings()
+    ppo: PPOSettings = PPOSettings()
+    optimizer: OptimizerSettings = OptimizerSettings()
+    normalization: NormalizationSettings = NormalizationSettings()
+    schedules: ScheduleSettings = ScheduleSettings()
+    league: LeagueSettings = LeagueSettings()
+
+    @model_validator(mode="after")
+    def _burn_in_leaves_something_to_learn_from(self) -> "TrainerConfig":
+        if self.ppo.burn_in >= self.rollout.chunk:
+            raise ValueError(
+                f"ppo.burn_in {self.ppo.burn_in} takes all of rollout.chunk {self.rollout.chunk}; choose a smaller one"
+            )
+        return self

@@ -1,0 +1,53 @@
+"""Sections that say what runs, where, and in whose company."""
+
+from pydantic import Field, field_validator
+
+from league.wire import Name, Role
+from trainer.settings.section import Section
+
+LEARNER_NAME_MAX = 56
+"""Longest name of a learner: its worker's is `trainer-` and this, and the league takes 64 characters."""
+
+
+class RunSettings(Section):
+    """How long and on what.
+
+    One thread is the default because a league's machine runs several processes: two threads that wait for each other
+    on two busy cores made a 97 ms step take up to 3.5 s.
+    """
+
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of weights, sampling and shuffling")
+    device: str = Field("cpu", description="Torch device that learns and acts")
+    threads: int = Field(1, ge=1, le=256, description="Torch threads of this process")
+    total_steps: int = Field(0, ge=0, description="Stop after this many environment steps; 0 never stops")
+    save_every_updates: int = Field(20, ge=1, description="Save the run's state after this many updates")
+
+
+class EnvironmentSettings(Section):
+    """What is played."""
+
+    name: str = Field("mech-duel", min_length=1, description="Registered environment")
+    num_envs: int = Field(64, ge=1, le=65536, description="Matches that run at once; each has its own opponent")
+
+
+class LeagueSettings(Section):
+    """The league and this learner's place in it."""
+
+    learner: Name = Field("main", description="Name of the trained lineage")
+    role: Role = Field("main", description="Role of the lineage: main, main_exploiter or league_exploiter")
+    lease_budget: int = Field(4, ge=1, description="Matches against one leased opponent")
+    snapshot_every_steps: int = Field(500_000, ge=1, description="Publish a snapshot after this many steps")
+    heartbeat_s: float = Field(10.0, gt=0.0, description="Time between two reports of progress")
+    timeout_s: float = Field(5.0, gt=0.0, description="Longest wait for the league before training goes on")
+    connect_s: float = Field(60.0, ge=0.0, description="How long a first start waits for the league")
+    backoff_max_s: float = Field(60.0, gt=0.0, description="Longest pause between attempts while the league is away")
+    disk_cache_bytes: int = Field(2 * 2**30, ge=0, description="Opponents kept in the run folder")
+    memory_cache_bytes: int = Field(256 * 2**20, ge=0, description="Opponents kept loaded")
+    device_cache_bytes: int = Field(256 * 2**20, ge=0, description="Opponents kept where they act, beyond who plays")
+
+    @field_validator("learner")
+    @classmethod
+    def _name_has_room_for_a_prefix(cls, learner: str) -> str:
+        if len(learner) > LEARNER_NAME_MAX:
+            raise ValueError(f"it has {len(learner)} characters; take at most {LEARNER_NAME_MAX}")
+        return learner
