@@ -182,6 +182,7 @@ def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -
     """The configured network with fresh weights; torch's global generator is left as it was."""
     architecture = Architecture.of(
         spec,
+        encoder=settings.encoder,
         encoder_sizes=settings.encoder_sizes,
         core=settings.core,
         recurrent_size=settings.recurrent_size,

@@ -2,6 +2,7 @@
 
 from arena.policies.checkpoint import load, save
 from arena.policies.cores import RecurrentState
+from arena.policies.encoder import EncoderKind
 from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy
 from arena.policies.protocol import Policy, State
 
@@ -9,6 +10,7 @@ __all__ = [
     "ActorCritic",
     "Architecture",
     "CoreKind",
+    "EncoderKind",
     "NetworkPolicy",
     "Policy",
     "RecurrentState",

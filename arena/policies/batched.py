@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from arena.policies.cores import RecurrentState, reset_rows
-from arena.policies.layers import FrozenLayers, Step
+from arena.policies.layers import FrozenLayers, Rectified, Step
 from arena.policies.network import OBSERVATION_CLIP, ActorCritic, Architecture, NetworkOutput
 
 CALL_ROWS = 64
@@ -72,6 +72,7 @@ class BatchedNetworks:
     def __init__(self, architecture: Architecture, slots: int, device: torch.device) -> None:
         shapes = FrozenLayers.shapes(architecture)
         self._device, self._recurrent = device, shapes.gates is not None
+        self._rectified = [isinstance(layer, Rectified) for layer in shapes.hidden]
         self._stacks = [torch.zeros(slots, *tensor.shape, device=device) for tensor in _stackable(shapes)]
 
     @property
@@ -109,19 +110,24 @@ class BatchedNetworks:
         active: Bool[Tensor, " R"],
     ) -> NetworkOutput:
         mean, inverse_std, *layers = self._stacks
-        affine = [partial(_multiply, plan, *layer) for layer in zip(layers[::2], layers[1::2], strict=True)]
+        following = iter(layers)
+
+        def next_layer(features: Tensor) -> Tensor:
+            return _multiply(plan, next(following), next(following), features)
+
         before = reset_rows(state, episode_start)
         features = values[plan.row_of_place]
         for segment in plan.segments:
             segment.split(features).sub_(mean[segment.slots]).mul_(inverse_std[segment.slots])
         features.clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
-        for layer in affine[: -2 if self._recurrent else -1]:
-            features = layer(features).tanh_()
+        for rectified in self._rectified:
+            features = next_layer(features)
+            features = _rectify(plan, next(following), next(following), features) if rectified else features.tanh_()
         placed = RecurrentState(*(part[plan.row_of_place] for part in before))
         if self._recurrent:
-            placed = _advance(affine[-2](torch.cat([features, placed.hidden], dim=-1)), placed.cell)
+            placed = _advance(next_layer(torch.cat([features, placed.hidden], dim=-1)), placed.cell)
             features = placed.hidden
-        readout = affine[-1](F.layer_norm(features, features.shape[-1:]))[plan.place_of_row]
+        readout = next_layer(F.layer_norm(features, features.shape[-1:]))[plan.place_of_row]
         rows = active.unsqueeze(-1)
         after = (torch.where(rows, new[plan.place_of_row], old) for new, old in zip(placed, before, strict=True))
         return NetworkOutput(readout[:, :-1], readout[:, -1], RecurrentState(*after))
@@ -137,10 +143,13 @@ def _padded_width(counts: Int[Tensor, " slots"]) -> int:
 
 
 def _stackable(layers: FrozenLayers) -> list[Tensor]:
-    """Tensors of one slot as they broadcast over its rows: statistics, then weight (in, out) and bias of each layer."""
+    """Tensors of one slot as they broadcast over its rows: statistics, then what each layer has, weights (in, out)."""
     gates = [] if layers.gates is None else [layers.gates]
-    affine = [part for layer in (*layers.tanh, *gates, layers.readout) for part in (layer.weight.t(), layer.bias[None])]
-    return [layers.mean[None], layers.inverse_std[None], *affine]
+    parts = [layers.mean[None], layers.inverse_std[None]]
+    for layer in (*layers.hidden, *gates, layers.readout):
+        parts += [layer.weight.t(), layer.bias[None]]
+        parts += [layer.scale[None], layer.offset[None]] if isinstance(layer, Rectified) else []
+    return parts
 
 
 def _multiply(plan: Plan, weight: Tensor, bias: Tensor, features: Tensor) -> Tensor:
@@ -150,6 +159,14 @@ def _multiply(plan: Plan, weight: Tensor, bias: Tensor, features: Tensor) -> Ten
         slots = segment.slots
         torch.baddbmm(bias[slots], segment.split(features), weight[slots], out=segment.split(product))
     return product
+
+
+def _rectify(plan: Plan, scale: Tensor, offset: Tensor, features: Tensor) -> Tensor:
+    """LayerNorm with every slot's scale and offset (K, 1, H), then ReLU."""
+    normed = F.layer_norm(features, features.shape[-1:])
+    for segment in plan.segments:
+        segment.split(normed).mul_(scale[segment.slots]).add_(offset[segment.slots])
+    return normed.relu_()
 
 
 def _advance(gates: Float[Tensor, "places gates"], cell: Float[Tensor, "places H"]) -> RecurrentState:

@@ -16,10 +16,14 @@ from torch import Tensor
 from arena.durable import write_atomically
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
 from arena.errors import CheckpointError
+from arena.policies.encoder import EncoderKind
 from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy
 
 FORMAT = "echelon-league.policy"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+UNSAID_IN_VERSION_1 = {"encoder": EncoderKind.TANH.value}
+"""What every network was when files did not say it yet."""
+
 PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
 """First bytes of a pickle, and of the zip archive of one that `torch.save` writes."""
 
@@ -151,12 +155,13 @@ def _build_skeleton(architecture: Architecture, source: str) -> ActorCritic:
 
 def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architecture:
     try:
-        fields = json.loads(metadata["architecture"])
+        fields = UNSAID_IN_VERSION_1 | json.loads(metadata["architecture"])
         heads = tuple(ActionHead(**{**head, "kind": HeadKind(head["kind"])}) for head in fields.pop("heads"))
         return Architecture(
             **{
                 **fields,
                 "heads": heads,
+                "encoder": EncoderKind(fields["encoder"]),
                 "encoder_sizes": tuple(fields["encoder_sizes"]),
                 "core": CoreKind(fields["core"]),
             }

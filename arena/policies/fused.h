@@ -33,7 +33,8 @@ struct Call {
     float* scratch;
 };
 struct Sizes {
-    int slots, slot_size, units, columns, layers, widths[MOST_LAYERS + 1];  // units is 0 without memory
+    int slots, slot_size, units, columns;  // units is 0 without memory
+    int rectified, layers, widths[MOST_LAYERS + 1];  // the first `rectified` layers end in LayerNorm and ReLU
 };
 const Call call = *(const Call*)addresses.data;
 const Sizes size = *(const Sizes*)sizes.data;
@@ -173,6 +174,42 @@ auto multiply = [&](int inputs, int outputs, auto use) {
         for (int i = 0; i < pass.rows; ++i) use(i, begin, columns, pass.sums + PANEL * i);
     }
 };
+struct Scale { float mean, inverse; };  // of a row: its mean, and one over its standard deviation
+auto scale_of = [&](const float* feature, int count) {
+    const int whole = count / LANES * LANES;
+    Lanes sums = (Lanes)(0.0f), squares = (Lanes)(0.0f);
+    for (int f = 0; f < whole; f += LANES) sums += *(const Lanes*)(feature + f);
+    float sum = total(sums), square = 0.0f;
+    for (int f = whole; f < count; ++f) sum += feature[f];
+    const float mean = sum / count;
+    for (int f = 0; f < whole; f += LANES) {
+        const Lanes off = *(const Lanes*)(feature + f) - mean;
+        squares += off * off;
+    }
+    for (int f = whole; f < count; ++f) square += (feature[f] - mean) * (feature[f] - mean);
+    return Scale{mean, 1.0f / __builtin_sqrtf((total(squares) + square) / count + TINY)};
+};
+auto rectified_layer = [&](int layer) {
+    const int width = size.widths[layer], whole = width / LANES * LANES;
+    multiply(size.widths[layer - 1], width, [&](int i, int begin, int columns, float* sums) {
+        float* into = pass.into + (long)i * stride_of(layer) + begin;
+        for (int c = 0; c < columns; ++c) into[c] = sums[c];
+    });
+    const float *scale = pass.weights, *offset = scale + width;
+    for (int i = 0; i < pass.rows; ++i) {
+        float* feature = pass.into + (long)i * stride_of(layer);
+        const Scale of = scale_of(feature, width);
+        for (int f = 0; f < whole; f += LANES) {
+            const Lanes normed = (*(const Lanes*)(feature + f) - of.mean) * of.inverse;
+            const Lanes shifted = multiply_add(normed, *(const Lanes*)(scale + f), *(const Lanes*)(offset + f));
+            *(Lanes*)(feature + f) = __builtin_elementwise_max(shifted, (Lanes)(0.0f));
+        }
+        for (int f = whole; f < width; ++f)
+            feature[f] = __builtin_fmaxf((feature[f] - of.mean) * of.inverse * scale[f] + offset[f], 0.0f);
+    }
+    pass.weights += 2 * width;
+    swap();
+};
 auto tanh_layer = [&](int layer) {
     multiply(size.widths[layer - 1], size.widths[layer], [&](int i, int begin, int columns, float* sums) {
         for (int c = 0; c < columns; c += LANES) *(Lanes*)(sums + c) = tanh(*(const Lanes*)(sums + c));
@@ -204,16 +241,9 @@ auto remember = [&] {
 auto normalise_features = [&] {
     for (int i = 0; i < pass.rows; ++i) {
         float* feature = pass.from + (long)i * core;
-        Lanes sum = (Lanes)(0.0f), squares = (Lanes)(0.0f);
-        for (int f = 0; f < core; f += LANES) sum += *(const Lanes*)(feature + f);
-        const float mean = total(sum) / core;
-        for (int f = 0; f < core; f += LANES) {
-            const Lanes off = *(const Lanes*)(feature + f) - mean;
-            *(Lanes*)(feature + f) = off;
-            squares += off * off;
-        }
-        const float scale = 1.0f / __builtin_sqrtf(total(squares) / core + TINY);
-        for (int f = 0; f < core; f += LANES) *(Lanes*)(feature + f) *= scale;
+        const Scale of = scale_of(feature, core);
+        for (int f = 0; f < core; f += LANES)
+            *(Lanes*)(feature + f) = (*(const Lanes*)(feature + f) - of.mean) * of.inverse;
     }
 };
 auto read_out = [&] {
@@ -232,7 +262,8 @@ for (int slot = 0; slot < size.slots; ++slot) {
         place = gather(place, end, acting * (done + 1) / passes - acting * done / passes);
         pass.weights = call.weights + (long)slot * size.slot_size;
         normalise_observations();
-        for (int layer = 1; layer <= size.layers; ++layer) tanh_layer(layer);
+        for (int layer = 1; layer <= size.layers; ++layer)
+            layer <= size.rectified ? rectified_layer(layer) : tanh_layer(layer);
         if (units) remember();
         normalise_features();
         read_out();

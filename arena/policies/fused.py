@@ -14,7 +14,7 @@ from torch import Tensor
 
 from arena.native import wp
 from arena.policies.cores import RecurrentState
-from arena.policies.layers import Affine, FrozenLayers, Step, tanh_widths
+from arena.policies.layers import Affine, FrozenLayers, Rectified, Step, hidden_widths
 from arena.policies.network import ActorCritic, Architecture, NetworkOutput
 
 LANES, PANEL, CHUNK, MOST_LAYERS = 16, 64, 120, 16
@@ -41,7 +41,7 @@ def step_all(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
 
 def fits(architecture: Architecture) -> bool:
     """Whether `fused.h` can run such networks."""
-    return architecture.recurrent_size % LANES == 0 and len(tanh_widths(architecture)) <= MOST_LAYERS
+    return architecture.recurrent_size % LANES == 0 and len(hidden_widths(architecture)) <= MOST_LAYERS
 
 
 class FusedNetworks:
@@ -53,12 +53,13 @@ class FusedNetworks:
 
     def __init__(self, architecture: Architecture, slots: int) -> None:
         shapes = FrozenLayers.shapes(architecture)
-        widths = (architecture.observation_size, *tanh_widths(architecture))
+        widths = (architecture.observation_size, *hidden_widths(architecture))
         units = 0 if shapes.gates is None else architecture.recurrent_size
         self._columns = len(shapes.readout.bias)
         self._weights = torch.zeros(slots, len(_pack(shapes)))
         self._scratch = torch.empty(CHUNK * (PANEL + 2 * (max(widths) + units)))
-        shape = [*self._weights.shape, units, self._columns, len(widths) - 1, *widths]
+        rectified = sum(isinstance(layer, Rectified) for layer in shapes.hidden)
+        shape = [*self._weights.shape, units, self._columns, rectified, len(widths) - 1, *widths]
         sizes = torch.tensor(shape + [0] * (MOST_LAYERS + 1 - len(widths)), dtype=torch.int32)
         addresses = torch.zeros(POINTERS, dtype=torch.int64)
         self._sizes, self._addresses = sizes.numpy(), addresses.numpy()
@@ -113,10 +114,12 @@ class FusedNetworks:
 
 
 def _pack(layers: FrozenLayers) -> Float[Tensor, " slot_size"]:
-    """Statistics, tanh layers, gates and readout, one behind the other."""
-    gates = [] if layers.gates is None else [_panels(_side_by_side(layers.gates))]
-    tanh = [_panels(layer) for layer in layers.tanh]
-    return torch.cat([layers.mean, layers.inverse_std, *tanh, *gates, _panels(layers.readout)])
+    """Statistics, hidden layers, gates and readout, one behind the other."""
+    parts = [layers.mean, layers.inverse_std]
+    for layer in layers.hidden:
+        parts += [_panels(layer), layer.scale, layer.offset] if isinstance(layer, Rectified) else [_panels(layer)]
+    parts += [] if layers.gates is None else [_panels(_side_by_side(layers.gates))]
+    return torch.cat([*parts, _panels(layers.readout)])
 
 
 def _panels(layer: Affine) -> Float[Tensor, " size"]:

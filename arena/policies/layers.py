@@ -1,5 +1,6 @@
 """A frozen network as plain matrices, for whoever multiplies them differently."""
 
+import itertools
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -20,20 +21,33 @@ class Affine:
 
 
 @dataclass(frozen=True)
+class Squashed(Affine):
+    """x -> tanh(weight x + bias)."""
+
+
+@dataclass(frozen=True)
+class Rectified(Affine):
+    """x -> max(0, scale z + offset), where z is weight x + bias, centred and scaled to unit variance."""
+
+    scale: Float[Tensor, " out"]
+    offset: Float[Tensor, " out"]
+
+
+@dataclass(frozen=True)
 class FrozenLayers:
     """What a network computes, in this order.
 
     Attributes:
         mean: Of the observation, per feature.
         inverse_std: Of the observation, per feature; normalised observations are clipped to OBSERVATION_CLIP.
-        tanh: Layers that a tanh follows: the encoder's, and the core of a network without memory.
+        hidden: The encoder's layers, and the core of a network without memory; rectified ones come first.
         gates: Of [features, hidden]: enter, forget, new, leave, H rows each; None without memory.
         readout: Of the core's output, centred and scaled to unit variance: distribution parameters, then the value.
     """
 
     mean: Float[Tensor, " D"]
     inverse_std: Float[Tensor, " D"]
-    tanh: tuple[Affine, ...]
+    hidden: tuple[Squashed | Rectified, ...]
     gates: Affine | None
     readout: Affine
 
@@ -41,12 +55,12 @@ class FrozenLayers:
     def of(cls, network: ActorCritic) -> "FrozenLayers":
         """The layers that `network` has now."""
         core = network.core
-        tanh = [_affine(module) for module in network.encoder if isinstance(module, nn.Linear)]
+        hidden = _encoder(network.encoder)
         if not isinstance(core, LSTMCore):
-            tanh.append(_affine(core.layer))
+            hidden.append(_squashed(core.layer))
         gates = _gates(core) if isinstance(core, LSTMCore) else None
         inverse_std = network.observation_std.reciprocal()
-        return cls(network.observation_mean, inverse_std, tuple(tanh), gates, _readout(network))
+        return cls(network.observation_mean, inverse_std, tuple(hidden), gates, _readout(network))
 
     @classmethod
     def shapes(cls, architecture: Architecture) -> "FrozenLayers":
@@ -55,14 +69,26 @@ class FrozenLayers:
             return cls.of(ActorCritic(architecture))
 
 
-def tanh_widths(architecture: Architecture) -> tuple[int, ...]:
-    """Width of every layer that a tanh follows."""
+def hidden_widths(architecture: Architecture) -> tuple[int, ...]:
+    """Width of every layer between the observation and the LSTM or, without memory, the readout."""
     core = (architecture.recurrent_size,) if architecture.core is CoreKind.FEEDFORWARD else ()
     return (*architecture.encoder_sizes, *core)
 
 
-def _affine(layer: nn.Linear) -> Affine:
-    return Affine(layer.weight.detach(), layer.bias.detach())
+def _encoder(encoder: nn.Sequential) -> list[Squashed | Rectified]:
+    layers: list[Squashed | Rectified] = []
+    for module, follower in itertools.pairwise(encoder):
+        if isinstance(module, nn.Linear):
+            layers.append(_rectified(module, follower) if isinstance(follower, nn.LayerNorm) else _squashed(module))
+    return layers
+
+
+def _squashed(layer: nn.Linear) -> Squashed:
+    return Squashed(layer.weight.detach(), layer.bias.detach())
+
+
+def _rectified(layer: nn.Linear, norm: nn.LayerNorm) -> Rectified:
+    return Rectified(layer.weight.detach(), layer.bias.detach(), norm.weight.detach(), norm.bias.detach())
 
 
 def _gates(core: LSTMCore) -> Affine:

@@ -1,6 +1,5 @@
 """The recurrent actor-critic: encoder, LSTM, LayerNorm, one linear layer for all action heads and the value."""
 
-import itertools
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from arena.environments.protocol import Actions, Observation
 from arena.environments.spec import ActionHead, EnvironmentSpec
 from arena.policies.cores import FeedforwardCore, LSTMCore, RecurrentState, orthogonal_linear, reset_rows
 from arena.policies.distributions import ActionDistribution, ActionLayout
+from arena.policies.encoder import EncoderKind, make_layers
 from arena.policies.protocol import State
 
 LOG_STD_RANGE = (-5.0, 2.0)
@@ -34,6 +34,7 @@ class Architecture:
     Attributes:
         observation_size: D.
         heads: Action heads, in the environment's order.
+        encoder: What its layers end in.
         encoder_sizes: Width of each encoder layer.
         core: Memory, or none.
         recurrent_size: H, width of the core.
@@ -42,6 +43,7 @@ class Architecture:
 
     observation_size: int
     heads: tuple[ActionHead, ...]
+    encoder: EncoderKind
     encoder_sizes: tuple[int, ...]
     core: CoreKind
     recurrent_size: int
@@ -52,13 +54,14 @@ class Architecture:
         cls,
         spec: EnvironmentSpec,
         *,
+        encoder: EncoderKind = EncoderKind.TANH,
         encoder_sizes: tuple[int, ...] = (128,),
         core: CoreKind = CoreKind.LSTM,
         recurrent_size: int = 128,
         initial_log_std: float = -0.5,
     ) -> "Architecture":
         """The architecture that fits an environment."""
-        return cls(spec.observation_size, spec.heads, encoder_sizes, core, recurrent_size, initial_log_std)
+        return cls(spec.observation_size, spec.heads, encoder, encoder_sizes, core, recurrent_size, initial_log_std)
 
 
 class NetworkOutput(NamedTuple):
@@ -83,12 +86,7 @@ class ActorCritic(nn.Module):
         self.architecture = architecture
         self.layout = ActionLayout(architecture.heads)
         sizes = (architecture.observation_size, *architecture.encoder_sizes)
-        layers = [
-            module
-            for width_in, width_out in itertools.pairwise(sizes)
-            for module in (orthogonal_linear(width_in, width_out, gain=2.0**0.5), nn.Tanh())
-        ]
-        self.encoder = nn.Sequential(*layers)
+        self.encoder = make_layers(architecture.encoder, sizes)
         core = LSTMCore if architecture.core is CoreKind.LSTM else FeedforwardCore
         self.core = core(sizes[-1], architecture.recurrent_size)
         self.norm = nn.LayerNorm(architecture.recurrent_size)

@@ -12,6 +12,7 @@ from safetensors.torch import save as save_tensors
 from arena.environments import EnvironmentSpec, make
 from arena.errors import CheckpointError
 from arena.policies import ActorCritic, Architecture, CoreKind, checkpoint
+from arena.policies.encoder import EncoderKind
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +46,12 @@ def rewritten(data: bytes, drop: str = "", tensors: dict | None = None, **metada
 
 
 @pytest.mark.parametrize("core", list(CoreKind))
-def test_round_trip_keeps_the_player_bit_by_bit(spec: EnvironmentSpec, core: CoreKind, tmp_path: Path):
-    network = ActorCritic(Architecture.of(spec, encoder_sizes=(12, 10), core=core, recurrent_size=8))
+@pytest.mark.parametrize("encoder", list(EncoderKind))
+def test_round_trip_keeps_the_player_bit_by_bit(
+    spec: EnvironmentSpec, core: CoreKind, encoder: EncoderKind, tmp_path: Path
+):
+    architecture = Architecture.of(spec, encoder=encoder, encoder_sizes=(12, 10), core=core, recurrent_size=8)
+    network = ActorCritic(architecture)
     network.observation_std.uniform_(0.5, 2.0)
     path = tmp_path / "folder" / "policy.safetensors"
 
@@ -128,9 +133,9 @@ def test_truncated_file_is_refused(data: bytes, share: float):
         checkpoint.decode(data[: int(share * len(data))], source="x")
 
 
-@pytest.mark.parametrize("version", ["2", "99", "-1", "one", ""])
+@pytest.mark.parametrize("version", ["3", "99", "-1", "one", ""])
 def test_other_format_version_is_refused(data: bytes, version: str):
-    with pytest.raises(CheckpointError, match=rf"format version '{version}'; this version reads up to 1: upgrade"):
+    with pytest.raises(CheckpointError, match=rf"format version '{version}'; this version reads up to 2: upgrade"):
         checkpoint.decode(rewritten(data, format_version=version))
 
 
@@ -202,6 +207,7 @@ def test_policy_of_the_first_format_is_read_for_ever():
     output = policy.network.step(seen, policy.initial_state(1), everybody, everybody)
 
     assert policy.environment == "recall"
+    assert policy.network.architecture.encoder is EncoderKind.TANH
     assert output.value.item() == pytest.approx(-1.1767881, abs=1e-5)
     assert output.parameters[0].tolist() == pytest.approx(
         [-0.0068887, -0.0041719, -0.0020652, 0.0088847, 0.0123166], abs=1e-6

@@ -5,6 +5,7 @@ from arena.environments.protocol import Observation
 from arena.environments.spec import ActionHead, HeadKind
 from arena.policies import ActorCritic, Architecture, CoreKind, NetworkPolicy, RecurrentState
 from arena.policies.cores import reset_rows
+from arena.policies.encoder import EncoderKind, make_layers
 from arena.policies.network import LOG_STD_RANGE, OBSERVATION_CLIP
 
 HEADS = (
@@ -22,16 +23,17 @@ SIZES = {
 L, R = 9, 5
 
 
-@pytest.fixture(params=list(CoreKind))
+@pytest.fixture(params=[(core, encoder) for core in CoreKind for encoder in EncoderKind], ids=" ".join)
 def network(request: pytest.FixtureRequest) -> ActorCritic:
     torch.manual_seed(0)
-    return ActorCritic(Architecture(core=request.param, **SIZES))
+    core, encoder = request.param
+    return ActorCritic(Architecture(core=core, encoder=encoder, **SIZES))
 
 
 @pytest.fixture
 def recurrent() -> ActorCritic:
     torch.manual_seed(0)
-    return ActorCritic(Architecture(core=CoreKind.LSTM, **SIZES))
+    return ActorCritic(Architecture(core=CoreKind.LSTM, encoder=EncoderKind.TANH, **SIZES))
 
 
 def random_state(network: ActorCritic, rows: int) -> RecurrentState:
@@ -87,7 +89,7 @@ def test_inactive_rows_keep_their_state_bit_by_bit(recurrent: ActorCritic):
 def test_memory_reaches_across_steps_only_with_recurrence():
     first, second = torch.randn(2, 1, 7), torch.randn(1, 7)
     for kind, remembers in ((CoreKind.LSTM, True), (CoreKind.FEEDFORWARD, False)):
-        network = ActorCritic(Architecture(core=kind, **SIZES))
+        network = ActorCritic(Architecture(core=kind, encoder=EncoderKind.TANH, **SIZES))
         values = [
             network.sequence(torch.stack([past, second]), network.initial_state(1)).value[1].item() for past in first
         ]
@@ -181,6 +183,36 @@ def test_observations_are_normalised_and_clipped(network: ActorCritic):
     assert value(network, 8.0) == pytest.approx(value(plain, 1.5))
     assert value(network, inside) == value(network, outside)
     assert value(network, inside) != value(network, 8.0)
+
+
+def share_that_passes_gradient(kind: EncoderKind, scale: float) -> float:
+    """Share of features that still move, in proportion, with what goes into them."""
+    torch.manual_seed(0)
+    linear, *rest = make_layers(kind, (7, 64))
+    mapped = linear(scale * torch.randn(200, 7)).detach().requires_grad_()
+    features = torch.nn.Sequential(*rest)(mapped.clone())
+    (features * torch.randn(64)).sum().backward()
+    return float((scale * mapped.grad.abs() > 0.01).float().mean())
+
+
+def test_rectified_features_pass_gradient_however_large_their_input():
+    assert share_that_passes_gradient(EncoderKind.TANH, 1.0) > 0.9
+    assert share_that_passes_gradient(EncoderKind.TANH, 100.0) < 0.1
+    for scale in (1.0, 10.0, 100.0):
+        assert share_that_passes_gradient(EncoderKind.RELU_NORM, scale) > 0.4
+
+
+def test_rectified_features_are_a_layer_norm_and_a_relu():
+    linear, norm, _ = encoder = make_layers(EncoderKind.RELU_NORM, (7, 64))
+    torch.nn.init.normal_(norm.weight)
+    torch.nn.init.normal_(norm.bias)
+    seen = torch.randn(50, 7)
+
+    mapped = linear(seen)
+    deviation, mean = torch.std_mean(mapped, dim=-1, correction=0, keepdim=True)
+    expected = (norm.weight * (mapped - mean) / (deviation.square() + norm.eps).sqrt() + norm.bias).clamp(min=0.0)
+
+    torch.testing.assert_close(encoder(seen), expected, atol=1e-5, rtol=0.0)
 
 
 def test_core_output_stays_bounded_however_large_its_input(recurrent: ActorCritic):

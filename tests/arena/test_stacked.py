@@ -11,6 +11,7 @@ from arena.errors import ArenaError
 from arena.policies import ActorCritic, Architecture, CoreKind, NetworkPolicy, RecurrentState
 from arena.policies.batched import BatchedNetworks, Plan
 from arena.policies.distributions import ActionDistribution
+from arena.policies.encoder import EncoderKind
 from arena.policies.fused import CHUNK, FusedNetworks, fits
 from arena.policies.stacked import StackedPolicies
 
@@ -21,12 +22,16 @@ HEADS = (
     ActionHead("switch", HeadKind.BERNOULLI, 1, masked=False),
     ActionHead("comm", HeadKind.GAUSSIAN, 2, masked=False),
 )
-SMALL = Architecture(19, HEADS, (32,), CoreKind.LSTM, 16, -0.5)
+SMALL = Architecture(19, HEADS, EncoderKind.TANH, (32,), CoreKind.LSTM, 16, -0.5)
+RECTIFIED = replace(SMALL, encoder=EncoderKind.RELU_NORM)
 ARCHITECTURES = {
     "one encoder layer": SMALL,
     "two uneven encoder layers": replace(SMALL, encoder_sizes=(70, 33), recurrent_size=48),
     "no encoder": replace(SMALL, encoder_sizes=()),
     "no memory": replace(SMALL, core=CoreKind.FEEDFORWARD, recurrent_size=32),
+    "one rectified layer": RECTIFIED,
+    "two uneven rectified layers": replace(RECTIFIED, encoder_sizes=(70, 33), recurrent_size=48),
+    "rectified without memory": replace(RECTIFIED, core=CoreKind.FEEDFORWARD, recurrent_size=32),
     "many heads": replace(SMALL, heads=(*HEADS, ActionHead("choice", HeadKind.CATEGORICAL, 90, masked=True))),
 }
 CPU = torch.device("cpu")

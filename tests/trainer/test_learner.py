@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from arena.policies import EncoderKind
+
 
 def test_scales_are_logged_before_anything_is_normalised(play, never):
     """Without discount a return is its reward: what is logged can be worked out from rewards and values."""
@@ -29,3 +31,10 @@ def test_rates_and_weights_follow_their_schedules_and_stay_at_the_end(play):
         told.append((learner.coefficients().learning_rate, learner.coefficients().entropy))
     for now, expected in zip(told, [(4e-4, 0.05), (2.5e-4, 0.03), (1e-4, 0.01), (1e-4, 0.01)], strict=True):
         assert now == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("encoder", list(EncoderKind))
+def test_the_encoder_ends_in_what_the_settings_say(play, encoder):
+    network = play(network={"encoder": encoder.value}).learner.network
+    assert network.architecture.encoder is encoder
+    assert any(isinstance(module, torch.nn.ReLU) for module in network.encoder) == (encoder is EncoderKind.RELU_NORM)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from arena.policies import CoreKind
+from arena.policies import CoreKind, EncoderKind
 from trainer.settings.section import Section
 
 Factor = Annotated[float, Field(ge=0.0)]
@@ -14,6 +14,7 @@ Factor = Annotated[float, Field(ge=0.0)]
 class NetworkSettings(Section):
     """The recurrent actor-critic."""
 
+    encoder: EncoderKind = Field(EncoderKind.TANH, description="What the encoder's layers end in: relu_norm or tanh")
     encoder_sizes: tuple[int, ...] = Field((128,), min_length=1, description="Width of each encoder layer")
     core: CoreKind = Field(CoreKind.LSTM, description="What carries memory: lstm or feedforward")
     recurrent_size: int = Field(128, ge=1, le=8192, description="Width of the core")
