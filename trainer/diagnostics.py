@@ -24,7 +24,7 @@ def head_gradients(network: ActorCritic, relevant: Bool[Tensor, "n heads"]) -> d
     rows = torch.cat([weight, bias.unsqueeze(1)], dim=1)
     used = relevant.any(dim=0).tolist()
     return {
-        f"heads/{part.head.name}/gradient_norm": rows[part.parameters].norm()
+        f"heads/{part.head.name}/gradient_norm": rows[network.actor_parts[part.head.name].rows].norm()
         for part, counts in zip(network.layout.parts, used, strict=True)
         if counts
     }

@@ -48,7 +48,9 @@ class Learner:
         self.rows = config.environment.num_envs * max(spec.agents_per_side)
         self.ppo = PPO(self.network, config.ppo, config.optimizer, self._update_rng)
         scales = config.normalization
-        self._observations = ObservationNormalizer(spec.observation_size, scales.observation_std_floor, device)
+        self._observations = ObservationNormalizer(
+            self.network.architecture, scales.observation_std_floor, device
+        )
         self._rewards = RewardScaler(self.rows, config.ppo.gamma, scales.reward_clip, device)
         self._values = ValueNormalizer(device)
         self._role = _role_of_row(spec, self.rows).to(device) if scales.advantage_role_samples else None
@@ -121,6 +123,10 @@ class Learner:
                 self.ppo.optimizer.state[parameter] = {key: each.to(parameter.device) for key, each in saved.items()}
         try:
             self._observations.moments = Moments.of(_below(tensors, "observations."), device)
+            self._observations.members = [
+                Moments.of(_below(tensors, f"members{number}."), device)
+                for number in range(len(self._observations.members))
+            ]
             self._rewards.moments = Moments.of(_below(tensors, "rewards."), device)
             self._values.moments = Moments.of(_below(tensors, "values."), device)
             self.rng.set_state(tensors["rng.acting"])
@@ -134,6 +140,7 @@ class Learner:
             "observations": self._observations.moments,
             "rewards": self._rewards.moments,
             "values": self._values.moments,
+            **{f"members{number}": moments for number, moments in enumerate(self._observations.members)},
         }
 
     def targets(self, rollout: Rollout) -> tuple[Targets, dict[str, float | None]]:
@@ -187,7 +194,10 @@ def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -
         core=settings.core,
         recurrent_size=settings.recurrent_size,
         initial_log_std=settings.initial_log_std,
+        member_size=settings.member_size,
     )
+    if settings.member_size and not architecture.sets:
+        raise ConfigError(f"network.member_size is {settings.member_size}, but {spec.name} shows no sets: set it to 0")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "weights"))
         return ActorCritic(architecture)

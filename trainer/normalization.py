@@ -4,14 +4,14 @@ Statistics gather what was seen so far and are merged in float64; nothing else i
 a deviation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.policies import ActorCritic
+from arena.policies import ActorCritic, Architecture
 
 SLICE = 1024
 """Samples whose moments are taken together, in their own precision: few enough to stay in a core's cache."""
@@ -62,6 +62,11 @@ class Moments:
         """Population variance; 0 before any sample."""
         return self.squares / self.count.clamp(min=1.0)
 
+    def split(self, sizes: Sequence[int]) -> list["Moments"]:
+        """Moments of so many neighbouring features each."""
+        parts = zip(torch.split(self.mean, list(sizes)), torch.split(self.squares, list(sizes)), strict=True)
+        return [Moments(self.count, mean, squares) for mean, squares in parts]
+
     def tensors(self) -> dict[str, Tensor]:
         """Everything needed to continue."""
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
@@ -73,20 +78,41 @@ class Moments:
 
 
 class ObservationNormalizer:
-    """Mean and deviation per feature of what the learner saw; they travel inside the network."""
+    """Mean and deviation per feature of what the learner saw; they travel inside the network.
 
-    def __init__(self, size: int, std_floor: float, device: torch.device) -> None:
-        self.moments = Moments.empty((size,), device)
-        self._std_floor = std_floor
+    A feature of the members of a set has one mean and one deviation wherever they stand; empty places do not count.
+
+    Attributes:
+        moments: Of every place of the observation.
+        members: Of every feature of the members of each set.
+    """
+
+    def __init__(self, architecture: Architecture, std_floor: float, device: torch.device) -> None:
+        self.moments = Moments.empty((architecture.observation_size,), device)
+        self.members = [Moments.empty((layout.features,), device) for layout in architecture.sets]
+        self._sets, self._std_floor = architecture.sets, std_floor
 
     def update(self, values: Float[Tensor, "n D"]) -> None:
         """Take in observations of active agents."""
         self.moments = self.moments.merged(values)
+        for number, layout in enumerate(self._sets):
+            there = layout.there(values)
+            members = layout.rows(values, there)[there.squeeze(-1)]
+            self.members[number] = self.members[number].merged(members)
 
     def write_to(self, network: ActorCritic) -> None:
         """Make the network normalise by the present statistics."""
-        network.observation_mean.copy_(self.moments.mean)
-        network.observation_std.copy_(self.moments.variance.sqrt().clamp(min=self._std_floor))
+        self._write(network, slice(None), self.moments)
+        for layout, moments in zip(self._sets, self.members, strict=True):
+            lengths = [length for _, length in layout.blocks]
+            for place, own in zip(layout.places[1:], moments.split(lengths), strict=True):
+                self._write(network, place, own)
+
+    def _write(self, network: ActorCritic, place: slice, moments: Moments) -> None:
+        """Scales of a place, over and over again where it has several rows."""
+        mean, std = network.observation_mean[place], network.observation_std[place]
+        mean.copy_(moments.mean.repeat(len(mean) // len(moments.mean)))
+        std.copy_(moments.variance.sqrt().clamp(min=self._std_floor).repeat(len(std) // len(moments.mean)))
 
 
 class RewardScaler:

@@ -1,12 +1,13 @@
 """Environments: what they declare, how they step, and the registry. Importing this package loads no torch."""
 
 from arena.environments.registry import baselines, declare, make, make_baseline, names
-from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
+from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
 
 __all__ = [
     "ActionHead",
     "EnvironmentSpec",
     "HeadKind",
+    "MemberMask",
     "ObservationBlock",
     "baselines",
     "declare",

@@ -35,6 +35,22 @@ class ObservationBlock:
 
 
 @dataclass(frozen=True)
+class MemberMask(ObservationBlock):
+    """A block (M,) that says who is there of a set of at most M members: 1 for a member, 0 for an empty place.
+
+    Whoever reads the members need not know their order. What stands in empty places has no meaning. The signature
+    leaves sets out: they say how an observation may be read, not what it is.
+
+    Attributes:
+        describes: Blocks (M, F); row k is of member k.
+        chosen_by: Categorical heads whose last M options choose a member, in the same order.
+    """
+
+    describes: tuple[str, ...]
+    chosen_by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ActionHead:
     """One factor of the action.
 

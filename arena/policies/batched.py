@@ -1,6 +1,7 @@
 """Many policies' decisions as batched matrix products in torch, on any device."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from arena.policies.cores import RecurrentState, reset_rows
 from arena.policies.layers import FrozenLayers, Rectified, Step
 from arena.policies.network import OBSERVATION_CLIP, ActorCritic, Architecture, NetworkOutput
+from arena.policies.sets import actor_parts, choose, outside
 
 CALL_ROWS = 64
 """What a product of its own costs, in rows of padding."""
@@ -29,6 +31,10 @@ class Segment:
     def split(self, tensor: Float[Tensor, "places n"]) -> Float[Tensor, "slots rows n"]:
         """The segment's places, slot by slot."""
         return tensor[self.places].view(self.slots.stop - self.slots.start, -1, tensor.shape[1])
+
+    def of_members(self, each: int) -> "Segment":
+        """The same, where every place is one of as many members."""
+        return Segment(self.slots, slice(each * self.places.start, each * self.places.stop))
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,10 @@ class Plan:
             segments.append(Segment(slice(crowded, crowded + 1), slice(end - size, end)))
         return cls(row_of_place.to(device), place_of_row.to(device), tuple(segments))
 
+    def of_members(self, each: int) -> "Plan":
+        """The same segments over as many members of every place."""
+        return replace(self, segments=tuple(segment.of_members(each) for segment in self.segments))
+
 
 class BatchedNetworks:
     """Slots for networks of one architecture on one device."""
@@ -72,7 +82,10 @@ class BatchedNetworks:
     def __init__(self, architecture: Architecture, slots: int, device: torch.device) -> None:
         shapes = FrozenLayers.shapes(architecture)
         self._device, self._recurrent = device, shapes.gates is not None
+        self._sets, self._rest = architecture.sets, outside(architecture.observation_size, architecture.sets)
+        self._parts = actor_parts(architecture.heads, architecture.sets).values()
         self._rectified = [isinstance(layer, Rectified) for layer in shapes.hidden]
+        self._members_rectified = [isinstance(layer, Rectified) for layer in shapes.members]
         self._stacks = [torch.zeros(slots, *tensor.shape, device=device) for tensor in _stackable(shapes)]
 
     @property
@@ -109,28 +122,34 @@ class BatchedNetworks:
         episode_start: Bool[Tensor, " R"],
         active: Bool[Tensor, " R"],
     ) -> NetworkOutput:
-        mean, inverse_std, *layers = self._stacks
-        following = iter(layers)
-
-        def next_layer(features: Tensor) -> Tensor:
-            return _multiply(plan, next(following), next(following), features)
-
+        layers = _Layers(self._stacks)
         before = reset_rows(state, episode_start)
-        features = values[plan.row_of_place]
-        for segment in plan.segments:
-            segment.split(features).sub_(mean[segment.slots]).mul_(inverse_std[segment.slots])
-        features.clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
+        features, members = self._encode(plan, layers, values[plan.row_of_place])
         for rectified in self._rectified:
-            features = next_layer(features)
-            features = _rectify(plan, next(following), next(following), features) if rectified else features.tanh_()
+            features = layers.hidden(plan, features, rectified=rectified)
         placed = RecurrentState(*(part[plan.row_of_place] for part in before))
         if self._recurrent:
-            placed = _advance(next_layer(torch.cat([features, placed.hidden], dim=-1)), placed.cell)
+            placed = _advance(layers.affine(plan, torch.cat([features, placed.hidden], dim=-1)), placed.cell)
             features = placed.hidden
-        readout = next_layer(F.layer_norm(features, features.shape[-1:]))[plan.place_of_row]
+        readout = layers.affine(plan, F.layer_norm(features, features.shape[-1:]))
+        parameters = choose(self._parts, readout[:, :-1], members) if members else readout[:, :-1]
         rows = active.unsqueeze(-1)
         after = (torch.where(rows, new[plan.place_of_row], old) for new, old in zip(placed, before, strict=True))
-        return NetworkOutput(readout[:, :-1], readout[:, -1], RecurrentState(*after))
+        return NetworkOutput(parameters[plan.place_of_row], readout[plan.place_of_row, -1], RecurrentState(*after))
+
+    def _encode(self, plan: Plan, layers: "_Layers", seen: Float[Tensor, "places D"]) -> tuple[Tensor, list[Tensor]]:
+        """What the first hidden layer takes, and the features of the members of every set."""
+        there = [layout.there(seen) for layout in self._sets]
+        layers.normalise(plan, seen)
+        members = []
+        for layout, own, rectified in zip(self._sets, there, self._members_rectified, strict=True):
+            rows = layout.rows(seen, own).flatten(0, 1)
+            made = layers.hidden(plan.of_members(layout.members), rows, rectified=rectified)
+            members.append(made.view(len(seen), layout.members, layout.width))
+        if not members:
+            return seen, members
+        summaries = [layout.summary(*each) for layout, *each in zip(self._sets, members, there, strict=True)]
+        return torch.cat([*(seen[:, place] for place in self._rest), *summaries], dim=-1), members
 
 
 def _padded_width(counts: Int[Tensor, " slots"]) -> int:
@@ -146,27 +165,44 @@ def _stackable(layers: FrozenLayers) -> list[Tensor]:
     """Tensors of one slot as they broadcast over its rows: statistics, then what each layer has, weights (in, out)."""
     gates = [] if layers.gates is None else [layers.gates]
     parts = [layers.mean[None], layers.inverse_std[None]]
-    for layer in (*layers.hidden, *gates, layers.readout):
+    for layer in (*layers.members, *layers.hidden, *gates, layers.readout):
         parts += [layer.weight.t(), layer.bias[None]]
         parts += [layer.scale[None], layer.offset[None]] if isinstance(layer, Rectified) else []
     return parts
 
 
-def _multiply(plan: Plan, weight: Tensor, bias: Tensor, features: Tensor) -> Tensor:
-    """Every slot's layer, weight (K, in, out) and bias (K, 1, out), on its own places."""
-    product = features.new_empty(len(features), weight.shape[-1])
-    for segment in plan.segments:
-        slots = segment.slots
-        torch.baddbmm(bias[slots], segment.split(features), weight[slots], out=segment.split(product))
-    return product
+class _Layers:
+    """The stacks of all slots, taken layer by layer in the order of `_stackable`, each on its own slot's places."""
 
+    def __init__(self, stacks: Iterable[Tensor]) -> None:
+        self._following = iter(stacks)
 
-def _rectify(plan: Plan, scale: Tensor, offset: Tensor, features: Tensor) -> Tensor:
-    """LayerNorm with every slot's scale and offset (K, 1, H), then ReLU."""
-    normed = F.layer_norm(features, features.shape[-1:])
-    for segment in plan.segments:
-        segment.split(normed).mul_(scale[segment.slots]).add_(offset[segment.slots])
-    return normed.relu_()
+    def normalise(self, plan: Plan, seen: Float[Tensor, "places D"]) -> None:
+        """Scale and clip observations where they are."""
+        mean, inverse_std = next(self._following), next(self._following)
+        for segment in plan.segments:
+            segment.split(seen).sub_(mean[segment.slots]).mul_(inverse_std[segment.slots])
+        seen.clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
+
+    def affine(self, plan: Plan, features: Float[Tensor, "places in"]) -> Float[Tensor, "places out"]:
+        """Weight (K, in, out) and bias (K, 1, out)."""
+        weight, bias = next(self._following), next(self._following)
+        product = features.new_empty(len(features), weight.shape[-1])
+        for segment in plan.segments:
+            slots = segment.slots
+            torch.baddbmm(bias[slots], segment.split(features), weight[slots], out=segment.split(product))
+        return product
+
+    def hidden(self, plan: Plan, features: Tensor, *, rectified: bool) -> Tensor:
+        """A tanh, or LayerNorm with scale and offset (K, 1, out) and ReLU, on top of that."""
+        product = self.affine(plan, features)
+        if not rectified:
+            return product.tanh_()
+        scale, offset = next(self._following), next(self._following)
+        normed = F.layer_norm(product, product.shape[-1:])
+        for segment in plan.segments:
+            segment.split(normed).mul_(scale[segment.slots]).add_(offset[segment.slots])
+        return normed.relu_()
 
 
 def _advance(gates: Float[Tensor, "places gates"], cell: Float[Tensor, "places H"]) -> RecurrentState:

@@ -18,10 +18,11 @@ from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
 from arena.errors import CheckpointError
 from arena.policies.encoder import EncoderKind
 from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy
+from arena.policies.sets import SetLayout
 
 FORMAT = "echelon-league.policy"
 FORMAT_VERSION = 2
-UNSAID_IN_VERSION_1 = {"encoder": EncoderKind.TANH.value}
+UNSAID_IN_VERSION_1 = {"encoder": EncoderKind.TANH.value, "sets": []}
 """What every network was when files did not say it yet."""
 
 PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
@@ -164,7 +165,13 @@ def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architectur
                 "encoder": EncoderKind(fields["encoder"]),
                 "encoder_sizes": tuple(fields["encoder_sizes"]),
                 "core": CoreKind(fields["core"]),
+                "sets": tuple(_parse_set(each) for each in fields["sets"]),
             }
         )
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{source} has an unreadable architecture ({error}): write it again") from error
+
+
+def _parse_set(fields: Mapping[str, Any]) -> SetLayout:
+    blocks = tuple((start, length) for start, length in fields["blocks"])
+    return SetLayout(**{**fields, "blocks": blocks, "heads": tuple(fields["heads"])})

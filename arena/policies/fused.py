@@ -41,7 +41,11 @@ def step_all(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
 
 def fits(architecture: Architecture) -> bool:
     """Whether `fused.h` can run such networks."""
-    return architecture.recurrent_size % LANES == 0 and len(hidden_widths(architecture)) <= MOST_LAYERS
+    return (
+        not architecture.sets
+        and architecture.recurrent_size % LANES == 0
+        and len(hidden_widths(architecture)) <= MOST_LAYERS
+    )
 
 
 class FusedNetworks:

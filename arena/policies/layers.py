@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from arena.policies.cores import LSTMCore, RecurrentState
 from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkOutput
+from arena.policies.sets import SetEncoder
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,15 @@ class FrozenLayers:
     Attributes:
         mean: Of the observation, per feature.
         inverse_std: Of the observation, per feature; normalised observations are clipped to OBSERVATION_CLIP.
+        members: What the members of each set go through.
         hidden: The encoder's layers, and the core of a network without memory; rectified ones come first.
         gates: Of [features, hidden]: enter, forget, new, leave, H rows each; None without memory.
-        readout: Of the core's output, centred and scaled to unit variance: distribution parameters, then the value.
+        readout: Of the core's output, centred and scaled to unit variance: rows of the actor, then the value.
     """
 
     mean: Float[Tensor, " D"]
     inverse_std: Float[Tensor, " D"]
+    members: tuple[Squashed | Rectified, ...]
     hidden: tuple[Squashed | Rectified, ...]
     gates: Affine | None
     readout: Affine
@@ -59,8 +62,14 @@ class FrozenLayers:
         if not isinstance(core, LSTMCore):
             hidden.append(_squashed(core.layer))
         gates = _gates(core) if isinstance(core, LSTMCore) else None
-        inverse_std = network.observation_std.reciprocal()
-        return cls(network.observation_mean, inverse_std, tuple(hidden), gates, _readout(network))
+        return cls(
+            mean=network.observation_mean,
+            inverse_std=network.observation_std.reciprocal(),
+            members=tuple(_encoder(each.layer)[0] for each in network.sets if isinstance(each, SetEncoder)),
+            hidden=tuple(hidden),
+            gates=gates,
+            readout=_readout(network),
+        )
 
     @classmethod
     def shapes(cls, architecture: Architecture) -> "FrozenLayers":

@@ -14,6 +14,7 @@ from arena.policies.cores import FeedforwardCore, LSTMCore, RecurrentState, orth
 from arena.policies.distributions import ActionDistribution, ActionLayout
 from arena.policies.encoder import EncoderKind, make_layers
 from arena.policies.protocol import State
+from arena.policies.sets import SetEncoder, SetLayout, actor_parts, choose, outside
 
 LOG_STD_RANGE = (-5.0, 2.0)
 OBSERVATION_CLIP = 10.0
@@ -39,6 +40,7 @@ class Architecture:
         core: Memory, or none.
         recurrent_size: H, width of the core.
         initial_log_std: Log standard deviation of every gaussian dimension at construction.
+        sets: Sets that are read whatever their order; all else is read place by place.
     """
 
     observation_size: int
@@ -48,6 +50,7 @@ class Architecture:
     core: CoreKind
     recurrent_size: int
     initial_log_std: float
+    sets: tuple[SetLayout, ...]
 
     @classmethod
     def of(
@@ -59,9 +62,19 @@ class Architecture:
         core: CoreKind = CoreKind.LSTM,
         recurrent_size: int = 128,
         initial_log_std: float = -0.5,
+        member_size: int = 0,
     ) -> "Architecture":
-        """The architecture that fits an environment."""
-        return cls(spec.observation_size, spec.heads, encoder, encoder_sizes, core, recurrent_size, initial_log_std)
+        """The architecture that fits an environment; members of sets become `member_size` features, 0 for no sets."""
+        return cls(
+            observation_size=spec.observation_size,
+            heads=spec.heads,
+            encoder=encoder,
+            encoder_sizes=encoder_sizes,
+            core=core,
+            recurrent_size=recurrent_size,
+            initial_log_std=initial_log_std,
+            sets=SetLayout.all_of(spec, member_size) if member_size else (),
+        )
 
 
 class NetworkOutput(NamedTuple):
@@ -85,12 +98,17 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.architecture = architecture
         self.layout = ActionLayout(architecture.heads)
-        sizes = (architecture.observation_size, *architecture.encoder_sizes)
+        self._rest = outside(architecture.observation_size, architecture.sets)
+        self.sets = nn.ModuleList(SetEncoder(architecture.encoder, layout) for layout in architecture.sets)
+        alone = sum(place.stop - place.start for place in self._rest)
+        sizes = (alone + sum(layout.summary_size for layout in architecture.sets), *architecture.encoder_sizes)
         self.encoder = make_layers(architecture.encoder, sizes)
         core = LSTMCore if architecture.core is CoreKind.LSTM else FeedforwardCore
         self.core = core(sizes[-1], architecture.recurrent_size)
         self.norm = nn.LayerNorm(architecture.recurrent_size)
-        self.actor = orthogonal_linear(architecture.recurrent_size, self.layout.parameter_size, gain=0.01)
+        self.actor_parts = actor_parts(architecture.heads, architecture.sets)
+        actor_rows = max(part.rows.stop for part in self.actor_parts.values())
+        self.actor = orthogonal_linear(architecture.recurrent_size, actor_rows, gain=0.01)
         self.critic = orthogonal_linear(architecture.recurrent_size, 1, gain=1.0)
         self.raw_log_std = nn.Parameter(torch.full((self.layout.log_std_size,), architecture.initial_log_std))
         self.register_buffer("observation_mean", torch.zeros(architecture.observation_size))
@@ -115,28 +133,41 @@ class ActorCritic(nn.Module):
     ) -> NetworkOutput:
         """One decision of R rows: those at an episode's start begin from zero, inactive ones leave the state alone."""
         before = reset_rows(state, episode_start)
-        output, after = self.core.step(self._encode(values), before)
+        encoded, members = self._encode(values)
+        output, after = self.core.step(encoded, before)
         rows = active.unsqueeze(-1)
         kept = RecurrentState(*(torch.where(rows, new, old) for new, old in zip(after, before, strict=True)))
-        return self._read_out(output, kept)
+        return self._read_out(output, members, kept)
 
     def sequence(self, values: Float[Tensor, "L R D"], state: RecurrentState) -> NetworkOutput:
         """L decisions of R rows in one call; no episode starts after a row's first decision."""
-        output, state = self.core.sequence(self._encode(values), state)
-        return self._read_out(output, state)
+        encoded, members = self._encode(values)
+        output, state = self.core.sequence(encoded, state)
+        return self._read_out(output, members, state)
 
     def distribution(self, parameters: Float[Tensor, "... P"], mask: Bool[Tensor, "... M"]) -> ActionDistribution:
         """The action distribution that `parameters` stand for."""
         return ActionDistribution(self.layout, parameters, self.log_std, mask)
 
-    def _encode(self, values: Tensor) -> Tensor:
+    def normalise(self, values: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """Observations as the encoder takes them."""
         normalised = (values - self.observation_mean) / self.observation_std
-        encoded: Tensor = self.encoder(normalised.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP))
-        return encoded
+        return normalised.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
-    def _read_out(self, output: Tensor, state: RecurrentState) -> NetworkOutput:
+    def _encode(self, values: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Features of the whole, and of the members of every set."""
+        normalised = self.normalise(values)
+        encoded = [encode(values, normalised) for encode in self.sets]
+        if encoded:
+            alone = [normalised[..., place] for place in self._rest]
+            normalised = torch.cat([*alone, *(summary for _, summary in encoded)], dim=-1)
+        return self.encoder(normalised), [members for members, _ in encoded]
+
+    def _read_out(self, output: Tensor, members: list[Tensor], state: RecurrentState) -> NetworkOutput:
         features = self.norm(output)
-        return NetworkOutput(self.actor(features), self.critic(features).squeeze(-1), state)
+        rows = self.actor(features)
+        parameters = choose(self.actor_parts.values(), rows, members) if members else rows
+        return NetworkOutput(parameters, self.critic(features).squeeze(-1), state)
 
 
 class NetworkPolicy:

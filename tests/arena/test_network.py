@@ -19,6 +19,7 @@ SIZES = {
     "encoder_sizes": (24, 16),
     "recurrent_size": 16,
     "initial_log_std": -0.5,
+    "sets": (),
 }
 L, R = 9, 5
 

@@ -13,6 +13,7 @@ from arena.policies.batched import BatchedNetworks, Plan
 from arena.policies.distributions import ActionDistribution
 from arena.policies.encoder import EncoderKind
 from arena.policies.fused import CHUNK, FusedNetworks, fits
+from arena.policies.sets import SetLayout
 from arena.policies.stacked import StackedPolicies
 
 HEADS = (
@@ -22,8 +23,12 @@ HEADS = (
     ActionHead("switch", HeadKind.BERNOULLI, 1, masked=False),
     ActionHead("comm", HeadKind.GAUSSIAN, 2, masked=False),
 )
-SMALL = Architecture(19, HEADS, EncoderKind.TANH, (32,), CoreKind.LSTM, 16, -0.5)
+SMALL = Architecture(19, HEADS, EncoderKind.TANH, (32,), CoreKind.LSTM, 16, -0.5, ())
 RECTIFIED = replace(SMALL, encoder=EncoderKind.RELU_NORM)
+SETS = (
+    SetLayout(members=3, mask=1, blocks=((4, 2), (11, 1)), heads=("target",), width=8),
+    SetLayout(members=2, mask=14, blocks=((16, 1),), heads=(), width=5),
+)
 ARCHITECTURES = {
     "one encoder layer": SMALL,
     "two uneven encoder layers": replace(SMALL, encoder_sizes=(70, 33), recurrent_size=48),
@@ -33,6 +38,11 @@ ARCHITECTURES = {
     "two uneven rectified layers": replace(RECTIFIED, encoder_sizes=(70, 33), recurrent_size=48),
     "rectified without memory": replace(RECTIFIED, core=CoreKind.FEEDFORWARD, recurrent_size=32),
     "many heads": replace(SMALL, heads=(*HEADS, ActionHead("choice", HeadKind.CATEGORICAL, 90, masked=True))),
+}
+WITH_SETS = {
+    "sets": replace(RECTIFIED, sets=SETS),
+    "sets and two layers with tanh": replace(SMALL, sets=SETS, encoder_sizes=(32, 16)),
+    "sets and no encoder, without memory": replace(RECTIFIED, sets=SETS, encoder_sizes=(), core=CoreKind.FEEDFORWARD),
 }
 CPU = torch.device("cpu")
 CLOSE = {"atol": 1e-5, "rtol": 0.0}
@@ -78,25 +88,42 @@ def stack_of(networks: list[ActorCritic]) -> StackedPolicies:
     return stack
 
 
-@pytest.fixture(params=["fused", "batched"])
+def filled(together: FusedNetworks | BatchedNetworks, networks: list[ActorCritic]) -> FusedNetworks | BatchedNetworks:
+    for slot, network in enumerate(networks):
+        together.put(slot, network)
+    return together
+
+
+def fused(networks: list[ActorCritic]) -> FusedNetworks | BatchedNetworks:
+    return filled(FusedNetworks(networks[0].architecture, len(networks)), networks)
+
+
+def batched(networks: list[ActorCritic]) -> FusedNetworks | BatchedNetworks:
+    return filled(BatchedNetworks(networks[0].architecture, len(networks), CPU), networks)
+
+
+@pytest.fixture(params=[fused, batched])
 def put_together(request):
     """Both ways to multiply."""
-
-    def put(networks: list[ActorCritic]) -> FusedNetworks | BatchedNetworks:
-        architecture, slots = networks[0].architecture, len(networks)
-        fused = request.param == "fused"
-        together = FusedNetworks(architecture, slots) if fused else BatchedNetworks(architecture, slots, CPU)
-        for slot, network in enumerate(networks):
-            together.put(slot, network)
-        return together
-
-    return put
+    return request.param
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
 @pytest.mark.parametrize("rows", [0, 1, 7, 3 * CHUNK + 5])
 @pytest.mark.parametrize("crowded", [False, True])
 def test_one_call_equals_a_call_for_every_policy(put_together, architecture, rows, crowded):
+    assert_equal_to_every_policy_alone(put_together, architecture, rows, crowded=crowded)
+
+
+@pytest.mark.parametrize("architecture", WITH_SETS.values(), ids=WITH_SETS)
+@pytest.mark.parametrize("rows", [0, 1, 7, 3 * CHUNK + 5])
+@pytest.mark.parametrize("crowded", [False, True])
+def test_one_call_equals_a_call_for_every_policy_that_reads_sets(architecture, rows, crowded):
+    assert not fits(architecture)
+    assert_equal_to_every_policy_alone(batched, architecture, rows, crowded=crowded)
+
+
+def assert_equal_to_every_policy_alone(put_together, architecture, rows, *, crowded):
     networks = networks_of(architecture)
     slots = torch.randint(0, SLOTS, (rows,))
     slots[rows // 10 :] = 2 if crowded else slots[rows // 10 :]

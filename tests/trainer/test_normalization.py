@@ -49,7 +49,7 @@ def test_moments_of_single_precision_are_as_good_in_a_large_batch_as_in_a_small_
 
 def test_observation_statistics_travel_in_the_network_and_a_constant_feature_stays_finite():
     network = ActorCritic(Architecture.of(fake_spec(), encoder_sizes=(4,), recurrent_size=4))
-    normalizer = ObservationNormalizer(4, 0.01, CPU)
+    normalizer = ObservationNormalizer(network.architecture, 0.01, CPU)
     values = torch.randn(100, 4)
     values[:, 2] = 3.0
     normalizer.update(values)

@@ -18,6 +18,9 @@ class NetworkSettings(Section):
     encoder_sizes: tuple[int, ...] = Field((128,), min_length=1, description="Width of each encoder layer")
     core: CoreKind = Field(CoreKind.LSTM, description="What carries memory: lstm or feedforward")
     recurrent_size: int = Field(128, ge=1, le=8192, description="Width of the core")
+    member_size: int = Field(
+        0, ge=0, le=8192, description="Width of what each member of a set, such as a contact, is read as; 0 reads places"
+    )
     initial_log_std: float = Field(
         -0.5, ge=-5.0, le=2.0, description="Log standard deviation of continuous actions at the start"
     )

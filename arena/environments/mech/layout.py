@@ -9,7 +9,7 @@ from arena.environments.mech.classes import CLASSES
 from arena.environments.mech.composition import PRESETS, MechConfig, Terrain
 from arena.environments.mech.rules import COMM_SIZE, EWAR_OPTIONS, LOCAL_MAP_CELLS, MOVES, REASONS
 from arena.environments.mech.terrain import MAPS_EDITION
-from arena.environments.spec import SIDES, ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
+from arena.environments.spec import SIDES, ActionHead, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
 
 SPEED_SCALE = 10.0
 """Metres a second that read as 1."""
@@ -103,12 +103,12 @@ def observation_blocks(config: MechConfig) -> tuple[ObservationBlock, ...]:
         ObservationBlock("sensors", (len(SENSOR_FEATURES),), 0.0, 1.0),
         ObservationBlock("panel", (len(PANEL_FEATURES),), 0.0, 1.0),
         ObservationBlock("contacts", (config.contacts, len(CONTACT_FEATURES)), -1.0, 2.0),
-        ObservationBlock("contact_mask", (config.contacts,), 0.0, 1.0),
+        MemberMask("contact_mask", (config.contacts,), 0.0, 1.0, describes=("contacts",), chosen_by=("target",)),
     ]
     if config.mates:
         blocks += [
             ObservationBlock("pack", (config.mates, len(MATE_FEATURES)), -1.0, 2.0),
-            ObservationBlock("pack_mask", (config.mates,), 0.0, 1.0),
+            MemberMask("pack_mask", (config.mates,), 0.0, 1.0, describes=("pack", "comms"), chosen_by=()),
             ObservationBlock("comms", (config.mates, COMM_SIZE), -1.0, 1.0),
         ]
     if config.terrain is Terrain.BROKEN:
