@@ -1,0 +1,108 @@
+"""A measurement counts only while nobody else uses the machine."""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+START_BELOW = 0.06
+"""Share of the machine that others may use when a measurement starts."""
+
+DROP_ABOVE = 0.10
+"""Share that others may have used once it has ended."""
+
+GLANCE_S = 0.25
+"""How long the machine is watched before a measurement starts."""
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+IDLE_FIELDS = (3, 4)
+"""Fields of the first line of /proc/stat in which nothing ran: idle, and waiting for a disk."""
+
+COUNTED_FIELDS = 8
+"""Fields of that line that add up to all time; what follows them is counted in them already."""
+
+OWN_FIELDS = slice(11, 13)
+"""User and system time in /proc/PID/stat, behind the name in brackets."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Processor seconds since the machine started, over all processors."""
+
+    total_s: float
+    busy_s: float
+    own_s: float
+
+    def others(self, before: "Load") -> float:
+        """Share of the machine that other processes have used since."""
+        busy = (self.busy_s - before.busy_s) - (self.own_s - before.own_s)
+        return max(0.0, busy / max(self.total_s - before.total_s, 1 / TICKS_PER_S))
+
+
+def machine_seconds(stat: str) -> tuple[float, float]:
+    """All and busy processor seconds from the text of /proc/stat."""
+    ticks = [int(field) for field in stat.splitlines()[0].split()[1:]][:COUNTED_FIELDS]
+    idle = sum(ticks[field] for field in IDLE_FIELDS)
+    return sum(ticks) / TICKS_PER_S, (sum(ticks) - idle) / TICKS_PER_S
+
+
+def process_seconds(stat: str) -> float:
+    """Processor seconds of a process, its threads included, from the text of /proc/PID/stat."""
+    fields = stat.rpartition(")")[2].split()[OWN_FIELDS]
+    return sum(int(field) for field in fields) / TICKS_PER_S
+
+
+def look(processes: Iterable[int]) -> Load:
+    """The machine now; `processes` are ours."""
+    total_s, busy_s = machine_seconds(Path("/proc/stat").read_text())
+    own_s = sum(process_seconds(Path(f"/proc/{process}/stat").read_text()) for process in processes)
+    return Load(total_s, busy_s, own_s)
+
+
+class Gate:
+    """Starts measurements when the machine is quiet, and forgets those during which it was not.
+
+    Args:
+        patience_s: How long to wait for a quiet machine before each measurement; then it starts all the same, and is
+            dropped if the machine stayed busy. Without a gate (`None`) everything starts at once and counts.
+        observe: What the machine has done so far.
+        clock: Seconds.
+        sleep: Lets time pass.
+    """
+
+    def __init__(
+        self,
+        patience_s: float | None,
+        observe: Callable[[], Load],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._patience_s, self._observe, self._clock, self._sleep = patience_s, observe, clock, sleep
+        self.closes = patience_s is not None
+        self.dropped = 0
+        self.shares: list[float] = []
+
+    def measure(self, work: Callable[[], Result]) -> Result | None:
+        """What the work says; nothing if others were at work meanwhile."""
+        if self._patience_s is not None:
+            self._wait_for_quiet(self._patience_s)
+        before = self._observe()
+        result = work()
+        share = self._observe().others(before)
+        self.shares.append(share)
+        if self._patience_s is not None and share > DROP_ABOVE:
+            self.dropped += 1
+            return None
+        return result
+
+    def _wait_for_quiet(self, patience_s: float) -> None:
+        deadline = self._clock() + patience_s
+        while self._clock() < deadline:
+            before = self._observe()
+            self._sleep(GLANCE_S)
+            if self._observe().others(before) < START_BELOW:
+                return

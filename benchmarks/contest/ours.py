@@ -1,0 +1,69 @@
+"""This project's trainer on the work of `benchmarks/trainer.py`, through `trainer.bench.Bench`.
+
+Run by the benchmark as `python -m benchmarks.contest.ours VARIANT WORK`, with the talk of `benchmarks/other/work.py`
+and one request more:
+
+    bound       what one large product reaches with as many threads: `flop_per_s`
+
+`ratio_error` is taken over all chunks of a rollout, not over the first minibatch alone. The KL stop is out of reach, so
+that every update takes all its steps.
+"""
+
+import sys
+from importlib.metadata import version
+
+import torch
+
+from benchmarks.contest.entries import VARIANTS
+from benchmarks.contest.flops import matmul_bound
+from benchmarks.other.work import Work, serve
+from trainer.bench import SYNTHETIC, Bench, WorkItem
+from trainer.config import resolve
+
+ENDLESS_KL = 1e9
+
+
+class Ours:
+    """The learner, one collection and one update at a time."""
+
+    def __init__(self, work: Work, overrides: tuple[str, ...]) -> None:
+        config = resolve(SYNTHETIC, None, [*settings(work), *overrides])
+        item = WorkItem(work.observation_size, work.action_size, work.end_chance)
+        self._bench = Bench(config, item)
+        self.version = f"echelon-league {version('echelon-league')}"
+        self.network: torch.nn.Module = self._bench._learner.network
+
+    def rollout(self) -> None:
+        self._bench._collector.collect(self._bench._rollout, never)
+
+    def update(self) -> None:
+        self._bench._learner.learn(self._bench._rollout, never)
+
+    def ratio_error(self) -> float:
+        return max(self._bench.ratio_errors())
+
+
+def never() -> bool:
+    """Nobody asks to stop."""
+    return False
+
+
+def settings(work: Work) -> list[str]:
+    """The work as overrides."""
+    return [
+        f"environment.num_envs={work.environments}",
+        f"rollout.steps={work.steps}",
+        f"network.encoder_sizes=[{work.encoder}]",
+        f"network.recurrent_size={work.memory}",
+        f"ppo.epochs={work.epochs}",
+        f"ppo.minibatches={work.minibatches}",
+        f"ppo.target_kl={ENDLESS_KL}",
+        f"schedules.learning_rate={work.learning_rate}",
+        f"schedules.learning_rate_final={work.learning_rate}",
+        f"run.threads={work.threads}",
+    ]
+
+
+if __name__ == "__main__":
+    variant = sys.argv.pop(1)
+    serve(lambda work: Ours(work, VARIANTS[variant]), bound=lambda: {"flop_per_s": matmul_bound()})

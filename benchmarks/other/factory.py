@@ -1,0 +1,157 @@
+"""sample-factory on the work of `benchmarks/trainer.py`: its runner in one process, synchronous, batched sampling.
+
+    python -m venv sample_factory
+    sample_factory/bin/pip install torch
+    sample_factory/bin/pip install sample-factory
+
+Its event loop runs as it is, in serial mode; `Learner.train` is timed from outside and waits after every update until
+the benchmark asks for the next iteration, so that everything else (sampling, batching) counts as rollout. The update
+follows memory for 16 steps from stored states (`--recurrence=16`); observations and returns are not normalised, as with
+the others; the standard deviation does not depend on the state.
+
+The first minibatch's ratio is the argument of its `_policy_loss` (it is clamped to 0.05..20 before).
+"""
+
+import sys
+import tempfile
+import time
+from functools import partial
+from importlib.metadata import version
+
+import gymnasium
+import numpy as np
+import torch
+from sample_factory.algo.learning.learner import Learner
+from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
+from sample_factory.envs.env_utils import register_env
+from sample_factory.train import run_rl
+from work import Frames, Talk, Work, begin, forward_flop, hang_up, largest_deviation, unsettle
+
+VERSION = f"sample-factory {version('sample-factory')}"
+NEVER = 10**9
+RECURRENCE = 16
+
+
+class Stream(gymnasium.Env):
+    """The frames as one environment of many agents."""
+
+    is_multiagent = True
+
+    def __init__(self, work: Work) -> None:
+        self.observation_space = gymnasium.spaces.Box(-10, 10, (work.observation_size,), np.float32)
+        self.action_space = gymnasium.spaces.Box(-10, 10, (work.action_size,), np.float32)
+        self.num_agents = work.environments
+        self.render_mode = None
+        self._frames = Frames(work)
+        self._never = torch.zeros(work.environments, dtype=torch.bool)
+
+    def reset(self, **_: object) -> tuple:
+        return torch.from_numpy(self._frames.observation), {}
+
+    def step(self, actions: np.ndarray) -> tuple:
+        seen, reward, ended = (torch.from_numpy(part) for part in self._frames.step(actions))
+        return seen, reward, ended, self._never, {}
+
+
+def make_stream(work: Work, *_: object, **__: object) -> Stream:
+    """What it calls, in a process of its own too, to learn of the spaces."""
+    return Stream(work)
+
+
+class Metronome:
+    """Times every `Learner.train`, answers, and waits for the next request."""
+
+    def __init__(self, talk: Talk, *, still: bool) -> None:
+        self._talk, self._requests, self._still = talk, talk.requests(), still
+        self._ratios: list[torch.Tensor] = []
+        self._train, self._loss = Learner.train, Learner._policy_loss
+        self._introduced = False
+
+    def install(self) -> None:
+        Learner.train = lambda learner, batch: self._timed(learner, batch)
+        if self._still:
+            Learner._policy_loss = staticmethod(self._heard)
+
+    def _timed(self, learner: Learner, batch: object) -> object:
+        if not self._introduced:  # what led to the first batch was no rollout alone
+            return self._introduce(learner, batch)
+        started = time.perf_counter()
+        stats = self._train(learner, batch)
+        seconds = {"rollout_s": started - self._resumed, "update_s": time.perf_counter() - started}
+        error = {"ratio_error": largest_deviation(self._ratios[0])} if self._ratios else {}
+        self._talk.answer(**seconds, **error)
+        self._wait()
+        return stats
+
+    def _introduce(self, learner: Learner, batch: object) -> object:
+        stats = self._train(learner, batch)
+        if self._still:
+            unsettle(learner.actor_critic)  # in one process sampler and learner share it
+        self._talk.answer(version=VERSION, forward_flop=forward_flop(learner.actor_critic))
+        self._introduced = True
+        self._wait()
+        return stats
+
+    def _wait(self) -> None:
+        while (request := next(self._requests, None)) and request[0] == "act":
+            self._talk.answer()
+        if not request:
+            hang_up()
+        self._ratios.clear()
+        self._resumed = time.perf_counter()
+
+    def _heard(self, ratio: torch.Tensor, *arguments: object) -> torch.Tensor:
+        self._ratios.append(ratio.detach())
+        return self._loss(ratio, *arguments)
+
+
+def options(work: Work, folder: str) -> list[str]:
+    """Its command line."""
+    return [
+        "--env=stream",
+        f"--train_dir={folder}",
+        "--experiment=bench",
+        "--device=cpu",
+        "--serial_mode=True",
+        "--async_rl=False",
+        "--batched_sampling=True",
+        "--num_workers=1",
+        "--num_envs_per_worker=1",
+        "--worker_num_splits=1",
+        "--max_policy_lag=1000000",
+        f"--rollout={work.steps}",
+        f"--recurrence={RECURRENCE}",
+        f"--batch_size={work.minibatch}",
+        f"--num_batches_per_epoch={work.minibatches}",
+        f"--num_epochs={work.epochs}",
+        "--shuffle_minibatches=True",
+        f"--encoder_mlp_layers={work.encoder}",
+        "--use_rnn=True",
+        "--rnn_type=lstm",
+        f"--rnn_size={work.memory}",
+        "--adaptive_stddev=False",
+        "--normalize_input=False",
+        "--normalize_returns=False",
+        f"--learning_rate={work.learning_rate}",
+        f"--train_for_env_steps={NEVER}",
+        f"--save_every_sec={NEVER}",
+        f"--save_best_every_sec={NEVER}",
+        f"--experiment_summaries_interval={NEVER}",
+        "--decorrelate_experience_max_seconds=0",
+        "--log_to_file=False",
+    ]
+
+
+def main() -> None:
+    """Let the runner run."""
+    work, talk = begin()
+    Metronome(talk, still=work.learning_rate == 0).install()
+    register_env("stream", partial(make_stream, work))
+    with tempfile.TemporaryDirectory() as folder:
+        sys.argv[1:] = options(work, folder)
+        parser, _ = parse_sf_args(sys.argv[1:])
+        run_rl(parse_full_cfg(parser, sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

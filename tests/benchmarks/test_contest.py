@@ -1,0 +1,206 @@
+"""The benchmark's own arithmetic, without the libraries that it measures."""
+
+import math
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks.contest.contestant import Contestant, ContestantError
+from benchmarks.contest.entries import PEERS, SCRIPTS, other
+from benchmarks.contest.flops import update_flop
+from benchmarks.contest.gate import Gate, Load, machine_seconds, process_seconds
+from benchmarks.contest.pairs import Series, Times, advantage, race
+from benchmarks.contest.report import Row, summary
+from benchmarks.other.work import Work, forward_flop
+
+SMALL = Work(environments=4, steps=8, observation_size=3, action_size=2, encoder=5, memory=6, epochs=2, minibatches=2)
+QUIET, BUSY = 0.01, 0.5
+
+
+class Machine:
+    """Time that passes, and what others do meanwhile."""
+
+    def __init__(self, *shares):
+        self.shares, self.now, self.busy, self.looks = list(shares), 0.0, 0.0, 0
+
+    def observe(self):
+        self.looks += 1
+        return Load(total_s=self.now, busy_s=self.busy, own_s=0.0)
+
+    def pass_time(self, seconds):
+        share = self.shares.pop(0) if len(self.shares) > 1 else self.shares[0]
+        self.now += seconds
+        self.busy += share * seconds
+
+    def gate(self, patience_s):
+        return Gate(patience_s, self.observe, clock=lambda: self.now, sleep=self.pass_time)
+
+
+def measured(machine, gate):
+    def work():
+        machine.pass_time(1.0)
+        return "done"
+
+    return gate.measure(work)
+
+
+def test_a_measurement_waits_until_others_are_quiet():
+    machine = Machine(BUSY, BUSY, QUIET)
+    gate = machine.gate(patience_s=10.0)
+    assert measured(machine, gate) == "done"
+    assert machine.now == pytest.approx(1.0 + 3 * 0.25)
+    assert gate.dropped == 0
+
+
+def test_a_measurement_that_others_disturbed_is_dropped_and_counted():
+    machine = Machine(QUIET, 0.11)
+    gate = machine.gate(patience_s=10.0)
+    assert measured(machine, gate) is None
+    assert gate.dropped == 1
+
+
+def test_a_measurement_that_others_hardly_disturbed_counts():
+    machine = Machine(QUIET, 0.09)
+    assert measured(machine, machine.gate(patience_s=10.0)) == "done"
+
+
+def test_waiting_ends_with_patience():
+    machine = Machine(BUSY)
+    assert measured(machine, machine.gate(patience_s=2.0)) is None
+    assert machine.now == pytest.approx(3.0)
+
+
+def test_without_a_gate_everything_counts_at_once():
+    machine = Machine(BUSY)
+    gate = machine.gate(patience_s=None)
+    assert measured(machine, gate) == "done"
+    assert machine.now == 1.0
+    assert gate.shares == [pytest.approx(BUSY)]
+
+
+def test_our_own_processes_are_not_others():
+    before, after = Load(100.0, 40.0, 10.0), Load(108.0, 45.0, 14.0)
+    assert after.others(before) == pytest.approx(1.0 / 8.0)
+
+
+def test_idle_and_waiting_for_a_disk_is_not_busy_and_guests_are_not_counted_twice():
+    total, busy = machine_seconds("cpu  100 0 200 500 50 0 10 40 77 88\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
+    assert (total, busy) == (9.0, 3.5)
+
+
+def test_a_process_is_read_behind_its_name_whatever_the_name():
+    assert process_seconds("7 (a ) b (c) S 1 1 1 0 -1 4194304 500 0 0 0 300 200 0 0 20 0") == 5.0
+
+
+def scripted(*seconds):
+    left = list(seconds)
+    return lambda: None if (value := left.pop(0)) is None else Times(0.0, value)
+
+
+def test_only_neighbours_are_compared():
+    """The machine slows down threefold half way; ours is twice as fast all along."""
+    reference = scripted(1.0, 1.0, 3.0, 3.0)
+    series = race(reference, {"peer": scripted(2.0, 6.0), "rival": scripted(4.0, 12.0)}, repeats=2)
+    assert series["peer"].relative() == [0.5, 0.5]
+    assert [times.update_s for times in series["rival"].reference] == [1.0, 3.0]
+    assert advantage(series["peer"], series["rival"]) == 2.0
+
+
+def test_a_pair_is_run_anew_when_one_half_was_disturbed():
+    series = race(scripted(1.0, 2.0, 3.0), {"peer": scripted(None, None, 6.0)}, repeats=1)
+    assert series["peer"].relative() == [0.5]
+
+
+def test_a_pair_that_never_succeeds_leaves_a_gap_and_no_number():
+    series = race(scripted(*[1.0] * 4), {"peer": scripted(*[None] * 4)}, repeats=1)
+    assert series["peer"].relative() == [None]
+    assert math.isnan(summary(series["peer"], SMALL)["steps_per_s"])
+
+
+def test_a_gap_leaves_the_other_rounds_paired():
+    some = Series([Times(0, 1.0), None, Times(0, 1.0)], [Times(0, 1.0), None, Times(0, 1.0)])
+    other = Series([Times(0, 2.0), Times(0, 9.0), Times(0, 4.0)], [Times(0, 1.0), Times(0, 1.0), Times(0, 1.0)])
+    assert advantage(some, other) == 3.0
+
+
+def test_steps_a_second_are_of_the_median_iteration():
+    series = Series([Times(0.5, 0.5), Times(1.0, 3.0), Times(0.5, 1.5)], [Times(0, 1)] * 3)
+    assert summary(series, SMALL)["steps_per_s"] == SMALL.samples / 2.0
+
+
+class Plain(torch.nn.Module):
+    """The architecture of the work, as torch has it."""
+
+    def __init__(self, work):
+        super().__init__()
+        self.encoder = torch.nn.Linear(work.observation_size, work.encoder)
+        self.lstm = torch.nn.LSTM(work.encoder, work.memory)
+        self.heads = torch.nn.Linear(work.memory, work.action_size + 1)
+
+    def forward(self, observation, state):
+        return self.heads(self.lstm(self.encoder(observation), state)[0])
+
+
+def counted_flop(work, *, learn):
+    """What torch counts for one pass over a rollout; in double precision its LSTM is made of products that it sees."""
+    network = Plain(work).double()
+    observation = torch.randn(work.steps, work.environments, work.observation_size, dtype=torch.float64)
+    state = torch.randn(2, 1, work.environments, work.memory, dtype=torch.float64, requires_grad=True).unbind()
+    with FlopCounterMode(display=False) as counter:
+        output = network(observation, state)
+        if learn:
+            output.sum().backward()
+    return counter.get_total_flops(), forward_flop(network)
+
+
+def test_the_operations_of_a_forward_pass_are_those_that_torch_counts():
+    counted, forward = counted_flop(SMALL, learn=False)
+    assert SMALL.samples * forward == counted
+
+
+def test_the_operations_of_an_update_are_those_that_torch_counts():
+    counted, forward = counted_flop(SMALL, learn=True)
+    assert update_flop(SMALL, forward) == SMALL.epochs * counted
+
+
+def test_an_unknown_peer_is_refused_with_the_names_there_are():
+    with pytest.raises(ValueError, match=r"--peer pufer=python: 'pufer' is not known; choose from pufferlib,"):
+        other("pufer=python")
+
+
+def test_a_missing_interpreter_is_refused():
+    with pytest.raises(ValueError, match="there is no interpreter '/nowhere/python'; make a virtual environment first"):
+        other("sb3=/nowhere/python")
+
+
+def test_every_peer_has_its_script():
+    assert all((SCRIPTS / peer.script).is_file() for peer in PEERS.values())
+
+
+def test_a_peer_that_is_not_installed_says_so():
+    with pytest.raises(ContestantError, match=r"puffer\.py ended: .*No module named"):
+        Contestant([sys.executable, str(SCRIPTS / "puffer.py")], SMALL, {})
+
+
+def test_a_row_without_numbers_is_json_all_the_same():
+    row = Row.of_nothing("pufferlib", "horizon 64", "not installed").as_json()
+    assert row["steps_per_s"] is None
+    assert row["absent"] == "not installed"
+
+
+@pytest.fixture
+def recipe():
+    work = replace(SMALL, learning_rate=0.0, end_chance=0.2)
+    contestant = Contestant([sys.executable, str(SCRIPTS / "recipe.py")], work, {})
+    yield contestant
+    contestant.close()
+
+
+def test_a_contestant_times_its_parts_and_is_exact_at_learning_rate_0(recipe):
+    answers = [recipe.ask("iterate") for _ in range(2)]
+    assert all(answer["rollout_s"] > 0.0 and answer["update_s"] > 0.0 for answer in answers)
+    assert max(answer["ratio_error"] for answer in answers) < 1e-5
+    assert recipe.ask("act 16")["act_s"] > 0.0
