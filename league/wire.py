@@ -210,13 +210,18 @@ class RatingPoint(Answer):
 
 
 class TrainingLeases(Request):
-    """Ask for opponents of one learner, by its player id."""
+    """Ask for opponents of one learner, by its player id.
+
+    A trainer that lets the learner play itself in environments of its own says that `self_play` is false: then others
+    are drawn, as long as there are any.
+    """
 
     kind: Literal["training"]
     worker_id: Text
     player_id: Id
     count: Annotated[int, Field(ge=1, le=4096)]
     budget: Annotated[int, Field(ge=1)]
+    self_play: bool = True
 
 
 class RatingLeases(Request):

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +35,7 @@ class LearnerDraw:
         matches: (K,) matches of the learner against each.
         win_rates: (K,) the learner's, estimated.
         distribution: Over the K candidates and self-play.
+        self_play: Whether self-play was asked for; where there is nobody else it is what there is.
     """
 
     learner: int
@@ -42,10 +43,11 @@ class LearnerDraw:
     matches: NDArray[np.int64]
     win_rates: NDArray[np.float64]
     distribution: Distribution
+    self_play: bool
 
 
-def of_learner(population: Population, settings: Settings, player_id: int) -> LearnerDraw:
-    """Make the distribution of a learner's next opponent.
+def of_learner(population: Population, settings: Settings, player_id: int, *, self_play: bool) -> LearnerDraw:
+    """Make the distribution of a learner's next opponent, with the league's share of self-play or with none.
 
     Raises:
         UnknownPlayerError: The population has no such player.
@@ -72,7 +74,10 @@ def of_learner(population: Population, settings: Settings, player_id: int) -> Le
         opponents=opponents,
         matches=np.array([record.matches for record in records], dtype=np.int64),
         win_rates=win_rates,
-        distribution=opponent_distribution(candidates, settings.matchmaking),
+        distribution=opponent_distribution(
+            candidates, settings.matchmaking if self_play else replace(settings.matchmaking, self_play_share=0.0)
+        ),
+        self_play=self_play,
     )
 
 
@@ -85,7 +90,7 @@ def preview(session: Session, settings: Settings, cache: PopulationCache, player
     """
     player, _ = standings.require(session, player_id)
     population = cache.get(session, player.environment)
-    account = account_of_learner(population, of_learner(population, settings, player_id))
+    account = account_of_learner(population, of_learner(population, settings, player_id, self_play=True))
     return wire.Preview.model_validate(
         {"player_id": player_id, "environment": player.environment, **_named(account, _names(session, account))}
     )
@@ -95,10 +100,11 @@ def account_of_learner(population: Population, draw: LearnerDraw) -> dict[str, A
     """Return a learner's distribution as JSON, rounded to what a reader needs."""
     distribution = draw.distribution
     shares = {branch.name: branch.share for branch in distribution.branches}
+    filters = [] if draw.self_play else ["self-play: none was asked for; the trainer has its own"]
     return {
         "branches": {"self-play": distribution.self_play, **shares},
         "self_play": distribution.self_play,
-        "filters": [f"{branch.name}: {branch.filter}" for branch in distribution.branches if branch.filter],
+        "filters": filters + [f"{branch.name}: {branch.filter}" for branch in distribution.branches if branch.filter],
         "items": _items(population, draw.opponents, draw.matches)
         | {
             "propensity": _rounded(distribution.probabilities, 6),

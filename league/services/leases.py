@@ -43,7 +43,7 @@ def grant_training(
     worker = workers.require(session, request.worker_id)
     player, _ = standings.require(session, request.player_id)
     population = cache.get(session, player.environment)
-    learner = draws.of_learner(population, settings, request.player_id)
+    learner = draws.of_learner(population, settings, request.player_id, self_play=request.self_play)
     draw_id = draws.keep(session, draws.account_of_learner(population, learner), now)
     drawn = draw(learner.distribution, request.count, rng)
     first = int(rng.integers(2))

@@ -111,6 +111,22 @@ def test_a_lease_explains_the_draw_that_it_came_from(scene: Scene) -> None:
     assert drawn.propensity == pytest.approx(lease.propensity, abs=1e-6)
 
 
+def test_who_plays_itself_at_home_is_drawn_nobody_but_others(scene: Scene) -> None:
+    for step in range(2):
+        scene.publish(step)
+    with_self = {item.player_id: item.propensity for item in scene.client.preview(scene.learner.player_id).items}
+    leases = scene.lease(count=200, self_play=False)
+    assert "self-play" not in {lease.branch for lease in leases}
+    for lease in leases:
+        opponent = lease.away if lease.learner_side == "home" else lease.home
+        assert opponent.player_id != scene.learner.player_id
+        assert lease.propensity == pytest.approx((with_self[opponent.player_id] or 0) / 0.65, abs=1e-5)
+    told = scene.client.explain_lease(leases[0].lease_id)
+    assert told.branches == pytest.approx({"self-play": 0.0, "warm-up": 1.0})
+    assert told.filters[0].startswith("self-play: none was asked for")
+    assert sum(item.propensity or 0 for item in told.items) == pytest.approx(1.0, abs=1e-5)
+
+
 def test_a_rating_lease_explains_its_pairing(scene: Scene) -> None:
     snapshot = scene.publish(1)
     lease = scene.rating_leases(2)[0]

@@ -63,7 +63,9 @@ class Scene:
     def baseline(self) -> wire.Player:
         return self.client.players(self.environment, kind="baseline").items[0]
 
-    def lease(self, count: int = 1, budget: int = 1, worker: wire.Worker | None = None) -> list[wire.Lease]:
+    def lease(
+        self, count: int = 1, budget: int = 1, worker: wire.Worker | None = None, *, self_play: bool = True
+    ) -> list[wire.Lease]:
         """Lease opponents for the learner."""
         request = wire.TrainingLeases(
             kind="training",
@@ -71,6 +73,7 @@ class Scene:
             player_id=self.learner.player_id,
             count=count,
             budget=budget,
+            self_play=self_play,
         )
         return self.client.lease(request).items
 
