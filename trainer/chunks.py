@@ -2,8 +2,8 @@
 
 A rollout is cut into chunks of L decisions. At a chunk's start the state that the actor had there was stored. Inside a
 chunk a row is cut again where an episode starts, and decisions at which the agent was inactive are left out, since they
-leave its state alone. What remains are segments: at most L decisions that one call of the fused core advances exactly
-as the step-by-step actor did. Segments are padded to L; padding comes last and its outputs are dropped.
+leave its state alone. What remains are segments: at most L decisions that the core goes through all at once, exactly as
+the step-by-step actor did.
 """
 
 from collections.abc import Iterator
@@ -13,22 +13,22 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.policies import RecurrentState
+from arena.policies import RecurrentState, Runs
 
 
 @dataclass(frozen=True)
 class Segments:
-    """S runs of decisions that share no state.
+    """S runs of decisions that share no state, the longest first.
 
     Attributes:
-        index: Position t * R + r of each decision in the flattened rollout (L, S); padding repeats the first one.
-        inside: Whether it is a decision and not padding (L, S).
+        index: Position t * R + r of each decision in the flattened rollout (L, S); no meaning behind a segment's end.
+        lengths: Decisions of each (S).
         state: Recurrent state before the first decision, each (S, H).
         fresh: Whether an episode starts with the first decision (S): its state is zero and never stale.
     """
 
     index: Int[Tensor, "L S"]
-    inside: Bool[Tensor, "L S"]
+    lengths: Int[Tensor, " S"]
     state: RecurrentState
     fresh: Bool[Tensor, " S"]
 
@@ -36,18 +36,35 @@ class Segments:
         """S."""
         return self.index.shape[1]
 
+    @property
+    def inside(self) -> Bool[Tensor, "L S"]:
+        """Where `index` has a meaning."""
+        return torch.arange(len(self.index), device=self.index.device).unsqueeze(1) < self.lengths
+
+    @property
+    def rows(self) -> Int[Tensor, " N"]:
+        """Position of all N decisions in the flattened rollout, in the order of `runs`."""
+        return self.index[self.inside]
+
+    @property
+    def runs(self) -> Runs:
+        """How they follow each other."""
+        return Runs.of(self.lengths, len(self.index))
+
     def take(self, chosen: Int[Tensor, " s"]) -> "Segments":
         """Some of the segments."""
-        state = RecurrentState(*(part[chosen] for part in self.state))
-        return Segments(self.index[:, chosen], self.inside[:, chosen], state, self.fresh[chosen])
+        longest_first = chosen[self.lengths[chosen].argsort(descending=True, stable=True)]
+        index = self.index.index_select(1, longest_first)
+        state = RecurrentState(*(part.index_select(0, longest_first) for part in self.state))
+        return Segments(index, self.lengths[longest_first], state, self.fresh[longest_first])
 
-    def learned(self, burn_in: int) -> Bool[Tensor, "L S"]:
-        """Decisions that carry loss: not padding, nor the first `burn_in` of a segment that starts from a stored state.
+    def learned(self, burn_in: int) -> Bool[Tensor, " N"]:
+        """Decisions that carry loss: not the first `burn_in` of a segment that starts from a stored state.
 
         Those bring the state up to date with the present weights.
         """
-        place = torch.arange(len(self.inside), device=self.inside.device).unsqueeze(1)
-        return self.inside & ((place >= burn_in) | self.fresh)
+        place = torch.arange(len(self.index), device=self.index.device).unsqueeze(1)
+        return ((place >= burn_in) | self.fresh)[self.inside]
 
 
 def cut(
@@ -75,12 +92,11 @@ def cut(
     where = (times * rows + torch.arange(rows, device=active.device)).t().flatten()
     index = where.new_zeros(length, len(sizes))
     index[offset[acts_by_row], segment[acts_by_row]] = where[acts_by_row]
-    inside = torch.arange(length, device=active.device).unsqueeze(1) < sizes
     opening = where[opens_by_row]
     fresh = episode_start.flatten()[opening]
     chunk_row = (opening // rows // length) * rows + opening % rows
     states = (part.flatten(0, 1)[chunk_row].masked_fill(fresh.unsqueeze(1), 0.0) for part in (hidden, cell))
-    segments = Segments(torch.where(inside, index, index[0]), inside, RecurrentState(*states), fresh)
+    segments = Segments(index, sizes, RecurrentState(*states), fresh)
     return segments.take(sizes.nonzero().squeeze(1))
 
 

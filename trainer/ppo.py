@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from arena.policies import ActorCritic
@@ -102,22 +102,25 @@ class PPO:
             )
 
     def evaluate(self, rollout: Rollout, targets: Targets, segments: Segments) -> Batch:
-        """Run the network over whole segments and gather back the decisions that count."""
-        counts = segments.learned(self._settings.burn_in) & targets.valid.flatten()[segments.index]
-        index = segments.index[counts]
-        output = self._network.sequence(rollout.observation.flatten(0, 1)[segments.index], segments.state)
-        mask = rollout.mask.flatten(0, 1)[index]
-        distribution = self._network.distribution(output.parameters[counts], mask)
-        log_prob = distribution.log_prob(rollout.raw.flatten(0, 1)[index])
+        """Run the network over whole segments and gather the decisions that count."""
+        rows = segments.rows
+        output = self._network.sequence(_at(rollout.observation, rows), segments.state, segments.runs)
+        parameters, value = output.parameters, output.value
+        counts = segments.learned(self._settings.burn_in) & _at(targets.valid, rows)
+        if not bool(counts.all()):
+            counted = counts.nonzero().squeeze(1)
+            rows, parameters, value = (each.index_select(0, counted) for each in (rows, parameters, value))
+        mask = _at(rollout.mask, rows)
+        distribution = self._network.distribution(parameters, mask)
         return Batch(
-            log_ratio=log_prob - rollout.log_prob.flatten(0, 1)[index],
+            log_ratio=distribution.log_prob(_at(rollout.raw, rows)) - _at(rollout.log_prob, rows),
             relevant=self._network.layout.relevant(mask),
             entropy=distribution.entropy(self._rng),
-            value=output.value[counts],
-            old_value=rollout.value.flatten()[index],
-            advantage=targets.advantage.flatten()[index],
-            target=targets.value.flatten()[index],
-            index=index,
+            value=value,
+            old_value=_at(rollout.value, rows),
+            advantage=_at(targets.advantage, rows),
+            target=_at(targets.value, rows),
+            index=rows,
         )
 
     def _learn(
@@ -182,3 +185,8 @@ def parameter_groups(network: ActorCritic, settings: OptimizerSettings) -> list[
             "weight_decay": settings.critic_weight_decay,
         },
     ]
+
+
+def _at(field: Shaped[Tensor, "T R ..."], rows: Int[Tensor, " N"]) -> Shaped[Tensor, "N ..."]:
+    """What stands at N positions t * R + r."""
+    return field.flatten(0, 1).index_select(0, rows)

@@ -1,7 +1,7 @@
 """Players: the protocol, the recurrent network, its checkpoint file, scripted baselines."""
 
 from arena.policies.checkpoint import load, save
-from arena.policies.cores import RecurrentState
+from arena.policies.cores import RecurrentState, Runs
 from arena.policies.encoder import EncoderKind
 from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy
 from arena.policies.protocol import Policy, State
@@ -14,6 +14,7 @@ __all__ = [
     "NetworkPolicy",
     "Policy",
     "RecurrentState",
+    "Runs",
     "State",
     "load",
     "save",

@@ -1,10 +1,14 @@
 """What carries memory from one decision to the next: an LSTM, or nothing."""
 
+import functools
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+
+from arena.errors import ArenaError
 
 
 class RecurrentState(NamedTuple):
@@ -14,8 +18,35 @@ class RecurrentState(NamedTuple):
     cell: Tensor
 
 
+class Runs(NamedTuple):
+    """How N decisions make up S runs of at most L, in which every decision continues the one before it.
+
+    Decisions lie step by step: first those that open a run, then those that come second, and so on; the longest runs
+    come first, so that run r's decision at step t is row first[t] + r.
+
+    Attributes:
+        first: Row of the first decision of every step, and N (L + 1).
+        place: Position t * S + r of each decision in runs that are padded to L (N).
+    """
+
+    first: Tensor
+    place: Tensor
+
+    @classmethod
+    def of(cls, lengths: Int[Tensor, " S"], steps: int) -> "Runs":
+        """Runs of these lengths, the longest first, of at most `steps` decisions."""
+        inside = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
+        first = F.pad(inside.sum(dim=1).cumsum(0), (1, 0)).int()
+        return cls(first, inside.flatten().nonzero().squeeze(1))
+
+    @property
+    def steps(self) -> int:
+        """L."""
+        return len(self.first) - 1
+
+
 class LSTMCore(nn.Module):
-    """An LSTM: a hand-written cell while acting, the fused call over whole chunks while learning."""
+    """An LSTM: a hand-written cell while acting, all runs together while learning."""
 
     def __init__(self, input_size: int, recurrent_size: int) -> None:
         super().__init__()
@@ -38,10 +69,25 @@ class LSTMCore(nn.Module):
         hidden = torch.sigmoid(leave) * torch.tanh(cell)
         return hidden, RecurrentState(hidden, cell)
 
-    def sequence(self, features: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Advance R rows by L steps in one fused call."""
-        output, (hidden, cell) = self.lstm(features, (state.hidden.unsqueeze(0), state.cell.unsqueeze(0)))
-        return output, RecurrentState(hidden.squeeze(0), cell.squeeze(0))
+    def sequence(self, features: Float[Tensor, "N F"], state: RecurrentState, runs: Runs) -> Float[Tensor, "N H"]:
+        """Take S runs from their states through all their decisions; gradients end at those states.
+
+        In native code where it runs; elsewhere in one fused call over runs that are padded to the longest.
+        """
+        if features.device.type == "cpu" and has_scan(self.state_size):
+            weight_ih, weight_hh, bias_ih, bias_hh = self.lstm.all_weights[0]
+            scanned = torch.ops.arena.scan(features, *state, weight_ih, weight_hh, bias_ih + bias_hh, runs.first)
+            output: Tensor = scanned[0]
+            return output
+        return self._padded(features, state, runs)
+
+    def _padded(self, features: Tensor, state: RecurrentState, runs: Runs) -> Tensor:
+        hidden, cell = (part.detach().unsqueeze(0) for part in state)
+        rows = hidden.shape[1]
+        padded = features.new_zeros(runs.steps * rows, features.shape[1]).index_copy(0, runs.place, features)
+        output, _ = self.lstm(padded.view(runs.steps, rows, -1), (hidden, cell))
+        decisions: Tensor = output.flatten(0, 1).index_select(0, runs.place)
+        return decisions
 
 
 class FeedforwardCore(nn.Module):
@@ -57,7 +103,20 @@ class FeedforwardCore(nn.Module):
         """Map (R, F) to (R, H)."""
         return torch.tanh(self.layer(features)), state
 
-    sequence = step
+    def sequence(self, features: Float[Tensor, "N F"], state: RecurrentState, runs: Runs) -> Float[Tensor, "N H"]:
+        """Map (N, F) to (N, H)."""
+        return torch.tanh(self.layer(features))
+
+
+@functools.cache
+def has_scan(units: int) -> bool:
+    """Whether native code can take an LSTM of that many units through runs on this machine's processor."""
+    try:
+        # Imported here: whoever does not learn on a CPU needs no kernels.
+        from arena.policies import scan
+    except ArenaError:
+        return False
+    return scan.fits(units)
 
 
 def reset_rows(state: RecurrentState, rows: Bool[Tensor, " R"]) -> RecurrentState:

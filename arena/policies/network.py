@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from arena.environments.protocol import Actions, Observation
 from arena.environments.spec import ActionHead, EnvironmentSpec
-from arena.policies.cores import FeedforwardCore, LSTMCore, RecurrentState, orthogonal_linear, reset_rows
+from arena.policies.cores import FeedforwardCore, LSTMCore, RecurrentState, Runs, orthogonal_linear, reset_rows
 from arena.policies.distributions import ActionDistribution, ActionLayout
 from arena.policies.encoder import EncoderKind, make_layers
 from arena.policies.protocol import State
@@ -77,6 +77,13 @@ class Architecture:
         )
 
 
+class Readout(NamedTuple):
+    """Distribution parameters (..., P) and value (...) in normalised units."""
+
+    parameters: Tensor
+    value: Tensor
+
+
 class NetworkOutput(NamedTuple):
     """Distribution parameters (..., P), value (...) in normalised units, and the state after the last step."""
 
@@ -137,13 +144,12 @@ class ActorCritic(nn.Module):
         output, after = self.core.step(encoded, before)
         rows = active.unsqueeze(-1)
         kept = RecurrentState(*(torch.where(rows, new, old) for new, old in zip(after, before, strict=True)))
-        return self._read_out(output, members, kept)
+        return NetworkOutput(*self._read_out(output, members), kept)
 
-    def sequence(self, values: Float[Tensor, "L R D"], state: RecurrentState) -> NetworkOutput:
-        """L decisions of R rows in one call; no episode starts after a row's first decision."""
+    def sequence(self, values: Float[Tensor, "N D"], state: RecurrentState, runs: Runs) -> Readout:
+        """All decisions of runs that begin at `state`, in one call."""
         encoded, members = self._encode(values)
-        output, state = self.core.sequence(encoded, state)
-        return self._read_out(output, members, state)
+        return self._read_out(self.core.sequence(encoded, state, runs), members)
 
     def distribution(self, parameters: Float[Tensor, "... P"], mask: Bool[Tensor, "... M"]) -> ActionDistribution:
         """The action distribution that `parameters` stand for."""
@@ -163,11 +169,11 @@ class ActorCritic(nn.Module):
             normalised = torch.cat([*alone, *(summary for _, summary in encoded)], dim=-1)
         return self.encoder(normalised), [members for members, _ in encoded]
 
-    def _read_out(self, output: Tensor, members: list[Tensor], state: RecurrentState) -> NetworkOutput:
+    def _read_out(self, output: Tensor, members: list[Tensor]) -> Readout:
         features = self.norm(output)
         rows = self.actor(features)
         parameters = choose(self.actor_parts.values(), rows, members) if members else rows
-        return NetworkOutput(parameters, self.critic(features).squeeze(-1), state)
+        return Readout(parameters, self.critic(features).squeeze(-1))
 
 
 class NetworkPolicy:

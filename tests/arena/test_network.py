@@ -3,7 +3,7 @@ import torch
 
 from arena.environments.protocol import Observation
 from arena.environments.spec import ActionHead, HeadKind
-from arena.policies import ActorCritic, Architecture, CoreKind, NetworkPolicy, RecurrentState
+from arena.policies import ActorCritic, Architecture, CoreKind, NetworkPolicy, RecurrentState, Runs
 from arena.policies.cores import reset_rows
 from arena.policies.encoder import EncoderKind, make_layers
 from arena.policies.network import LOG_STD_RANGE, OBSERVATION_CLIP
@@ -42,22 +42,24 @@ def random_state(network: ActorCritic, rows: int) -> RecurrentState:
     return RecurrentState(*(torch.tanh(torch.randn_like(part)) for part in network.initial_state(rows)))
 
 
+def whole_runs(steps: int, rows: int) -> Runs:
+    """Runs that are all equally long."""
+    return Runs.of(torch.full((rows,), steps), steps)
+
+
 def nobody(rows: int) -> torch.Tensor:
     return torch.zeros(rows, dtype=torch.bool)
 
 
 def test_whole_sequence_equals_the_loop_of_steps(network: ActorCritic):
     values, state = torch.randn(L, R, 7), random_state(network, R)
-    whole = network.sequence(values, state)
+    whole = network.sequence(values.flatten(0, 1), state, whole_runs(L, R))
 
     for t in range(L):
         step = network.step(values[t], state, nobody(R), ~nobody(R))
-        torch.testing.assert_close(step.parameters, whole.parameters[t], atol=1e-5, rtol=0.0)
-        torch.testing.assert_close(step.value, whole.value[t], atol=1e-5, rtol=0.0)
+        torch.testing.assert_close(step.parameters, whole.parameters.view(L, R, -1)[t], atol=1e-5, rtol=0.0)
+        torch.testing.assert_close(step.value, whole.value.view(L, R)[t], atol=1e-5, rtol=0.0)
         state = step.state
-
-    for stepped, fused in zip(state, whole.state, strict=True):
-        torch.testing.assert_close(stepped, fused, atol=1e-5, rtol=0.0)
 
 
 def test_rows_at_an_episode_start_forget_and_no_others(recurrent: ActorCritic):
@@ -91,9 +93,8 @@ def test_memory_reaches_across_steps_only_with_recurrence():
     first, second = torch.randn(2, 1, 7), torch.randn(1, 7)
     for kind, remembers in ((CoreKind.LSTM, True), (CoreKind.FEEDFORWARD, False)):
         network = ActorCritic(Architecture(core=kind, encoder=EncoderKind.TANH, **SIZES))
-        values = [
-            network.sequence(torch.stack([past, second]), network.initial_state(1)).value[1].item() for past in first
-        ]
+        state, runs = network.initial_state(1), whole_runs(2, 1)
+        values = [network.sequence(torch.cat([past, second]), state, runs).value[1].item() for past in first]
         assert (values[0] != values[1]) == remembers
 
 
@@ -157,8 +158,8 @@ def test_log_std_starts_where_the_architecture_says(recurrent: ActorCritic):
 
 
 def test_every_parameter_receives_a_gradient(network: ActorCritic):
-    output = network.sequence(torch.randn(L, R, 7), network.initial_state(R))
-    policy = network.distribution(output.parameters, torch.ones(L, R, 6, dtype=torch.bool))
+    output = network.sequence(torch.randn(L * R, 7), network.initial_state(R), whole_runs(L, R))
+    policy = network.distribution(output.parameters, torch.ones(L * R, 6, dtype=torch.bool))
     rng = torch.Generator().manual_seed(0)
 
     (policy.log_prob(policy.sample(rng).detach()).sum() + output.value.square().sum()).backward()

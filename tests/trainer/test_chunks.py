@@ -4,15 +4,16 @@ from fake_games import fake_spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena.policies import ActorCritic, Architecture, CoreKind, RecurrentState
+from arena.policies import ActorCritic, Architecture, CoreKind, RecurrentState, cores
 from trainer.chunks import cut, minibatches
 from trainer.losses import probability_ratio
 
-WIDTH = 5
+WIDTH, UNITS = 5, 64
+"""Units that native code cannot take through time, and units that it can."""
 
 
-def network(core=CoreKind.LSTM):
-    return ActorCritic(Architecture.of(fake_spec(), encoder_sizes=(7,), recurrent_size=WIDTH, core=core))
+def network(core=CoreKind.LSTM, units=WIDTH):
+    return ActorCritic(Architecture.of(fake_spec(), encoder_sizes=(7,), recurrent_size=units, core=core))
 
 
 def stepped(net, values, episode_start, active, chunk):
@@ -31,7 +32,7 @@ def stepped(net, values, episode_start, active, chunk):
 
 
 def in_segments(net, values, segments):
-    output = net.sequence(values.flatten(0, 1)[segments.index], segments.state)
+    output = net.sequence(values.flatten(0, 1)[segments.rows], segments.state, segments.runs)
     return torch.cat([output.parameters, output.value.unsqueeze(-1)], dim=-1)
 
 
@@ -39,52 +40,56 @@ def in_segments(net, values, segments):
     start_chance=st.sampled_from([0.0, 0.05, 0.3, 1.0]),
     active_chance=st.sampled_from([0.0, 0.4, 1.0]),
     core=st.sampled_from(list(CoreKind)),
+    units=st.sampled_from([WIDTH, UNITS]),
     seed=st.integers(0, 1000),
 )
 @settings(deadline=None, max_examples=40)
-def test_segments_equal_the_step_loop_for_random_episode_starts(start_chance, active_chance, core, seed):
+def test_segments_equal_the_step_loop_for_random_episode_starts(start_chance, active_chance, core, units, seed):
     torch.manual_seed(seed)
     steps, rows, chunk = 12, 5, 4
-    net, values = network(core), torch.randn(steps, rows, 4)
+    net, values = network(core, units), torch.randn(steps, rows, 4)
     episode_start, active = torch.rand(steps, rows) < start_chance, torch.rand(steps, rows) < active_chance
     with torch.no_grad():
         expected, hidden, cell = stepped(net, values, episode_start, active, chunk)
         segments = cut(episode_start, active, hidden, cell)
         if len(segments):
-            result = in_segments(net, values, segments)[segments.inside]
-            wanted = expected.flatten(0, 1)[segments.index[segments.inside]]
+            result = in_segments(net, values, segments)
+            wanted = expected.flatten(0, 1)[segments.rows]
             torch.testing.assert_close(result, wanted, rtol=1e-5, atol=1e-5)
-    covered = segments.index[segments.inside].sort().values
+    covered = segments.rows.sort().values
     assert torch.equal(covered, active.flatten().nonzero().squeeze(1))
 
 
-def test_gradients_equal_those_of_the_step_loop():
+@pytest.mark.parametrize("units", [WIDTH, UNITS])
+def test_gradients_equal_those_of_the_step_loop(units):
     torch.manual_seed(3)
     steps, rows = 8, 3
-    net, values = network(), torch.randn(steps, rows, 4)
-    episode_start, active = torch.rand(steps, rows) < 0.3, torch.ones(steps, rows, dtype=torch.bool)
+    net, values = network(units=units), torch.randn(steps, rows, 4)
+    episode_start, active = torch.rand(steps, rows) < 0.3, torch.rand(steps, rows) < 0.8
     expected, hidden, cell = stepped(net, values, episode_start, active, steps)
     weights = torch.randn_like(expected)
-    (expected * weights).sum().backward()
+    (expected * weights)[active].sum().backward()
     looped = [parameter.grad.clone() for parameter in net.parameters() if parameter.grad is not None]
     net.zero_grad()
     segments = cut(episode_start, active, hidden.detach(), cell.detach())
-    result = in_segments(net, values, segments)[segments.inside]
-    (result * weights.flatten(0, 1)[segments.index[segments.inside]]).sum().backward()
+    result = in_segments(net, values, segments)
+    (result * weights.flatten(0, 1)[segments.rows]).sum().backward()
     fused = [parameter.grad for parameter in net.parameters() if parameter.grad is not None]
     for one, other in zip(looped, fused, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_padding_hands_no_gradient_to_what_it_repeats():
+@pytest.mark.parametrize("native", [False, True])
+def test_padding_hands_no_gradient_to_anybody(native, monkeypatch):
+    monkeypatch.setattr(cores, "has_scan", lambda units: native)
     episode_start = torch.tensor([[True], [True], [False], [False]])
     active = torch.ones(4, 1, dtype=torch.bool)
-    segments = cut(episode_start, active, torch.zeros(1, 1, WIDTH), torch.zeros(1, 1, WIDTH))
-    assert segments.inside.sum(dim=0).tolist() == [1, 3]
-    assert segments.index[:, 0].tolist() == [0, 0, 0, 0]
-    net = network()
+    segments = cut(episode_start, active, torch.zeros(1, 1, UNITS), torch.zeros(1, 1, UNITS))
+    assert segments.lengths.tolist() == [3, 1]
+    assert segments.rows.tolist() == [1, 0, 2, 3]
+    net = network(units=UNITS)
     values = torch.randn(4, 1, 4, requires_grad=True)
-    in_segments(net, values, segments)[segments.inside][0].sum().backward()
+    in_segments(net, values, segments)[1].sum().backward()
     assert values.grad[0].abs().sum() > 0
     assert values.grad[1:].abs().sum() == 0
 
@@ -96,7 +101,7 @@ def test_minibatches_deal_every_segment_once_per_epoch_and_repeat_with_the_seed(
 
     def dealt(seed):
         parts = minibatches(segments, 5, torch.Generator().manual_seed(seed))
-        return [part.index[part.inside].tolist() for part in parts]
+        return [part.rows.tolist() for part in parts]
 
     assert dealt(1) == dealt(1)
     assert dealt(1) != dealt(2)
@@ -133,9 +138,10 @@ def test_burn_in_advances_memory_and_carries_no_loss(play):
     stored = ~segments.fresh
     assert bool(stored.any())
     assert bool(segments.fresh.any())
-    burnt = segments.inside[:, stored][:2]
+    step, run = segments.inside.nonzero().t()
+    burnt = stored[run] & (step < 2)
     batch = ppo.evaluate(rollout, targets, segments)
-    assert len(batch.index) == int(segments.inside.sum()) - int(burnt.sum())
+    assert batch.index.tolist() == segments.rows[~burnt].tolist()
     outputs = []
     sequence = played.learner.network.sequence
     played.learner.network.sequence = lambda *given: outputs.append(sequence(*given)) or outputs[-1]
@@ -144,8 +150,8 @@ def test_burn_in_advances_memory_and_carries_no_loss(play):
     outputs[0].parameters.retain_grad()
     (batch.value.sum() + batch.log_ratio.sum()).backward()
     for output in (outputs[0].value, outputs[0].parameters):
-        assert output.grad[:2, stored].abs().sum() == 0.0
-        assert output.grad[2:, stored].abs().sum() > 0.0
-        assert output.grad[:2, segments.fresh].abs().sum() > 0.0
+        assert output.grad[burnt].abs().sum() == 0.0
+        assert output.grad[stored[run] & ~burnt].abs().sum() > 0.0
+        assert output.grad[~stored[run] & (step < 2)].abs().sum() > 0.0
     errors = (probability_ratio(batch.joint_log_ratio) - 1.0).abs()
     assert errors.max() < 1e-5

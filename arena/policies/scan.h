@@ -1,0 +1,173 @@
+// Runs of decisions through an LSTM, forward or backward in time, on one core: the body of a function.
+//
+// Its arguments are `sizes` and `addresses`, as arena/policies/scan.py fills them. Decisions lie step by step: those of
+// step t are rows first[t] to first[t + 1], one for every run that is longer than t, and the longest runs come first. So
+// run r's decision at step t is row first[t] + r. A call takes runs `from` to `to` and touches nobody else's rows.
+//
+// Columns of gates lie in panels of 64: enter, forget, new and leave of 16 units side by side. Weights lie in panels of 64
+// columns, a row for every input, so that the sums of BLOCK rows x 64 columns stay in registers while the panel streams
+// by. Every sum runs in the order of its inputs: what a run gets does not hang on who shares its block.
+
+#if defined(__AVX512F__)
+enum { WIDTH = 16, BLOCK = 6, ABREAST = 4 };  // floats in a register; rows x registers whose sums stay in registers
+#elif defined(__AVX__)
+enum { WIDTH = 8, BLOCK = 6, ABREAST = 2 };
+#else
+enum { WIDTH = 4, BLOCK = 4, ABREAST = 4 };
+#endif
+enum { LANES = 16, PANEL = 64 };
+typedef float Vector __attribute__((ext_vector_type(WIDTH), aligned(4), may_alias));
+typedef float Lanes __attribute__((ext_vector_type(LANES), aligned(4), may_alias));
+typedef int Whole __attribute__((ext_vector_type(LANES)));
+
+struct Call {
+    const int* first;        // (steps + 1)
+    const float* weights;    // forward: panels of gates (units, 64); backward: panels of units (4 units, 64)
+    float* gates;            // (N, 4 units): sums of the inputs, then what the gates let through
+    float* before;           // (N, units): hidden state before each decision
+    float* cells;            // (N, units): cell after each decision
+    const float* cell;       // (S, units): cell before each run
+    float* output;           // (N, units): hidden state after each decision; backward: the loss's gradient with respect to it
+    float* gradient;         // (N, 4 units): backward only: the loss's gradient with respect to the gates' sums
+    float* carried;          // (S, 2 units): backward only, zeros: gradients of hidden and cell on their way back
+};
+struct Sizes { int backward, units, steps, from, to; };
+const Call call = *(const Call*)addresses.data;
+const Sizes size = *(const Sizes*)sizes.data;
+const int units = size.units, gate_columns = 4 * size.units;
+
+// a b + c, rounded once where the processor can.
+auto multiply_add = [](auto a, auto b, auto c) {
+#if defined(__FMA__) || defined(__AVX512F__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_elementwise_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+};
+// e^y = 2^n e^r with |r| <= ln(2) / 2, the latter by Cephes' polynomial; exact to 2 units in the last place.
+auto sigmoid = [&](Lanes x) {
+    const Lanes y = __builtin_elementwise_min(__builtin_elementwise_max(-x, (Lanes)(-87.0f)), (Lanes)(87.0f));
+    const Lanes n = __builtin_elementwise_roundeven(y * 1.44269504f);
+    const Lanes r = multiply_add(n, (Lanes)(2.12194440e-4f), multiply_add(n, (Lanes)(-0.693359375f), y));
+    Lanes p = (Lanes)(1.9875691500e-4f);
+    p = multiply_add(p, r, (Lanes)(1.3981999507e-3f));
+    p = multiply_add(p, r, (Lanes)(8.3334519073e-3f));
+    p = multiply_add(p, r, (Lanes)(4.1665795894e-2f));
+    p = multiply_add(p, r, (Lanes)(1.6666665459e-1f));
+    p = multiply_add(p, r, (Lanes)(5.0000001201e-1f));
+    p = multiply_add(p, r * r, r + 1.0f);
+    const Lanes power = __builtin_bit_cast(Lanes, (__builtin_convertvector(n, Whole) + 127) << 23);
+    return 1.0f / multiply_add(p, power, (Lanes)(1.0f));
+};
+auto tanh = [&](Lanes x) { return multiply_add(sigmoid(x + x), (Lanes)(2.0f), (Lanes)(-1.0f)); };
+
+struct One { enum { count = 1 }; };
+struct Two { enum { count = 2 }; };
+struct Three { enum { count = 3 }; };
+struct Four { enum { count = 4 }; };
+struct Five { enum { count = 5 }; };
+struct Six { enum { count = 6 }; };
+// sums (rows, 64), `stride` apart, += x (rows, inputs) times a panel of weights (inputs, 64)
+auto add_block = [&](auto rows, const float* x, int inputs, const float* panel, float* sums, int stride) {
+    enum { ROWS = decltype(rows)::count };
+    for (int column = 0; column < PANEL; column += WIDTH * ABREAST) {
+        Vector sum[ROWS][ABREAST];
+        for (int r = 0; r < ROWS; ++r)
+            for (int j = 0; j < ABREAST; ++j) sum[r][j] = *(const Vector*)(sums + r * stride + column + WIDTH * j);
+        for (int k = 0; k < inputs; ++k) {
+            Vector weight[ABREAST];
+            for (int j = 0; j < ABREAST; ++j) weight[j] = *(const Vector*)(panel + PANEL * k + column + WIDTH * j);
+            for (int r = 0; r < ROWS; ++r)
+                for (int j = 0; j < ABREAST; ++j)
+                    sum[r][j] = multiply_add((Vector)(x[r * inputs + k]), weight[j], sum[r][j]);
+        }
+        for (int r = 0; r < ROWS; ++r)
+            for (int j = 0; j < ABREAST; ++j) *(Vector*)(sums + r * stride + column + WIDTH * j) = sum[r][j];
+    }
+};
+// The same for any number of rows; `use` takes the first row and the number of each block that is done.
+auto add_rows = [&](int rows, const float* x, int inputs, const float* panel, float* sums, int stride, auto use) {
+    const int blocks = (rows + BLOCK - 1) / BLOCK;
+    for (int block = 0; block < blocks; ++block) {
+        const int from = rows * block / blocks, count = rows * (block + 1) / blocks - from;
+        const float* seen = x + (long)from * inputs;
+        float* into = sums + (long)from * stride;
+        switch (count) {
+            case 1: add_block(One(), seen, inputs, panel, into, stride); break;
+            case 2: add_block(Two(), seen, inputs, panel, into, stride); break;
+            case 3: add_block(Three(), seen, inputs, panel, into, stride); break;
+            case 4: add_block(Four(), seen, inputs, panel, into, stride); break;
+            case 5: add_block(Five(), seen, inputs, panel, into, stride); break;
+            default: add_block(Six(), seen, inputs, panel, into, stride);
+        }
+        use(from, count);
+    }
+};
+
+// The runs of this call that are longer than t.
+auto rows_at = [&](int t) {
+    const int runs = call.first[t + 1] - call.first[t], to = runs < size.to ? runs : size.to;
+    return to > size.from ? to - size.from : 0;
+};
+auto cell_before = [&](int t, int run) {
+    return t ? call.cells + (long)(call.first[t - 1] + run) * units : call.cell + (long)run * units;
+};
+auto let_through = [&](int t, int run, int panel, bool goes_on) {
+    const long row = call.first[t] + run;
+    const int unit = LANES * panel;
+    Lanes* gate = (Lanes*)(call.gates + row * gate_columns + PANEL * panel);
+    gate[0] = sigmoid(gate[0]);
+    gate[1] = sigmoid(gate[1]);
+    gate[2] = tanh(gate[2]);
+    gate[3] = sigmoid(gate[3]);
+    const Lanes cell = gate[1] * *(const Lanes*)(cell_before(t, run) + unit) + gate[0] * gate[2];
+    const Lanes hidden = gate[3] * tanh(cell);
+    *(Lanes*)(call.cells + row * units + unit) = cell;
+    *(Lanes*)(call.output + row * units + unit) = hidden;
+    if (goes_on) *(Lanes*)(call.before + (long)(call.first[t + 1] + run) * units + unit) = hidden;
+};
+auto step_forward = [&](int t, int rows) {
+    const int going_on = t + 1 < size.steps ? rows_at(t + 1) : 0;
+    const long row = call.first[t] + size.from;
+    for (int panel = 0; panel < units / LANES; ++panel) {
+        const float* weights = call.weights + (long)panel * units * PANEL;
+        float* sums = call.gates + row * gate_columns + PANEL * panel;
+        add_rows(rows, call.before + row * units, units, weights, sums, gate_columns, [&](int from, int count) {
+            for (int i = from; i < from + count; ++i) let_through(t, size.from + i, panel, i < going_on);
+        });
+    }
+};
+auto hand_back = [&](int t, int run) {
+    const long row = call.first[t] + run;
+    const float *gates = call.gates + row * gate_columns, *cell = cell_before(t, run);
+    float *carried = call.carried + (long)run * 2 * units, *into = call.gradient + row * gate_columns;
+    for (int unit = 0; unit < units; unit += LANES, gates += PANEL, into += PANEL) {
+        const Lanes *gate = (const Lanes*)gates;
+        const Lanes enter = gate[0], forget = gate[1], fresh = gate[2], leave = gate[3];
+        const Lanes bounded = tanh(*(const Lanes*)(call.cells + row * units + unit));
+        const Lanes hidden = *(const Lanes*)(call.output + row * units + unit) + *(const Lanes*)(carried + unit);
+        const Lanes inside = *(const Lanes*)(carried + units + unit) + hidden * leave * (1.0f - bounded * bounded);
+        ((Lanes*)into)[0] = inside * fresh * enter * (1.0f - enter);
+        ((Lanes*)into)[1] = inside * *(const Lanes*)(cell + unit) * forget * (1.0f - forget);
+        ((Lanes*)into)[2] = inside * enter * (1.0f - fresh * fresh);
+        ((Lanes*)into)[3] = hidden * bounded * leave * (1.0f - leave);
+        *(Lanes*)(carried + unit) = (Lanes)(0.0f);
+        *(Lanes*)(carried + units + unit) = inside * forget;
+    }
+};
+auto step_backward = [&](int t, int rows) {
+    const long row = call.first[t] + size.from;
+    for (int i = 0; i < rows; ++i) hand_back(t, size.from + i);
+    if (t == 0) return;
+    float* carried = call.carried + (long)size.from * 2 * units;
+    for (int panel = 0; panel < units / PANEL; ++panel) {
+        const float* weights = call.weights + (long)panel * gate_columns * PANEL;
+        const float* gradient = call.gradient + row * gate_columns;
+        add_rows(rows, gradient, gate_columns, weights, carried + PANEL * panel, 2 * units, [](int, int) {});
+    }
+};
+
+if (size.backward)
+    for (int t = size.steps - 1; t >= 0; --t) step_backward(t, rows_at(t));
+else
+    for (int t = 0; t < size.steps; ++t) step_forward(t, rows_at(t));

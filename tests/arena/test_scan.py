@@ -1,0 +1,117 @@
+"""Runs of decisions through an LSTM in native code, held to the fused call over padded runs and to the step loop."""
+
+import itertools
+import sys
+
+import pytest
+import torch
+
+from arena.policies import RecurrentState, Runs, cores
+from arena.policies.cores import LSTMCore
+
+scan = pytest.importorskip("arena.policies.scan")
+
+FEATURES, UNITS, STEPS, RUNS = 48, 64, 9, 70
+
+
+@pytest.fixture
+def core() -> LSTMCore:
+    torch.manual_seed(0)
+    core = LSTMCore(FEATURES, UNITS)
+    for parameter in core.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    return core
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def random_runs(longest: int = STEPS) -> tuple[torch.Tensor, Runs]:
+    lengths = torch.randint(1, longest + 1, (RUNS,)).sort(descending=True).values
+    return lengths, Runs.of(lengths, STEPS)
+
+
+def learned(core, features, state, runs, weights):
+    """Outputs, and the gradients of everything that has one."""
+    core.zero_grad()
+    inputs = features.clone().requires_grad_()
+    output = core.sequence(inputs, state, runs)
+    (output * weights).sum().backward()
+    return [output.detach(), inputs.grad, *(parameter.grad for parameter in core.parameters())]
+
+
+def drawn(runs: Runs) -> tuple[torch.Tensor, RecurrentState, torch.Tensor]:
+    decisions = len(runs.place)
+    return torch.randn(decisions, FEATURES), RecurrentState(*torch.randn(2, RUNS, UNITS)), torch.randn(decisions, UNITS)
+
+
+@pytest.mark.parametrize("longest", [1, 5, STEPS])
+def test_native_code_and_the_padded_call_agree_in_outputs_and_every_gradient(core, longest, monkeypatch):
+    _, runs = random_runs(longest)
+    given = drawn(runs)
+    assert cores.has_scan(UNITS)
+    native = learned(core, given[0], given[1], runs, given[2])
+    monkeypatch.setattr(cores, "has_scan", lambda units: False)
+    padded = learned(core, given[0], given[1], runs, given[2])
+    for one, other in zip(native, padded, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=2e-6 * float(other.abs().max()))
+
+
+def test_outputs_are_those_of_the_step_loop(core):
+    lengths, runs = random_runs()
+    features, state, _ = drawn(runs)
+    output = core.sequence(features, state, runs).detach()
+    for t in range(STEPS):
+        rows = slice(int(runs.first[t]), int(runs.first[t + 1]))
+        alive = int((lengths > t).sum())
+        stepped, state = core.step(features[rows], RecurrentState(*(part[:alive] for part in state)))
+        torch.testing.assert_close(output[rows], stepped, rtol=0.0, atol=1e-6)
+
+
+def test_threads_share_the_runs_and_change_no_bit(core, threads):
+    """What a run gives does not hang on who shares its thread; sums over all decisions are torch's own."""
+    _, runs = random_runs()
+    features, state, weights = drawn(runs)
+    results = []
+    for count in (1, 2, 3):
+        threads(count)
+        results.append(learned(core, features, state, runs, weights)[:2])
+    for result in results[1:]:
+        assert torch.equal(result[0], results[0][0])
+        torch.testing.assert_close(result[1], results[0][1], rtol=1e-6, atol=1e-6)
+
+
+def test_parts_of_the_runs_are_equally_long_and_leave_none_out():
+    lengths, runs = random_runs()
+    bounds = scan.bounds(runs.first.tolist(), 3)
+    assert bounds[0] == 0
+    assert bounds[-1] == RUNS
+    decisions = [int(lengths[begin:end].sum()) for begin, end in itertools.pairwise(bounds)]
+    assert max(decisions) - min(decisions) <= 2 * STEPS
+
+
+def test_the_operator_keeps_its_promises_to_torch(core):
+    _, runs = random_runs()
+    features, state, _ = drawn(runs)
+    weight_ih, weight_hh, bias_ih, bias_hh = core.lstm.all_weights[0]
+    given = (features.requires_grad_(), *state, weight_ih, weight_hh, (bias_ih + bias_hh).detach(), runs.first)
+    torch.library.opcheck(scan.scan, given, test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+
+
+@pytest.mark.parametrize("units", [16, 65])
+def test_other_widths_go_through_torch(units):
+    assert not cores.has_scan(units)
+
+
+def test_where_there_is_no_warp_everything_goes_through_torch(monkeypatch):
+    cores.has_scan.cache_clear()
+    monkeypatch.delitem(sys.modules, "arena.policies.scan")
+    monkeypatch.delitem(sys.modules, "arena.native")
+    monkeypatch.delattr("arena.policies.scan", raising=False)
+    monkeypatch.setitem(sys.modules, "warp", None)
+    assert not cores.has_scan(UNITS)
+    cores.has_scan.cache_clear()
