@@ -29,7 +29,8 @@ check: $(VENV)/.dev ## format, lint, types, import rules
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.dev ## measure what docs/benchmarks.md quotes
-	@set -e; for script in benchmarks/*.py; do echo "==> $$script"; OMP_NUM_THREADS=1 $(BIN)/python $$script; done
+	@set -e; for script in benchmarks/*.py; do name=$$(basename $$script .py); echo "==> $$name"; \
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.$$name; done
 
 clean: ## remove the virtual environment and caches; what a league keeps (var) stays
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -13,7 +13,6 @@ are other settings of the same libraries.
 import argparse
 import json
 import os
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -35,8 +34,10 @@ def main() -> None:
     """Measure and print."""
     arguments = parse()
     console, report = Console(width=100), []
+    if missing := sorted(PEERS.keys() - {entry.name for entry in arguments.entries}):
+        console.print(f"not measured, as --peer NAME=PYTHON does not name them: {', '.join(missing)}\n", style="dim")
     for threads, end_chance in product(arguments.threads, arguments.end_chance):
-        work = replace(Work(), threads=threads, end_chance=end_chance)
+        work = Work(threads=threads, end_chance=end_chance, processor_time=arguments.processor_time)
         rows, gate = contest(work, arguments.entries, arguments.repeats, arguments.patience)
         print_rows(console, work, rows, gate)
         report.append({"threads": threads, "end_chance": end_chance, "rows": [row.as_json() for row in rows]})
@@ -113,7 +114,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--no-gate", action="store_true", help="count every iteration, on a crowded machine")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--processor-time", action="store_true", help="of one thread, where the machine is crowded")
     arguments = parser.parse_args()
+    if arguments.processor_time and arguments.threads != [1]:
+        parser.error(
+            f"--processor-time says nothing about --threads {arguments.threads}: threads wait; take --threads 1"
+        )
     try:
         arguments.entries = [*(own(variant) for variant in arguments.ours), *(other(each) for each in arguments.peer)]
     except ValueError as error:

@@ -71,9 +71,9 @@ def summary(series: Series, work: Work) -> dict[str, float]:
 
 def print_rows(console: Console, work: Work, rows: Sequence[Row], gate: Gate) -> None:
     """Print one table."""
-    title = (
-        f"{work.environments} x {work.steps} steps, {work.threads} thread(s), episodes end with p = {work.end_chance}"
-    )
+    setting = f"{work.threads} thread(s), episodes end with p = {work.end_chance}"
+    clock = ", processor time" if work.processor_time else ""
+    title = f"{work.environments} x {work.steps} steps, {setting}{clock}"
     table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False)
     table.add_column("trainer", no_wrap=True)
     ours = list(rows[0].advantages)
@@ -94,7 +94,7 @@ def print_rows(console: Console, work: Work, rows: Sequence[Row], gate: Gate) ->
             number(1e3 * row.rollout_s, ",.0f"),
             number(1e3 * row.update_s, ",.0f"),
             *faster,
-            number(row.ratio_error, ".0e"),
+            number(row.ratio_error, ".1g"),
             number(row.forward_flop / 1e3, ",.0f"),
         )
     console.print(table)
@@ -121,4 +121,4 @@ def times(value: float) -> str:
 
 def number(value: float, form: str) -> str:
     """A value, or a dash where there is none."""
-    return "-" if math.isnan(value) or not value else format(value, form)
+    return "-" if math.isnan(value) else format(value, form)

@@ -14,7 +14,7 @@ The first minibatch's ratio is the argument of its `_policy_loss` (it is clamped
 
 import sys
 import tempfile
-import time
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 
@@ -61,8 +61,8 @@ def make_stream(work: Work, *_: object, **__: object) -> Stream:
 class Metronome:
     """Times every `Learner.train`, answers, and waits for the next request."""
 
-    def __init__(self, talk: Talk, *, still: bool) -> None:
-        self._talk, self._requests, self._still = talk, talk.requests(), still
+    def __init__(self, talk: Talk, clock: Callable[[], float], *, still: bool) -> None:
+        self._talk, self._requests, self._clock, self._still = talk, talk.requests(), clock, still
         self._ratios: list[torch.Tensor] = []
         self._train, self._loss = Learner.train, Learner._policy_loss
         self._introduced = False
@@ -75,9 +75,9 @@ class Metronome:
     def _timed(self, learner: Learner, batch: object) -> object:
         if not self._introduced:  # what led to the first batch was no rollout alone
             return self._introduce(learner, batch)
-        started = time.perf_counter()
+        started = self._clock()
         stats = self._train(learner, batch)
-        seconds = {"rollout_s": started - self._resumed, "update_s": time.perf_counter() - started}
+        seconds = {"rollout_s": started - self._resumed, "update_s": self._clock() - started}
         error = {"ratio_error": largest_deviation(self._ratios[0])} if self._ratios else {}
         self._talk.answer(**seconds, **error)
         self._wait()
@@ -98,7 +98,7 @@ class Metronome:
         if not request:
             hang_up()
         self._ratios.clear()
-        self._resumed = time.perf_counter()
+        self._resumed = self._clock()
 
     def _heard(self, ratio: torch.Tensor, *arguments: object) -> torch.Tensor:
         self._ratios.append(ratio.detach())
@@ -145,7 +145,7 @@ def options(work: Work, folder: str) -> list[str]:
 def main() -> None:
     """Let the runner run."""
     work, talk = begin()
-    Metronome(talk, still=work.learning_rate == 0).install()
+    Metronome(talk, work.clock, still=work.learning_rate == 0).install()
     register_env("stream", partial(make_stream, work))
     with tempfile.TemporaryDirectory() as folder:
         sys.argv[1:] = options(work, folder)

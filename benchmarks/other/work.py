@@ -49,11 +49,17 @@ class Work:
     end_chance: float = 0.01
     learning_rate: float = 3e-4
     threads: int = 1
+    processor_time: bool = False
 
     @property
     def samples(self) -> int:
         """Environment steps of an iteration."""
         return self.environments * self.steps
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Seconds: of the wall, or of this process alone where one thread runs on a crowded machine."""
+        return time.process_time if self.processor_time else time.perf_counter
 
     @property
     def minibatch(self) -> int:
@@ -134,9 +140,9 @@ def serve(make: Callable[[Work], Trainer], **more: Callable[[], dict[str, float]
         if request[0] in more:
             talk.answer(**more[request[0]]())
         elif request[0] == "act":
-            talk.answer(**act(trainer, int(request[1])))
+            talk.answer(**act(trainer, int(request[1]), work.clock))
         else:
-            talk.answer(**iterate(trainer, still=work.learning_rate == 0))
+            talk.answer(**iterate(trainer, work.clock, still=work.learning_rate == 0))
     hang_up()
 
 
@@ -145,26 +151,26 @@ def hang_up() -> None:
     os._exit(0)
 
 
-def iterate(trainer: Trainer, *, still: bool) -> dict[str, float]:
+def iterate(trainer: Trainer, clock: Callable[[], float], *, still: bool) -> dict[str, float]:
     """Times of one rollout and its update, and with a learning rate of 0 what the first minibatch saw."""
-    started = time.perf_counter()
+    started = clock()
     trainer.rollout()
-    collected = time.perf_counter()
+    collected = clock()
     trainer.update()
-    seconds = {"rollout_s": collected - started, "update_s": time.perf_counter() - collected}
+    seconds = {"rollout_s": collected - started, "update_s": clock() - collected}
     return {**seconds, "ratio_error": trainer.ratio_error()} if still else seconds
 
 
-def act(trainer: Trainer, rows: int) -> dict[str, float]:
+def act(trainer: Trainer, rows: int, clock: Callable[[], float]) -> dict[str, float]:
     """Seconds of one network step of so many rows; nothing where the library's step cannot be called alone."""
     if not hasattr(trainer, "actor"):
         return {}
     step = trainer.actor(rows)
     step()
-    started = time.perf_counter()
+    started = clock()
     for _ in range(ACT_STEPS):
         step()
-    return {"rows": rows, "act_s": (time.perf_counter() - started) / ACT_STEPS}
+    return {"rows": rows, "act_s": (clock() - started) / ACT_STEPS}
 
 
 def forward_flop(network: torch.nn.Module) -> int:
