@@ -46,6 +46,10 @@ class Entry:
     remark: str
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)
 
+    @property
+    def ours(self) -> bool:
+        return self.name.startswith(OURS)
+
     def start(self, work: Work) -> Contestant:
         """Start the process; see `Contestant`."""
         return Contestant(self.command, work, self.settings)

@@ -1,6 +1,7 @@
 """A measurement counts only while nobody else uses the machine."""
 
 import os
+import statistics
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -106,3 +107,13 @@ class Gate:
             self._sleep(GLANCE_S)
             if self._observe().others(before) < START_BELOW:
                 return
+
+
+def gate_note(gate: Gate) -> str:
+    """How quiet the machine was."""
+    if not gate.shares:
+        return "nothing was measured"
+    share = f"others used {statistics.median(gate.shares):.1%} of the machine (median of {len(gate.shares)} iterations)"
+    if not gate.closes:
+        return f"{share}; no gate: every iteration counts"
+    return f"{share}; {gate.dropped} iterations dropped because they used over {DROP_ABOVE:.0%}"

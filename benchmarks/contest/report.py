@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contest.gate import DROP_ABOVE, Gate
+from benchmarks.contest.gate import Gate, gate_note
 from benchmarks.contest.pairs import Series, median
 from benchmarks.other.work import Work
 
@@ -24,6 +24,7 @@ class Row:
         advantages: How many times faster this trainer is than each of ours, by name.
         counted: Iterations that nobody disturbed.
         forward_flop: Of one forward step of one row.
+        update_share: The update's arithmetic over what one large product reaches; for ours.
         absent: Why it could not run.
     """
 
@@ -37,13 +38,14 @@ class Row:
     ratio_error: float
     counted: int
     forward_flop: int
+    update_share: float
     absent: str = ""
 
     @classmethod
     def of_nothing(cls, name: str, remark: str, reason: str) -> "Row":
         """A trainer that could not run."""
         unknown = float("nan")
-        return cls(name, "", remark, unknown, unknown, unknown, {}, unknown, 0, 0, reason)
+        return cls(name, "", remark, unknown, unknown, unknown, {}, unknown, 0, 0, unknown, reason)
 
     def as_json(self) -> dict[str, Any]:
         """Values by name; JSON knows no nan."""
@@ -103,15 +105,10 @@ def print_rows(console: Console, work: Work, rows: Sequence[Row], gate: Gate) ->
             console.print(
                 f"  {row.name}: {row.version}{'; ' if row.version else ''}{row.absent or row.remark}", style="dim"
             )
+        if not math.isnan(row.update_share):
+            share = f"update alone reaches {row.update_share:.0%} of one large product"
+            console.print(f"  {row.name}: {share}", style="dim")
     console.print(f"  {gate_note(gate)}\n", style="dim")
-
-
-def gate_note(gate: Gate) -> str:
-    """How quiet the machine was."""
-    share = f"others used {median(gate.shares):.1%} of the machine (median of {len(gate.shares)} iterations)"
-    if not gate.closes:
-        return f"{share}; no gate: every iteration counts"
-    return f"{share}; {gate.dropped} iterations dropped because they used over {DROP_ABOVE:.0%}"
 
 
 def times(value: float) -> str:

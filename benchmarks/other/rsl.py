@@ -66,6 +66,19 @@ class Rsl:
     def ratio_error(self) -> float:
         return largest_deviation(self._ratios[0])
 
+    def actor(self, rows: int):  # noqa: ANN201
+        actor, critic = self.network
+        seen = TensorDict({"policy": torch.randn(rows, self._work.observation_size)}, batch_size=[rows])
+        for model in self.network:
+            model.reset()  # a memory of as many rows
+
+        @torch.inference_mode()
+        def step() -> None:
+            actor.get_output_log_prob(actor(seen, stochastic_output=True))
+            critic(seen)
+
+        return step
+
     def _wrap(self, seen) -> TensorDict:  # noqa: ANN001
         return TensorDict({"policy": torch.from_numpy(seen)}, batch_size=[self._work.environments])
 

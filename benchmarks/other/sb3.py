@@ -19,6 +19,7 @@ import numpy as np
 import sb3_contrib
 import torch
 from sb3_contrib import RecurrentPPO
+from sb3_contrib.common.recurrent.type_aliases import RNNStates
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecEnv
 from work import Frames, Work, largest_deviation, serve
@@ -110,6 +111,12 @@ class Contrib:
 
     def ratio_error(self) -> float:
         return largest_deviation(self._ratios[0])
+
+    def actor(self, rows: int):  # noqa: ANN201
+        lstm = self.network.lstm_actor
+        blank = (torch.zeros(1, rows, lstm.hidden_size), torch.zeros(1, rows, lstm.hidden_size))
+        seen, state, nobody = torch.randn(rows, self._work.observation_size), RNNStates(blank, blank), torch.zeros(rows)
+        return torch.no_grad()(lambda: self.network(seen, state, nobody))
 
     def _listen(self) -> None:
         deal, judge = self._ppo.rollout_buffer.get, self.network.evaluate_actions

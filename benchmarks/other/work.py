@@ -129,7 +129,7 @@ def begin() -> tuple[Work, Talk]:
     return work, talk
 
 
-def serve(make: Callable[[Work], Trainer], **more: Callable[[], dict[str, float]]) -> None:
+def serve(make: Callable[[Work], Trainer], **more: Callable[[Work], dict[str, float]]) -> None:
     """Build a trainer and let it do what the benchmark asks for; `more` answers further requests."""
     work, talk = begin()
     trainer = make(work)
@@ -138,7 +138,7 @@ def serve(make: Callable[[Work], Trainer], **more: Callable[[], dict[str, float]
     talk.answer(version=trainer.version, forward_flop=forward_flop(trainer.network))
     for request in talk.requests():
         if request[0] in more:
-            talk.answer(**more[request[0]]())
+            talk.answer(**more[request[0]](work))
         elif request[0] == "act":
             talk.answer(**act(trainer, int(request[1]), work.clock))
         else:

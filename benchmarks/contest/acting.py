@@ -1,0 +1,61 @@
+"""Acting alone: network step, sample and log-probability, without any environment."""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.contest.contestant import Contestant
+from benchmarks.contest.entries import Entry
+from benchmarks.contest.gate import Gate, gate_note, look
+from benchmarks.contest.iteration import start
+from benchmarks.contest.pairs import median
+from benchmarks.other.work import Work
+
+ROWS = (64, 256)
+"""Rows that act at once."""
+
+
+def measure(work: Work, entries: Sequence[Entry], repeats: int, patience_s: float | None) -> tuple[list[dict], Gate]:
+    """Steps a second of everybody whose step can be called alone, and how much of one large product's speed that is."""
+    running, _ = start(entries, work)
+    gate = Gate(patience_s, lambda: look([os.getpid(), *(each.process for each in running.values())]))
+    bound = running[entries[0].name]
+    actors = {name: each for name, each in running.items() if each.ask(f"act {ROWS[0]}")}
+    works = {(name, rows): partial(act, each, rows, bound) for rows in ROWS for name, each in actors.items()}
+    rounds = [{key: gate.measure(work) for key, work in works.items()} for _ in range(repeats)]
+    for each in running.values():
+        each.close()
+    flop = {name: each.introduction["forward_flop"] for name, each in actors.items()}
+    return [summarise(key, [each[key] for each in rounds], flop[key[0]]) for key in works], gate
+
+
+def act(contestant: Contestant, rows: int, bound: Contestant) -> tuple[float, float]:
+    """Steps a second, and operations a second of one large product right after."""
+    return rows / contestant.ask(f"act {rows}")["act_s"], bound.ask("bound")["flop_per_s"]
+
+
+def summarise(key: tuple[str, int], measured: Sequence[tuple[float, float] | None], flop: int) -> dict:
+    """Medians of what counted."""
+    counted = [each for each in measured if each is not None]
+    return {
+        "trainer": key[0],
+        "rows": key[1],
+        "steps_per_s": median([speed for speed, _ in counted]),
+        "share": median([flop * speed / bound for speed, bound in counted]),
+    }
+
+
+def show(console: Console, work: Work, rows: Sequence[dict], gate: Gate) -> None:
+    """Print one table."""
+    table = Table(
+        title=f"acting alone, {work.threads} thread(s)", title_justify="left", show_edge=False, pad_edge=False
+    )
+    for name in ("trainer", "rows at once", "steps/s", "of the bound"):
+        table.add_column(name, justify="left" if name == "trainer" else "right")
+    for row in rows:
+        table.add_row(row["trainer"], str(row["rows"]), f"{row['steps_per_s']:,.0f}", f"{row['share']:.0%}")
+    console.print(table)
+    console.print(f"  {gate_note(gate)}\n", style="dim")
