@@ -53,16 +53,19 @@ def horizon(gamma: float, lam: float) -> float:
 
 @dataclass(frozen=True)
 class Turns:
-    """Each agent's own turns, moved together to the front of the time axis; `valid` is false behind the last one.
+    """Turns of every agent, moved together to the front of the time axis; `known` is false behind the last one.
+
+    Where sides take turns these are the agent's own; elsewhere every decision is one, also of who is out of the game.
 
     Attributes:
         order: Time (T, R) that each turn had in the rollout.
         reward: Reward (T, R) from this turn until the agent's next.
-        value: V(s) of the turn, in the critic's units.
+        value: V(s) of the turn.
         next_value: V of the agent's next turn, or of the final observation where a limit ended the episode.
         terminated: The game ended before the agent's next turn, or a limit decided it.
         episode_end: The episode ended before the agent's next turn.
-        valid: There is such a turn and its consequences are known.
+        known: There is such a turn and its consequences are known: it hands back in time what came after it.
+        valid: And the agent acted: there is something to learn.
     """
 
     order: Int[Tensor, "T R"]
@@ -71,6 +74,7 @@ class Turns:
     next_value: Float[Tensor, "T R"]
     terminated: Bool[Tensor, "T R"]
     episode_end: Bool[Tensor, "T R"]
+    known: Bool[Tensor, "T R"]
     valid: Bool[Tensor, "T R"]
 
     def restore(self, turns: Shaped[Tensor, "T R"]) -> Shaped[Tensor, "T R"]:
@@ -91,32 +95,35 @@ def own_turns(
     turn_based: bool,
     limit_decides: bool,
 ) -> Turns:
-    """Fold decisions at which an agent was inactive into its turn before them.
+    """Say what came of every turn.
 
-    What an agent earns between two turns belongs to the earlier one. Where the rollout ends first, the turn is
-    bootstrapped from `last_value` if the agent is to move; if not, it is dead and earns nothing more, or, where sides
-    take turns, the consequences are unknown and the turn is not valid.
+    Where sides take turns, what an agent earns while it waits belongs to its turn before, undiscounted: a turn is the
+    unit of time. Where the rollout ends first, that turn's consequences are unknown, and it is not valid.
+
+    Elsewhere time goes on for all: who is out of the game has turns in which it does nothing, worth what it is still
+    owed. What it is paid in them comes back to the turn in which it fell, discounted for every decision in between,
+    and where the rollout ends first, what it is owed then stands for the rest.
 
     Args:
         reward: Reward of each decision.
-        value: V at each decision.
+        value: V at each decision; of who is out of the game, what it is owed (see `trainer.owed`).
         final_value: V of the final observation where `truncated`.
         terminated: Ended by the game at this decision.
         truncated: Cut by a limit at this decision.
         active: Whether the agent acted.
-        last_value: V of the observation after the rollout.
+        last_value: V of the observation after the rollout; of who is out of the game, what it is owed.
         last_active: Whether the agent acts in it.
         turn_based: Whether inactive agents wait for their turn; otherwise they are out of the game.
         limit_decides: Whether the limit decides the match: nothing is owed after it, and `final_value` does not count.
     """
-    steps = reward.shape[0]
+    held = active if turn_based else torch.ones_like(active)
     earned = torch.zeros_like(last_value)
     ahead = last_value.clone()
-    game_over = ~last_active & (not turn_based)
+    game_over = torch.zeros_like(last_active)
     over = game_over.clone()
     known = last_active | (not turn_based)
     columns: list[tuple[Tensor, ...]] = []
-    for t in reversed(range(steps)):
+    for t in reversed(range(reward.shape[0])):
         ended = terminated[t] | truncated[t]
         earned = reward[t] + earned.masked_fill(ended, 0.0)
         ahead = torch.where(ended, final_value[t], ahead)
@@ -124,27 +131,27 @@ def own_turns(
         over = over | ended
         known = known | ended
         columns.append((earned, ahead, game_over, over, known))
-        earned = earned.masked_fill(active[t], 0.0)
-        ahead = torch.where(active[t], value[t], ahead)
-        game_over, over, known = game_over & ~active[t], over & ~active[t], known | active[t]
-    return _together(active, value, columns[::-1])
+        earned = earned.masked_fill(held[t], 0.0)
+        ahead = torch.where(held[t], value[t], ahead)
+        game_over, over, known = game_over & ~held[t], over & ~held[t], known | held[t]
+    return _together(held, active, value, columns[::-1])
 
 
-def _together(active: Tensor, value: Tensor, columns: list[tuple[Tensor, ...]]) -> Turns:
-    order = (~active).to(torch.uint8).argsort(dim=0, stable=True)
+def _together(held: Tensor, active: Tensor, value: Tensor, columns: list[tuple[Tensor, ...]]) -> Turns:
+    order = (~held).to(torch.uint8).argsort(dim=0, stable=True)
     earned, ahead, game_over, over, known = (
         torch.stack(column).gather(0, order) for column in zip(*columns, strict=True)
     )
-    value = value.gather(0, order)
-    valid = active.gather(0, order) & known
+    known = known & held.gather(0, order)
     return Turns(
         order=order,
         reward=earned,
-        value=value,
+        value=value.gather(0, order),
         next_value=ahead,
         terminated=game_over,
         episode_end=over,
-        valid=valid,
+        known=known,
+        valid=known & active.gather(0, order),
     )
 
 
@@ -157,7 +164,7 @@ def estimate(
     gamma: float,
     lam: float,
 ) -> Float[Tensor, "T R"]:
-    """Advantages of turns; 0, and nothing handed back in time, where a turn is not valid.
+    """Advantages of turns; 0, and nothing handed back in time, where a turn's consequences are not known.
 
     Args:
         turns: Where episodes end and which turns count.
@@ -168,11 +175,11 @@ def estimate(
         lam: As in `gae`.
     """
     return gae(
-        torch.where(turns.valid, reward, value),
+        torch.where(turns.known, reward, value),
         value,
         next_value,
-        turns.terminated | ~turns.valid,
-        turns.episode_end | ~turns.valid,
+        turns.terminated | ~turns.known,
+        turns.episode_end | ~turns.known,
         gamma=gamma,
         lam=lam,
     )

@@ -25,6 +25,7 @@ from trainer.normalization import (
     normalise_by_role,
 )
 from trainer.objective import Coefficients
+from trainer.owed import Owed
 from trainer.ppo import PPO, Targets
 from trainer.rollout import Rollout
 
@@ -53,6 +54,7 @@ class Learner:
         )
         self._rewards = RewardScaler(self.rows, config.ppo.gamma, scales.reward_clip, device)
         self._values = ValueNormalizer(device)
+        self._owed = Owed(max(spec.agents_per_side), device)
         self._role = _role_of_row(spec, self.rows).to(device) if scales.advantage_role_samples else None
         self.steps = 0
         self.updates = 0
@@ -105,6 +107,7 @@ class Learner:
             named |= {f"adam.{name}.{key}": value for key, value in moments.items()}
         for owner, moments in self._moments().items():
             named |= {f"{owner}.{key}": value for key, value in moments.tensors().items()}
+        named |= {f"owed.{key}": value for key, value in self._owed.tensors().items()}
         return named | {"rng.acting": self.rng.get_state(), "rng.update": self._update_rng.get_state()}
 
     def restore(self, tensors: Mapping[str, Tensor], steps: int, updates: int) -> None:
@@ -114,6 +117,8 @@ class Learner:
             StateError: The weights do not fit the configured network, or a tensor is missing.
         """
         device = torch.device(self._config.run.device)
+        if owed := _below(tensors, "owed."):
+            self._owed.restore(owed)
         try:
             load_strictly(self.network, _below(tensors, "network."), "the saved state")
         except CheckpointError as error:
@@ -147,11 +152,12 @@ class Learner:
         """What to learn from a rollout, and the scales that it came at; takes it into the statistics of rewards."""
         settings = self._config.ppo
         turns = self._own_turns(rollout)
-        self._rewards.update(turns.reward, turns.valid, turns.episode_end)
-        value, next_value = self._values.denormalise(turns.value), self._values.denormalise(turns.next_value)
-        reward = self._rewards.scale(turns.reward)
-        advantage = estimate(turns, reward, value, next_value, gamma=settings.gamma, lam=settings.gae_lambda)
+        self._rewards.update(turns.reward, turns.known, turns.valid, turns.episode_end)
+        value, reward = turns.value, self._rewards.scale(turns.reward)
+        advantage = estimate(turns, reward, value, turns.next_value, gamma=settings.gamma, lam=settings.gae_lambda)
         returns = advantage + value
+        if not self._spec.turn_based:
+            self._owed.update(turns.restore(value), turns.restore(returns), rollout.active, rollout.episode_start)
         self._values.update(returns[turns.valid])
         valid = turns.restore(turns.valid)
         restored = turns.restore(advantage)
@@ -171,14 +177,20 @@ class Learner:
         )
 
     def _own_turns(self, rollout: Rollout) -> Turns:
+        value, final_value, last_value = (
+            self._values.denormalise(each) for each in (rollout.value, rollout.final_value, rollout.last_value)
+        )
+        if not self._spec.turn_based:
+            value = self._owed.fill(value, rollout.active)
+            last_value = self._owed.fill(last_value, rollout.last_active)
         return own_turns(
             rollout.reward,
-            rollout.value,
-            rollout.final_value,
+            value,
+            final_value,
             rollout.terminated,
             rollout.truncated,
             rollout.active,
-            rollout.last_value,
+            last_value,
             rollout.last_active,
             turn_based=self._spec.turn_based,
             limit_decides=self._spec.limit_decides,

@@ -124,17 +124,21 @@ class RewardScaler:
         self._gamma, self._clip = gamma, clip
 
     def update(
-        self, reward: Float[Tensor, "T R"], valid: Bool[Tensor, "T R"], episode_end: Bool[Tensor, "T R"]
+        self,
+        reward: Float[Tensor, "T R"],
+        known: Bool[Tensor, "T R"],
+        valid: Bool[Tensor, "T R"],
+        episode_end: Bool[Tensor, "T R"],
     ) -> None:
-        """Follow the discounted return of every row and take it into the statistics.
+        """Follow the discounted return of every row over the known turns; the statistics are those of the valid.
 
         trace[t] = gamma trace[t-1] (1 - episode_end[t-1]) + r[t]
         """
         traces = torch.empty_like(reward, dtype=torch.float64)
         for t in range(reward.shape[0]):
-            self._trace = torch.where(valid[t], self._gamma * self._trace + reward[t], self._trace)
+            self._trace = torch.where(known[t], self._gamma * self._trace + reward[t], self._trace)
             traces[t] = self._trace
-            self._trace = self._trace.masked_fill(valid[t] & episode_end[t], 0.0)
+            self._trace = self._trace.masked_fill(known[t] & episode_end[t], 0.0)
         self.moments = self.moments.merged(traces[valid])
 
     def scale(self, reward: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

@@ -145,9 +145,12 @@ def turns_of(
     turn_based=True,
     limit_decides=False,
     final=0.0,
+    owed=0.0,
 ):
+    """Decision t is worth 100 (t + 1), what follows the rollout 5000; of the dead both are `owed`."""
     steps = len(reward)
-    value = torch.arange(1.0, steps + 1).unsqueeze(1) * 100
+    out = flags(*(not turn_based and not acts for acts in active))
+    value = (torch.arange(1.0, steps + 1).unsqueeze(1) * 100).masked_fill(out, owed)
     terminated = flags(*(terminated or [False] * steps))
     truncated = flags(*(truncated or [False] * steps))
     return own_turns(
@@ -157,7 +160,7 @@ def turns_of(
         terminated,
         truncated,
         flags(*active),
-        torch.tensor([5000.0]),
+        torch.tensor([5000.0 if last_active or turn_based else owed]),
         torch.tensor([last_active]),
         turn_based=turn_based,
         limit_decides=limit_decides,
@@ -208,10 +211,49 @@ def test_a_turn_with_unknown_consequences_does_not_count_and_lends_its_value():
     assert advantage.squeeze().tolist() == [1.0 + 200.0 - 100.0, 0.0, 0.0]
 
 
-def test_the_dead_earn_nothing_more_and_their_last_turn_counts():
-    turns = turns_of([1.0, 2.0, 0.0], [True, True, False], last_active=False, turn_based=False)
-    assert turns.valid.squeeze().tolist() == [True, True, False]
-    assert turns.terminated.squeeze().tolist()[:2] == [False, True]
+def advantage_of(turns, *, gamma, lam):
+    return turns.restore(estimate(turns, turns.reward, turns.value, turns.next_value, gamma=gamma, lam=lam))
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.7, 1.0])
+def test_where_the_dead_earn_nothing_a_death_is_the_end(lam):
+    turns = turns_of([1.0, 2.0, 0.0, 0.0], [True, True, False, False], last_active=False, turn_based=False)
+    assert turns.valid.squeeze().tolist() == [True, True, False, False]
+    advantage = advantage_of(turns, gamma=0.5, lam=lam)
+    assert advantage[1].item() == pytest.approx(2.0 - 200.0)
+    assert advantage[2:].abs().max() == 0.0
+
+
+def test_what_the_dead_are_paid_comes_back_to_their_last_turn_discounted_by_decisions():
+    acted, ends = [True, True, False, False, False], [False] * 4 + [True]
+    turns = turns_of([1.0, 2.0, 0.0, 4.0, 8.0], acted, terminated=ends, turn_based=False)
+    advantage = advantage_of(turns, gamma=0.5, lam=1.0)
+    assert advantage[1].item() == pytest.approx(2.0 + 0.5**2 * 4.0 + 0.5**3 * 8.0 - 200.0)
+    assert turns.valid.squeeze().tolist() == acted
+
+
+@pytest.mark.parametrize(("lam", "back"), [(0.0, 0.5 * 40.0), (1.0, 0.5**2 * 4.0 + 0.5**3 * 40.0)])
+def test_what_the_dead_are_owed_after_the_rollout_stands_for_what_comes(lam, back):
+    acted = [True, True, False, False]
+    turns = turns_of([1.0, 2.0, 0.0, 4.0], acted, last_active=False, turn_based=False, owed=40.0)
+    assert advantage_of(turns, gamma=0.5, lam=lam)[1].item() == pytest.approx(2.0 + back - 200.0)
+
+
+@given(st.lists(st.floats(-5.0, 5.0), min_size=2, max_size=8), st.data())
+def test_where_what_is_owed_is_known_a_border_of_rollouts_changes_nothing(paid, data):
+    """An agent falls at the first decision; the match is seen whole, and cut where a rollout could end."""
+    border = data.draw(st.integers(1, len(paid) - 1))
+    owed = sum(0.9**k * reward for k, reward in enumerate(paid[border:]))
+    acted = [True] + [False] * (len(paid) - 1)
+    whole = turns_of(paid, acted, terminated=[*[False] * (len(paid) - 1), True], turn_based=False)
+    first = turns_of(paid[:border], acted[:border], last_active=False, turn_based=False, owed=owed)
+    one, other = (advantage_of(turns, gamma=0.9, lam=1.0)[0].item() for turns in (whole, first))
+    assert one == pytest.approx(other, abs=1e-3)
+
+
+def test_the_next_match_pays_nothing_for_the_last_one():
+    turns = turns_of([1.0, 2.0, 50.0], [True, False, True], terminated=[False, True, False], turn_based=False)
+    assert advantage_of(turns, gamma=0.5, lam=1.0)[0].item() == pytest.approx(1.0 + 0.5 * 2.0 - 100.0)
 
 
 def test_rewards_before_the_first_own_turn_of_an_episode_belong_to_nobody():

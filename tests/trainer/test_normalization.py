@@ -64,7 +64,7 @@ def test_rewards_are_scaled_by_the_discounted_return_and_keep_their_sign():
     reward = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     valid = torch.ones(3, 2, dtype=torch.bool)
     episode_end = torch.tensor([[False, False], [True, False], [False, False]])
-    scaler.update(reward, valid, episode_end)
+    scaler.update(reward, valid, valid, episode_end)
     traces = [1.0, 2.0, 3.9, 5.8, 5.0, 6.0 + 0.9 * 5.8]
     assert scaler.deviation == pytest.approx(np.std(traces))
     torch.testing.assert_close(scaler.scale(reward), reward / np.std(traces))
@@ -75,23 +75,36 @@ def test_return_traces_cross_rollouts_and_skip_invalid_steps():
     reward = torch.arange(6.0).unsqueeze(1)
     valid = torch.tensor([[True], [True], [False], [True], [True], [True]])
     end = torch.zeros(6, 1, dtype=torch.bool)
-    whole.update(reward, valid, end)
-    parts.update(reward[:3], valid[:3], end[:3])
-    parts.update(reward[3:], valid[3:], end[3:])
+    whole.update(reward, valid, valid, end)
+    parts.update(reward[:3], valid[:3], valid[:3], end[:3])
+    parts.update(reward[3:], valid[3:], valid[3:], end[3:])
     assert parts.deviation == pytest.approx(whole.deviation, rel=1e-12)
+
+
+def test_what_the_dead_are_paid_carries_the_trace_on_and_is_no_sample():
+    """They are paid 4 at the end of a match that goes on for one decision without them; another match follows."""
+    scaler = RewardScaler(1, 0.5, 10.0, CPU)
+    reward, known = torch.tensor([[2.0], [4.0], [1.0]]), torch.ones(3, 1, dtype=torch.bool)
+    valid, end = torch.tensor([[True], [False], [True]]), torch.tensor([[False], [True], [False]])
+    scaler.update(reward, known, valid, end)
+    assert scaler.deviation == pytest.approx(np.std([2.0, 1.0]))
+    scaler.update(reward[:1], known[:1], valid[:1], end[:1])
+    assert scaler.deviation == pytest.approx(np.std([2.0, 1.0, 2.5]))
 
 
 def test_scaled_rewards_are_clipped():
     scaler = RewardScaler(1, 0.0, 10.0, CPU)
     reward = torch.cat([torch.zeros(999, 1), torch.full((1, 1), 1e6)])
-    scaler.update(reward, torch.ones_like(reward, dtype=torch.bool), torch.ones_like(reward, dtype=torch.bool))
+    everywhere = torch.ones_like(reward, dtype=torch.bool)
+    scaler.update(reward, everywhere, everywhere, everywhere)
     assert scaler.scale(reward).max() == 10.0
 
 
 def test_rewards_that_never_vary_are_left_alone():
     scaler = RewardScaler(1, 0.9, 10.0, CPU)
     nothing = torch.zeros(5, 1)
-    scaler.update(nothing, torch.ones(5, 1, dtype=torch.bool), torch.zeros(5, 1, dtype=torch.bool))
+    everywhere = torch.ones(5, 1, dtype=torch.bool)
+    scaler.update(nothing, everywhere, everywhere, ~everywhere)
     assert scaler.scale(torch.tensor([2.0])).item() == 2.0
 
 
