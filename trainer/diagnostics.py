@@ -12,22 +12,18 @@ SATURATED_AT = 2.65
 """Raw continuous actions beyond +- this are squashed to more than 0.99: the tanh hardly passes gradient there."""
 
 
-def head_gradients(network: ActorCritic, relevant: Bool[Tensor, "n heads"]) -> dict[str, Tensor]:
+def head_gradients(network: ActorCritic, relevant: Bool[Tensor, "n heads"]) -> Float[Tensor, " heads"]:
     """Norm of the gradient of every head's own rows of the last layer.
 
-    A head that had nothing to decide in the whole minibatch has no gradient, which is not the same as 0: it is left
-    out.
+    A head that had nothing to decide in the whole minibatch has no gradient, which is not the same as 0: NaN.
     """
     weight, bias = network.actor.weight.grad, network.actor.bias.grad
+    used = relevant.any(dim=0)
     if weight is None or bias is None:
-        return {}
-    rows = torch.cat([weight, bias.unsqueeze(1)], dim=1)
-    used = relevant.any(dim=0).tolist()
-    return {
-        f"heads/{part.head.name}/gradient_norm": rows[network.actor_parts[part.head.name].rows].norm()
-        for part, counts in zip(network.layout.parts, used, strict=True)
-        if counts
-    }
+        return torch.full_like(used, torch.nan, dtype=torch.float32)
+    squares = weight.square().sum(dim=1) + bias.square()
+    of_heads = [squares[network.actor_parts[part.head.name].rows].sum() for part in network.layout.parts]
+    return torch.stack(of_heads).sqrt().masked_fill(~used, torch.nan)
 
 
 def continuous_heads(network: ActorCritic, rollout: Rollout) -> dict[str, float | None]:

@@ -49,9 +49,7 @@ class Learner:
         self.rows = config.environment.num_envs * max(spec.agents_per_side)
         self.ppo = PPO(self.network, config.ppo, config.optimizer, self._update_rng)
         scales = config.normalization
-        self._observations = ObservationNormalizer(
-            self.network.architecture, scales.observation_std_floor, device
-        )
+        self._observations = ObservationNormalizer(self.network.architecture, scales.observation_std_floor, device)
         self._rewards = RewardScaler(self.rows, config.ppo.gamma, scales.reward_clip, device)
         self._values = ValueNormalizer(device)
         self._owed = Owed(max(spec.agents_per_side), device)
@@ -81,7 +79,7 @@ class Learner:
         coefficients = self.coefficients()
         metrics |= self.ppo.update(rollout, targets, coefficients, stopping)
         metrics |= continuous_heads(self.network, rollout)
-        self._observations.update(rollout.observation[rollout.active])
+        self._observations.update_where(rollout.active, rollout.observation)
         self._observations.write_to(self.network)
         return metrics | {
             "charts/learning_rate": coefficients.learning_rate,

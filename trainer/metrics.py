@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from torch import Tensor
 
 from trainer.collector import Episode
 
@@ -28,25 +27,6 @@ MAX_OPPONENTS = 50
 WIN_RATE = "win_rate/"
 MATCHES = "matches/"
 """Followed by a name: recent matches that the opponent's win rate is the mean of."""
-
-
-class Tally:
-    """Means of scalars over an update; they stay tensors until asked for."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, list[Tensor]] = {}
-
-    def add(self, name: str, value: Tensor) -> None:
-        """Take in one value."""
-        self._values.setdefault(name, []).append(value.detach())
-
-    def latest(self, name: str) -> Tensor:
-        """The value that came last."""
-        return self._values[name][-1]
-
-    def means(self) -> dict[str, float | None]:
-        """Mean of every scalar."""
-        return {name: float(sum(values)) / len(values) for name, values in self._values.items()}
 
 
 class Scoreboard:

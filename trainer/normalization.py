@@ -100,6 +100,12 @@ class ObservationNormalizer:
             members = layout.rows(values, there)[there.squeeze(-1)]
             self.members[number] = self.members[number].merged(members)
 
+    def update_where(self, active: Bool[Tensor, "T R"], values: Float[Tensor, "T R D"]) -> None:
+        """Take in the observations of those who are active."""
+        flat = values.flatten(0, 1)
+        for rows in torch.split(active.flatten().nonzero().squeeze(1), SLICE):
+            self.update(flat.index_select(0, rows))
+
     def write_to(self, network: ActorCritic) -> None:
         """Make the network normalise by the present statistics."""
         self._write(network, slice(None), self.moments)

@@ -11,7 +11,7 @@ from arena.policies.distributions import ActionLayout
 from trainer import losses
 from trainer.config import PPOSettings
 from trainer.errors import ConfigError
-from trainer.metrics import Tally
+from trainer.tally import Tally
 
 
 @dataclass(frozen=True)
@@ -98,18 +98,16 @@ class Objective:
         tally.add("losses/clipfrac", losses.clipped(ratio, clip).float().mean())
         tally.add("losses/ratio_deviation", (ratio - 1.0).abs().mean())
         tally.add("losses/ratio_alarms", losses.alarming(ratio).float().sum())
-        kl = losses.masked_mean(losses.kl_estimate(batch.log_ratio), batch.relevant)
-        clipfrac = losses.masked_mean(
-            losses.clipped(losses.probability_ratio(batch.log_ratio), clip).float(), batch.relevant
-        )
-        entropy = losses.masked_mean(batch.entropy, batch.relevant)
         samples = batch.relevant.sum(dim=0)
-        for position, name in enumerate(self._names):
-            tally.add(f"heads/{name}/samples", samples[position])
-            if int(samples[position]) > 0:
-                tally.add(f"heads/{name}/approx_kl", kl[position])
-                tally.add(f"heads/{name}/clipfrac", clipfrac[position])
-                tally.add(f"heads/{name}/entropy", entropy[position])
+        tally.add_each([f"heads/{name}/samples" for name in self._names], samples.float())
+        of_heads = {
+            "approx_kl": losses.kl_estimate(batch.log_ratio),
+            "clipfrac": losses.clipped(losses.probability_ratio(batch.log_ratio), clip).float(),
+            "entropy": batch.entropy,
+        }
+        for figure, values in of_heads.items():
+            mean = losses.masked_mean(values, batch.relevant).masked_fill(samples == 0, torch.nan)
+            tally.add_each([f"heads/{name}/{figure}" for name in self._names], mean)
 
     def _per_head(self, key: str, given: Mapping[str, float], default: float) -> Float[Tensor, " heads"]:
         for name in given:

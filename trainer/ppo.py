@@ -16,10 +16,10 @@ from trainer.chunks import Segments, cut, minibatches
 from trainer.config import OptimizerSettings, PPOSettings
 from trainer.diagnostics import head_gradients
 from trainer.errors import DivergedError
-from trainer.metrics import Tally
 from trainer.objective import Batch, Coefficients, Objective
 from trainer.rollout import Rollout
 from trainer.staleness import state_drift
+from trainer.tally import Tally
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class PPO:
     ) -> None:
         self._network, self._settings, self._rng = network, settings, rng
         self._objective = Objective(settings, network.layout, network.observation_mean.device)
+        self._gradient_names = [f"heads/{head.name}/gradient_norm" for head in network.layout.heads]
         self._max_gradient_norm = optimizer.max_gradient_norm
         self.optimizer = torch.optim.AdamW(parameter_groups(network, optimizer), eps=optimizer.epsilon, fused=True)
         self.rejected_steps = 0
@@ -164,8 +165,7 @@ class PPO:
         self.rejected_in_a_row = 0
         tally.add("losses/gradient_norm", norm)
         tally.add("losses/gradient_clipped", (norm > self._max_gradient_norm).float())
-        for name, gradient in of_heads.items():
-            tally.add(name, gradient)
+        tally.add_each(self._gradient_names, of_heads)
         return True
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from torch import nn
 
 from arena.policies.cores import orthogonal_linear
+from arena.policies.tanh import Tanh
 
 
 class EncoderKind(StrEnum):
@@ -23,7 +24,7 @@ def make_layers(kind: EncoderKind, sizes: tuple[int, ...]) -> nn.Sequential:
         layers.append(orthogonal_linear(inputs, outputs, gain=2.0**0.5))
         match kind:
             case EncoderKind.TANH:
-                layers.append(nn.Tanh())
+                layers.append(Tanh())
             case EncoderKind.RELU_NORM:
                 layers += [nn.LayerNorm(outputs), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers)

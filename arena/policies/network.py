@@ -157,8 +157,8 @@ class ActorCritic(nn.Module):
 
     def normalise(self, values: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         """Observations as the encoder takes them."""
-        normalised = (values - self.observation_mean) / self.observation_std
-        return normalised.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
+        centred = values - self.observation_mean
+        return centred.div_(self.observation_std).clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
     def _encode(self, values: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Features of the whole, and of the members of every set."""

@@ -120,7 +120,7 @@ def _backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Tensor | None, ...]
     features, cell, weight_ih, weight_hh, first, gates, cells, before = ctx.saved_tensors
     sums = torch.ops.arena.scan_backward(gradient, gates, cells, before, cell, weight_hh, first)
     of_features = sums @ _side_by_side(weight_ih) if ctx.needs_input_grad[0] else None
-    of_weights = (_in_torchs_order(sums.t() @ inputs) for inputs in (features, before))
+    of_weights = (_in_torchs_order((inputs.t() @ sums).t()) for inputs in (features, before))
     return of_features, None, None, *of_weights, _in_torchs_order(sums.sum(dim=0)), None
 
 

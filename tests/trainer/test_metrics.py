@@ -3,14 +3,13 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-import torch
 from fake_games import tagged
 from rich.console import Console
 
 from league.wire import Lease, Seat
 from trainer.collector import Episode
 from trainer.leases import Assignment
-from trainer.metrics import MAX_OPPONENTS, Journal, Scoreboard, Tally, Terminal, progress_line
+from trainer.metrics import MAX_OPPONENTS, Journal, Scoreboard, Terminal, progress_line
 
 LEASE = Lease(
     lease_id="lease",
@@ -29,15 +28,6 @@ LEASE = Lease(
 def episode(name="one", score=1.0, away=False, earned=2.0, lease=LEASE, **components):
     opponent = tagged(1.0).__class__(name, name, tagged(1.0).policy)
     return Episode(Assignment(opponent, away, 0, lease, 0), score, "over", 10, earned, components)
-
-
-def test_a_tally_gives_means_and_the_latest():
-    tally = Tally()
-    for value in (1.0, 2.0, 6.0):
-        tally.add("x", torch.tensor(value, requires_grad=True))
-    assert tally.means() == {"x": 3.0}
-    assert tally.latest("x") == 6.0
-    assert not tally.latest("x").requires_grad
 
 
 def test_scores_are_the_learners_whichever_side_it_played():

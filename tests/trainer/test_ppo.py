@@ -5,8 +5,8 @@ import torch
 
 from trainer.chunks import cut
 from trainer.errors import ConfigError, DivergedError
-from trainer.metrics import Tally
 from trainer.objective import Coefficients, Objective
+from trainer.tally import Tally
 
 
 def weights(learner):
