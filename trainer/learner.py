@@ -100,7 +100,9 @@ class Learner:
     def tensors(self) -> dict[str, Tensor]:
         """Weights, optimiser, statistics and generators, by name."""
         named = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
-        for name, parameter in self.network.named_parameters():
+        if (auxiliary := self.ppo.auxiliary) is not None:
+            named |= {f"auxiliary.{name}": tensor for name, tensor in auxiliary.state_dict().items()}
+        for name, parameter in self._parameters():
             moments = self.ppo.optimizer.state.get(parameter, {})
             named |= {f"adam.{name}.{key}": value for key, value in moments.items()}
         for owner, moments in self._moments().items():
@@ -121,7 +123,12 @@ class Learner:
             load_strictly(self.network, _below(tensors, "network."), "the saved state")
         except CheckpointError as error:
             raise StateError(f"{error}: choose another --run, or the [network] of its config.toml") from error
-        for name, parameter in self.network.named_parameters():
+        if (auxiliary := self.ppo.auxiliary) is not None:
+            try:
+                load_strictly(auxiliary, _below(tensors, "auxiliary."), "the saved state")
+            except CheckpointError as error:
+                raise StateError(f"{error}: choose another --run, or its ppo.auxiliary_weight") from error
+        for name, parameter in self._parameters():
             if saved := _below(tensors, f"adam.{name}."):
                 self.ppo.optimizer.state[parameter] = {key: each.to(parameter.device) for key, each in saved.items()}
         try:
@@ -137,6 +144,13 @@ class Learner:
         except KeyError as error:
             raise StateError(f"the saved state lacks {error}: start in another run folder") from error
         self.steps, self.updates = steps, updates
+
+    def _parameters(self) -> list[tuple[str, Tensor]]:
+        """All that the optimiser moves, by name."""
+        named: list[tuple[str, Tensor]] = list(self.network.named_parameters())
+        if self.ppo.auxiliary is not None:
+            named += self.ppo.auxiliary.named_parameters(prefix="auxiliary")
+        return named
 
     def _moments(self) -> dict[str, Moments]:
         return {

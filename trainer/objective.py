@@ -45,6 +45,8 @@ class Batch:
     target: Float[Tensor, " n"]
     index: Int[Tensor, " n"]
     """Position t * R + r of each sample in the rollout."""
+    prediction_error: Float[Tensor, ""]
+    """How far predictions of the next observation are off; 0 where nothing predicts it."""
 
     @property
     def joint_log_ratio(self) -> Float[Tensor, " n"]:
@@ -85,7 +87,10 @@ class Objective:
             tally.add("losses/policy_loss", policy)
             tally.add("losses/value_loss", value)
             tally.add("losses/entropy", entropy.sum(dim=-1).mean())
-        return policy + coefficients.value * value - (entropy * weights).sum(dim=-1).mean()
+            if settings.auxiliary_weight:
+                tally.add("losses/prediction_error", batch.prediction_error)
+        loss = policy + coefficients.value * value - (entropy * weights).sum(dim=-1).mean()
+        return loss + settings.auxiliary_weight * batch.prediction_error
 
     def _entropy_weights(self, batch: Batch, coefficients: Coefficients) -> Float[Tensor, " heads"]:
         low = losses.masked_mean(batch.entropy, batch.relevant) < self._floors

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from arena.policies import ActorCritic
+from trainer.auxiliary import NextObservation
 from trainer.chunks import Segments, cut, minibatches
 from trainer.config import OptimizerSettings, PPOSettings
 from trainer.diagnostics import head_gradients
@@ -41,6 +42,7 @@ class PPO:
     """Recurrent proximal policy optimisation of one network.
 
     Attributes:
+        auxiliary: Predicts observations; None where that has no weight.
         optimizer: Adam over all parameters, in `parameter_groups`.
         rejected_steps: Optimiser steps that were not made because something was not finite.
     """
@@ -56,7 +58,12 @@ class PPO:
         self._objective = Objective(settings, network.layout, network.observation_mean.device)
         self._gradient_names = [f"heads/{head.name}/gradient_norm" for head in network.layout.heads]
         self._max_gradient_norm = optimizer.max_gradient_norm
-        self.optimizer = torch.optim.AdamW(parameter_groups(network, optimizer), eps=optimizer.epsilon, fused=True)
+        self.auxiliary = NextObservation(network) if settings.auxiliary_weight else None
+        groups = parameter_groups(network, optimizer)
+        if self.auxiliary is not None:
+            groups[0]["params"] += self.auxiliary.parameters()
+        self.optimizer = torch.optim.AdamW(groups, eps=optimizer.epsilon, fused=True)
+        self._learned = [parameter for group in groups for parameter in group["params"]]
         self.rejected_steps = 0
         self.rejected_in_a_row = 0
 
@@ -104,10 +111,14 @@ class PPO:
 
     def evaluate(self, rollout: Rollout, targets: Targets, segments: Segments) -> Batch:
         """Run the network over whole segments and gather the decisions that count."""
-        rows = segments.rows
-        output = self._network.sequence(_at(rollout.observation, rows), segments.state, segments.runs)
+        rows, runs = segments.rows, segments.runs
+        seen = _at(rollout.observation, rows)
+        output = self._network.sequence(seen, segments.state, runs)
         parameters, value = output.parameters, output.value
         counts = segments.learned(self._settings.burn_in) & _at(targets.valid, rows)
+        prediction_error = value.new_zeros(())
+        if self.auxiliary is not None:
+            prediction_error = self.auxiliary.error(self._network, output.features, seen, runs, counts)
         if not bool(counts.all()):
             counted = counts.nonzero().squeeze(1)
             rows, parameters, value = (each.index_select(0, counted) for each in (rows, parameters, value))
@@ -122,6 +133,7 @@ class PPO:
             advantage=_at(targets.advantage, rows),
             target=_at(targets.value, rows),
             index=rows,
+            prediction_error=prediction_error,
         )
 
     def _learn(
@@ -156,7 +168,7 @@ class PPO:
         self.optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         of_heads = head_gradients(self._network, batch.relevant)
-        norm = torch.nn.utils.clip_grad_norm_(self._network.parameters(), self._max_gradient_norm)
+        norm = torch.nn.utils.clip_grad_norm_(self._learned, self._max_gradient_norm)
         if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
             self.optimizer.zero_grad(set_to_none=True)
             self.reject()

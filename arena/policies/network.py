@@ -78,10 +78,11 @@ class Architecture:
 
 
 class Readout(NamedTuple):
-    """Distribution parameters (..., P) and value (...) in normalised units."""
+    """Distribution parameters (..., P), value (...) in normalised units, and the features (..., H) behind both."""
 
     parameters: Tensor
     value: Tensor
+    features: Tensor
 
 
 class NetworkOutput(NamedTuple):
@@ -144,7 +145,8 @@ class ActorCritic(nn.Module):
         output, after = self.core.step(encoded, before)
         rows = active.unsqueeze(-1)
         kept = RecurrentState(*(torch.where(rows, new, old) for new, old in zip(after, before, strict=True)))
-        return NetworkOutput(*self._read_out(output, members), kept)
+        parameters, value, _ = self._read_out(output, members)
+        return NetworkOutput(parameters, value, kept)
 
     def sequence(self, values: Float[Tensor, "N D"], state: RecurrentState, runs: Runs) -> Readout:
         """All decisions of runs that begin at `state`, in one call."""
@@ -173,7 +175,7 @@ class ActorCritic(nn.Module):
         features = self.norm(output)
         rows = self.actor(features)
         parameters = choose(self.actor_parts.values(), rows, members) if members else rows
-        return Readout(parameters, self.critic(features).squeeze(-1))
+        return Readout(parameters, self.critic(features).squeeze(-1), features)
 
 
 class NetworkPolicy:

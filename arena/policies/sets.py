@@ -179,6 +179,16 @@ def choose(
     return torch.cat(pieces, dim=-1)
 
 
+def known(values: Float[Tensor, "... D"], sets: Iterable[SetLayout]) -> Bool[Tensor, "... D"]:
+    """What of an observation has a meaning: all but the empty places of sets."""
+    meant = torch.ones_like(values, dtype=torch.bool)
+    for layout in sets:
+        there = layout.there(values)
+        for place, (_, length) in zip(layout.places[1:], layout.blocks, strict=True):
+            meant[..., place] = there.expand(*there.shape[:-1], length).flatten(-2)
+    return meant
+
+
 def outside(size: int, sets: Iterable[SetLayout]) -> list[slice]:
     """What of an observation of `size` floats belongs to no set.
 

@@ -19,7 +19,10 @@ class NetworkSettings(Section):
     core: CoreKind = Field(CoreKind.LSTM, description="What carries memory: lstm or feedforward")
     recurrent_size: int = Field(128, ge=1, le=8192, description="Width of the core")
     member_size: int = Field(
-        0, ge=0, le=8192, description="Width of what each member of a set, such as a contact, is read as; 0 reads places"
+        0,
+        ge=0,
+        le=8192,
+        description="Width of what each member of a set, such as a contact, is read as; 0 reads places",
     )
     initial_log_std: float = Field(
         -0.5, ge=-5.0, le=2.0, description="Log standard deviation of continuous actions at the start"
@@ -70,6 +73,9 @@ class PPOSettings(Section):
     )
     entropy_floors: dict[str, float] = Field(
         {}, description="A head whose mean entropy is less gets the bonus of the start, whatever the schedule says"
+    )
+    auxiliary_weight: float = Field(
+        0.0, ge=0.0, description="Weight of predicting the next observation, such as 0.01; 0 leaves it out"
     )
     nonfinite_limit: int = Field(10, ge=1, description="Give up after this many non-finite updates in a row")
 
