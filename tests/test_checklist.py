@@ -14,9 +14,9 @@ ROWS_PER_SECTION = {"A": 6, "B": 12, "C": 5, "D": 8, "E": 10, "F": 6, "G": 12, "
 TRAPS = 16
 
 NOT_YET = {
-    *("C4", "G4", "G5", "G10", "G11", "H4"),
+    *("C4", "G10"),
     *("I1", "I2", "I3", "I4", "I5", "I6", "J6", "J9"),
-    *("K5", "T10"),
+    "K5",
 }
 """Rows that no test holds. Take rows out of this list, never in."""
 

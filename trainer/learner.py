@@ -1,6 +1,6 @@
 """The learner: a network, its scales and its optimiser, and the road from a rollout to an update."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -128,9 +128,7 @@ class Learner:
                 load_strictly(auxiliary, _below(tensors, "auxiliary."), "the saved state")
             except CheckpointError as error:
                 raise StateError(f"{error}: choose another --run, or its ppo.auxiliary_weight") from error
-        for name, parameter in self._parameters():
-            if saved := _below(tensors, f"adam.{name}."):
-                self.ppo.optimizer.state[parameter] = {key: each.to(parameter.device) for key, each in saved.items()}
+        restore_moments(self.ppo.optimizer, self._parameters(), tensors)
         try:
             self._observations.moments = Moments.of(_below(tensors, "observations."), device)
             self._observations.members = [
@@ -225,6 +223,15 @@ def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "weights"))
         return ActorCritic(architecture)
+
+
+def restore_moments(
+    optimizer: torch.optim.Optimizer, parameters: Iterable[tuple[str, Tensor]], tensors: Mapping[str, Tensor]
+) -> None:
+    """Hand an optimiser what `tensors` has of it, each parameter's on the device where the parameter is."""
+    for name, parameter in parameters:
+        if saved := _below(tensors, f"adam.{name}."):
+            optimizer.state[parameter] = {key: each.to(parameter.device) for key, each in saved.items()}
 
 
 def _role_of_row(spec: EnvironmentSpec, rows: int) -> Tensor:

@@ -1,0 +1,79 @@
+"""What belongs to weights lives where they do. The `meta` device has no memory, and refuses to meet any other."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from arena.environments import declare
+from arena.policies import ActorCritic, Architecture, NetworkPolicy
+from trainer.config import OptimizerSettings, PPOSettings
+from trainer.learner import restore_moments
+from trainer.opponents import Opponent
+from trainer.ppo import PPO
+from trainer.stacks import Stack, make_actor
+
+WITHOUT_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+GPU = pytest.param("cuda", marks=WITHOUT_GPU)
+SPEC = declare("mech-duel")
+ROWS = 3
+
+
+@pytest.fixture(params=["meta", GPU])
+def device(request: pytest.FixtureRequest) -> torch.device:
+    return torch.device(request.param)
+
+
+def network_of(**options: int) -> ActorCritic:
+    return ActorCritic(Architecture.of(SPEC, encoder_sizes=(16,), recurrent_size=16, **options)).eval()
+
+
+def seen(device: torch.device) -> tuple[Tensor, Tensor]:
+    """Observations and a flag of three rows."""
+    values = torch.zeros(ROWS, SPEC.observation_size, device=device)
+    return values, torch.ones(ROWS, dtype=torch.bool, device=device)
+
+
+@pytest.mark.parametrize("member_size", [0, 8])
+def test_a_players_memory_lives_where_its_weights_do(device: torch.device, member_size: int):
+    policy = NetworkPolicy(network_of(member_size=member_size).to(device), "mech-duel", SPEC.signature)
+    state, (values, everybody) = policy.initial_state(ROWS), seen(device)
+
+    after = policy.network.step(values, state, everybody, everybody)
+
+    for tensor in (*state, *after.state, after.parameters):
+        assert tensor.device.type == device.type
+
+
+@pytest.mark.parametrize("member_size", [0, 8])
+def test_an_opponents_memory_lives_where_it_acts_wherever_it_was_loaded(device: torch.device, member_size: int):
+    loaded = NetworkPolicy(network_of(member_size=member_size), "mech-duel", SPEC.signature)
+    opponent = Opponent("key", "name", loaded)
+    actor = make_actor(opponent, device, 2**20)
+    assert isinstance(actor, Stack)
+    actor.seat([opponent], ROWS)
+    state, (values, everybody) = actor.initial_state(ROWS), seen(device)
+
+    after = actor._arrangement.step(values, state, everybody, everybody)
+
+    for tensor in (*state, *after.state, after.parameters):
+        assert tensor.device.type == device.type
+
+
+def test_the_optimisers_state_follows_the_weights_and_nothing_is_left_behind(device: torch.device):
+    here, there = network_of(), network_of().to(device)
+    trained, moved = (PPO(network, PPOSettings(), OptimizerSettings(), torch.Generator()) for network in (here, there))
+    for parameter in here.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    trained.optimizer.step()
+    saved = {
+        f"adam.{name}.{key}": value
+        for name, parameter in here.named_parameters()
+        for key, value in trained.optimizer.state[parameter].items()
+    }
+
+    restore_moments(moved.optimizer, there.named_parameters(), saved)
+
+    assert set(moved.optimizer.state) == set(there.parameters())
+    for parameter, moments in moved.optimizer.state.items():
+        assert moments.keys() == {"step", "exp_avg", "exp_avg_sq"}
+        assert {moment.device.type for moment in moments.values()} == {parameter.device.type}
