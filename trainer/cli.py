@@ -22,23 +22,29 @@ from league.client import DEFAULT_URL, LeagueClient
 from league.errors import ConfigurationError, LeagueError
 from league.wire import Name
 from trainer import config as settings
-from trainer.advantages import horizon
-from trainer.bench import SYNTHETIC, Bench, WorkItem
+from trainer.bench import Bench
 from trainer.config import TrainerConfig
 from trainer.doctor import as_json as diagnosis_as_json
 from trainer.doctor import diagnose, show, write
 from trainer.errors import ConfigError, NoRunError, TrainerError
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership
 from trainer.folder import RunFolder
-from trainer.learner import Learner
 from trainer.link import Link
-from trainer.metrics import Terminal
+from trainer.machine import prepare
 from trainer.opponents import DiskCache, OpponentPool
+from trainer.plan import plan
+from trainer.plan import show as show_plan
+from trainer.resuming import settings_of
 from trainer.spool import Spool
-from trainer.surroundings import of_process
+from trainer.surroundings import Signals
+from trainer.synthetic import SYNTHETIC, WorkItem
+from trainer.terminal import Terminal
+from trainer.tracking import TensorBoard, Tracker, WeightsAndBiases, load_wandb
 from trainer.worker import TrainingWorker
 
 BAD_USAGE = 2
+DEFAULT_LEARNER = settings.LeagueSettings().learner
+PLAN_WIDTH = 100
 EVALUATOR_TIMEOUT_S = 30.0
 EVALUATOR_BACKOFF_S = 30.0
 
@@ -93,28 +99,49 @@ def run(
     total_steps: Annotated[
         int | None, typer.Option("--total-steps", min=0, help="Stop after so many environment steps.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the resolved settings and the number of parameters, then stop.")
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --run, by the settings in its folder.")
     ] = False,
+    wandb: Annotated[
+        bool, typer.Option("--wandb", help="Log to Weights & Biases too; needs echelon-league[track].")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the resolved settings, sizes and memory, then stop.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with --dry-run.")] = False,
 ) -> None:
-    """Train one learner against the league's population; the same command resumes it.
+    """Train one learner against the league's population.
+
+    The same command goes on where the run folder's saved state is, and says which settings changed. With --resume the
+    settings come from the run folder, those that are given here win, and a folder without a saved state is refused.
 
     Example: trainer run --environment mech-duel --learner second --set schedules.entropy=0.02
+
+    Example: trainer run --run var/runs/second --resume
     """
     options = {"league.learner": learner, "league.role": role, "run.total_steps": total_steps}
-    given = [f"{key}={value}" for key, value in options.items() if value is not None]
-    config = settings.resolve(environment, config_file, [*(overrides or []), *given])
-    torch.set_num_threads(config.run.threads)
-    _check_device(config.run.device)
+    given = [*(overrides or []), *(f"{key}={value}" for key, value in options.items() if value is not None)]
+    saved = settings_of(RunFolder(run_folder or _home() / "runs" / (learner or DEFAULT_LEARNER))) if resume else {}
+    config = settings.resolve(environment, config_file, given, saved)
+    prepare(config.run)
     if dry_run:
-        _describe(config)
+        _show_plan(config, as_json=as_json)
         return
-    terminal = _terminal()
-    outside = of_process(terminal.say)
-    folder = RunFolder(run_folder or _home() / "runs" / config.league.learner)
-    with folder.taken(), _connect(league, token, config.league.timeout_s) as client:
-        link = _link(client, config.league.backoff_max_s)
-        TrainingWorker(config, folder, link, version=_version(), terminal=terminal, outside=outside).run()
+    if wandb:
+        load_wandb()
+    folder, terminal = RunFolder(run_folder or _home() / "runs" / config.league.learner), _terminal()
+    signals = Signals(terminal.say)
+    with signals.entered() as outside, folder.taken(), _connect(league, token, config.league.timeout_s) as client:
+        link = _link(client, config.league.backoff_max_s, signals)
+        TrainingWorker(
+            config,
+            folder,
+            link,
+            trackers=lambda: _trackers(folder, config, wandb=wandb),
+            version=_version(),
+            terminal=terminal,
+            outside=outside,
+        ).run()
 
 
 @app.command()
@@ -143,12 +170,12 @@ def evaluate(
     """
     torch.set_num_threads(1)
     terminal = _terminal()
-    outside = of_process(terminal.say)
+    signals = Signals(terminal.say)
     specs = [make(each, num_envs=1).spec for each in environment or names()]
     folder = RunFolder(run_folder or _home() / "runs" / name)
     rng = random.Random()  # noqa: S311  jitter
-    with folder.taken(), _connect(league, token, EVALUATOR_TIMEOUT_S) as client:
-        link = _link(client, EVALUATOR_BACKOFF_S)
+    with signals.entered() as outside, folder.taken(), _connect(league, token, EVALUATOR_TIMEOUT_S) as client:
+        link = _link(client, EVALUATOR_BACKOFF_S, signals)
         cache = DiskCache(folder.opponents, disk_cache_bytes)
         pools = {
             spec.name: OpponentPool(
@@ -254,22 +281,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(1)
 
 
-def _describe(config: TrainerConfig) -> None:
-    spec = make(config.environment.name, num_envs=1).spec
-    parameters = sum(parameter.numel() for parameter in Learner(config, spec).network.parameters())
-    steps = config.rollout.steps * config.environment.num_envs
-    ahead = horizon(config.ppo.gamma, config.ppo.gae_lambda)
+def _show_plan(config: TrainerConfig, *, as_json: bool) -> None:
+    planned = plan(config)
+    if as_json:
+        typer.echo(json.dumps({"settings": config.model_dump(mode="json"), **planned.as_json()}))
+        return
     typer.echo(settings.to_toml(config))
-    typer.echo(f"# signature {spec.signature}, {parameters:,} parameters, {steps:,} environment steps per update")
-    typer.echo(f"# advantages look {ahead:.1f} decisions ahead")
+    show_plan(planned, Console(width=min(Console().width, PLAN_WIDTH)))
 
 
-def _check_device(device: str) -> None:
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"run.device is {device!r}: it cannot be used here ({reason}); choose cpu") from error
+def _trackers(folder: RunFolder, config: TrainerConfig, *, wandb: bool) -> list[Tracker]:
+    trackers: list[Tracker] = []
+    if wandb:
+        trackers.append(WeightsAndBiases(folder.path, config.league.learner, config.model_dump(mode="json")))
+    return [*trackers, TensorBoard(folder.path / "tensorboard")]
 
 
 def _print(as_json: bool, values: dict[str, object]) -> None:
@@ -290,8 +315,9 @@ def _connect(league: str, token: str | None, timeout_s: float) -> LeagueClient:
     return LeagueClient(league, token=token or None, timeout_s=timeout_s)
 
 
-def _link(client: LeagueClient, backoff_max_s: float) -> Link:
-    return Link(client, clock=time.monotonic, rng=random.Random(), backoff_max_s=backoff_max_s)  # noqa: S311  jitter
+def _link(client: LeagueClient, backoff_max_s: float, signals: Signals) -> Link:
+    rng = random.Random()  # noqa: S311  jitter
+    return Link(client, clock=time.monotonic, rng=rng, backoff_max_s=backoff_max_s, calling=signals.calling)
 
 
 def _home() -> Path:

@@ -10,13 +10,16 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
 
 from trainer.errors import ConfigError
 from trainer.settings import (
+    CurriculumSettings,
     EnvironmentSettings,
+    HealthSettings,
     LeagueSettings,
     NetworkSettings,
     NormalizationSettings,
@@ -30,7 +33,9 @@ from trainer.settings import (
 )
 
 __all__ = [
+    "CurriculumSettings",
     "EnvironmentSettings",
+    "HealthSettings",
     "LeagueSettings",
     "NetworkSettings",
     "NormalizationSettings",
@@ -57,18 +62,26 @@ Settings = dict[str, dict[str, Any]]
 """Raw settings: {section: {key: value}}."""
 
 
-def resolve(environment: str | None, file: Path | None, assignments: Iterable[str]) -> TrainerConfig:
-    """Build the configuration: defaults, then the environment's preset, then the file, then `assignments`.
+def resolve(
+    environment: str | None,
+    file: Path | None,
+    assignments: Iterable[str],
+    saved: Mapping[str, Any] = MappingProxyType({}),
+) -> TrainerConfig:
+    """Build the configuration.
+
+    Defaults, then the environment's preset, then what a run was made with, then the file, then `assignments`.
 
     Args:
         environment: Environment to train on; overrides the file's.
         file: TOML file, or None.
         assignments: `section.key=value`, value in TOML; text that is no TOML is taken as a string.
+        saved: Settings of the run that is gone on with.
 
     Raises:
         ConfigError: A key is unknown or a value out of range.
     """
-    given = merge(read_toml(file) if file else {}, parse_assignments(assignments))
+    given = merge(merge(saved, read_toml(file) if file else {}), parse_assignments(assignments))
     if environment is not None:
         given = merge(given, {"environment": {"name": environment}})
     name = given.get("environment", {}).get("name", EnvironmentSettings().name)

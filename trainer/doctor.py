@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer.errors import ConfigError
-from trainer.health import Monitor, Severity, Verdict
+from trainer.health import STYLES, Monitor, Severity, Verdict
 from trainer.records import Record, Records, read_records, read_settings, read_setup
 
 BESIDE_A_CHART = 60
@@ -33,8 +33,6 @@ CHARTS = {
     "return": "charts/episodic_return",
     "steps/s": "charts/SPS",
 }
-
-STYLES = {Severity.HINT: "cyan", Severity.WARNING: "yellow", Severity.ALARM: "bold red"}
 
 
 @dataclass(frozen=True)

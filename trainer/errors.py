@@ -27,3 +27,11 @@ class DivergedError(TrainerError):
 
 class UnusableOpponentError(TrainerError):
     """An opponent's policy cannot be loaded, or is of another environment."""
+
+
+class CallCutShortError(TrainerError):
+    """A signal came while the league was asked for something; nobody waits for its answer."""
+
+
+class UnsavedError(TrainerError):
+    """A run ends although its folder cannot be written."""

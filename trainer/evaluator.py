@@ -14,10 +14,10 @@ from league import wire
 from league.client import LeagueClient
 from trainer.errors import UnusableOpponentError
 from trainer.link import Link
-from trainer.metrics import Terminal
 from trainer.opponents import Opponent, OpponentPool
 from trainer.spool import Spool
 from trainer.surroundings import Surroundings
+from trainer.terminal import Terminal
 
 LEASES = 4
 """Rating leases per call: two pairs of frozen players, each on both sides of its seeds."""

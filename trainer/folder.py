@@ -1,19 +1,13 @@
 """The run folder: where everything of one run lies, and who may use it."""
 
 import fcntl
-import json
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
-from importlib import metadata
 from pathlib import Path
 
 from arena.durable import write_atomically
 from trainer.config import TrainerConfig, to_toml
 from trainer.errors import RunInUseError
-
-PACKAGES = ("echelon-league", "torch", "numpy")
 
 
 class RunFolder:
@@ -21,6 +15,7 @@ class RunFolder:
 
     Attributes:
         path: The folder.
+        settings: The resolved settings of the last session.
         state: What a restart continues from.
         spool: Results on their way to the league.
         opponents: Downloaded checkpoints.
@@ -29,6 +24,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.settings = path / "config.toml"
         self.state = path / "state.safetensors"
         self.spool = path / "spool"
         self.opponents = path / "opponents"
@@ -51,15 +47,6 @@ class RunFolder:
                 ) from error
             yield
 
-    def describe(self, config: TrainerConfig, signature: str, started_at: datetime) -> None:
-        """Write down how the run was made: settings and versions."""
-        write_atomically(self.path / "config.toml", to_toml(config).encode())
-        origin = {
-            "started_at": started_at.isoformat(),
-            "environment": config.environment.name,
-            "signature": signature,
-            "seed": config.run.seed,
-            "python": platform.python_version(),
-            **{package: metadata.version(package) for package in PACKAGES},
-        }
-        write_atomically(self.path / "run.json", json.dumps(origin, indent=2).encode())
+    def keep_settings(self, config: TrainerConfig) -> None:
+        """Write down the resolved settings, as a file that `--config` and `--resume` read."""
+        write_atomically(self.settings, to_toml(config).encode())

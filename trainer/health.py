@@ -13,6 +13,8 @@ from trainer.symptoms import Measure, Reading
 from trainer.thresholds import Band, Thresholds
 
 HEALTH = "health/"
+"""Followed by a symptom's name."""
+
 WORST = "health/worst"
 
 
@@ -24,6 +26,10 @@ class Severity(IntEnum):
     ALARM = 3
 
 
+STYLES = {Severity.HINT: "cyan", Severity.WARNING: "yellow", Severity.ALARM: "bold red"}
+"""How a terminal shows them."""
+
+
 @dataclass(frozen=True)
 class Symptom:
     """Something that can be wrong.
@@ -33,12 +39,14 @@ class Symptom:
         measure: Reads its level.
         meaning: What is wrong, as a clause.
         advice: What to try, with the settings by name.
+        expected_when_solved: Where nothing is left to learn it is as it should be, and not told.
     """
 
     severity: Severity
     measure: Measure
     meaning: str
     advice: str
+    expected_when_solved: bool = False
 
 
 SYMPTOMS: Mapping[str, Symptom] = {
@@ -46,30 +54,33 @@ SYMPTOMS: Mapping[str, Symptom] = {
         Severity.ALARM,
         symptoms.frozen_policy,
         "the policy does not move",
-        "nothing, if the game is solved; otherwise raise schedules.learning_rate, or schedules.learning_rate_final "
-        "late in a run; if it never moved, look for advantages that are all 0 (normalization.advantage_std_floor) and "
-        "rewards that never come",
+        "raise schedules.learning_rate, or schedules.learning_rate_final late in a run; if it never moved, look for "
+        "advantages that are all 0 (normalization.advantage_std_floor) and rewards that never come",
+        expected_when_solved=True,
     ),
     "entropy_collapsed": Symptom(
         Severity.WARNING,
         symptoms.entropy_collapsed,
         "the policy tries nothing new any more",
-        "nothing, if the game is solved and one answer is right; otherwise raise schedules.entropy and "
-        "schedules.entropy_final, lower schedules.learning_rate, and begin a new run, for few policies recover",
+        "nothing, if one answer is right; otherwise raise schedules.entropy and schedules.entropy_final, set "
+        "ppo.entropy_floors for the head that collapsed first, lower schedules.learning_rate, and begin a new run, for "
+        "few policies recover",
+        expected_when_solved=True,
     ),
     "always_at_kl_stop": Symptom(
         Severity.WARNING,
         symptoms.kl_stop,
         "nearly every update is cut short by the KL stop",
         "lower schedules.learning_rate or ppo.epochs, or collect more per update (rollout.steps, "
-        "environment.num_envs); raise ppo.target_kl only if learning is stable",
+        "environment.num_envs); where losses/state_drift grows, stored memory is stale: set ppo.burn_in to a quarter "
+        "of rollout.chunk; raise ppo.target_kl only if learning is stable",
     ),
     "critic_worse_than_mean": Symptom(
         Severity.WARNING,
         symptoms.critic,
         "the critic predicts returns worse than their mean would",
-        "raise ppo.value_coefficient, lower ppo.gamma or ppo.gae_lambda so that returns are less noisy, enlarge "
-        "network.recurrent_size",
+        "raise optimizer.critic_learning_rate_factor to 3, or ppo.value_coefficient; lower ppo.gamma or ppo.gae_lambda "
+        "so that returns are less noisy; enlarge network.recurrent_size",
     ),
     "gradient_always_clipped": Symptom(
         Severity.WARNING,
@@ -90,6 +101,7 @@ SYMPTOMS: Mapping[str, Symptom] = {
         "gradients are next to nothing",
         "look for rewards that never come and advantages that are all 0; raise schedules.entropy; shorten "
         "rollout.chunk; lower optimizer.epsilon",
+        expected_when_solved=True,
     ),
     "actions_saturated": Symptom(
         Severity.WARNING,
@@ -117,6 +129,7 @@ SYMPTOMS: Mapping[str, Symptom] = {
         "returns or values have changed their scale",
         "look at what the reward is made of (reward/...); lower normalization.reward_clip or schedules.learning_rate; "
         "expect the critic to need some updates",
+        expected_when_solved=True,
     ),
     "batches_unstable": Symptom(
         Severity.WARNING,
@@ -124,6 +137,7 @@ SYMPTOMS: Mapping[str, Symptom] = {
         "a batch spreads far more than its neighbours",
         "collect more per update (rollout.steps, environment.num_envs); lower normalization.reward_clip; look for a "
         "reward that comes rarely",
+        expected_when_solved=True,
     ),
     "opponents_too_easy": Symptom(
         Severity.HINT,
@@ -152,6 +166,20 @@ SYMPTOMS: Mapping[str, Symptom] = {
         "updates were rejected because something was not finite",
         "look for NaN in the environment's observations and rewards; lower schedules.learning_rate",
     ),
+    "reward_dominated": Symptom(
+        Severity.WARNING,
+        symptoms.dominating_component,
+        "one component of the reward is nearly all that is earned",
+        "lower its weight, or raise the others: what they ask for is hardly learned; if that is how the game is meant, "
+        "raise health.component_share",
+    ),
+    "solved": Symptom(
+        Severity.HINT,
+        symptoms.left_to_learn,
+        "solved: nothing is left to learn from these opponents",
+        "stop here (run.total_steps), or give it opponents of another making: a second learner (league.learner) as "
+        "main_exploiter (league.role)",
+    ),
 }
 
 
@@ -177,6 +205,11 @@ class Verdict:
     def symptom(self) -> Symptom:
         """What it means, and what to try."""
         return SYMPTOMS[self.name]
+
+    @property
+    def style(self) -> str:
+        """How a terminal shows it."""
+        return "green" if self.ended is not None else STYLES[self.symptom.severity]
 
     @property
     def numbers(self) -> str:
@@ -219,13 +252,22 @@ class Monitor:
     def take(self, update: int, metrics: Metrics) -> list[Verdict]:
         """Read an update's metrics; the verdicts that begin or end with it."""
         self._history.add(metrics)
+        solved = self._read("solved")
+        at_rest = solved is not None and self._band("solved").bad(solved.level)
         verdicts = []
         for name, watch in self._watches.items():
-            band: Band = getattr(self.thresholds, name)
-            reading = SYMPTOMS[name].measure(self._history, band.window)
+            band = self._band(name)
+            reading = None if at_rest and SYMPTOMS[name].expected_when_solved else self._read(name)
             if (verdict := _follow(name, watch, band, reading, update)) is not None:
                 verdicts.append(verdict)
         return verdicts
+
+    def _band(self, name: str) -> Band:
+        band: Band = getattr(self.thresholds, name)
+        return band
+
+    def _read(self, name: str) -> Reading | None:
+        return SYMPTOMS[name].measure(self._history, self._band(name).window)
 
     @property
     def verdicts(self) -> list[Verdict]:

@@ -18,6 +18,10 @@ MIN_MATCHES = 40
 """Matches before a win rate means something: its standard error is then below 0.08."""
 
 
+COMPONENT_SHARE = 0.8
+"""Share of what is earned that one component of the reward may have, where settings do not say."""
+
+
 @dataclass(frozen=True)
 class Setup:
     """What a reading must know of the run's settings.
@@ -26,11 +30,13 @@ class Setup:
         learner: Its name: matches against itself say nothing about opponents.
         optimizer_steps: Most optimiser steps of an update. With one, KL is 0 whatever is learned.
         max_gradient_norm: Where gradients are clipped.
+        component_share: Share of what is earned that one component of the reward may have.
     """
 
     learner: str
     optimizer_steps: int
     max_gradient_norm: float
+    component_share: float
 
     @classmethod
     def of(cls, settings: Mapping[str, Mapping[str, Any]]) -> "Setup":
@@ -41,17 +47,25 @@ class Setup:
         """
         ppo = settings["ppo"]
         limit = float(settings["optimizer"]["max_gradient_norm"])
-        return cls(str(settings["league"]["learner"]), int(ppo["epochs"]) * int(ppo["minibatches"]), limit)
+        share = float(settings.get("health", {}).get("component_share", COMPONENT_SHARE))
+        return cls(str(settings["league"]["learner"]), int(ppo["epochs"]) * int(ppo["minibatches"]), limit, share)
 
 
 class History:
-    """The latest metrics, what heads began with, and the best win rate against each opponent still met."""
+    """The latest metrics, what a run began with, and the best that it came to.
+
+    Attributes:
+        opening: Greatest value in the opening of what is told of heads and of the spread of advantages.
+        best: Best win rate against each opponent still met.
+        returns: What matches brought at first, and at best; None before any has ended.
+    """
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.seen = 0
         self.opening: dict[str, float] = {}
         self.best: dict[str, float] = {}
+        self.returns: tuple[float, float] | None = None
         self._recent: deque[Metrics] = deque(maxlen=HORIZON)
 
     def add(self, metrics: Metrics) -> None:
@@ -60,8 +74,11 @@ class History:
         self._recent.append(metrics)
         if self.seen <= OPENING_UPDATES:
             for name, value in metrics.items():
-                if name.startswith("heads/") and value is not None:
+                if name.startswith(("heads/", "scales/advantage_std")) and value is not None:
                     self.opening[name] = max(value, self.opening.get(name, value))
+        if (earned := metrics.get("charts/episodic_return")) is not None:
+            first, best = self.returns or (earned, earned)
+            self.returns = first, max(best, earned)
         rates = self.win_rates()
         self.best = {name: max(rate, self.best.get(name, rate)) for name, rate in rates.items()}
 
@@ -83,6 +100,10 @@ class History:
     def of_heads(self, figure: str) -> dict[str, float]:
         """The latest value of a figure by head."""
         return {name.split("/")[1]: value for name, value in self._latest("heads/") if name.endswith(f"/{figure}")}
+
+    def shares(self) -> dict[str, float]:
+        """Share of every component of the reward in what is earned."""
+        return {name.removeprefix("reward_share/"): value for name, value in self._latest("reward_share/")}
 
     def win_rates(self) -> dict[str, float]:
         """Win rate by opponent, of those met often enough lately; never the learner itself."""

@@ -3,10 +3,12 @@
 import logging
 import random
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from league.client import LeagueClient
 from league.errors import LeagueError, UnknownLearnerError, UnknownWorkerError
+from trainer.errors import CallCutShortError
 
 SERVER_FAULT = 500
 """From this status on an error is the server's own: it is waited out."""
@@ -21,20 +23,28 @@ class Link:
     """A league that answers, or is away.
 
     After a failed call the next attempt waits twice as long as before, up to `backoff_max_s`, shortened by a random
-    share of up to a half so that workers do not come back all at once.
+    share of up to a half so that workers do not come back all at once. After a call that was cut short none is made any
+    more.
 
     Args:
         client: The connection.
         clock: Monotonic seconds.
         rng: Chance of the jitter.
         backoff_max_s: Longest wait.
+        calling: Entered for every call; may cut it short.
     """
 
     def __init__(
-        self, client: LeagueClient, *, clock: Callable[[], float], rng: random.Random, backoff_max_s: float
+        self,
+        client: LeagueClient,
+        *,
+        clock: Callable[[], float],
+        rng: random.Random,
+        backoff_max_s: float,
+        calling: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._client, self._clock, self._rng = client, clock, rng
-        self._backoff_max_s = backoff_max_s
+        self._backoff_max_s, self._calling = backoff_max_s, calling
         self._failures = 0
         self._retry_at = float("-inf")
 
@@ -52,7 +62,11 @@ class Link:
         if self._clock() < self._retry_at:
             return None
         try:
-            answer = call(self._client)
+            with self._calling():
+                answer = call(self._client)
+        except CallCutShortError:
+            self._retry_at = float("inf")
+            return None
         except LeagueError as error:
             if error.status < SERVER_FAULT:
                 raise

@@ -8,8 +8,12 @@ from typing import TypeVar
 from arena.environments import EnvironmentSpec
 from league import wire
 from league.client import LeagueClient
+from league.errors import LeagueUnreachable
 from trainer.config import LeagueSettings
 from trainer.link import Link
+from trainer.surroundings import Surroundings
+
+ATTACH_PAUSE_S = 0.25
 
 T = TypeVar("T")
 
@@ -44,6 +48,20 @@ class Membership:
         """
         return self._link.attempt(self._register) is not None
 
+    def attach_first(self, outside: Surroundings) -> None:
+        """Register, and wait for the league as long as the settings say.
+
+        Raises:
+            LeagueError: The league refuses, or there was none in time.
+        """
+        deadline = outside.clock() + self._settings.connect_s
+        while not self.attach():
+            if outside.clock() >= deadline or outside.stopping():
+                waited = f"none answered within {self._settings.connect_s:g} s"
+                way_out = "start one with `league serve`, or name another with --league"
+                raise LeagueUnreachable("at the first start", waited, way_out)
+            outside.pause(ATTACH_PAUSE_S)
+
     def download(self, sha256: str) -> bytes | None:
         """Fetch a checkpoint; None while the league is away.
 
@@ -52,14 +70,19 @@ class Membership:
         """
         return self._link.attempt(lambda client: client.download(sha256))
 
-    def lease(self, count: int) -> wire.LeaseAnswer | None:
-        """Ask for opponents; None while the league is away."""
+    def lease(self, count: int, *, self_play: bool) -> wire.LeaseAnswer | None:
+        """Ask for opponents, the learner itself among them or not; None while the league is away."""
 
         def ask(client: LeagueClient, own: Attachment) -> wire.LeaseAnswer:
             budget = self._settings.lease_budget
             return client.lease(
                 wire.TrainingLeases(
-                    kind="training", worker_id=own.worker_id, player_id=own.player_id, count=count, budget=budget
+                    kind="training",
+                    worker_id=own.worker_id,
+                    player_id=own.player_id,
+                    count=count,
+                    budget=budget,
+                    self_play=self_play,
                 )
             )
 

@@ -1,19 +1,15 @@
-"""What a run says of itself: JSON lines, TensorBoard, and a line in the terminal."""
+"""What a run says of itself, in numbers."""
 
 import json
 import math
 from collections import deque
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from rich.console import Console
 
 from trainer.collector import Episode
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
+from trainer.lines import LineFile
+from trainer.tracking import Tracker
 
 Metrics = Mapping[str, float | None]
 """Values by tag, as CleanRL names them; None where there is nothing to say."""
@@ -25,6 +21,9 @@ MAX_OPPONENTS = 50
 """Opponents whose win rate is kept; who was met longest ago is forgotten first."""
 
 WIN_RATE = "win_rate/"
+REWARD_SHARE = "reward_share/"
+"""Followed by a component's name."""
+
 MATCHES = "matches/"
 """Followed by a name: recent matches that the opponent's win rate is the mean of."""
 
@@ -32,18 +31,24 @@ MATCHES = "matches/"
 class Scoreboard:
     """Recent matches: the learner's mean score, against all and against each opponent, and what its agents earned.
 
-    Unrated matches count against all only: a league that is away names nobody.
+    Unrated matches count against all only: a league that is away names nobody. Matches in which the learner plays both
+    sides say nothing of its strength: they are counted, and shown where there are no others.
     """
 
     def __init__(self) -> None:
-        self._recent: deque[Episode] = deque(maxlen=WINDOW)
+        self._against_others: deque[Episode] = deque(maxlen=WINDOW)
+        self._against_itself: deque[Episode] = deque(maxlen=WINDOW)
         self._by_opponent: dict[str, deque[float]] = {}
-        self.episodes = 0
+        self.episodes = self.self_play_episodes = 0
 
     def add(self, episode: Episode) -> None:
         """Take in a finished match."""
         self.episodes += 1
-        self._recent.append(episode)
+        if episode.assignment.both_sides:
+            self.self_play_episodes += 1
+            self._against_itself.append(episode)
+            return
+        self._against_others.append(episode)
         if episode.assignment.lease is not None:
             self._count(episode.assignment.opponent.name, episode.learner_score)
 
@@ -60,83 +65,79 @@ class Scoreboard:
 
     def metrics(self) -> dict[str, float | None]:
         """Everything, by tag."""
-        metrics: dict[str, float | None] = {"charts/episodes": float(self.episodes)}
-        if self._recent:
-            count = len(self._recent)
+        metrics: dict[str, float | None] = {
+            "charts/episodes": float(self.episodes),
+            "charts/self_play_episodes": float(self.self_play_episodes),
+        }
+        if others := self._against_others:
+            metrics["charts/score"] = sum(each.learner_score for each in others) / len(others)
+        if recent := others or self._against_itself:
             metrics |= {
-                "charts/score": sum(each.learner_score for each in self._recent) / count,
-                "charts/episodic_return": sum(each.earned for each in self._recent) / count,
-                "charts/episodic_length": sum(each.decisions for each in self._recent) / count,
+                "charts/episodic_return": sum(each.earned for each in recent) / len(recent),
+                "charts/episodic_length": sum(each.decisions for each in recent) / len(recent),
             }
-            metrics |= {
-                f"reward/{name}": sum(each.components[name] for each in self._recent) / count
-                for name in self._recent[0].components
-            }
+            metrics |= _components(recent)
         metrics |= {f"{MATCHES}{name}": float(len(scores)) for name, scores in self._by_opponent.items()}
         return metrics | {f"{WIN_RATE}{name}": rate for name, rate in self.win_rates().items()}
 
 
 class Journal:
-    """Writes every update's metrics into the run folder: `metrics.jsonl` and TensorBoard's event files."""
+    """Writes every update's metrics into the run folder, `metrics.jsonl`, and to trackers.
 
-    def __init__(self, folder: Path) -> None:
-        self._lines = (folder / "metrics.jsonl").open("a", encoding="utf-8")
-        self._events = _summary_writer(folder / "tensorboard")
+    Args:
+        folder: The run folder.
+        trackers: Who else takes them in.
+    """
+
+    def __init__(self, folder: Path, trackers: Sequence[Tracker]) -> None:
+        self._lines = LineFile(folder / "metrics.jsonl")
+        self._trackers = trackers
 
     def write(self, step: int, metrics: Metrics) -> None:
-        """Add the metrics of one update."""
+        """Add the metrics of one update.
+
+        Raises:
+            OSError: The disk refuses; nothing is lost, and the next call tries again.
+        """
         finite = {name: value for name, value in metrics.items() if value is not None and math.isfinite(value)}
-        self._lines.write(json.dumps({"step": step, **{name: finite.get(name) for name in metrics}}) + "\n")
-        self._lines.flush()
-        for name, value in finite.items():
-            self._events.add_scalar(name, value, step)
+        self._lines.add(json.dumps({"step": step, **{name: finite.get(name) for name in metrics}}).encode())
+        with ExitStack() as telling:
+            for tracker in self._trackers:
+                telling.callback(tracker.log, step, finite)
+            self._lines.write(durably=False)
 
     def note(self, step: int, tag: str, text: str) -> None:
-        """Add words to TensorBoard."""
-        self._events.add_text(tag, text, step)
+        """Add words, where there is a tracker that takes them."""
+        for tracker in self._trackers:
+            tracker.note(step, tag, text)
+
+    def flush(self) -> None:
+        """Write what is left.
+
+        Raises:
+            OSError: The disk refuses; nothing is lost, and the next call tries again.
+        """
+        self._lines.write(durably=True)
 
     def close(self) -> None:
-        """Write what is left."""
-        self._lines.close()
-        self._events.close()
+        """Flush and close.
+
+        Raises:
+            OSError: The disk refuses, and what was not written is lost.
+        """
+        with ExitStack() as closing:
+            closing.callback(self._lines.close)
+            for tracker in self._trackers:
+                closing.callback(tracker.close)
+            self.flush()
 
 
-class Terminal:
-    """Tells a person how the run goes: one line per update, coloured where there is a terminal."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    def say(self, line: str) -> None:
-        """Print a line."""
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    def progress(self, update: int, step: int, total_steps: int, metrics: Metrics) -> None:
-        """Print an update's line; `total_steps` is 0 where the run has no end."""
-        self._console.print(progress_line(update, step, total_steps, metrics), markup=False, soft_wrap=True)
-
-
-def progress_line(update: int, step: int, total_steps: int, metrics: Metrics) -> str:
-    """Describe an update in one line."""
-    speed = metrics.get("charts/SPS")
-    parts = [f"update {update}", f"steps {step:,}"]
-    parts += _shown("steps/s", speed, ",.0f")
-    if total_steps and speed:
-        parts.append(f"ETA {timedelta(seconds=round(max(0, total_steps - step) / speed))}")
-    parts += _shown("KL", metrics.get("losses/approx_kl"), ".4f")
-    parts += _shown("EV", metrics.get("losses/explained_variance"), ".2f")
-    parts += _shown("entropy", metrics.get("losses/entropy"), ".2f")
-    parts += _shown("score", metrics.get("charts/score"), ".2f")
-    rates = [(name.removeprefix(WIN_RATE), rate) for name, rate in metrics.items() if name.startswith(WIN_RATE)]
-    parts += [f"{name} {rate:.2f}" for name, rate in reversed(rates[-3:]) if rate is not None]
-    return " · ".join(parts)
-
-
-def _shown(name: str, value: float | None, pattern: str) -> list[str]:
-    return [f"{name} {'-' if value is None else format(value, pattern)}"]
-
-
-def _summary_writer(folder: Path) -> "SummaryWriter":
-    from torch.utils.tensorboard import SummaryWriter  # takes a second to import
-
-    return SummaryWriter(str(folder))
+def _components(episodes: Sequence[Episode]) -> dict[str, float | None]:
+    """What each component of the reward pays, and its share of all that is earned and lost, signs left out."""
+    names, count = episodes[0].components, len(episodes)
+    metrics: dict[str, float | None] = {
+        f"reward/{name}": sum(each.components[name] for each in episodes) / count for name in names
+    }
+    sizes = {name: sum(abs(each.components[name]) for each in episodes) for name in names}
+    whole = sum(sizes.values())
+    return metrics | {f"{REWARD_SHARE}{name}": size / whole if whole else None for name, size in sizes.items()}

@@ -1,6 +1,7 @@
 """Opponents: from the name in a lease to a policy that acts, cached on disk and in memory by bytes."""
 
 import hashlib
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -19,6 +20,8 @@ from trainer.errors import UnusableOpponentError
 
 BASELINE_PREFIX = "baseline:"
 SUFFIX = ".safetensors"
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ class OpponentPool:
         self._spec, self._download, self._cache = spec, download, cache
         self._memory_limit_bytes, self._device = memory_limit_bytes, device
         self._loaded: OrderedDict[str, tuple[Policy, int]] = OrderedDict()
+        self._told_of_disk = False
 
     def resolve(self, checkpoint: str, name: str) -> Opponent:
         """Find the policy that a lease names.
@@ -167,8 +171,17 @@ class OpponentPool:
             raise UnusableOpponentError(str(error)) from error
         if data is None:
             raise UnusableOpponentError(f"checkpoint {sha256} is not at hand while the league is away: wait for it")
-        self._cache.put(sha256, data)
+        self._keep(sha256, data)
         return data
+
+    def _keep(self, sha256: str, data: bytes) -> None:
+        """Put a download into the cache; where the disk refuses, it is said once and the match goes on."""
+        try:
+            self._cache.put(sha256, data)
+        except OSError as error:
+            if not self._told_of_disk:
+                logger.warning("opponent %s is played but not kept (%s): make room on the disk", sha256, error.strerror)
+            self._told_of_disk = True
 
     def _check(self, sha256: str, policy: NetworkPolicy) -> None:
         """Refuse what would fail, or spoil a match, at its first decision."""

@@ -1,14 +1,37 @@
 """Values that change with training progress."""
 
+import math
+from enum import StrEnum
+
+
+class Shape(StrEnum):
+    """How a value goes from its start to its end."""
+
+    LINEAR = "linear"
+    COSINE = "cosine"
+
 
 def progress(step: int, horizon_steps: int) -> float:
     """Share of the schedule's horizon that has passed, in [0, 1]."""
     return min(1.0, step / horizon_steps)
 
 
+def falling(shape: Shape, start: float, final: float, done: float) -> float:
+    """Go from `start` at progress 0 to `final` at progress 1, by the shape that is asked for."""
+    return {Shape.LINEAR: linear, Shape.COSINE: cosine}[shape](start, final, done)
+
+
 def linear(start: float, final: float, done: float) -> float:
     """Go from `start` at progress 0 to `final` at progress 1."""
     return start + (final - start) * done
+
+
+def cosine(start: float, final: float, done: float) -> float:
+    """Go from `start` to `final` along half a cosine: slowly at both ends, half way at progress 0.5.
+
+    Source: Loshchilov and Hutter 2017, equation 5, without restarts.
+    """
+    return final + (start - final) * (1.0 + math.cos(math.pi * done)) / 2.0
 
 
 def warm_up(step: int, steps: int) -> float:

@@ -1,23 +1,23 @@
 """Results on their way to the league: written down first, delivered later, once at least and lost never.
 
-Results are lines of JSON in numbered files, appended and synced in batches. How far they were delivered is a position,
-written atomically after the league has answered. A crash in between sends some results again, which the league answers
-as the first time. Files before the last delivered one are removed.
+Results are lines of JSON in numbered files, appended and synced in batches; what a full disk refuses waits in memory
+and is not delivered before it is written. How far they were delivered is a position, written atomically after the
+league has answered. A crash in between sends some results again, which the league answers as the first time. Files
+before the last delivered one are removed.
 """
 
 import json
 import logging
-import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from pydantic import ValidationError
 
-from arena.durable import sync_folder, write_atomically
+from arena.durable import write_atomically
 from league.wire import Result, ResultBatchAnswer
+from trainer.lines import LineFile
 
 FILE_BYTES = 16 * 2**20
 """A file that has grown beyond this is followed by the next."""
@@ -44,32 +44,39 @@ class Spool:
         folder.mkdir(parents=True, exist_ok=True)
         self._delivered = self._read_delivered()
         self._number = max([self._delivered.file, *self._numbers()])
-        self._open = self._open_file()
-        self._synced = Position(self._number, self._open.tell())
+        self._open = LineFile(self._path(self._number))
         self.outcomes: Counter[str] = Counter()
 
     def append(self, result: Result) -> None:
         """Add a result; it is safe from a crash after the next `sync`."""
-        self._open.write(result.model_dump_json().encode() + b"\n")
+        self._open.add(result.model_dump_json().encode())
 
     def sync(self) -> None:
-        """Write what was appended to the disk."""
-        end = Position(self._number, self._open.tell())
-        if end == self._synced:
-            return
-        self._open.flush()
-        os.fsync(self._open.fileno())
-        self._synced = end
-        if end.offset >= self._file_bytes:
+        """Write what was appended to the disk.
+
+        Raises:
+            OSError: The disk refuses; nothing is lost, and the next call tries again.
+        """
+        self._open.write(durably=True)
+        if self._open.end >= self._file_bytes:
+            following = LineFile(self._path(self._number + 1))
             self._open.close()
-            self._number += 1
-            self._open = self._open_file()
-            self._synced = Position(self._number, 0)
+            self._number, self._open = self._number + 1, following
 
     def close(self) -> None:
-        """Sync and close."""
-        self.sync()
-        self._open.close()
+        """Sync and close.
+
+        Raises:
+            OSError: The disk refuses, and what was appended since the last `sync` is lost.
+        """
+        try:
+            self.sync()
+        finally:
+            self._open.close()
+
+    @property
+    def _synced(self) -> Position:
+        return Position(self._number, self._open.end)
 
     def undelivered(self) -> int:
         """Bytes that are synced and not delivered."""
@@ -139,19 +146,6 @@ class Spool:
         for number in self._numbers():
             if number < self._delivered.file - 1:
                 self._path(number).unlink()
-
-    def _open_file(self) -> BinaryIO:
-        """Open the last file for appending, without the line that a crash has cut short."""
-        path = self._path(self._number)
-        created = not path.exists()
-        stream = path.open("ab")
-        if created:
-            sync_folder(self._folder)
-        whole = path.read_bytes().rfind(b"\n") + 1
-        if stream.tell() > whole:
-            stream.truncate(whole)
-            stream.seek(whole)
-        return stream
 
     def _numbers(self) -> list[int]:
         return sorted(int(path.stem.removeprefix("results-")) for path in self._folder.glob("results-*.jsonl"))

@@ -20,6 +20,9 @@ class Reading:
     evidence: Mapping[str, float]
 
 
+EVEN = 0.45
+"""Win rate that is no defeat: two equal players differ by less from 0.5 over 200 matches."""
+
 Measure = Callable[[History, int], Reading | None]
 """Reads a symptom from a history over a window; None where there is nothing to say, which is no symptom."""
 
@@ -155,6 +158,32 @@ def fallen_win_rate(history: History, window: int) -> Reading | None:
         return None
     name = max(falls, key=lambda name: falls[name])
     return Reading(falls[name], {f"best against {name}": history.best[name], "now": rates[name]})
+
+
+def dominating_component(history: History, window: int) -> Reading | None:
+    """Greatest share of a component of the reward over the one that it may have; a single component is all there is."""
+    shares = history.shares()
+    if len(shares) < 2:
+        return None
+    name = max(shares, key=lambda name: shares[name])
+    return Reading(shares[name] / history.setup.component_share, {f"share of {name}": shares[name]})
+
+
+def left_to_learn(history: History, window: int) -> Reading | None:
+    """Spread of advantages over that of the opening, where matches bring the best that they ever brought.
+
+    That is nothing where they bring no more than at first, or where anybody who is rated wins against the learner.
+    """
+    opening = history.opening.get("scales/advantage_std", 0.0)
+    spreads, earned = history.full("scales/advantage_std", window), history.last("charts/episodic_return")
+    if earned is None or history.returns is None or not spreads or opening <= 0.0:
+        return None
+    first, best = history.returns
+    worst = min(history.win_rates().values(), default=0.0)
+    if best <= first or earned < best - 0.05 * (best - first) or worst < EVEN:
+        return None
+    level = median(spreads) / opening
+    return Reading(level, {"spread of advantages left": level, "return": earned, "best return": best})
 
 
 def rejected(history: History, window: int) -> Reading | None:

@@ -1,50 +1,64 @@
 """`trainer run`: collect, learn, report, publish and save until told to stop."""
 
-import math
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import asdict, replace
+from functools import partial
 
-from arena.environments import EnvironmentSpec, make
-from arena.environments.protocol import Environment, ShapedEnvironment
+from arena.environments import EnvironmentSpec
 from arena.policies import NetworkPolicy
-from league.errors import LeagueUnreachable
-from league.wire import Result
+from league.wire import Result, ResultBatchAnswer
 from trainer import state
+from trainer.batches import open_batches
+from trainer.checks import check_discount, check_minibatches
 from trainer.collector import Collector, Episode
 from trainer.config import TrainerConfig
-from trainer.errors import ConfigError, StateError
+from trainer.disk import Disk
+from trainer.errors import UnsavedError
 from trainer.folder import RunFolder
 from trainer.health import HEALTH, Monitor, Verdict
 from trainer.history import Setup
 from trainer.learner import Learner
 from trainer.leases import LeaseBook
+from trainer.lessons import Course
 from trainer.link import Link
 from trainer.membership import Attachment, Membership
-from trainer.metrics import Journal, Scoreboard, Terminal
+from trainer.metrics import Journal, Scoreboard
 from trainer.opponents import SELF, DiskCache, Opponent, OpponentPool
+from trainer.provenance import Provenance
 from trainer.publishing import Publisher
 from trainer.records import remembered
+from trainer.resuming import check_changes, check_origin
+from trainer.rollout import Rollout
 from trainer.spool import Spool
 from trainer.surroundings import Surroundings
+from trainer.terminal import Goal, Terminal
+from trainer.tracking import Tracker
 
-ATTACH_PAUSE_S = 0.25
+ROOM_PAUSE_S = 10.0
+"""How often a run that is over tries to save on a full disk."""
+
+COMPILING = "kernels are compiled at the first use, which may take minutes"
 
 
 class TrainingWorker:
     """One learner's run in its folder, which must be taken.
 
     Calls to the league are made between rollouts, with a short timeout, and are skipped while it is away: the
-    simplest way in which a league can never hold up training for long.
+    simplest way in which a league can never hold up training for long. What the disk refuses is kept and tried again.
 
     Args:
         config: Settings.
         folder: Where the run is kept.
         link: The league.
+        trackers: Opens those that take in metrics beside the run folder; they are closed when the run ends.
         version: Of this program.
         terminal: Tells a person how it goes.
         outside: Time and signals.
 
     Raises:
-        StateError: The folder's state cannot be read, or is of another environment.
+        ConfigError: Settings do not fit the environment.
+        StateError: The folder's state cannot be read, or is of another run.
         LeagueError: The league refuses, or a new run found none in time.
     """
 
@@ -54,20 +68,21 @@ class TrainingWorker:
         folder: RunFolder,
         link: Link,
         *,
+        trackers: Callable[[], Sequence[Tracker]],
         version: str,
         terminal: Terminal,
         outside: Surroundings,
     ) -> None:
-        self._config, self._folder, self._link = config, folder, link
-        self._terminal, self._outside = terminal, outside
-        played, seed, device = config.environment, config.run.seed, config.run.device
-        terminal.say(f"opening {played.num_envs} x {played.name}; kernels are compiled at the first use")
-        self._env = make(played.name, num_envs=played.num_envs, device=device, seed=seed)
-        _check_discount(self._env, config.ppo.gamma)
-        spec = self._env.spec
-        saved = state.load(folder.state)
-        if saved is not None:
-            _check_origin(spec, config.league.learner, saved, folder)
+        self._config, self._folder, self._link, self._trackers = config, folder, link, trackers
+        self._terminal, self._outside, self._disk = terminal, outside, Disk(terminal.say)
+        played, seed = config.environment, config.run.seed
+        with terminal.waiting(f"opening {played.num_envs} x {played.name}; {COMPILING}"):
+            self._batches = open_batches(played, config.run)
+        spec = self._spec = self._batches[0].spec
+        check_discount(self._batches[0], config.ppo.gamma)
+        check_minibatches(config, spec)
+        self._course = Course.of(self._batches, config.curriculum)
+        saved = self._load(spec)
         self.learner = Learner(config, spec)
         self.scores = Scoreboard()
         self._monitor = Monitor(Setup.of(config.model_dump()))
@@ -78,54 +93,85 @@ class TrainingWorker:
         self.spool = Spool(folder.spool)
         if saved is not None:
             self._resume(saved)
-        folder.describe(config, spec.signature, outside.now())
-        self._collector = Collector(
-            self._env,
-            self.learner.network,
-            self._book,
-            self._take_in,
-            self.learner.rng,
-            device_cache_bytes=config.league.device_cache_bytes,
-        )
+        folder.keep_settings(config)
+        self._provenance = Provenance(folder.path)
+        facts = {"environment": spec.name, "signature": spec.signature, "learner": config.league.learner}
+        self._provenance.begin({**facts, "seed": seed}, outside.now(), self.learner.steps)
+        self._collector = self._open_matches()
         self._beat_at = self._updated_at = outside.clock()
-        self._dismissed = False
+        self._dismissed = self._unsaved = False
+        self._first = True
 
     def run(self) -> None:
         """Train until the run's end, a signal, or the league's word; leave everything saved and delivered.
 
         Raises:
             DivergedError: Losses or gradients were not finite too often in a row.
+            UnsavedError: The disk refuses what was learned, and a signal came while it was waited for.
         """
-        rollout = self.learner.allocate()
-        journal = Journal(self._folder.path)
-        played, steps = self._config.environment, self._config.rollout.steps
-        self._terminal.say(f"first rollout: {played.num_envs} environments x {steps} decisions")
-        metrics: dict[str, float | None] = {}
-        try:
-            while not self._finished():
-                self._book.refill()
-                began = self._outside.clock()
-                if not self._collector.collect(rollout, self._outside.stopping):
-                    break
-                collected = self._outside.clock()
-                metrics = self.learner.learn(rollout, self._outside.stopping)
-                metrics |= self._speed(began, collected) | self.scores.metrics()
-                self._after_update(journal, metrics)
-        finally:
-            self.save()
-            journal.close()
-        self._leave(metrics)
+        journal = Journal(self._folder.path, self._trackers())
+        with ExitStack() as leaving:
+            leaving.callback(self._disk.write, "the end of the metrics", journal.close)
+            try:
+                metrics = self._train(journal)
+            finally:
+                saved = self._write_all(journal)
+            while not saved and not self._outside.stopping():
+                self._outside.pause(ROOM_PAUSE_S)
+                saved = self._write_all(journal)
+        self._leave(metrics, saved=saved)
 
-    def save(self) -> None:
-        """Write the state down; every result that it counts is on the disk before it."""
-        self.spool.sync()
+    def save(self) -> bool:
+        """Write the state down, after every result that it counts; false while the disk refuses."""
+        saved = self._disk.write("results", self.spool.sync) and self._disk.write("the run's state", self._write_state)
+        self._unsaved = not saved
+        return saved
+
+    def _train(self, journal: Journal) -> dict[str, float | None]:
+        """Learn until it is over; the last update's metrics."""
+        rollout = self.learner.allocate()
+        metrics: dict[str, float | None] = {}
+        while not self._finished():
+            self._book.refill()
+            with self._patience():
+                learned = self._iterate(rollout)
+            if learned is None:
+                break
+            metrics = learned
+            self._after_update(journal, metrics)
+        return metrics
+
+    def _iterate(self, rollout: Rollout) -> dict[str, float | None] | None:
+        """Collect and learn once; None where a signal came before there was anything to learn from."""
+        began = self._outside.clock()
+        if not self._collector.collect(rollout, self._outside.stopping):
+            return None
+        collected = self._outside.clock()
+        metrics = self.learner.learn(rollout, self._outside.stopping)
+        return metrics | self._speed(began, collected) | self.scores.metrics()
+
+    def _patience(self) -> AbstractContextManager[None]:
+        """Signs of life during the session's first iteration; the others have a line of their own."""
+        if not self._first:
+            return nullcontext()
+        self._first = False
+        played, steps = self._config.environment, self._config.rollout.steps
+        return self._terminal.waiting(f"first rollout: {played.num_envs} environments x {steps} decisions; {COMPILING}")
+
+    def _write_all(self, journal: Journal) -> bool:
+        ended = self._outside.now(), self.learner.steps
+        self._disk.write("the end of the session", lambda: self._provenance.end(*ended))
+        return all((self.save(), self._disk.write("metrics", journal.flush)))
+
+    def _write_state(self) -> None:
         attachment = self._membership.attachment
         counters = {
-            "signature": self._env.spec.signature,
+            "signature": self._spec.signature,
             "learner": self._config.league.learner,
             "steps": self.learner.steps,
             "updates": self.learner.updates,
             "episodes": self.scores.episodes,
+            "self_play_episodes": self.scores.self_play_episodes,
             "snapshot_step": self._publisher.last_step,
             "attachment": None if attachment is None else asdict(attachment),
             "leases": self._book.saved(self._collector.pending),
@@ -137,53 +183,78 @@ class TrainingWorker:
         return self._dismissed or self._outside.stopping() or bool(total and self.learner.steps >= total)
 
     def _take_in(self, episode: Episode) -> None:
+        played = episode.assignment
+        if self._course is not None and not self._course.whole(played):
+            episode = replace(episode, assignment=replace(played, lease=None))
         self.scores.add(episode)
         if (lease := episode.assignment.lease) is not None:
             self.spool.append(
                 Result(
                     lease_id=lease.lease_id,
-                    sequence=episode.assignment.sequence,
+                    sequence=played.sequence,
                     score=episode.score,
                     decisions=episode.decisions,
                     reason=episode.reason,
-                    seed=episode.assignment.seed,
+                    seed=played.seed,
                     learner_step=self.learner.steps,
                 )
             )
 
     def _speed(self, began: float, collected: float) -> dict[str, float | None]:
-        """Steps per second since the last update, calls to the league included, and where the time went."""
+        """Steps per second since the last update, and where the time went: what is left over is the league's."""
         ended = self._outside.clock()
         steps = self._config.rollout.steps * self._config.environment.num_envs
-        speed = steps / max(ended - self._updated_at, 1e-9)
-        self._updated_at = ended
-        return {"charts/SPS": speed, "charts/rollout_s": collected - began, "charts/update_s": ended - collected}
+        spent, self._updated_at = ended - self._updated_at, ended
+        return {
+            "charts/SPS": steps / max(spent, 1e-9),
+            "charts/rollout_s": collected - began,
+            "charts/update_s": ended - collected,
+            "charts/league_s": max(0.0, spent - (ended - began)),
+        }
 
     def _after_update(self, journal: Journal, metrics: dict[str, float | None]) -> None:
-        step = self.learner.steps
-        metrics["charts/updates"] = float(self.learner.updates)
-        verdicts = self._monitor.take(self.learner.updates, metrics)
+        step, updates = self.learner.steps, self.learner.updates
+        metrics["charts/updates"] = float(updates)
+        if self._course is not None:
+            metrics |= self._course.metrics()
+            self._course.advance(self.scores.episodes, (playing for playing, _ in self._collector.pending))
+        verdicts = self._monitor.take(updates, metrics)
         metrics |= self._monitor.metrics()
-        self.spool.sync()
-        journal.write(step, metrics)
-        self._terminal.progress(self.learner.updates, step, self._config.run.total_steps, metrics)
+        self._disk.write("results", self.spool.sync)
+        self._disk.write("metrics", lambda: journal.write(step, metrics))
+        self._terminal.progress(updates, step, self._goal, metrics)
         self._tell(verdicts, journal)
         if self._publisher.due(step):
-            self._publisher.take(self.learner.network, step)
-        if self.learner.updates % self._config.run.save_every_updates == 0:
+            self._disk.write("a snapshot", lambda: self._publisher.take(self.learner.network, step))
+        if self._unsaved or updates % self._config.run.save_every_updates == 0:
             self.save()
-        self.spool.deliver(self._membership.report)
+        if not self._outside.stopping():
+            self._call_league(metrics)
+
+    def _call_league(self, metrics: dict[str, float | None]) -> None:
+        self._deliver()
         self._publisher.publish(self._publish)
         if self._outside.clock() >= self._beat_at:
             self._beat(metrics)
 
+    @property
+    def _goal(self) -> Goal:
+        total = self._config.run.total_steps
+        return Goal(total or self._config.schedules.horizon_steps, ends=bool(total))
+
     def _tell(self, verdicts: list[Verdict], journal: Journal) -> None:
         for verdict in verdicts:
-            self._terminal.say(verdict.line)
+            self._terminal.say(verdict.line, verdict.style)
             journal.note(self.learner.steps, f"{HEALTH}{verdict.name}", verdict.line)
 
+    def _deliver(self) -> None:
+        def report(results: list[Result]) -> ResultBatchAnswer | None:
+            return None if self._outside.late() else self._membership.report(results)
+
+        self._disk.write("how far results are delivered", lambda: self.spool.deliver(report))
+
     def _publish(self, checkpoint: bytes, step: int) -> bool:
-        player = self._membership.publish(checkpoint, step)
+        player = None if self._outside.stopping() else self._membership.publish(checkpoint, step)
         if player is not None:
             self._terminal.say(f"published snapshot {player.name} of step {step:,}")
         return player is not None
@@ -195,23 +266,28 @@ class TrainingWorker:
             self._terminal.say(f"the league says {command}")
             self._dismissed = True
 
-    def _leave(self, metrics: dict[str, float | None]) -> None:
+    def _leave(self, metrics: dict[str, float | None], *, saved: bool) -> None:
         """Deliver once more and say how far it went. A restart plays on under the leases; otherwise they expire.
 
         After a signal a league that is away is not tried again: whoever sent it waits for the end.
         """
         if not self._outside.stopping():
             self._link.retry_now()
-        self.spool.deliver(self._membership.report)
-        if metrics:
+        self._deliver()
+        if metrics and not self._outside.late():
             self._membership.beat(self.learner.steps, metrics)
         waiting = self.spool.undelivered()
-        self.spool.close()
+        self._disk.write("results", self.spool.close)
+        if not saved:
+            raise UnsavedError(
+                f"run folder {self._folder.path} is not written ({self._disk.refused}), and what was learned since it "
+                "was is lost: make room and start again"
+            )
         kept = f"; {waiting:,} bytes of results wait for the league" if waiting else ""
         self._terminal.say(f"saved at step {self.learner.steps:,} in {self._folder.path}{kept}")
 
     def _make_book(self, spec: EnvironmentSpec) -> LeaseBook:
-        league = self._config.league
+        league, self_play = self._config.league, self._config.environment.self_play_rows
         pool = OpponentPool(
             spec,
             self._membership.download,
@@ -222,11 +298,25 @@ class TrainingWorker:
         return LeaseBook(
             pool,
             Opponent(SELF, league.learner, NetworkPolicy(self.learner.network, spec.name, spec.signature)),
-            request=self._membership.lease,
+            request=partial(self._membership.lease, self_play=not self_play),
             release=self._membership.release,
             now=self._outside.now,
             rows=self._config.environment.num_envs,
+            self_play=self_play,
             seed=self._config.run.seed,
+        )
+
+    def _open_matches(self) -> Collector:
+        if self._course is not None:
+            self._course.advance(self.scores.episodes, ())
+        return Collector(
+            self._batches,
+            self.learner.network,
+            self._book,
+            self._take_in,
+            self.learner.rng,
+            self_play=self._config.environment.self_play_rows,
+            device_cache_bytes=self._config.league.device_cache_bytes,
         )
 
     def _attach(self, saved: state.SavedState | None) -> None:
@@ -234,45 +324,26 @@ class TrainingWorker:
         if saved is not None and saved.counters["attachment"]:
             self._membership.attachment = Attachment(**saved.counters["attachment"])
             self._membership.attach()
-            return
-        deadline = self._outside.clock() + self._config.league.connect_s
-        while not self._membership.attach():
-            if self._outside.clock() >= deadline or self._outside.stopping():
-                waited = f"none answered within {self._config.league.connect_s:g} s"
-                way_out = "start one with `league serve`, or name another with --league"
-                raise LeagueUnreachable("at the first start", waited, way_out)
-            self._outside.pause(ATTACH_PAUSE_S)
+        else:
+            self._membership.attach_first(self._outside)
+
+    def _load(self, spec: EnvironmentSpec) -> state.SavedState | None:
+        """The state that the run goes on from, if there is one and it is this run's."""
+        saved = state.load(self._folder.state)
+        if saved is not None:
+            check_origin(spec, self._config.league.learner, saved, self._folder)
+            if changed := check_changes(self._folder, self._config):
+                self._terminal.say(f"settings that changed: {', '.join(map(str, changed))}")
+        return saved
 
     def _resume(self, saved: state.SavedState) -> None:
         counters = saved.counters
         self.learner.restore(saved.tensors, counters["steps"], counters["updates"])
         self.scores.episodes = counters["episodes"]
+        self.scores.self_play_episodes = counters.get("self_play_episodes", 0)
         self._publisher.last_step = counters["snapshot_step"]
         self._book.restore(counters["leases"], self.spool.highest_sequences())
         for record in remembered(self._folder.path):
             if record.update <= self.learner.updates:
                 self._monitor.take(record.update, record.metrics)
         self._terminal.say(f"resumed at step {self.learner.steps:,}")
-
-
-def _check_discount(env: Environment, gamma: float) -> None:
-    """Refuse a discount that turns an environment's shaping into a reward of its own."""
-    if isinstance(env, ShapedEnvironment) and not math.isclose(env.shaping_gamma, gamma):
-        raise ConfigError(
-            f"ppo.gamma is {gamma}, but {env.spec.name} shapes its rewards with {env.shaping_gamma}: "
-            f"set ppo.gamma={env.shaping_gamma}"
-        )
-
-
-def _check_origin(spec: EnvironmentSpec, learner: str, saved: state.SavedState, folder: RunFolder) -> None:
-    signature, name = saved.counters["signature"], saved.counters.get("learner", learner)
-    if signature != spec.signature:
-        raise StateError(
-            f"run folder {folder.path} has the signature {signature}, but {spec.name} has {spec.signature}: "
-            "choose another --run, or another --learner"
-        )
-    if name != learner:
-        raise StateError(
-            f"run folder {folder.path} is of learner {name!r}, not {learner!r}: "
-            f"choose another --run, or --learner {name!r}"
-        )

@@ -9,6 +9,9 @@ from pathlib import Path
 RECORDED = Path(__file__).parent / "recorded_run"
 """The first 200 updates of `trainer run --environment mech-duel` against a fresh league."""
 
+SOLVED = Path(__file__).parent / "solved_run"
+"""The 74 updates of `trainer run --environment recall --total-steps 600000`."""
+
 HEALTHY: Mapping[str, float | None] = {
     "losses/approx_kl": 0.005,
     "losses/clipfrac": 0.06,
@@ -42,6 +45,15 @@ HEALTHY: Mapping[str, float | None] = {
 
 def recorded_lines() -> list[str]:
     return gzip.decompress((RECORDED / "metrics.jsonl.gz").read_bytes()).decode().splitlines(keepends=True)
+
+
+def solved_run() -> list[dict[str, float | None]]:
+    return [json.loads(line) for line in gzip.decompress((SOLVED / "metrics.jsonl.gz").read_bytes()).splitlines()]
+
+
+def recorded_components() -> list[dict[str, float]]:
+    """What 200 matches of `mech-duel` brought, by component, from the middle of half a million steps."""
+    return json.loads(gzip.decompress((RECORDED / "components.json.gz").read_bytes()))
 
 
 def run_folder(path: Path, lines: Iterable[str]) -> Path:

@@ -28,10 +28,11 @@ from trainer.config import TrainerConfig, validate
 from trainer.folder import RunFolder
 from trainer.learner import Learner
 from trainer.link import Link
-from trainer.metrics import Terminal
 from trainer.opponents import SELF, Opponent
 from trainer.rollout import Rollout
 from trainer.surroundings import Surroundings
+from trainer.terminal import Terminal
+from trainer.tracking import TensorBoard
 from trainer.worker import TrainingWorker
 
 
@@ -53,7 +54,7 @@ class Played:
 
 def small_config(**sections: dict[str, object]) -> TrainerConfig:
     base: dict[str, dict[str, object]] = {
-        "environment": {"name": "fake", "num_envs": 3},
+        "environment": {"name": "fake", "num_envs": 3, "self_play": 0.0},
         "network": {"encoder_sizes": [8], "recurrent_size": 6},
         "rollout": {"steps": 12, "chunk": 4},
         "ppo": {"minibatches": 2},
@@ -85,7 +86,15 @@ def play() -> Callable[..., Played]:
         live = Opponent(SELF, "self", NetworkPolicy(learner.network, "fake", game.spec.signature))
         dealer = ScriptedDealer(opponents or [live, tagged(1.0), tagged(2.0)], sides=sides)
         episodes: list[Episode] = []
-        collector = Collector(game, learner.network, dealer, episodes.append, learner.rng, device_cache_bytes=2**20)
+        collector = Collector(
+            [game],
+            learner.network,
+            dealer,
+            episodes.append,
+            learner.rng,
+            self_play=settings.environment.self_play_rows,
+            device_cache_bytes=2**20,
+        )
         return Played(game, learner, dealer, collector, learner.allocate(), episodes)
 
     return start
@@ -154,7 +163,11 @@ class Outside:
 
     def surroundings(self) -> Surroundings:
         return Surroundings(
-            now=lambda: datetime.now(UTC), clock=self.clock, stopping=lambda: self.asked, pause=self.pause
+            now=lambda: datetime.now(UTC),
+            clock=self.clock,
+            stopping=lambda: self.asked,
+            late=lambda: False,
+            pause=self.pause,
         )
 
     def clock(self) -> float:
@@ -180,7 +193,15 @@ def worker_of(tmp_path: Path, outside: Outside) -> Iterator[Callable[..., Traini
         folder.path.mkdir(exist_ok=True)
         link = Link(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
         terminal = Terminal(Console(file=_Lines(lines if lines is not None else []), width=500))
-        worker = TrainingWorker(config, folder, link, version="0", terminal=terminal, outside=outside.surroundings())
+        worker = TrainingWorker(
+            config,
+            folder,
+            link,
+            trackers=lambda: [TensorBoard(folder.path / "tensorboard")],
+            version="0",
+            terminal=terminal,
+            outside=outside.surroundings(),
+        )
         workers.append(worker)
         return worker
 

@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -6,6 +7,8 @@ import sys
 import pytest
 
 from trainer import cli
+from trainer.config import resolve
+from trainer.folder import RunFolder
 
 
 def run(*arguments, expect=0):
@@ -44,6 +47,42 @@ def test_a_dry_run_prints_the_resolved_settings_and_the_number_of_parameters(cap
     assert "gamma = 0.5" in text
     assert "parameters" in text
     assert "environment steps per update" in text
+    assert "memory, estimated" in text
+
+
+def test_a_dry_run_gives_scripts_settings_and_sizes(capsys):
+    run("run", "--dry-run", "--json", "--environment", "recall", "--set", "ppo.gamma=0.5")
+    told = json.loads(capsys.readouterr().out)
+    assert told["settings"]["ppo"]["gamma"] == 0.5
+    assert told["env_steps_per_update"] == 64 * 128
+    assert set(told["memory_bytes"]) >= {"rollout", "update", "environment", "network and optimiser"}
+
+
+def test_resuming_where_there_is_nothing_is_bad_usage(capsys):
+    run("run", "--resume", "--learner", "second", expect=2)
+    message = capsys.readouterr().err
+    assert message.startswith("trainer: var/runs/second holds no saved state to resume: leave --resume out")
+    assert message.count("\n") == 1
+
+
+def test_resuming_takes_the_settings_of_the_run_folder(capsys, tmp_path):
+    folder = RunFolder(tmp_path / "old")
+    folder.path.mkdir()
+    folder.keep_settings(resolve("recall", None, ["ppo.gamma=0.5", "league.learner=third"]))
+    folder.state.write_bytes(b"")
+    run("run", "--run", str(folder.path), "--resume", "--dry-run", "--json", "--set", "ppo.clip=0.1")
+    told = json.loads(capsys.readouterr().out)["settings"]
+    assert (told["environment"]["name"], told["ppo"]["gamma"], told["ppo"]["clip"]) == ("recall", 0.5, 0.1)
+    assert told["league"]["learner"] == "third"
+
+
+def test_a_missing_tracker_is_said_before_anything_is_begun(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    run("run", "--environment", "rps", "--wandb", expect=2)
+    message = capsys.readouterr().err
+    assert message.startswith("trainer: --wandb needs the package wandb")
+    assert "pip install 'echelon-league[track]'" in message
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -54,6 +93,9 @@ def test_a_dry_run_prints_the_resolved_settings_and_the_number_of_parameters(cap
         (["--config", "nothing.toml"], 2, "cannot read nothing.toml"),
         (["--set", "ppo.entropy_factors={comm = 1}"], 2, "names the head 'comm', which this environment has not"),
         (["--dry-run", "--set", "ppo.entropy_floors={comm = 1}"], 2, "it has choice"),
+        (["--set", "ppo.minibatches=99"], 2, "ppo.minibatches is 99, but a rollout of 8 decisions has"),
+        (["--dry-run", "--set", "ppo.minibatches=99"], 2, "set it to"),
+        (["--set", "curriculum.matches=9"], 2, "rps has no lessons"),
         (["--environment", "chess"], 2, "unknown environment 'chess'"),
         (["--learner", ""], 2, "league.learner is ''"),
         (["--role", "spy"], 2, "league.role is 'spy'"),
@@ -98,8 +140,6 @@ def test_an_evaluator_of_an_unknown_environment_is_refused(capsys):
 def test_bench_prints_json_that_scripts_read(capsys):
     small = [f"--set={each}" for each in ("environment.num_envs=4", "rollout.steps=16", "network.recurrent_size=8")]
     run("bench", "--iterations", "1", "--json", *small)
-    import json
-
     values = json.loads(capsys.readouterr().out)
     assert values["environment"] == "synthetic"
     assert values["env_steps_per_s"] > 0

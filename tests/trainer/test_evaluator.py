@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,9 +16,9 @@ from trainer.errors import UnusableOpponentError
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership, _player
 from trainer.link import Link
 from trainer.membership import Membership
-from trainer.metrics import Terminal
 from trainer.opponents import DiskCache, OpponentPool
 from trainer.spool import Spool
+from trainer.terminal import Terminal
 
 SPEC = make("rps", num_envs=1).spec
 
@@ -87,7 +88,7 @@ class Pausing:
 
     def surroundings(self):
         plain = self.outside.surroundings()
-        return type(plain)(plain.now, plain.clock, plain.stopping, self.pause)
+        return replace(plain, pause=self.pause)
 
     def pause(self, seconds):
         self.pauses.append(seconds)

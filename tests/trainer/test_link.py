@@ -1,10 +1,12 @@
 import random
+from contextlib import contextmanager
 
 import httpx2
 import pytest
 
 from league.client import LeagueClient
 from league.errors import ForbiddenError, InternalError, LeagueUnreachable, UnknownWorkerError
+from trainer.errors import CallCutShortError
 from trainer.link import Link
 
 
@@ -123,3 +125,21 @@ def test_going_away_and_coming_back_is_said_once(link, client, clock, caplog):
     attempt(link)
     assert caplog.text.count("trying again until it answers") == 1
     assert caplog.text.count("the league is back after 3 failed attempts") == 1
+
+
+def test_after_a_call_that_was_cut_short_none_is_made_any_more(client, clock):
+    entered = []
+
+    @contextmanager
+    def calling():
+        entered.append(True)
+        yield
+
+    link = Link(client, clock=clock, rng=random.Random(0), backoff_max_s=8.0, calling=calling)
+    assert attempt(link) == "answer"
+    client.error = CallCutShortError("a signal came")
+    assert attempt(link) is None
+    client.error = None
+    clock.now += 1e9
+    assert attempt(link) is None
+    assert len(entered) == client.calls == 2

@@ -1,15 +1,15 @@
-import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from fake_games import tagged
-from rich.console import Console
 
 from league.wire import Lease, Seat
 from trainer.collector import Episode
 from trainer.leases import Assignment
-from trainer.metrics import MAX_OPPONENTS, Journal, Scoreboard, Terminal, progress_line
+from trainer.metrics import MAX_OPPONENTS, Journal, Scoreboard
+from trainer.tracking import TensorBoard
 
 LEASE = Lease(
     lease_id="lease",
@@ -27,7 +27,7 @@ LEASE = Lease(
 
 def episode(name="one", score=1.0, away=False, earned=2.0, lease=LEASE, **components):
     opponent = tagged(1.0).__class__(name, name, tagged(1.0).policy)
-    return Episode(Assignment(opponent, away, 0, lease, 0), score, "over", 10, earned, components)
+    return Episode(Assignment(opponent, away, 0, lease, 0, both_sides=False), score, "over", 10, earned, components)
 
 
 def test_scores_are_the_learners_whichever_side_it_played():
@@ -43,6 +43,20 @@ def test_scores_are_the_learners_whichever_side_it_played():
     assert metrics["win_rate/two"] == 1.0
 
 
+def test_matches_of_the_learner_against_itself_are_counted_but_score_nothing():
+    itself = replace(episode(score=0.0, earned=8.0, lease=None).assignment, both_sides=True)
+    scores = Scoreboard()
+    scores.add(replace(episode(score=0.0, earned=8.0), assignment=itself))
+    alone = scores.metrics()
+    assert "charts/score" not in alone
+    assert alone["charts/episodic_return"] == 8.0
+    scores.add(episode(score=1.0))
+    metrics = scores.metrics()
+    assert (metrics["charts/episodes"], metrics["charts/self_play_episodes"]) == (2.0, 1.0)
+    assert (metrics["charts/score"], metrics["charts/episodic_return"]) == (1.0, 2.0)
+    assert scores.win_rates() == {"one": 1.0}
+
+
 def test_components_of_the_reward_are_logged_and_add_up_to_the_return():
     scores = Scoreboard()
     scores.add(episode(earned=2.0, zone=3.0, damage=-1.0))
@@ -50,6 +64,17 @@ def test_components_of_the_reward_are_logged_and_add_up_to_the_return():
     metrics = scores.metrics()
     assert (metrics["reward/zone"], metrics["reward/damage"]) == (1.5, 0.0)
     assert metrics["reward/zone"] + metrics["reward/damage"] == metrics["charts/episodic_return"]
+
+
+def test_the_share_of_every_component_is_logged_whatever_its_sign():
+    scores = Scoreboard()
+    scores.add(episode(zone=3.0, damage=-1.0, win=1.0))
+    scores.add(episode(zone=-2.0, damage=0.0, win=-1.0))
+    shares = {name: value for name, value in scores.metrics().items() if name.startswith("reward_share/")}
+    assert shares == {"reward_share/zone": 5 / 8, "reward_share/damage": 1 / 8, "reward_share/win": 2 / 8}
+    nothing = Scoreboard()
+    nothing.add(episode(zone=0.0))
+    assert nothing.metrics()["reward_share/zone"] is None
 
 
 def test_unrated_matches_count_for_the_score_and_name_nobody():
@@ -73,35 +98,10 @@ def test_opponents_met_longest_ago_are_forgotten():
 
 
 def test_a_journal_holds_every_update_and_no_number_that_json_has_not(tmp_path):
-    journal = Journal(tmp_path)
+    journal = Journal(tmp_path, [TensorBoard(tmp_path / "tensorboard")])
     journal.write(8, {"a": 1.5, "b": None, "c": float("nan")})
     journal.write(16, {"a": 2.5})
     journal.close()
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert lines == [{"step": 8, "a": 1.5, "b": None, "c": None}, {"step": 16, "a": 2.5}]
     assert any((tmp_path / "tensorboard").iterdir())
-
-
-def test_the_line_of_an_update_says_what_matters():
-    metrics = {
-        "charts/SPS": 1000.0,
-        "losses/approx_kl": 0.0123,
-        "losses/explained_variance": None,
-        "losses/entropy": 1.234,
-        "charts/score": 0.5,
-        "win_rate/random": 0.9,
-        "win_rate/main": 0.5,
-    }
-    line = progress_line(3, 2000, 12000, metrics)
-    assert line == (
-        "update 3 · steps 2,000 · steps/s 1,000 · ETA 0:00:10 · KL 0.0123 · EV - · entropy 1.23 · score 0.50"
-        " · main 0.50 · random 0.90"
-    )
-    assert "ETA" not in progress_line(3, 2000, 0, metrics)
-
-
-def test_a_terminal_prints_names_as_they_are():
-    stream = io.StringIO()
-    terminal = Terminal(Console(file=stream, width=40))
-    terminal.say("[bold]main[/bold] " + "x" * 60)
-    assert stream.getvalue() == "[bold]main[/bold] " + "x" * 60 + "\n"

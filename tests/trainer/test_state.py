@@ -23,6 +23,17 @@ def test_a_state_comes_back_as_it_was_saved(tmp_path):
     assert all(torch.equal(tensor, saved.tensors[name]) for name, tensor in tensors.items())
 
 
+def test_tensors_that_share_memory_are_saved_each_for_itself(tmp_path):
+    zeros = torch.zeros(3)
+    state.save(tmp_path / "state", {"mean": zeros, "squares": zeros}, {})
+    assert state.load(tmp_path / "state").tensors.keys() == {"mean", "squares"}
+
+
+def test_a_learner_that_has_not_learned_yet_is_saved(play, tmp_path):
+    state.save(tmp_path / "state", play().learner.tensors(), {})
+    assert state.load(tmp_path / "state") is not None
+
+
 def test_where_there_is_no_state_there_is_nothing_to_resume(tmp_path):
     assert state.load(tmp_path / "state") is None
 
@@ -44,6 +55,46 @@ def test_a_state_that_cannot_be_read_is_refused_in_one_line(tmp_path, damage):
         state.load(path)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_no_changed_bit_of_a_state_goes_unnoticed(tmp_path):
+    path = tmp_path / "state"
+    state.save(path, {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(True)}, {"steps": 7})
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        try:
+            saved = state.load(path)
+        except StateError:
+            continue
+        assert saved.counters == {"steps": 7}, place
+        assert torch.equal(saved.tensors["a"], torch.arange(6.0).view(2, 3)), place
+        assert bool(saved.tensors["b"]), place
+
+
+def test_a_damaged_state_says_so_and_what_to_do(tmp_path):
+    path = tmp_path / "state"
+    state.save(path, {"a": torch.zeros(1000)}, {})
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StateError, match=r"does not have the digest.*put a copy of it in its place, or remove it"):
+        state.load(path)
+
+
+def test_a_digest_depends_on_everything():
+    one = {"a": torch.zeros(4), "b": torch.ones(2, dtype=torch.int64)}
+    others = [
+        {"a": torch.zeros(4)},
+        {**one, "a": torch.zeros(2, 2)},
+        {**one, "a": torch.zeros(4, dtype=torch.int32)},
+        {"c": one["a"], "b": one["b"]},
+        {**one, "b": torch.tensor([1, 2])},
+    ]
+    assert len({state.digest(each, "{}") for each in (one, *others)} | {state.digest(one, "")}) == 7
+    assert state.digest(dict(reversed(one.items())), "{}") == state.digest(one, "{}")
 
 
 def test_a_learner_comes_back_with_everything_that_learning_changed(play, never):
@@ -75,7 +126,6 @@ def test_a_state_without_something_is_refused_by_name(play, missing):
 
 SAVER = """
 import sys
-from pathlib import Path
 from pathlib import Path
 import torch
 from trainer import state

@@ -78,7 +78,11 @@ def test_a_run_folder_says_how_it_was_made_and_keeps_its_metrics(worker_of, clie
     worker_of(client, rps("run.total_steps=128")).run()
     origin = json.loads((tmp_path / "run" / "run.json").read_text())
     assert origin["environment"] == "rps"
-    assert {"torch", "echelon-league", "signature", "seed"} <= origin.keys()
+    assert {"signature", "learner", "seed"} <= origin.keys()
+    (session,) = origin["sessions"]
+    assert session["packages"].keys() >= {"torch", "echelon-league"}
+    assert (session["from_step"], session["to_step"]) == (0, 128)
+    assert session["ended_at"] > session["started_at"]
     assert resolve(None, tmp_path / "run" / "config.toml", []) == rps("run.total_steps=128")
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [64, 128]
@@ -174,7 +178,7 @@ def test_a_run_leaves_when_the_league_says_so(worker_of, client, tmp_path, comma
 
 
 def test_a_signal_ends_the_run_at_the_next_decision_with_everything_saved(worker_of, client, tmp_path, outside):
-    worker = worker_of(client, rps())
+    worker = worker_of(client, rps("environment.self_play=0"))
     take_in = worker.scores.add
 
     def stop_in_the_third_rollout(episode):

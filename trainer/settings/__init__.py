@@ -10,11 +10,19 @@ from trainer.settings.learning import (
     RolloutSettings,
     ScheduleSettings,
 )
-from trainer.settings.run import EnvironmentSettings, LeagueSettings, RunSettings
+from trainer.settings.run import (
+    CurriculumSettings,
+    EnvironmentSettings,
+    HealthSettings,
+    LeagueSettings,
+    RunSettings,
+)
 from trainer.settings.section import Section
 
 __all__ = [
+    "CurriculumSettings",
     "EnvironmentSettings",
+    "HealthSettings",
     "LeagueSettings",
     "NetworkSettings",
     "NormalizationSettings",
@@ -33,6 +41,7 @@ class TrainerConfig(Section):
 
     run: RunSettings = RunSettings()
     environment: EnvironmentSettings = EnvironmentSettings()
+    curriculum: CurriculumSettings = CurriculumSettings()
     network: NetworkSettings = NetworkSettings()
     rollout: RolloutSettings = RolloutSettings()
     ppo: PPOSettings = PPOSettings()
@@ -40,6 +49,7 @@ class TrainerConfig(Section):
     normalization: NormalizationSettings = NormalizationSettings()
     schedules: ScheduleSettings = ScheduleSettings()
     league: LeagueSettings = LeagueSettings()
+    health: HealthSettings = HealthSettings()
 
     @model_validator(mode="after")
     def _burn_in_leaves_something_to_learn_from(self) -> "TrainerConfig":

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from arena.policies import CoreKind, EncoderKind
+from trainer.schedules import Shape
 from trainer.settings.section import Section
 
 Factor = Annotated[float, Field(ge=0.0)]
@@ -111,11 +112,15 @@ class NormalizationSettings(Section):
 
 
 class ScheduleSettings(Section):
-    """Values that fall linearly over the horizon and stay there."""
+    """Values that fall over the horizon and stay there."""
 
     horizon_steps: int = Field(20_000_000, ge=1, description="Environment steps until the final values")
+    shape: Shape = Field(Shape.LINEAR, description="How they fall: linear or cosine")
     learning_rate: float = Field(3e-4, ge=0.0, description="Learning rate at the start")
     learning_rate_final: float = Field(3e-5, ge=0.0, description="Learning rate at the horizon")
+    learning_rate_warm_up_steps: int = Field(
+        0, ge=0, description="Environment steps over which the learning rate rises from 0; 0 starts with all of it"
+    )
     entropy: float = Field(0.05, ge=0.0, description="Weight of the entropy bonus at the start")
     entropy_final: float = Field(0.01, ge=0.0, description="Weight of the entropy bonus at the horizon")
     value_warm_up_steps: int = Field(

@@ -3,6 +3,7 @@
 from pydantic import Field, field_validator
 
 from league.wire import Name, Role
+from trainer.history import COMPONENT_SHARE
 from trainer.settings.section import Section
 
 LEARNER_NAME_MAX = 56
@@ -21,6 +22,10 @@ class RunSettings(Section):
     threads: int = Field(1, ge=1, le=256, description="Torch threads of this process")
     total_steps: int = Field(0, ge=0, description="Stop after this many environment steps; 0 never stops")
     save_every_updates: int = Field(20, ge=1, description="Save the run's state after this many updates")
+    deterministic: bool = Field(
+        False, description="Use algorithms that repeat to the last bit, slower on a GPU; it overrules cudnn_tuner"
+    )
+    cudnn_tuner: bool = Field(True, description="Let cuDNN try its algorithms and keep the fastest, on a GPU")
 
 
 class EnvironmentSettings(Section):
@@ -28,6 +33,41 @@ class EnvironmentSettings(Section):
 
     name: str = Field("mech-duel", min_length=1, description="Registered environment")
     num_envs: int = Field(64, ge=1, le=65536, description="Matches that run at once; each has its own opponent")
+    self_play: float = Field(
+        0.35, ge=0.0, le=1.0, description="Share of them in which the learner plays itself and learns from both sides"
+    )
+
+    @property
+    def self_play_rows(self) -> frozenset[int]:
+        """Numbers of the environments of self-play, always the same; neighbours have their share, however few."""
+        count = round(self.self_play * self.num_envs)
+        return frozenset(
+            row for row in range(self.num_envs) if (row + 1) * count // self.num_envs > row * count // self.num_envs
+        )
+
+
+class CurriculumSettings(Section):
+    """Easier matches first, where the environment can be taught; none of them is reported to the league.
+
+    How strong opponents are is the league's to say.
+    """
+
+    matches: int = Field(
+        0, ge=0, description="Matches over which lessons grow to the whole game; 0 plays it from the start"
+    )
+    team_share: float = Field(1.0, gt=0.0, le=1.0, description="Share of each team that takes part in the first match")
+    map_share: float = Field(1.0, gt=0.0, le=1.0, description="Share of the maps, the easiest, in the first match")
+
+
+class HealthSettings(Section):
+    """What the monitor of a run is told."""
+
+    component_share: float = Field(
+        COMPONENT_SHARE,
+        gt=0.0,
+        le=1.0,
+        description="Share of what is earned that one component of the reward may have before it is said to dominate",
+    )
 
 
 class LeagueSettings(Section):

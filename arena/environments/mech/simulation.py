@@ -31,6 +31,7 @@ class MechEnvironment(SeededRows):
         arrays: The live arrays of the state, (E, ...), by their names in `kernels.state.State`; whoever writes to
             them changes the matches.
         hulls: The constant rows (N,) of the mechs, by their names in `kernels.state.Hulls`.
+        lesson: What is played; see `teach`.
         on_decided: Called in every step after the decision and before matches that ended are reopened.
     """
 
@@ -95,6 +96,7 @@ class MechEnvironment(SeededRows):
             lesson: How much of the whole game to play.
             opponent_is_away: Which side the opponent plays in each row; away everywhere by default.
         """
+        self.lesson = lesson
         away = torch.ones(self.num_envs, dtype=torch.bool) if opponent_is_away is None else opponent_is_away
         opponents = torch.stack([~away, away], dim=1).to(self.device)
         self.arrays["fire_probability"].copy_(torch.where(opponents, lesson.opponent_fire, 1.0))

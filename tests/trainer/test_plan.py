@@ -1,0 +1,98 @@
+import json
+
+import pytest
+from rich.console import Console
+
+from trainer.config import resolve
+from trainer.errors import ConfigError
+from trainer.learner import Learner
+from trainer.plan import plan, show
+
+RECALL = ["environment.num_envs=10", "rollout.steps=32", "rollout.chunk=8", "ppo.minibatches=5", "ppo.epochs=3"]
+RECALL.append("environment.self_play=0.2")
+
+
+@pytest.fixture(scope="module")
+def planned():
+    return plan(resolve("recall", None, [*RECALL, "schedules.horizon_steps=1000"]))
+
+
+def test_a_plan_counts_what_an_update_takes(planned):
+    assert planned.env_steps_per_update == 320
+    assert planned.agent_steps_per_update == 384  # both sides of two of the ten environments learn
+    assert planned.samples_per_minibatch == 76
+    assert planned.optimizer_steps_per_update == 15
+    assert planned.updates == 4
+    assert planned.decisions_ahead == pytest.approx(1 / (1 - 0.995 * 0.95))
+
+
+def test_agents_of_a_team_count_and_total_steps_come_before_the_horizon():
+    config = resolve("mech-pack", None, ["environment.num_envs=2", "environment.self_play=0", "run.total_steps=1000"])
+    told = plan(config)
+    assert (told.env_steps_per_update, told.agent_steps_per_update) == (128, 640)
+    assert told.updates == 8
+
+
+def test_parameters_are_counted_by_part(planned):
+    network = Learner(resolve("recall", None, RECALL), _spec()).network
+    assert sum(planned.parameters.values()) == sum(each.numel() for each in network.parameters())
+    assert planned.parameters["critic"] == 33
+    assert planned.as_json()["parameters_in_all"] == sum(planned.parameters.values())
+
+
+def test_memory_of_rollout_network_and_optimiser_is_what_they_take(planned):
+    learner = Learner(resolve("recall", None, [*RECALL, "ppo.target_kl=1e9"]), _spec())
+    rollout = learner.allocate()
+    assert planned.memory_bytes["rollout"] == sum(tensor.nbytes for tensor in vars(rollout).values())
+    weights = sum(each.nbytes for each in learner.network.parameters())
+    rollout.active.fill_(True)
+    rollout.mask.fill_(True)
+    learner.learn(rollout, lambda: False)
+    moments = [each for state in learner.ppo.optimizer.state.values() for name, each in state.items() if name != "step"]
+    assert sum(each.nbytes for each in moments) == 2 * weights
+    assert planned.memory_bytes["network and optimiser"] == 4 * weights
+
+
+def test_memory_grows_with_what_it_is_for(planned):
+    def memory(*settings):
+        return plan(resolve("recall", None, [*RECALL, *settings])).memory_bytes
+
+    fewer, longer = memory("ppo.minibatches=10"), memory("rollout.steps=64")
+    assert fewer["update"] == pytest.approx(planned.memory_bytes["update"] / 2, rel=0.05)
+    assert longer["rollout"] == pytest.approx(2 * planned.memory_bytes["rollout"], rel=0.05)
+    more = memory("environment.num_envs=20")
+    assert more["environment"] == 2 * planned.memory_bytes["environment"] > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["ppo.minibatches=49"], r"ppo.minibatches is 49, but a rollout of 32 decisions has 48 chunks of 8"),
+        (["curriculum.matches=5"], "recall has no lessons"),
+        (["ppo.entropy_floors={move = 1}"], "move"),
+    ],
+)
+def test_what_a_run_would_refuse_is_refused_by_its_plan(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        plan(resolve("recall", None, [*RECALL, *settings]))
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_plan_fits_the_window(planned, width, capsys):
+    show(planned, Console(width=width))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    for part in ("samples per minibatch", "optimiser steps", "look ahead", "core", "rollout", "MiB", "in all"):
+        assert part in text
+
+
+def test_a_plan_is_json_for_scripts(planned):
+    told = json.loads(json.dumps(planned.as_json()))
+    assert told["bytes_in_all"] == sum(told["memory_bytes"].values())
+
+
+def _spec():
+    from arena.environments.registry import declare
+
+    return declare("recall")

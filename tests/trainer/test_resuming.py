@@ -1,0 +1,73 @@
+import pytest
+
+from trainer.config import parse_assignments, resolve, to_toml
+from trainer.errors import ConfigError, StateError
+from trainer.folder import RunFolder
+from trainer.resuming import changes, check_changes, settings_of
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.keep_settings(resolve("rps", None, ["ppo.gamma=0.5"]))
+    folder.state.write_bytes(b"")
+    return folder
+
+
+def told(folder, *assignments):
+    return [str(each) for each in check_changes(folder, resolve("rps", None, ["ppo.gamma=0.5", *assignments]))]
+
+
+def test_settings_that_changed_are_named_with_both_values(folder):
+    assert told(folder) == []
+    assert told(folder, "ppo.clip=0.1", "run.threads=2", "network.encoder_sizes=[16]") == [
+        "run.threads 1 -> 2",
+        "ppo.clip 0.3 -> 0.1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "assignment", ["network.encoder_sizes=[8, 8]", "network.core=lstm", "run.seed=1", "league.role=main_exploiter"]
+)
+def test_what_was_learned_under_other_settings_does_not_go_on(folder, assignment):
+    key = assignment.partition("=")[0]
+    told_of = rf"was made with other settings \({key} .* -> .*choose another --run"
+    with pytest.raises(StateError, match=told_of) as error:
+        told(folder, assignment, "ppo.clip=0.1")
+    assert "ppo.clip" not in str(error.value)
+
+
+def test_a_setting_that_an_older_version_did_not_know_had_its_default():
+    before = {"ppo": {"gamma": 0.5}, "environment": {"name": "my-game"}, "of_old": {"key": 1}}
+    assert changes(before, resolve("my-game", None, ["ppo.gamma=0.5", "ppo.clip=0.2"])) == []
+    (change,) = changes(before, resolve("my-game", None, ["ppo.gamma=0.5", "ppo.clip=0.1"]))
+    assert str(change) == "ppo.clip 0.2 -> 0.1"
+
+
+def test_settings_that_cannot_be_read_are_not_compared(folder):
+    folder.settings.write_text("[[")
+    assert told(folder, "ppo.clip=0.1") == []
+    folder.settings.unlink()
+    assert told(folder, "ppo.clip=0.1") == []
+
+
+def test_resuming_takes_the_settings_of_the_run_and_what_is_given_wins(folder):
+    config = resolve(None, None, ["ppo.clip=0.1"], settings_of(folder))
+    assert (config.environment.name, config.ppo.gamma, config.ppo.clip) == ("rps", 0.5, 0.1)
+    assert resolve(None, None, [], settings_of(folder)) == resolve("rps", None, ["ppo.gamma=0.5"])
+    assert parse_assignments(["ppo.clip=0.1"])["ppo"]["clip"] != resolve("rps", None, []).ppo.clip
+
+
+def test_there_must_be_something_to_resume(folder, tmp_path):
+    with pytest.raises(ConfigError, match="holds no saved state to resume: leave --resume out"):
+        settings_of(RunFolder(tmp_path / "elsewhere"))
+    folder.settings.write_text("[[")
+    with pytest.raises(ConfigError, match=r"config.toml is not TOML .*leave --resume out"):
+        settings_of(folder)
+    folder.settings.unlink()
+    with pytest.raises(ConfigError, match=r"config.toml cannot be read \(No such file"):
+        settings_of(folder)
+
+
+def test_settings_come_back_from_what_a_run_wrote(folder):
+    assert folder.settings.read_text() == to_toml(resolve("rps", None, ["ppo.gamma=0.5"]))

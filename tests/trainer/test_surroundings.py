@@ -1,0 +1,132 @@
+"""Signals of a real process: when it leaves, and that it is ended in time whatever it does."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from trainer.surroundings import ENDED_BY_SIGTERM, LEAVE_WITHIN_S, SIGNALS, Signals
+
+HEAD = """
+import hashlib, time
+from trainer.errors import CallCutShortError
+from trainer.surroundings import Signals
+say = lambda line: print(line, flush=True)
+signals = Signals(say)
+with signals.entered() as outside:
+    say("ready")
+"""
+
+WATCHFUL = """
+    while not outside.stopping():
+        time.sleep(0.05)
+say("saved")
+"""
+
+IN_A_CALL = """
+    try:
+        with signals.calling():
+            say("calling")
+            time.sleep(60)
+    except CallCutShortError:
+        say("cut short")
+say("saved")
+"""
+
+IN_NATIVE_CODE = """
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 2**30)
+"""
+
+
+def start(body):
+    process = subprocess.Popen([sys.executable, "-c", HEAD + body], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+def leave(process, number):
+    """Exit status, how long it took, what was said and what went wrong."""
+    began = time.monotonic()
+    process.send_signal(number)
+    said, wrong = process.communicate(timeout=20)
+    return process.returncode, time.monotonic() - began, said.decode().splitlines(), wrong.decode()
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_first_signal_lets_the_process_leave_by_itself(number):
+    status, took_s, said, _ = leave(start(WATCHFUL), number)
+    assert (status, said) == (0, [f"{number.name}: saving and leaving; again to leave at once", "saved"])
+    assert took_s < 3.0
+
+
+def test_a_call_to_the_league_is_cut_short():
+    process = start(IN_A_CALL)
+    assert process.stdout.readline() == b"calling\n"
+    status, took_s, said, _ = leave(process, signal.SIGTERM)
+    assert (status, said[-2:]) == (0, ["cut short", "saved"])
+    assert took_s < 3.0
+
+
+def test_native_code_that_hears_no_signal_is_ended_in_time():
+    """As while a kernel is compiled: the main thread is not there to heed anything."""
+    status, took_s, _, wrong = leave(start(IN_NATIVE_CODE), signal.SIGTERM)
+    assert status == ENDED_BY_SIGTERM
+    assert "still busy, so leaving at once" in wrong
+    assert LEAVE_WITHIN_S - 0.5 < took_s < 10.0
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_second_signal_ends_the_process_at_once(number):
+    process = start("    time.sleep(60)\n")
+    process.send_signal(number)
+    process.stdout.readline()
+    assert leave(process, number)[0] == -number
+
+
+def test_what_heeded_signals_before_heeds_them_again():
+    before = [signal.getsignal(number) for number in SIGNALS]
+    threads = threading.active_count()
+    with Signals(lambda _: None).entered() as outside:
+        assert [signal.getsignal(number) for number in SIGNALS] != before
+        assert not outside.stopping()
+        assert not outside.late()
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+    assert signal.set_wakeup_fd(-1) == -1
+    deadline = time.monotonic() + 5.0
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == threads
+
+
+def test_it_is_late_some_time_after_the_signal(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("trainer.surroundings.time.monotonic", lambda: now[0])
+    with Signals(lambda _: None).entered() as outside:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert outside.stopping()
+        assert not outside.late()
+        now[0] += 2.5
+        assert outside.late()
+
+
+def test_in_another_thread_no_call_is_cut_short():
+    signals, reached = Signals(lambda _: None), threading.Event()
+    over = threading.Event()
+
+    def call():
+        with signals.calling():
+            reached.set()
+            over.wait(5.0)
+
+    with signals.entered() as outside:
+        thread = threading.Thread(target=call)
+        thread.start()
+        reached.wait(5.0)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert outside.stopping()
+        over.set()
+        thread.join()

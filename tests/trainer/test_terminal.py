@@ -1,0 +1,93 @@
+import io
+import re
+import time
+
+import pytest
+from rich.console import Console
+
+from trainer import terminal as module
+from trainer.terminal import Goal, Terminal, progress_parts
+
+METRICS = {
+    "charts/SPS": 1000.0,
+    "charts/rollout_s": 3.0,
+    "charts/update_s": 6.0,
+    "charts/league_s": 1.0,
+    "losses/approx_kl": 0.0123,
+    "losses/explained_variance": None,
+    "losses/entropy": 1.234,
+    "charts/score": 0.5,
+    "win_rate/random": 0.9,
+    "win_rate/main": 0.5,
+}
+
+
+def line_of(goal, **console):
+    stream = io.StringIO()
+    Terminal(Console(file=stream, **console)).progress(3, 2000, goal, METRICS)
+    return stream.getvalue()
+
+
+def test_the_line_of_an_update_says_what_matters():
+    assert line_of(Goal(12_000, ends=True)) == (
+        "update 3 · steps 2,000 · done 17% · ETA 0:00:10 · steps/s 1,000 · rollout 30% · update 60% · league 10%"
+        " · score 0.50 · KL 0.0123 · EV - · entropy 1.23 · main 0.50 · random 0.90\n"
+    )
+
+
+def test_without_an_end_the_line_says_how_far_the_schedules_are():
+    assert "steps 2,000 · schedule 10%, 0:00:18 left · steps/s" in line_of(Goal(20_000, ends=False))
+    assert "steps 2,000 · schedule over · steps/s" in line_of(Goal(1_500, ends=False))
+
+
+def test_the_time_left_is_reckoned_by_the_median_of_the_latest_speeds():
+    stream = io.StringIO()
+    terminal = Terminal(Console(file=stream))
+    for speed in (1000.0, 1.0, 1000.0):
+        terminal.progress(1, 2000, Goal(12_000, ends=True), {"charts/SPS": speed})
+    assert stream.getvalue().splitlines()[-1].startswith("update 1 · steps 2,000 · done 17% · ETA 0:00:10 ·")
+
+
+def test_nothing_known_is_said_with_a_dash():
+    parts = dict(progress_parts(1, 0, Goal(10, ends=True), 0.0, {}))
+    assert (parts["ETA"], parts["score"], parts["KL"]) == ("-", "-", "-")
+    assert "rollout" not in parts
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_a_line_fits_the_window_and_is_whole_in_a_file(width):
+    shown = line_of(Goal(12_000, ends=True), width=width, force_terminal=True, color_system=None)
+    assert len(shown.rstrip("\n")) <= width
+    assert shown.startswith("update 3 · steps 2,000 · done 17% · ETA 0:00:10")
+    assert shown.rstrip("\n").split(" · ")[-1] in line_of(Goal(12_000, ends=True)).rstrip("\n").split(" · ")
+    assert "random 0.90" in line_of(Goal(12_000, ends=True), width=20)
+
+
+def test_colours_are_for_terminals_alone():
+    assert "\x1b[" in line_of(Goal(9, ends=True), force_terminal=True, color_system="standard", _environ={})
+    assert "\x1b[" not in line_of(Goal(9, ends=True))
+
+
+def test_a_terminal_prints_names_as_they_are():
+    stream = io.StringIO()
+    Terminal(Console(file=stream, width=40)).say("[bold]main[/bold] " + "x" * 60)
+    assert stream.getvalue() == "[bold]main[/bold] " + "x" * 60 + "\n"
+
+
+@pytest.mark.parametrize("console", [{}, {"force_terminal": True, "_environ": {}}])
+def test_what_takes_long_gives_signs_of_life_and_what_does_not_gives_none(monkeypatch, console):
+    monkeypatch.setattr(module, "PATIENCE_S", 0.05)
+    stream = io.StringIO()
+    terminal = Terminal(Console(file=stream, width=80, **console))
+    with terminal.waiting("first rollout"):
+        time.sleep(1.3)
+    assert re.search(r"first rollout: \d+ s", stream.getvalue())
+    quick = io.StringIO()
+    with Terminal(Console(file=quick)).waiting("opening"):
+        pass
+    assert quick.getvalue() == "opening\n"
+
+
+def test_a_failure_ends_the_signs_of_life():
+    with pytest.raises(ValueError, match="broken"), Terminal(Console(file=io.StringIO())).waiting("opening"):
+        raise ValueError("broken")

@@ -1,0 +1,115 @@
+import errno
+import importlib
+import json
+import subprocess
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from trainer.errors import ConfigError
+from trainer.metrics import Journal
+from trainer.tracking import TensorBoard, WeightsAndBiases
+
+
+def read(folder):
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return events
+
+
+def test_tensorboard_reads_every_metric_and_every_word(tmp_path):
+    board = TensorBoard(tmp_path)
+    board.log(8, {"a": 1.5, "b/c": -2.0})
+    board.note(8, "health/x", "it is ill")
+    board.log(16, {"a": 2.5})
+    board.close()
+    events = read(tmp_path)
+    assert [(each.step, each.value) for each in events.Scalars("a")] == [(8, 1.5), (16, 2.5)]
+    assert [(each.step, each.value) for each in events.Scalars("b/c")] == [(8, -2.0)]
+    (words,) = events.Tensors("health/x/text_summary")
+    assert (words.step, words.tensor_proto.string_val[0].decode()) == (8, "it is ill")
+
+
+def test_sessions_of_one_run_are_shown_as_one_curve(tmp_path):
+    for step in (1, 2, 3):
+        board = TensorBoard(tmp_path)
+        board.log(step, {"a": float(step)})
+        board.close()
+    assert len(list(tmp_path.iterdir())) == 3
+    values = set()
+    for file in tmp_path.iterdir():
+        values |= {each.value for each in read(file).Scalars("a")}
+    assert values == {1.0, 2.0, 3.0}
+
+
+def test_a_full_disk_delays_what_tensorboard_is_told_and_loses_nothing(tmp_path, monkeypatch):
+    board = TensorBoard(tmp_path)
+    journal = Journal(tmp_path, [board])
+    write = board._file._write_all
+
+    def full(_data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(board._file, "_write_all", full)
+    for step in (1, 2):
+        with pytest.raises(OSError, match="No space left"):
+            journal.write(step, {"a": float(step)})
+    monkeypatch.setattr(board._file, "_write_all", write)
+    journal.write(3, {"a": 3.0})
+    journal.close()
+    assert [each.value for each in read(tmp_path).Scalars("a")] == [1.0, 2.0, 3.0]
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.fixture
+def wandb(monkeypatch):
+    """A package that remembers what it was asked for."""
+    package = ModuleType("wandb")
+    package.runs = []
+
+    def init(**options):
+        run = SimpleNamespace(options=options, id=options["id"] or "new-id", logged=[], alerts=[], finished=0)
+        run.log = run.logged.append
+        run.alert = lambda **words: run.alerts.append(words)
+        run.define_metric = lambda *_, **__: None
+        run.finish = lambda: setattr(run, "finished", run.finished + 1)
+        package.runs.append(run)
+        return run
+
+    package.init = init
+    monkeypatch.setitem(sys.modules, "wandb", package)
+    return package
+
+
+def test_weights_and_biases_get_the_settings_the_metrics_and_the_verdicts(tmp_path, wandb):
+    journal = Journal(tmp_path, [WeightsAndBiases(tmp_path, "main", {"ppo": {"clip": 0.2}})])
+    journal.write(8, {"a": 1.5, "b": None, "c": float("nan")})
+    journal.note(8, "health/x", "it is ill")
+    journal.close()
+    (run,) = wandb.runs
+    assert run.options["config"] == {"ppo": {"clip": 0.2}}
+    assert (run.options["name"], run.options["dir"], run.options["resume"]) == ("main", str(tmp_path), "allow")
+    assert run.logged == [{"env_step": 8, "a": 1.5}]
+    assert run.alerts == [{"title": "health/x", "text": "it is ill"}]
+    assert run.finished == 1
+
+
+def test_a_resumed_run_is_the_same_run_at_weights_and_biases(tmp_path, wandb):
+    for _ in range(2):
+        WeightsAndBiases(tmp_path, "main", {}).close()
+    assert [run.options["id"] for run in wandb.runs] == [None, "new-id"]
+    assert json.loads((tmp_path / "wandb.json").read_text()) == {"id": "new-id"}
+
+
+def test_without_the_package_it_is_said_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ConfigError, match=r"pip install 'echelon-league\[track\]', or leave --wandb out"):
+        WeightsAndBiases(tmp_path, "main", {})
+
+
+def test_trackers_are_loaded_when_they_are_asked_for():
+    assert importlib.util.find_spec("tensorboard")
+    script = "import sys, trainer.cli; sys.exit(bool({'wandb', 'tensorboard'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,36 @@
+"""Writing to a disk that may be full: training goes on, it is said once, and tried again until it succeeds."""
+
+from collections.abc import Callable
+
+
+class Disk:
+    """Remembers what could not be written, so that a person hears of it once, and once more when it is over.
+
+    Args:
+        say: Tells a person.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._refused: dict[str, str] = {}
+
+    def write(self, what: str, action: Callable[[], None]) -> bool:
+        """Do something that writes `what`; false where the disk refuses, and it is then to be done again later."""
+        try:
+            action()
+        except OSError as error:
+            self._note_refusal(what, error.strerror or str(error))
+            return False
+        if self._refused.pop(what, None):
+            self._say(f"the disk takes {what} again")
+        return True
+
+    @property
+    def refused(self) -> str:
+        """What could not be written yet, and why; empty where all is written."""
+        return "; ".join(f"{what}: {reason}" for what, reason in self._refused.items())
+
+    def _note_refusal(self, what: str, reason: str) -> None:
+        if what not in self._refused:
+            self._say(f"cannot write {what} ({reason}): training goes on and tries again; make room on the disk")
+        self._refused[what] = reason

@@ -1,0 +1,39 @@
+"""What this process asks of torch, from the settings of a run."""
+
+import os
+
+import torch
+
+from trainer.errors import ConfigError
+from trainer.settings import RunSettings
+
+CUBLAS_WORKSPACE = ":4096:8"
+"""What cuBLAS needs to repeat itself; it must be said before the first product on a GPU."""
+
+
+def prepare(settings: RunSettings) -> None:
+    """Set threads, cuDNN's tuner and determinism, after a look at the device.
+
+    Raises:
+        ConfigError: The device cannot be used.
+    """
+    check_device(settings.device)
+    torch.set_num_threads(settings.threads)
+    if settings.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", CUBLAS_WORKSPACE)
+    torch.use_deterministic_algorithms(settings.deterministic)
+    torch.backends.cudnn.deterministic = settings.deterministic
+    torch.backends.cudnn.benchmark = settings.cudnn_tuner and not settings.deterministic
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is not there.
+
+    Raises:
+        ConfigError: It cannot be used.
+    """
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"run.device is {device!r}: it cannot be used here ({reason}); choose cpu") from error

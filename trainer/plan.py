@@ -1,0 +1,220 @@
+"""What a run will be: sizes, steps and memory, worked out before anything is collected."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from torch import Tensor
+
+from arena.environments import EnvironmentSpec, make
+from arena.environments.protocol import Environment
+from arena.policies import ActorCritic
+from trainer.advantages import horizon
+from trainer.checks import check_discount, check_minibatches
+from trainer.config import TrainerConfig
+from trainer.learner import Learner
+from trainer.lessons import Course
+from trainer.rollout import Rollout
+
+FLOAT_BYTES = 4
+COPIES_OF_WEIGHTS = 4
+"""Weights, gradients, and Adam's two moments."""
+
+OBSERVATIONS_ALIVE = 3
+"""Of all environments: the one acted on, the one that follows, and the last one of matches that ended."""
+
+PROBE_ROWS = 2
+"""Environments of the small update that tells what a sample takes."""
+
+
+@runtime_checkable
+class MeasuredEnvironment(Environment, Protocol):
+    """An environment that says how much memory it takes."""
+
+    @property
+    def own_bytes(self) -> int:
+        """Memory of all matches together, observations left out."""
+        ...
+
+    @property
+    def shared_bytes(self) -> int:
+        """Memory of what exists once for all matches."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will be.
+
+    Attributes:
+        environment: What is played.
+        signature: Of its rules.
+        parameters: Numbers that learn, by part of the network.
+        env_steps_per_update: Decisions of all environments in a rollout.
+        agent_steps_per_update: The same, times the agents that learn.
+        samples_per_minibatch: Agents' decisions behind one optimiser step, if nobody is out of the game.
+        optimizer_steps_per_update: The most of them: the KL stop may end an update sooner.
+        updates: How many there are until the run's end or, without one, the schedules' horizon.
+        decisions_ahead: Decisions over which an advantage looks ahead.
+        memory_bytes: What takes how much, when everything is in use.
+        opponents_limit_bytes: What opponents may take beyond that, by `league.memory_cache_bytes` and
+            `league.device_cache_bytes`.
+    """
+
+    environment: str
+    signature: str
+    parameters: Mapping[str, int]
+    env_steps_per_update: int
+    agent_steps_per_update: int
+    samples_per_minibatch: int
+    optimizer_steps_per_update: int
+    updates: int
+    decisions_ahead: float
+    memory_bytes: Mapping[str, int]
+    opponents_limit_bytes: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan for scripts."""
+        sums = {"parameters_in_all": sum(self.parameters.values()), "bytes_in_all": sum(self.memory_bytes.values())}
+        return asdict(self) | sums
+
+
+def plan(config: TrainerConfig) -> Plan:
+    """Work out a run, and refuse what `trainer run` would refuse.
+
+    Raises:
+        ConfigError: Settings do not fit the environment.
+    """
+    env = make(config.environment.name, num_envs=1, device=config.run.device)
+    check_discount(env, config.ppo.gamma)
+    check_minibatches(config, env.spec)
+    Course.of([env], config.curriculum)
+    return _plan(config, env)
+
+
+def show(planned: Plan, console: Console) -> None:
+    """Print the plan."""
+    sizes = {
+        "environment steps per update": f"{planned.env_steps_per_update:,}",
+        "agents' steps per update": f"{planned.agent_steps_per_update:,}",
+        "samples per minibatch": f"{planned.samples_per_minibatch:,}",
+        "optimiser steps per update": f"{planned.optimizer_steps_per_update:,} at most",
+        "updates until the goal": f"{planned.updates:,}",
+        "advantages look ahead": f"{planned.decisions_ahead:.1f} decisions",
+    }
+    parameters = {part: f"{count:,}" for part, count in planned.parameters.items()}
+    memory = {part: _mebibytes(size) for part, size in planned.memory_bytes.items()}
+    console.print(Text(f"{planned.environment}, signature {planned.signature}", "bold"))
+    console.print(_table("", sizes))
+    console.print(_table("parameters", parameters | {"in all": f"{sum(planned.parameters.values()):,}"}))
+    console.print(_table("memory, estimated", memory | {"in all": _mebibytes(sum(planned.memory_bytes.values()))}))
+    limit = _mebibytes(planned.opponents_limit_bytes)
+    console.print(Text(f"opponents may take {limit} more (league.memory_cache_bytes, league.device_cache_bytes)"))
+
+
+def _plan(config: TrainerConfig, env: Environment) -> Plan:
+    spec, shape, ppo = env.spec, config.rollout, config.ppo
+    learner = Learner(config, spec)
+    env_steps = shape.steps * config.environment.num_envs
+    samples = shape.steps * learner.rows // ppo.minibatches
+    total = config.run.total_steps or config.schedules.horizon_steps
+    return Plan(
+        environment=spec.name,
+        signature=spec.signature,
+        parameters=_parameters(learner.network),
+        env_steps_per_update=env_steps,
+        agent_steps_per_update=shape.steps * learner.rows,
+        samples_per_minibatch=samples,
+        optimizer_steps_per_update=ppo.epochs * ppo.minibatches,
+        updates=-(-total // env_steps),
+        decisions_ahead=horizon(ppo.gamma, ppo.gae_lambda),
+        memory_bytes=_memory(config, env, learner, samples),
+        opponents_limit_bytes=config.league.memory_cache_bytes + config.league.device_cache_bytes,
+    )
+
+
+def _parameters(network: ActorCritic) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name, parameter in network.named_parameters():
+        part = name.partition(".")[0]
+        counts[part] = counts.get(part, 0) + parameter.numel()
+    return counts
+
+
+def _memory(config: TrainerConfig, env: Environment, learner: Learner, samples: int) -> dict[str, int]:
+    rollout = _rollout_bytes(config, learner)
+    return {
+        "program and libraries": _resident_bytes(),
+        "network and optimiser": COPIES_OF_WEIGHTS * FLOAT_BYTES * sum(_parameters(learner.network).values()),
+        "rollout": rollout,
+        "update": samples * _update_bytes_per_sample(config, env.spec),
+        "environment": _environment_bytes(config, env),
+    }
+
+
+def _rollout_bytes(config: TrainerConfig, learner: Learner) -> int:
+    """Exactly what a rollout takes; nothing is allocated."""
+    shape = config.rollout
+    with torch.device("meta"):
+        network = ActorCritic(learner.network.architecture)
+        rollout = Rollout.allocate(network, steps=shape.steps, rows=learner.rows, chunk=shape.chunk)
+    return sum(tensor.nbytes for tensor in vars(rollout).values())
+
+
+def _update_bytes_per_sample(config: TrainerConfig, spec: EnvironmentSpec) -> int:
+    """What the backward pass of one sample needs to remember, from an update of a few."""
+    small = config.model_copy(
+        update={
+            "environment": config.environment.model_copy(update={"num_envs": PROBE_ROWS}),
+            "ppo": config.ppo.model_copy(update={"epochs": 1, "minibatches": 1}),
+        }
+    )
+    learner = Learner(small, spec)
+    rollout = learner.allocate()
+    rollout.active.fill_(True)
+    rollout.mask.fill_(True)
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        learner.learn(rollout, lambda: False)
+    return sum(kept.values()) // (len(rollout.reward) * learner.rows)
+
+
+def _environment_bytes(config: TrainerConfig, env: Environment) -> int:
+    """Of E matches, worked out from one."""
+    own, shared = (env.own_bytes, env.shared_bytes) if isinstance(env, MeasuredEnvironment) else (0, 0)
+    seen = OBSERVATIONS_ALIVE * FLOAT_BYTES * env.spec.num_agents * env.spec.observation_size
+    return shared + config.environment.num_envs * (own + seen)
+
+
+def _resident_bytes() -> int:
+    """Memory that this process takes now; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"
+
+
+def _table(title: str, rows: Mapping[str, str]) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=bool(title), padding=(0, 3, 0, 0))
+    table.add_column(title, min_width=30)
+    table.add_column("", justify="right", min_width=14)
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table

@@ -1,0 +1,139 @@
+"""What a run says to a person: one line for every update, and a sign of life while something takes long."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from statistics import median
+
+from rich.console import Console
+from rich.text import Text
+
+from trainer.metrics import WIN_RATE, Metrics
+
+SEPARATOR = " · "
+
+SPEEDS = 20
+"""Updates whose median speed the time that is left is reckoned by."""
+
+OPPONENTS = 3
+"""Opponents, met last, whose win rate a line has."""
+
+PATIENCE_S = 10.0
+"""How often it is said, where there is no terminal, that something still goes on."""
+
+Part = tuple[str, str]
+"""A name and a value."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Where a run is going.
+
+    Attributes:
+        steps: Environment steps at which it is there.
+        ends: Whether it ends there; otherwise its schedules do, and it goes on.
+    """
+
+    steps: int
+    ends: bool
+
+
+class Terminal:
+    """Tells a person how it goes; coloured, and no wider than the window, where there is a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._speeds: deque[float] = deque(maxlen=SPEEDS)
+
+    def say(self, line: str, style: str = "") -> None:
+        """Print a line."""
+        self._console.print(Text(line, style), soft_wrap=True)
+
+    def progress(self, update: int, step: int, goal: Goal, metrics: Metrics) -> None:
+        """Print an update's line."""
+        if speed := metrics.get("charts/SPS"):
+            self._speeds.append(speed)
+        parts = progress_parts(update, step, goal, median(self._speeds or [0.0]), metrics)
+        width = self._console.width if self._console.is_terminal else None
+        self._console.print(_line(parts, width), soft_wrap=True)
+
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Say that something has begun and, while it lasts, for how long: it may take minutes the first time."""
+        over = threading.Event()
+        show = self._spin if self._console.is_terminal else self._repeat
+        self.say(what)
+        thread = threading.Thread(target=show, args=(what, over), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _spin(self, what: str, over: threading.Event) -> None:
+        began = time.monotonic()
+        with self._console.status("") as status:
+            while not over.wait(0.5):
+                status.update(Text(f"{what}: {time.monotonic() - began:.0f} s"))
+
+    def _repeat(self, what: str, over: threading.Event) -> None:
+        began = time.monotonic()
+        while not over.wait(PATIENCE_S):
+            self.say(f"{what}: {time.monotonic() - began:.0f} s so far")
+
+
+def progress_parts(update: int, step: int, goal: Goal, speed: float, metrics: Metrics) -> list[Part]:
+    """What is said of an update, what matters most first.
+
+    Args:
+        update: Its number.
+        step: Environment steps so far.
+        goal: Where the run is going.
+        speed: Steps per second that the time left is reckoned by; 0 where it is not known.
+        metrics: The update's metrics.
+    """
+    parts = [("update", str(update)), ("steps", f"{step:,}"), *_way_to_go(step, goal, speed)]
+    parts.append(("steps/s", _number(metrics.get("charts/SPS"), ",.0f")))
+    parts += _shares_of_time(metrics)
+    parts.append(("score", _number(metrics.get("charts/score"), ".2f")))
+    parts.append(("KL", _number(metrics.get("losses/approx_kl"), ".4f")))
+    parts.append(("EV", _number(metrics.get("losses/explained_variance"), ".2f")))
+    parts.append(("entropy", _number(metrics.get("losses/entropy"), ".2f")))
+    rates = [(name.removeprefix(WIN_RATE), rate) for name, rate in metrics.items() if name.startswith(WIN_RATE)]
+    return parts + [(name, f"{rate:.2f}") for name, rate in reversed(rates[-OPPONENTS:]) if rate is not None]
+
+
+def _way_to_go(step: int, goal: Goal, speed: float) -> list[Part]:
+    left = max(0, goal.steps - step)
+    share = f"{min(1.0, step / goal.steps):.0%}"
+    time_left = str(timedelta(seconds=round(left / speed))) if speed else "-"
+    if goal.ends:
+        return [("done", share), ("ETA", time_left)]
+    return [("schedule", f"{share}, {time_left} left" if left else "over")]
+
+
+def _shares_of_time(metrics: Metrics) -> list[Part]:
+    """Where the time went: acting and stepping, learning, and the league with the run folder."""
+    seconds = {name: metrics.get(f"charts/{name}_s") or 0.0 for name in ("rollout", "update", "league")}
+    whole = sum(seconds.values())
+    return [(name, f"{value / whole:.0%}") for name, value in seconds.items()] if whole else []
+
+
+def _line(parts: list[Part], width: int | None) -> Text:
+    """As many parts as fit: a name dim, a value plain."""
+    line = Text()
+    for name, value in parts:
+        part = Text.assemble(SEPARATOR if line else "", (name, "dim"), " ", value)
+        if width is not None and line and len(line) + len(part) > width:
+            break
+        line.append_text(part)
+    return line
+
+
+def _number(value: float | None, pattern: str) -> str:
+    return "-" if value is None else format(value, pattern)
