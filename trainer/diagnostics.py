@@ -6,6 +6,8 @@ from torch import Tensor
 
 from arena.environments.spec import HeadKind
 from arena.policies import ActorCritic
+from trainer.losses import probability_ratio
+from trainer.objective import Batch
 from trainer.rollout import Rollout
 
 SATURATED_AT = 2.65
@@ -24,6 +26,15 @@ def head_gradients(network: ActorCritic, relevant: Bool[Tensor, "n heads"]) -> F
     squares = weight.square().sum(dim=1) + bias.square()
     of_heads = [squares[network.actor_parts[part.head.name].rows].sum() for part in network.layout.parts]
     return torch.stack(of_heads).sqrt().masked_fill(~used, torch.nan)
+
+
+@torch.no_grad()
+def largest_ratio_error(batch: Batch) -> Float[Tensor, ""]:
+    """Largest |ratio - 1| of a minibatch.
+
+    Under the weights that acted it says how well the update sees what the rollout did: 0 but for rounding.
+    """
+    return (probability_ratio(batch.joint_log_ratio) - 1.0).abs().max()
 
 
 def continuous_heads(network: ActorCritic, rollout: Rollout) -> dict[str, float | None]:

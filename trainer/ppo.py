@@ -15,10 +15,11 @@ from arena.policies import ActorCritic
 from trainer.auxiliary import NextObservation
 from trainer.chunks import Segments, cut, minibatches
 from trainer.config import OptimizerSettings, PPOSettings
-from trainer.diagnostics import head_gradients
+from trainer.diagnostics import head_gradients, largest_ratio_error
 from trainer.errors import DivergedError
 from trainer.objective import Batch, Coefficients, Objective
 from trainer.rollout import Rollout
+from trainer.settings.learning import Precision
 from trainer.staleness import state_drift
 from trainer.tally import Tally
 
@@ -56,6 +57,7 @@ class PPO:
     ) -> None:
         self._network, self._settings, self._rng = network, settings, rng
         self._objective = Objective(settings, network.layout, network.observation_mean.device)
+        self._half = settings.precision is Precision.BFLOAT16
         self._gradient_names = [f"heads/{head.name}/gradient_norm" for head in network.layout.heads]
         self._max_gradient_norm = optimizer.max_gradient_norm
         self.auxiliary = NextObservation(network) if settings.auxiliary_weight else None
@@ -113,7 +115,7 @@ class PPO:
         """Run the network over whole segments and gather the decisions that count."""
         rows, runs = segments.rows, segments.runs
         seen = _at(rollout.observation, rows)
-        output = self._network.sequence(seen, segments.state, runs)
+        output = self._network.sequence(seen, segments.state, runs, half=self._half)
         parameters, value = output.parameters, output.value
         counts = segments.learned(self._settings.burn_in) & _at(targets.valid, rows)
         prediction_error = value.new_zeros(())
@@ -161,6 +163,8 @@ class PPO:
         batch = self.evaluate(rollout, targets, segments)
         if batch.value.numel() == 0:
             return True
+        if not len(tally):
+            tally.add("losses/first_ratio_error", largest_ratio_error(batch))
         loss = self._objective.loss(batch, coefficients, tally)
         kl = float(tally.latest("losses/approx_kl"))
         if kl > self._settings.kl_stop * self._settings.target_kl:

@@ -13,6 +13,10 @@ class Tally:
     def __init__(self) -> None:
         self._values: dict[tuple[str, ...], list[Tensor]] = {}
 
+    def __len__(self) -> int:
+        """How many different groups of names there are."""
+        return len(self._values)
+
     def add(self, name: str, value: Float[Tensor, ""]) -> None:
         """Take in one value."""
         self.add_each((name,), value.reshape(1))

@@ -74,12 +74,13 @@ class LSTMCore(nn.Module):
 
         In native code where it runs; elsewhere in one fused call over runs that are padded to the longest.
         """
-        if features.device.type == "cpu" and has_scan(self.state_size):
-            weight_ih, weight_hh, bias_ih, bias_hh = self.lstm.all_weights[0]
-            scanned = torch.ops.arena.scan(features, *state, weight_ih, weight_hh, bias_ih + bias_hh, runs.first)
-            output: Tensor = scanned[0]
-            return output
-        return self._padded(features, state, runs)
+        if features.device.type != "cpu" or not has_scan(self.state_size):
+            return self._padded(features, state, runs)
+        half = torch.is_autocast_enabled("cpu") and has_half_scan(features.shape[1])
+        given = features.bfloat16() if half else features.float()
+        weight_ih, weight_hh, bias_ih, bias_hh = self.lstm.all_weights[0]
+        output: Tensor = torch.ops.arena.scan(given, *state, weight_ih, weight_hh, bias_ih + bias_hh, runs.first)[0]
+        return output
 
     def _padded(self, features: Tensor, state: RecurrentState, runs: Runs) -> Tensor:
         hidden, cell = (part.detach().unsqueeze(0) for part in state)
@@ -117,6 +118,14 @@ def has_scan(units: int) -> bool:
     except ArenaError:
         return False
     return scan.fits(units)
+
+
+@functools.cache
+def has_half_scan(inputs: int) -> bool:
+    """Whether that native code can multiply so many inputs in bfloat16 here."""
+    from arena.policies import scan
+
+    return scan.has_half() and inputs % 2 == 0
 
 
 def reset_rows(state: RecurrentState, rows: Bool[Tensor, " R"]) -> RecurrentState:

@@ -148,10 +148,18 @@ class ActorCritic(nn.Module):
         parameters, value, _ = self._read_out(output, members)
         return NetworkOutput(parameters, value, kept)
 
-    def sequence(self, values: Float[Tensor, "N D"], state: RecurrentState, runs: Runs) -> Readout:
-        """All decisions of runs that begin at `state`, in one call."""
-        encoded, members = self._encode(values)
-        return self._read_out(self.core.sequence(encoded, state, runs), members)
+    def sequence(
+        self, values: Float[Tensor, "N D"], state: RecurrentState, runs: Runs, *, half: bool = False
+    ) -> Readout:
+        """All decisions of runs that begin at `state`, in one call.
+
+        With `half`, encoder and core multiply in bfloat16 as far as the device can. Sums, recurrent state and what is
+        read out stay in single precision.
+        """
+        with torch.autocast(values.device.type, torch.bfloat16, enabled=half):
+            encoded, members = self._encode(values)
+            output = self.core.sequence(encoded, state, runs)
+        return self._read_out(output.float(), [each.float() for each in members])
 
     def distribution(self, parameters: Float[Tensor, "... P"], mask: Bool[Tensor, "... M"]) -> ActionDistribution:
         """The action distribution that `parameters` stand for."""

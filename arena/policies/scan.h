@@ -7,6 +7,9 @@
 // Columns of gates lie in panels of 64: enter, forget, new and leave of 16 units side by side. Weights lie in panels of 64
 // columns, a row for every input, so that the sums of BLOCK rows x 64 columns stay in registers while the panel streams
 // by. Every sum runs in the order of its inputs: what a run gets does not hang on who shares its block.
+//
+// With half precision all factors are bfloat16 and all sums float: a row of a panel then holds two inputs of every
+// column side by side, the inputs of the gates are multiplied here too, and gradients leave as bfloat16.
 
 #if defined(__AVX512F__)
 enum { WIDTH = 16, BLOCK = 6, ABREAST = 4 };  // floats in a register; rows x registers whose sums stay in registers
@@ -19,21 +22,37 @@ enum { LANES = 16, PANEL = 64 };
 typedef float Vector __attribute__((ext_vector_type(WIDTH), aligned(4), may_alias));
 typedef float Lanes __attribute__((ext_vector_type(LANES), aligned(4), may_alias));
 typedef int Whole __attribute__((ext_vector_type(LANES)));
+#if defined(__AVX512BF16__)
+typedef __bf16 Half;
+typedef Half Pairs __attribute__((ext_vector_type(2 * LANES), aligned(2), may_alias));
+typedef Half Halves __attribute__((ext_vector_type(LANES), aligned(2), may_alias));
+#endif
 
 struct Call {
-    const int* first;        // (steps + 1)
-    const float* weights;    // forward: panels of gates (units, 64); backward: panels of units (4 units, 64)
-    float* gates;            // (N, 4 units): sums of the inputs, then what the gates let through
-    float* before;           // (N, units): hidden state before each decision
-    float* cells;            // (N, units): cell after each decision
-    const float* cell;       // (S, units): cell before each run
-    float* output;           // (N, units): hidden state after each decision; backward: the loss's gradient with respect to it
-    float* gradient;         // (N, 4 units): backward only: the loss's gradient with respect to the gates' sums
-    float* carried;          // (S, 2 units): backward only, zeros: gradients of hidden and cell on their way back
+    const int* first;      // (steps + 1)
+    const float* weights;  // forward: panels of gates (units, 64); backward: panels of units (4 units, 64)
+    float* gates;          // (N, 4 units): sums of the inputs, then what the gates let through
+    float* before;         // (N, units): hidden state before each decision
+    float* cells;          // (N, units): cell after each decision
+    const float* cell;     // (S, units): cell before each run
+    float* output;         // (N, units): hidden state after each decision; backward: the loss's gradient with respect to it
+    float* gradient;       // (N, 4 units): backward: the loss's gradient with respect to the gates' sums
+    float* carried;        // (S, 2 units): backward, zeros: gradients of hidden and cell on their way back
+    // half precision, forward: panels of gates (inputs, 64), their biases (4 units), and the inputs (N, inputs)
+    const float *input_weights, *bias, *features;
 };
-struct Sizes { int backward, units, steps, from, to; };
+enum Direction { FORWARD, BACKWARD, ASK };
+struct Sizes { int direction, half, units, inputs, steps, from, to; };
 const Call call = *(const Call*)addresses.data;
 const Sizes size = *(const Sizes*)sizes.data;
+if (size.direction == ASK) {  // can half precision be had?
+#if defined(__AVX512BF16__)
+    sizes.data[0] = 1;
+#else
+    sizes.data[0] = 0;
+#endif
+    return;
+}
 const int units = size.units, gate_columns = 4 * size.units;
 
 // a b + c, rounded once where the processor can.
@@ -67,41 +86,72 @@ struct Three { enum { count = 3 }; };
 struct Four { enum { count = 4 }; };
 struct Five { enum { count = 5 }; };
 struct Six { enum { count = 6 }; };
-// sums (rows, 64), `stride` apart, += x (rows, inputs) times a panel of weights (inputs, 64)
-auto add_block = [&](auto rows, const float* x, int inputs, const float* panel, float* sums, int stride) {
+// One more input, or pair of inputs, of a block's sums.
+auto fold = [&](const float* x, const float* weights, Vector sum) {
+    return multiply_add((Vector)(*x), *(const Vector*)weights, sum);
+};
+#if defined(__AVX512BF16__)
+auto fold_pair = [&](const Half* x, const Half* weights, Vector sum) {
+    typedef int Entry __attribute__((aligned(2), may_alias));
+    const Whole pair = (Whole)(*(const Entry*)x);
+    return __builtin_ia32_dpbf16ps_512(sum, __builtin_bit_cast(Pairs, pair), *(const Pairs*)weights);
+};
+#endif
+// sums (rows, 64), `stride` apart, += x (rows, inputs) times a panel of weights (inputs, 64), `abreast` inputs at once
+auto add_block = [&](auto rows, auto fold, int abreast, auto* x, int inputs, auto* panel, float* sums, int stride) {
     enum { ROWS = decltype(rows)::count };
     for (int column = 0; column < PANEL; column += WIDTH * ABREAST) {
         Vector sum[ROWS][ABREAST];
         for (int r = 0; r < ROWS; ++r)
             for (int j = 0; j < ABREAST; ++j) sum[r][j] = *(const Vector*)(sums + r * stride + column + WIDTH * j);
-        for (int k = 0; k < inputs; ++k) {
-            Vector weight[ABREAST];
-            for (int j = 0; j < ABREAST; ++j) weight[j] = *(const Vector*)(panel + PANEL * k + column + WIDTH * j);
+        for (int k = 0; k < inputs; k += abreast) {
+            auto* weights = panel + PANEL * k + column * abreast;
             for (int r = 0; r < ROWS; ++r)
                 for (int j = 0; j < ABREAST; ++j)
-                    sum[r][j] = multiply_add((Vector)(x[r * inputs + k]), weight[j], sum[r][j]);
+                    sum[r][j] = fold(x + r * inputs + k, weights + WIDTH * abreast * j, sum[r][j]);
         }
         for (int r = 0; r < ROWS; ++r)
             for (int j = 0; j < ABREAST; ++j) *(Vector*)(sums + r * stride + column + WIDTH * j) = sum[r][j];
     }
 };
 // The same for any number of rows; `use` takes the first row and the number of each block that is done.
-auto add_rows = [&](int rows, const float* x, int inputs, const float* panel, float* sums, int stride, auto use) {
+auto add_rows = [&](auto fold, int abreast, int rows, auto* x, int inputs, auto* panel, float* sums, int stride) {
     const int blocks = (rows + BLOCK - 1) / BLOCK;
     for (int block = 0; block < blocks; ++block) {
-        const int from = rows * block / blocks, count = rows * (block + 1) / blocks - from;
-        const float* seen = x + (long)from * inputs;
+        const int from = rows * block / blocks;
+        auto* seen = x + (long)from * inputs;
         float* into = sums + (long)from * stride;
-        switch (count) {
-            case 1: add_block(One(), seen, inputs, panel, into, stride); break;
-            case 2: add_block(Two(), seen, inputs, panel, into, stride); break;
-            case 3: add_block(Three(), seen, inputs, panel, into, stride); break;
-            case 4: add_block(Four(), seen, inputs, panel, into, stride); break;
-            case 5: add_block(Five(), seen, inputs, panel, into, stride); break;
-            default: add_block(Six(), seen, inputs, panel, into, stride);
+        switch (rows * (block + 1) / blocks - from) {
+            case 1: add_block(One(), fold, abreast, seen, inputs, panel, into, stride); break;
+            case 2: add_block(Two(), fold, abreast, seen, inputs, panel, into, stride); break;
+            case 3: add_block(Three(), fold, abreast, seen, inputs, panel, into, stride); break;
+            case 4: add_block(Four(), fold, abreast, seen, inputs, panel, into, stride); break;
+            case 5: add_block(Five(), fold, abreast, seen, inputs, panel, into, stride); break;
+            default: add_block(Six(), fold, abreast, seen, inputs, panel, into, stride);
         }
-        use(from, count);
     }
+};
+// Adds the product of rows, from row `first` of `x`, and panel number `panel` of `weights`.
+auto multiply = [&](int rows, const float* x, long first, int inputs, const float* weights, int panel, float* sums,
+                    int stride) {
+#if defined(__AVX512BF16__)
+    if (size.half) {
+        const Half *seen = (const Half*)x + first * inputs, *own = (const Half*)weights + (long)panel * inputs * PANEL;
+        add_rows(fold_pair, 2, rows, seen, inputs, own, sums, stride);
+        return;
+    }
+#endif
+    add_rows(fold, 1, rows, x + first * inputs, inputs, weights + (long)panel * inputs * PANEL, sums, stride);
+};
+// Writes what will be a factor, from entry `at` on.
+auto write = [&](float* into, long at, Lanes values) {
+#if defined(__AVX512BF16__)
+    if (size.half) {
+        *(Halves*)((Half*)into + at) = __builtin_convertvector(values, Halves);
+        return;
+    }
+#endif
+    *(Lanes*)(into + at) = values;
 };
 
 // The runs of this call that are longer than t.
@@ -124,33 +174,40 @@ auto let_through = [&](int t, int run, int panel, bool goes_on) {
     const Lanes hidden = gate[3] * tanh(cell);
     *(Lanes*)(call.cells + row * units + unit) = cell;
     *(Lanes*)(call.output + row * units + unit) = hidden;
-    if (goes_on) *(Lanes*)(call.before + (long)(call.first[t + 1] + run) * units + unit) = hidden;
+    if (goes_on) write(call.before, (long)(call.first[t + 1] + run) * units + unit, hidden);
+};
+auto begin_with_biases = [&](int rows, const float* bias, float* sums) {
+    for (int i = 0; i < rows; ++i)
+        for (int column = 0; column < PANEL; ++column) sums[(long)i * gate_columns + column] = bias[column];
 };
 auto step_forward = [&](int t, int rows) {
     const int going_on = t + 1 < size.steps ? rows_at(t + 1) : 0;
     const long row = call.first[t] + size.from;
     for (int panel = 0; panel < units / LANES; ++panel) {
-        const float* weights = call.weights + (long)panel * units * PANEL;
         float* sums = call.gates + row * gate_columns + PANEL * panel;
-        add_rows(rows, call.before + row * units, units, weights, sums, gate_columns, [&](int from, int count) {
-            for (int i = from; i < from + count; ++i) let_through(t, size.from + i, panel, i < going_on);
-        });
+        if (size.half) {
+            begin_with_biases(rows, call.bias + PANEL * panel, sums);
+            multiply(rows, call.features, row, size.inputs, call.input_weights, panel, sums, gate_columns);
+        }
+        multiply(rows, call.before, row, units, call.weights, panel, sums, gate_columns);
+        for (int i = 0; i < rows; ++i) let_through(t, size.from + i, panel, i < going_on);
     }
 };
 auto hand_back = [&](int t, int run) {
     const long row = call.first[t] + run;
     const float *gates = call.gates + row * gate_columns, *cell = cell_before(t, run);
-    float *carried = call.carried + (long)run * 2 * units, *into = call.gradient + row * gate_columns;
-    for (int unit = 0; unit < units; unit += LANES, gates += PANEL, into += PANEL) {
+    float* carried = call.carried + (long)run * 2 * units;
+    long at = row * gate_columns;
+    for (int unit = 0; unit < units; unit += LANES, gates += PANEL, at += PANEL) {
         const Lanes *gate = (const Lanes*)gates;
         const Lanes enter = gate[0], forget = gate[1], fresh = gate[2], leave = gate[3];
         const Lanes bounded = tanh(*(const Lanes*)(call.cells + row * units + unit));
         const Lanes hidden = *(const Lanes*)(call.output + row * units + unit) + *(const Lanes*)(carried + unit);
         const Lanes inside = *(const Lanes*)(carried + units + unit) + hidden * leave * (1.0f - bounded * bounded);
-        ((Lanes*)into)[0] = inside * fresh * enter * (1.0f - enter);
-        ((Lanes*)into)[1] = inside * *(const Lanes*)(cell + unit) * forget * (1.0f - forget);
-        ((Lanes*)into)[2] = inside * enter * (1.0f - fresh * fresh);
-        ((Lanes*)into)[3] = hidden * bounded * leave * (1.0f - leave);
+        write(call.gradient, at, inside * fresh * enter * (1.0f - enter));
+        write(call.gradient, at + LANES, inside * *(const Lanes*)(cell + unit) * forget * (1.0f - forget));
+        write(call.gradient, at + 2 * LANES, inside * enter * (1.0f - fresh * fresh));
+        write(call.gradient, at + 3 * LANES, hidden * bounded * leave * (1.0f - leave));
         *(Lanes*)(carried + unit) = (Lanes)(0.0f);
         *(Lanes*)(carried + units + unit) = inside * forget;
     }
@@ -160,14 +217,11 @@ auto step_backward = [&](int t, int rows) {
     for (int i = 0; i < rows; ++i) hand_back(t, size.from + i);
     if (t == 0) return;
     float* carried = call.carried + (long)size.from * 2 * units;
-    for (int panel = 0; panel < units / PANEL; ++panel) {
-        const float* weights = call.weights + (long)panel * gate_columns * PANEL;
-        const float* gradient = call.gradient + row * gate_columns;
-        add_rows(rows, gradient, gate_columns, weights, carried + PANEL * panel, 2 * units, [](int, int) {});
-    }
+    for (int panel = 0; panel < units / PANEL; ++panel)
+        multiply(rows, call.gradient, row, gate_columns, call.weights, panel, carried + PANEL * panel, 2 * units);
 };
 
-if (size.backward)
+if (size.direction == BACKWARD)
     for (int t = size.steps - 1; t >= 0; --t) step_backward(t, rows_at(t));
 else
     for (int t = 0; t < size.steps; ++t) step_forward(t, rows_at(t));

@@ -5,10 +5,12 @@ does not depend on time is done in torch by single products over all decisions.
 """
 
 import bisect
+import functools
 import itertools
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from enum import IntEnum
 from importlib import resources
 from typing import Any, no_type_check
 
@@ -40,9 +42,23 @@ def scan_part(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None
     scan_runs(sizes, addresses)
 
 
+class Direction(IntEnum):
+    """What a call is for, as in `scan.h`."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    ASK = 2
+
+
 def fits(units: int) -> bool:
     """Whether `scan.h` can run an LSTM of so many units."""
     return units % PANEL == 0
+
+
+@functools.cache
+def has_half() -> bool:
+    """Whether this machine's processor multiplies bfloat16; the number of inputs must be even then."""
+    return _Part().ask()
 
 
 @torch.library.custom_op("arena::scan", mutates_args=())
@@ -58,7 +74,7 @@ def scan(
     """Take S runs through an LSTM.
 
     Args:
-        features: Inputs (N, F), step by step; see `cores.Runs`.
+        features: Inputs (N, F), step by step; see `cores.Runs`. In bfloat16, all factors are: see `has_half`.
         hidden: State (S, H) before each run. No gradient flows back beyond it.
         cell: The same.
         weight_ih: (4H, F), as in `nn.LSTM`.
@@ -71,12 +87,16 @@ def scan(
         after each decision and the hidden state before it (N, H).
     """
     decisions, units = len(features), hidden.shape[1]
-    gates = torch.addmm(_side_by_side(bias), features, _side_by_side(weight_ih).t())
-    before, cells, output = (features.new_empty(decisions, units) for _ in range(3))
+    half, bias, inputs = features.dtype is torch.bfloat16, _side_by_side(bias), _side_by_side(weight_ih)
+    with torch.autocast("cpu", enabled=False):
+        gates = bias.new_empty(decisions, 4 * units) if half else torch.addmm(bias, features, inputs.t())
+    before, cells, output = (like.new_empty(decisions, units) for like in (features, bias, bias))
     before[: len(hidden)] = hidden
-    weights = _side_by_side(weight_hh).view(-1, PANEL, units).transpose(1, 2).contiguous()
+    weights = _panels(_side_by_side(weight_hh), half)
+    of_features = _panels(inputs, half) if half else bias
     none = first.new_empty(0)
-    _run(False, units, first, (weights, gates, before, cells, cell.contiguous(), output, none, none))
+    tensors = (weights, gates, before, cells, cell.contiguous(), output, none, none, of_features, bias, features)
+    _run(Direction.FORWARD, first, tensors, half=half, units=units, inputs=features.shape[1])
     return output, gates, cells, before
 
 
@@ -91,23 +111,25 @@ def scan_backward(
     first: Tensor,
 ) -> Tensor:
     """The loss's gradient with respect to the sums in the gates (N, 4H), given that with respect to the output."""
-    units = cell.shape[1]
-    weights = _side_by_side(weight_hh).view(4 * units, -1, PANEL).transpose(0, 1).contiguous()
-    into, carried = torch.empty_like(gates), cell.new_zeros(len(cell), 2 * units)
-    tensors = (weights, gates, before, cells, cell.contiguous(), gradient.contiguous(), into, carried)
-    _run(True, units, first, tensors)
+    units, half = cell.shape[1], before.dtype is torch.bfloat16
+    weights = _panels(_side_by_side(weight_hh).t(), half)
+    into, carried = torch.empty_like(gates, dtype=before.dtype), cell.new_zeros(len(cell), 2 * units)
+    none = first.new_empty(0)
+    tensors = (weights, gates, before, cells, cell.contiguous(), gradient.contiguous(), into, carried, none, none, none)
+    _run(Direction.BACKWARD, first, tensors, half=half, units=units, inputs=4 * units)
     return into
 
 
 @scan.register_fake
 def _(features: Tensor, hidden: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     decisions, units = len(features), hidden.shape[1]
-    return tuple(features.new_empty(decisions, width * units) for width in (1, 4, 1, 1))  # type: ignore[return-value]
+    output, gates, cells = (hidden.new_empty(decisions, width * units) for width in (1, 4, 1))
+    return output, gates, cells, features.new_empty(decisions, units)
 
 
 @scan_backward.register_fake
-def _(gradient: Tensor, gates: Tensor, *_: Tensor) -> Tensor:
-    return torch.empty_like(gates)
+def _(gradient: Tensor, gates: Tensor, cells: Tensor, before: Tensor, *_: Tensor) -> Tensor:
+    return torch.empty_like(gates, dtype=before.dtype)
 
 
 def _remember(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401  torch's own
@@ -119,9 +141,10 @@ def _remember(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) 
 def _backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Tensor | None, ...]:  # noqa: ANN401  torch's own
     features, cell, weight_ih, weight_hh, first, gates, cells, before = ctx.saved_tensors
     sums = torch.ops.arena.scan_backward(gradient, gates, cells, before, cell, weight_hh, first)
-    of_features = sums @ _side_by_side(weight_ih) if ctx.needs_input_grad[0] else None
-    of_weights = (_in_torchs_order((inputs.t() @ sums).t()) for inputs in (features, before))
-    return of_features, None, None, *of_weights, _in_torchs_order(sums.sum(dim=0)), None
+    inputs = _side_by_side(weight_ih).to(sums.dtype)
+    of_features = sums @ inputs if ctx.needs_input_grad[0] else None
+    of_weights = (_in_torchs_order((given.t() @ sums).t().float()) for given in (features, before))
+    return of_features, None, None, *of_weights, _in_torchs_order(sums.sum(dim=0, dtype=torch.float32)), None
 
 
 scan.register_autograd(_backward, setup_context=_remember)
@@ -131,7 +154,7 @@ class _Part:
     """A launch of the kernel with arguments of its own."""
 
     def __init__(self) -> None:
-        sizes, addresses = torch.zeros(5, dtype=torch.int32), torch.zeros(9, dtype=torch.int64)
+        sizes, addresses = torch.zeros(7, dtype=torch.int32), torch.zeros(12, dtype=torch.int64)
         self._sizes, self._addresses = sizes.numpy(), addresses.numpy()
         places = [wp.from_torch(sizes), wp.from_torch(addresses, dtype=wp.uint64)]
         self._launch = wp.launch(scan_part, dim=1, inputs=places, device="cpu", record_cmd=True)
@@ -139,6 +162,12 @@ class _Part:
     def __call__(self, sizes: Sequence[int], addresses: Sequence[int]) -> None:
         self._sizes[:], self._addresses[:] = sizes, addresses
         self._launch.launch()
+
+    def ask(self) -> bool:
+        """Whether half precision can be had."""
+        self._sizes[0] = Direction.ASK
+        self._launch.launch()
+        return bool(self._sizes[0])
 
 
 class _Crew:
@@ -149,13 +178,13 @@ class _Crew:
         self._threads = ThreadPoolExecutor(thread_name_prefix="scan")
         self._lock = threading.Lock()
 
-    def run(self, backward: bool, units: int, bounds: Sequence[int], steps: int, addresses: Sequence[int]) -> None:
+    def run(self, setting: Sequence[int], bounds: Sequence[int], addresses: Sequence[int]) -> None:
         """Run the parts between `bounds`, the first in this thread."""
         with self._lock:
             while len(self._parts) < len(bounds) - 1:
                 self._parts.append(_Part())
             shares = [
-                (part, (backward, units, steps, *share), addresses)
+                (part, (*setting, *share), addresses)
                 for part, share in zip(self._parts, itertools.pairwise(bounds), strict=False)
             ]
             others = [self._threads.submit(part, *given) for part, *given in shares[1:]]
@@ -168,12 +197,13 @@ class _Crew:
 _crew = _Crew()
 
 
-def _run(backward: bool, units: int, first: Tensor, tensors: tuple[Tensor, ...]) -> None:
+def _run(
+    direction: Direction, first: Tensor, tensors: tuple[Tensor, ...], *, half: bool, units: int, inputs: int
+) -> None:
     starts = first.tolist()
     parts = min(torch.get_num_threads(), max(1, starts[1] // FEWEST_RUNS))
-    _crew.run(
-        backward, units, bounds(starts, parts), len(starts) - 1, [tensor.data_ptr() for tensor in (first, *tensors)]
-    )
+    setting = (direction, half, units, inputs, len(starts) - 1)
+    _crew.run(setting, bounds(starts, parts), [tensor.data_ptr() for tensor in (first, *tensors)])
 
 
 def bounds(starts: Sequence[int], parts: int) -> list[int]:
@@ -184,6 +214,15 @@ def bounds(starts: Sequence[int], parts: int) -> list[int]:
         bisect.bisect_left(within, starts[-1] * part // parts, key=lambda run: sum(min(run, each) for each in counts))
         for part in range(parts + 1)
     ]
+
+
+def _panels(weights: Float[Tensor, "outputs inputs"], half: bool) -> Tensor:
+    """Weights in panels of 64 outputs, a row for every input; with half precision, for every two of them."""
+    inputs = weights.shape[1]
+    panels = weights.reshape(-1, PANEL, inputs).transpose(1, 2)
+    if half:
+        panels = panels.reshape(-1, inputs // 2, 2, PANEL).transpose(2, 3).bfloat16()
+    return panels.contiguous()
 
 
 def _side_by_side(gates: Float[Tensor, "gates ..."]) -> Float[Tensor, "gates ..."]:

@@ -11,7 +11,7 @@ class Tanh(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Bound every entry by +- 1."""
-        bounded: Tensor = _QuickTanh.apply(x)  # type: ignore[no-untyped-call]
+        bounded: Tensor = _QuickTanh.apply(x.float())  # type: ignore[no-untyped-call]
         return bounded
 
 

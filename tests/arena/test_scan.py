@@ -85,6 +85,19 @@ def test_threads_share_the_runs_and_change_no_bit(core, threads):
         torch.testing.assert_close(result[1], results[0][1], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.skipif(not scan.has_half(), reason="this processor does not multiply bfloat16")
+def test_half_precision_rounds_factors_and_not_sums(core):
+    """Outputs and gradients are off by a few roundings to eight bits, however many terms their sums have."""
+    _, runs = random_runs()
+    features, state, weights = drawn(runs)
+    full = learned(core, features, state, runs, weights)
+    with torch.autocast("cpu", torch.bfloat16):
+        half = learned(core, features, state, runs, weights)
+    for one, other in zip(half, full, strict=True):
+        assert one.dtype is torch.float32
+        assert 0.0 < float((one - other).norm()) < 2.0**-7 * float(other.norm())
+
+
 def test_parts_of_the_runs_are_equally_long_and_leave_none_out():
     lengths, runs = random_runs()
     bounds = scan.bounds(runs.first.tolist(), 3)

@@ -144,7 +144,7 @@ def test_burn_in_advances_memory_and_carries_no_loss(play):
     assert batch.index.tolist() == segments.rows[~burnt].tolist()
     outputs = []
     sequence = played.learner.network.sequence
-    played.learner.network.sequence = lambda *given: outputs.append(sequence(*given)) or outputs[-1]
+    played.learner.network.sequence = lambda *given, **how: outputs.append(sequence(*given, **how)) or outputs[-1]
     batch = ppo.evaluate(rollout, targets, segments)
     outputs[0].value.retain_grad()
     outputs[0].parameters.retain_grad()

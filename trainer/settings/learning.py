@@ -1,5 +1,6 @@
 """Sections that say what learns, and how."""
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -28,6 +29,13 @@ class NetworkSettings(Section):
     initial_log_std: float = Field(
         -0.5, ge=-5.0, le=2.0, description="Log standard deviation of continuous actions at the start"
     )
+
+
+class Precision(StrEnum):
+    """What the factors of the update's large products are rounded to."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
 
 
 class RolloutSettings(Section):
@@ -77,6 +85,10 @@ class PPOSettings(Section):
     )
     auxiliary_weight: float = Field(
         0.0, ge=0.0, description="Weight of predicting the next observation, such as 0.01; 0 leaves it out"
+    )
+    precision: Precision = Field(
+        Precision.FLOAT32,
+        description="Factors of the update's products: float32 or bfloat16; losses, sums and weights stay in float32",
     )
     nonfinite_limit: int = Field(10, ge=1, description="Give up after this many non-finite updates in a row")
 
