@@ -1,39 +1,55 @@
 """`trainer bench`: how fast a rollout and its update are, and whether the update sees what the rollout did."""
 
+import resource
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Int
 from torch import Tensor
 
-from arena.environments import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock, make
-from arena.environments.protocol import Actions, Environment, Observation, Outcome, StepResult, check_actions
-from arena.policies import NetworkPolicy, Policy, State
+from arena.environments import EnvironmentSpec
+from arena.environments.protocol import Environment
+from arena.policies import NetworkPolicy
 from arena.seeding import derive
+from trainer.acting import Acting
+from trainer.batches import open_batches
 from trainer.chunks import cut
 from trainer.collector import Collector, Episode
 from trainer.config import TrainerConfig
-from trainer.learner import Learner
+from trainer.learner import Learner, build_network
 from trainer.leases import Assignment
+from trainer.ledger import Ledger
 from trainer.losses import probability_ratio
 from trainer.opponents import SELF, Opponent
-
-SYNTHETIC = "synthetic"
-"""Name of the environment that costs almost nothing to step."""
-
-FRAMES = 997
-"""Observations drawn ahead, shown in turn."""
+from trainer.rollout import Rollout
+from trainer.synthetic import FRAMES, SYNTHETIC, Nobody, Synthetic, WorkItem
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Median times of one iteration, in seconds, and the steps that it makes."""
+    """Median times of one iteration, in seconds, and what it makes.
+
+    Attributes:
+        rollout_s: Playing.
+        update_s: Learning.
+        arena_s: Of the rollout: stepping environments. Several threads' seconds count as their mean.
+        acting_s: Of the rollout: the learner's decisions.
+        opponents_s: Of the rollout: the opponents' decisions.
+        steps: Environment steps.
+        agent_steps: Decisions that are learned from.
+        resident_bytes: Most memory that the process has had.
+    """
 
     rollout_s: float
     update_s: float
+    arena_s: float
+    acting_s: float
+    opponents_s: float
     steps: int
+    agent_steps: int
+    resident_bytes: int
 
     @property
     def steps_per_s(self) -> float:
@@ -41,157 +57,154 @@ class Measurement:
         return self.steps / (self.rollout_s + self.update_s)
 
 
-class Synthetic:
-    """The work item that trainers are compared on: random observations, episodes that end with a fixed probability.
+class Dealer:
+    """Deals opponents in turn, on alternating sides or all at home."""
 
-    The away side is a single agent that never acts.
-    """
-
-    def __init__(self, *, num_envs: int, seed: int, item: "WorkItem") -> None:
-        self.spec = EnvironmentSpec(
-            name=SYNTHETIC,
-            agents_per_side=(1, 1),
-            roles=("player", "player"),
-            observation=(ObservationBlock("noise", (item.observation_size,), -5.0, 5.0),),
-            heads=(ActionHead("act", HeadKind.GAUSSIAN, item.action_size, masked=False),),
-            max_decisions=2**31,
-            turn_based=False,
-            reproducible=False,
-            limit_decides=False,
-            reasons=("chance",),
-            rules={"end_chance": item.end_chance},
-        )
-        self.num_envs = num_envs
-        self.device = torch.device("cpu")
-        self.seeds: Int[Tensor, " E"] = torch.zeros(num_envs, dtype=torch.int64)
-        self.next_seeds: Int[Tensor, " E"] = torch.zeros(num_envs, dtype=torch.int64)
-        rng = torch.Generator().manual_seed(seed)
-        self._frames = torch.randn(FRAMES, num_envs, 2, item.observation_size, generator=rng)
-        self._ends = torch.rand(FRAMES, num_envs, generator=rng) < item.end_chance
-        self._active = torch.tensor([True, False]).expand(num_envs, 2)
-        self._frame = 0
-
-    def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start anew; see `Environment.reset`."""
-        return self._observe()
-
-    def step(self, actions: Actions) -> StepResult:
-        """Play one decision; see `Environment.step`."""
-        check_actions(self.spec, self.num_envs, actions)
-        self._frame = (self._frame + 1) % FRAMES
-        ended, observation = self._ends[self._frame], self._observe()
-        return StepResult(
-            observation=observation,
-            reward=actions["act"].mean(dim=-1),
-            terminated=ended,
-            truncated=torch.zeros_like(ended),
-            final_observation=observation,
-            outcome=Outcome(
-                score=torch.full((self.num_envs,), 0.5, dtype=torch.float64),
-                reason=torch.zeros_like(self.seeds),
-                decisions=torch.ones_like(self.seeds),
-            ),
-        )
-
-    def _observe(self) -> Observation:
-        return Observation(values=self._frames[self._frame], masks={}, active=self._active)
-
-
-class Nobody:
-    """The opponent that costs nothing: it never acts."""
-
-    def __init__(self, action_size: int) -> None:
-        self._action_size = action_size
-
-    def initial_state(self, rows: int) -> State:
-        """Nothing."""
-        return ()
-
-    def act(
-        self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
-    ) -> tuple[Actions, State]:
-        """Zeros."""
-        return {"act": torch.zeros(len(observation.values), self._action_size)}, state
-
-
-@dataclass(frozen=True)
-class WorkItem:
-    """Sizes of the synthetic environment."""
-
-    observation_size: int = 64
-    action_size: int = 9
-    end_chance: float = 0.01
-
-
-class OneOpponent:
-    """Deals the same opponent again and again, on alternating sides."""
-
-    def __init__(self, opponent: Opponent, *, sides: int) -> None:
-        self._opponent, self._sides, self._dealt = opponent, sides, 0
+    def __init__(self, opponents: Sequence[Opponent], *, sides: int) -> None:
+        self._opponents, self._sides, self._dealt = opponents, sides, 0
 
     def draw(self, row: int) -> Assignment:
         """The next match of an environment."""
         self._dealt += 1
-        return Assignment(
-            self._opponent, bool(self._dealt % self._sides), derive(0, "bench", self._dealt), None, self._dealt
-        )
+        opponent = self._opponents[self._dealt % len(self._opponents)]
+        away, seed = bool(self._dealt % self._sides), derive(0, "bench", self._dealt)
+        return Assignment(opponent, away, seed, None, self._dealt, both_sides=False)
 
 
 class Bench:
-    """A learner with its environment and rollout memory, outside of any league.
+    """A learner with its environments and rollout memory, outside of any league.
 
     Args:
-        config: Settings; `environment.name` may be `synthetic`.
+        config: Settings; `environment.name` may be `synthetic`, whose away side never acts: there is no self-play.
         item: Sizes of the synthetic environment.
+        opponents: How many frozen policies of the learner's architecture are dealt in turn, each with weights of its
+            own; 0 for the learner's live weights.
+
+    Attributes:
+        learner: Learns.
+        collector: Plays.
+        rollout: What was played last.
     """
 
-    def __init__(self, config: TrainerConfig, item: WorkItem) -> None:
-        played, seed = config.environment, config.run.seed
-        synthetic = played.name == SYNTHETIC
-        self._env: Environment = (
-            Synthetic(num_envs=played.num_envs, seed=seed, item=item)
+    def __init__(self, config: TrainerConfig, item: WorkItem, *, opponents: int = 0) -> None:
+        synthetic = config.environment.name == SYNTHETIC
+        if synthetic:
+            config = config.model_copy(update={"environment": config.environment.model_copy(update={"self_play": 0.0})})
+        played = config.environment
+        environments: list[Environment] = (
+            [Synthetic(num_envs=played.num_envs, seed=config.run.seed, item=item)]
             if synthetic
-            else make(played.name, num_envs=played.num_envs, device=config.run.device, seed=seed)
+            else open_batches(played, config.run)
         )
-        spec = self._env.spec
-        self._learner = Learner(config, spec)
-        policy: Policy = Nobody(item.action_size) if synthetic else self._live(spec)
-        dealer = OneOpponent(Opponent(SELF, "opponent", policy), sides=1 if synthetic else 2)
-        self._collector = Collector(
-            self._env, self._learner.network, dealer, _forget, self._learner.rng, device_cache_bytes=0
+        self._config, spec = config, environments[0].spec
+        self.learner = Learner(config, spec)
+        players = (
+            [Opponent(SELF, "opponent", Nobody(item.action_size))] if synthetic else self._players(spec, opponents)
         )
-        self._rollout = self._learner.allocate()
+        self.collector = Collector(
+            environments,
+            self.learner.network,
+            Dealer(players, sides=1 if synthetic else 2),
+            _forget,
+            self.learner.rng,
+            self_play=played.self_play_rows,
+            device_cache_bytes=config.league.device_cache_bytes,
+        )
+        self.rollout = self.learner.allocate()
+
+    def collect(self) -> None:
+        """Play one rollout."""
+        self.collector.collect(self.rollout, _never)
+
+    def learn(self) -> None:
+        """Learn from it."""
+        self.learner.learn(self.rollout, _never)
 
     def measure(self, iterations: int) -> Measurement:
-        """Time rollouts and updates, after one that is not counted."""
-        self._iterate()
-        times = [self._iterate() for _ in range(iterations)]
-        rollout_s, update_s = (statistics.median(each) for each in zip(*times, strict=True))
-        return Measurement(rollout_s, update_s, self._rollout.reward.shape[0] * self._env.num_envs)
+        """Time rollouts and updates, and who spends them, after one that is not counted."""
+        ledger = Ledger(torch.cuda.synchronize if self._config.run.device.startswith("cuda") else _nothing)
+        ledger.watch(self, "collect", "rollout")
+        ledger.watch(self, "learn", "update")
+        for crew in self.collector.crews:
+            ledger.watch(crew.environment, "step", "arena")
+            ledger.watch(crew.opponents, "act", "opponents")
+            for method in ("refresh", "open_chunk", "act", "close_chunk", "values"):
+                ledger.watch(crew.acting, method, "acting")
+        times = [self._iterate(ledger) for _ in range(1 + iterations)][1:]
+        median = {name: statistics.median(each[name] for each in times) for name in times[0]}
+        steps = self.rollout.reward.shape[0] * self._config.environment.num_envs
+        crews = len(self.collector.crews)
+        return Measurement(
+            rollout_s=median["rollout"],
+            update_s=median["update"],
+            arena_s=median["arena"] / crews,
+            acting_s=median["acting"] / crews,
+            opponents_s=median["opponents"] / crews,
+            steps=steps,
+            agent_steps=int(self.rollout.active.sum()),
+            resident_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        )
 
     @torch.no_grad()
     def ratio_errors(self) -> list[float]:
         """Largest |ratio - 1| of each chunk under the weights that acted; 0 where rollout and update agree."""
-        self._collector.collect(self._rollout, _never)
-        rollout = self._rollout
-        targets, _ = self._learner.targets(rollout)
+        self.collect()
+        rollout = self.rollout
+        targets, _ = self.learner.targets(rollout)
         segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-        batch = self._learner.ppo.evaluate(rollout, targets, segments)
+        batch = self.learner.ppo.evaluate(rollout, targets, segments)
         errors = (probability_ratio(batch.joint_log_ratio) - 1.0).abs()
         steps, rows = rollout.reward.shape
         chunks = len(rollout.hidden)
         chunk = batch.index // rows // (steps // chunks)
         return [float(errors[chunk == number].max()) for number in range(chunks)]
 
-    def _iterate(self) -> tuple[float, float]:
-        started = time.perf_counter()
-        self._collector.collect(self._rollout, _never)
-        collected = time.perf_counter()
-        self._learner.learn(self._rollout, _never)
-        return collected - started, time.perf_counter() - collected
+    def _iterate(self, ledger: Ledger) -> dict[str, float]:
+        self.collect()
+        self.learn()
+        return ledger.close()
 
-    def _live(self, spec: EnvironmentSpec) -> NetworkPolicy:
-        return NetworkPolicy(self._learner.network, spec.name, spec.signature)
+    def _players(self, spec: EnvironmentSpec, count: int) -> list[Opponent]:
+        device, seed = self.learner.network.observation_mean.device, self._config.run.seed
+        frozen = [build_network(self._config.network, spec, derive(seed, "opponent", each)) for each in range(count)]
+        networks = {f"opponent {each}": network.to(device).eval() for each, network in enumerate(frozen)}
+        named = networks or {SELF: self.learner.network}
+        return [
+            Opponent(name, name, NetworkPolicy(network, spec.name, spec.signature)) for name, network in named.items()
+        ]
+
+
+def acting_steps_per_s(config: TrainerConfig, item: WorkItem, rows: int, repeats: int) -> float:
+    """Decisions a second of the learner on so many rows of the synthetic environment, and nothing else.
+
+    A decision is the network's step, the sample, its log-probability, and storing all of it with the observation.
+    """
+    spec = Synthetic(num_envs=1, seed=0, item=item).spec
+    network = Learner(config, spec).network
+    rollout = Rollout.allocate(network, steps=config.rollout.steps, rows=rows, chunk=config.rollout.chunk)
+    rollout.active.fill_(True)
+    rng = torch.Generator().manual_seed(config.run.seed)
+    frames = torch.randn(FRAMES, rows, item.observation_size, generator=rng)
+    ended = torch.rand(FRAMES, rows, generator=rng) < item.end_chance
+    acting, times = Acting(network, rows), []
+    for _ in range(1 + repeats):
+        started = time.perf_counter()
+        _act(acting, rollout, frames, ended, rng)
+        times.append(time.perf_counter() - started)
+    return rows * config.rollout.steps / statistics.median(times[1:])
+
+
+@torch.inference_mode()
+def _act(acting: Acting, rollout: Rollout, frames: Tensor, ended: Tensor, rng: torch.Generator) -> None:
+    for t in range(len(rollout.reward)):
+        chunk, place = divmod(t, rollout.chunk)
+        if place == 0:
+            acting.open_chunk(rollout, chunk, rng)
+        rollout.observation[t] = frames[t % FRAMES]
+        rollout.episode_start[t] = ended[t % FRAMES]
+        acting.act(rollout, t)
+        if place == rollout.chunk - 1:
+            acting.close_chunk(rollout, chunk)
 
 
 def _forget(episode: Episode) -> None:
@@ -200,3 +213,7 @@ def _forget(episode: Episode) -> None:
 
 def _never() -> bool:
     return False
+
+
+def _nothing() -> None:
+    """A CPU has done what it was asked to."""

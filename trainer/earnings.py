@@ -1,5 +1,7 @@
 """What the learner earns in the matches that are being played, in all and by component."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -12,35 +14,43 @@ from trainer.seats import Seats
 class Earnings:
     """Sums over the running match of every environment; components where the environment names them.
 
+    In self-play they are those of the home side.
+
     Args:
         environment: Whose rewards they are.
         seats: Which agents are the learner's.
+
+    Attributes:
+        names: Of the components.
+        sums: Rewards of the learner's side of every environment, all together and then by component.
     """
 
     def __init__(self, environment: Environment, seats: Seats) -> None:
         self._spec: EnvironmentSpec = environment.spec
         self._seats = seats
         self._itemised = environment if isinstance(environment, ItemisedEnvironment) else None
-        self._names = self._itemised.component_names if self._itemised else ()
+        self.names = self._itemised.component_names if self._itemised else ()
         self._shape = (environment.num_envs, seats.agents)
-        rows, device = environment.num_envs, environment.device
-        self._total = torch.zeros(rows, dtype=torch.float64, device=device)
-        self._components = torch.zeros(rows, len(self._names), dtype=torch.float64, device=device)
+        sums = torch.zeros(environment.num_envs, 1 + len(self.names), dtype=torch.float64, device=environment.device)
+        self.sums: Float[Tensor, "E _"] = sums
 
     def add(self, reward: Float[Tensor, " R"]) -> None:
         """Take in a decision: the rewards of the learner's agents, and what the environment says they are made of."""
-        self._total += reward.double().view(self._shape).sum(dim=1)
+        self.sums[:, 0] += reward[: self._seats.first].double().view(self._shape).sum(dim=1)
         if self._itemised:
-            components = self._seats.learner.rewards(self._itemised.components)
-            self._components += components.double().view(*self._shape, -1).sum(dim=1)
+            components = self._seats.learner.rewards(self._itemised.components)[: self._seats.first]
+            self.sums[:, 1:] += components.double().view(*self._shape, -1).sum(dim=1)
 
-    def per_agent(self, row: int, *, away: bool) -> tuple[float, dict[str, float]]:
-        """What an environment's match brought, and its components, on average over the learner's agents."""
-        agents = self._spec.agents_per_side[away]
-        components = (self._components[row] / agents).tolist()
-        return float(self._total[row]) / agents, dict(zip(self._names, components, strict=True))
+    def per_agent(self, sums: Sequence[float], *, away: bool) -> tuple[float, dict[str, float]]:
+        """What an environment's match brought, and its components, on average over the agents of the learner's side.
+
+        Args:
+            sums: The environment's row of `sums`, on the host.
+            away: The side that the learner played.
+        """
+        total, *components = (each / self._spec.agents_per_side[away] for each in sums)
+        return total, dict(zip(self.names, components, strict=True))
 
     def clear(self, rows: Bool[Tensor, " E"]) -> None:
         """Begin anew where a match has ended."""
-        self._total.masked_fill_(rows, 0.0)
-        self._components.masked_fill_(rows.unsqueeze(1), 0.0)
+        self.sums.masked_fill_(rows.unsqueeze(1), 0.0)

@@ -46,7 +46,8 @@ class Learner:
         self.network = build_network(config.network, spec, config.run.seed).to(device).eval()
         self.rng = _generator(device, derive(config.run.seed, "acting"))
         self._update_rng = _generator(device, derive(config.run.seed, "update"))
-        self.rows = config.environment.num_envs * max(spec.agents_per_side)
+        played = config.environment
+        self.rows = (played.num_envs + len(played.self_play_rows)) * max(spec.agents_per_side)
         self.ppo = PPO(self.network, config.ppo, config.optimizer, self._update_rng)
         scales = config.normalization
         self._observations = ObservationNormalizer(self.network.architecture, scales.observation_std_floor, device)
@@ -90,9 +91,10 @@ class Learner:
         """What the schedules say now."""
         settings = self._config.schedules
         done = schedules.progress(self.steps, settings.horizon_steps)
+        rate = schedules.falling(settings.shape, settings.learning_rate, settings.learning_rate_final, done)
         return Coefficients(
-            learning_rate=schedules.linear(settings.learning_rate, settings.learning_rate_final, done),
-            entropy=schedules.linear(settings.entropy, settings.entropy_final, done),
+            learning_rate=rate * schedules.warm_up(self.steps, settings.learning_rate_warm_up_steps),
+            entropy=schedules.falling(settings.shape, settings.entropy, settings.entropy_final, done),
             entropy_below_floor=settings.entropy,
             value=self._config.ppo.value_coefficient * schedules.warm_up(self.steps, settings.value_warm_up_steps),
         )

@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -30,7 +30,8 @@ class Assignment:
         away: Whether the learner plays the away side.
         seed: Opens the match.
         lease: What allows reporting its result; None for an unrated match.
-        sequence: Its number under the lease, or among all unrated matches of the run.
+        sequence: Its number under the lease, or among all unrated matches of the run, or among those of self-play.
+        both_sides: The learner plays itself and learns from both sides.
     """
 
     opponent: Opponent
@@ -38,6 +39,7 @@ class Assignment:
     seed: int
     lease: Lease | None
     sequence: int
+    both_sides: bool
 
 
 @dataclass
@@ -51,7 +53,7 @@ class LeaseBook:
     """Deals matches to environments, from leases that were asked for ahead.
 
     A lease belongs to one environment until its budget is spent or it expires. Where no lease can be had, opponents
-    at hand are played unrated: nothing is reported without a lease.
+    at hand are played unrated: nothing is reported without a lease. Environments of self-play need none.
 
     Args:
         pool: Finds policies.
@@ -60,6 +62,7 @@ class LeaseBook:
         release: Tells the league which leases will not be played further.
         now: The time, aware.
         rows: E.
+        self_play: Environments in which the learner plays itself.
         seed: Seed of unrated matches.
     """
 
@@ -72,23 +75,27 @@ class LeaseBook:
         release: Callable[[list[str]], None],
         now: Callable[[], datetime],
         rows: int,
+        self_play: Set[int],
         seed: int,
     ) -> None:
         self._pool, self._live = pool, live
         self._request, self._release, self._now = request, release, now
-        self._rows, self._seed = rows, seed
+        self._rows, self._self_play, self._seed = rows, self_play, seed
+        self._leasing = rows - len(self_play)
         self._queue: deque[Lease] = deque()
         self._open: dict[int, _OpenLease] = {}
         self._resumed: dict[int, deque[Assignment]] = {}
         self._written: Mapping[str, int] = {}
         self._unwanted: list[str] = []
         self._nobody_before: datetime | None = None
-        self.unrated = 0
+        self.unrated = self.against_itself = 0
 
     def draw(self, row: int) -> Assignment:
         """The next match of an environment."""
         if resumed := self._resumed.get(row):
             return resumed.popleft()
+        if row in self._self_play:
+            return self._own_match()
         if not self._has_match(row):
             self._open.pop(row, None)
             self._open_lease(row)
@@ -103,7 +110,7 @@ class LeaseBook:
         if self._unwanted:
             self._release(self._unwanted[:LEASES_PER_CALL])
             del self._unwanted[:LEASES_PER_CALL]
-        if len(self._queue) <= self._rows // 2:
+        if self._leasing and len(self._queue) <= self._leasing // 2:
             self._ask()
         self._prefetch()
 
@@ -115,6 +122,7 @@ class LeaseBook:
         """
         return {
             "unrated": self.unrated,
+            "against_itself": self.against_itself,
             "queue": [lease.model_dump(mode="json") for lease in self._queue],
             "pending": [[_saved_assignment(each) for each in row] for row in pending],
         }
@@ -122,12 +130,15 @@ class LeaseBook:
     def restore(self, saved: Mapping[str, Any], highest_sequence: Mapping[str, int]) -> None:
         """Deal on from `saved`: first, to every row, the matches that it had not finished.
 
+        An environment that has come to self-play since, or has left it, begins with new matches.
+
         Args:
             saved: What `saved` gave.
             highest_sequence: Per lease, the highest sequence whose result was written down: none is used twice.
         """
         self._written = highest_sequence
         self.unrated = saved["unrated"]
+        self.against_itself = saved.get("against_itself", 0)
         self._queue = deque(Lease.model_validate(lease) for lease in saved["queue"])
         for row, pending in enumerate(saved["pending"][: self._rows]):
             self._restore_row(row, pending)
@@ -137,6 +148,9 @@ class LeaseBook:
         for each in pending:
             lease = Lease.model_validate(each["lease"]) if each["lease"] else None
             sequence: int = each["sequence"]
+            both_sides: bool = each.get("both_sides", False)
+            if both_sides != (row in self._self_play):
+                continue
             opponent = self._try_resolve(each["opponent"], each["name"])
             if opponent is None or (lease and lease.expires_at <= self._now()):
                 continue
@@ -145,7 +159,7 @@ class LeaseBook:
                 self._open[row] = _OpenLease(lease, opponent, max(sequence + 1, unused))
                 if sequence < unused:
                     continue
-            resumed.append(Assignment(opponent, each["away"], each["seed"], lease, sequence))
+            resumed.append(Assignment(opponent, each["away"], each["seed"], lease, sequence, both_sides))
 
     def _has_match(self, row: int) -> bool:
         opened = self._open.get(row)
@@ -172,14 +186,14 @@ class LeaseBook:
     def _ask(self) -> None:
         if self._nobody_before is not None and self._now() < self._nobody_before:
             return
-        answer = self._request(min(self._rows, LEASES_PER_CALL))
+        answer = self._request(min(self._leasing, LEASES_PER_CALL))
         if answer is None:
             return
         self._queue.extend(answer.items)
         self._nobody_before = None if answer.items else self._now() + timedelta(seconds=answer.next_poll_s)
 
     def _prefetch(self) -> None:
-        seats = [_sides(lease)[0] for lease in list(self._queue)[: self._rows]]
+        seats = [_sides(lease)[0] for lease in list(self._queue)[: self._leasing]]
         deadline = self._now() + PREFETCH
         self._pool.prefetch([seat.checkpoint for seat in seats if seat.checkpoint], lambda: self._now() >= deadline)
 
@@ -198,13 +212,19 @@ class LeaseBook:
             logger.warning("opponent %s cannot be played: %s", name, error)
             return None
 
+    def _own_match(self) -> Assignment:
+        """The learner at home against itself."""
+        number, self.against_itself = self.against_itself, self.against_itself + 1
+        seed = derive(self._seed, "self-play", number, "match")
+        return Assignment(self._live, False, seed, None, number, both_sides=True)
+
     def _unrated_match(self) -> Assignment:
         number, self.unrated = self.unrated, self.unrated + 1
         choices = [SELF, *self._pool.at_hand()]
         chosen = choices[derive(self._seed, "unrated", number, "opponent") % len(choices)]
         opponent = self._try_resolve(chosen, chosen) or self._live
         seed = derive(self._seed, "unrated", number, "match")
-        return Assignment(opponent, bool(number % 2), seed, None, number)
+        return Assignment(opponent, bool(number % 2), seed, None, number, both_sides=False)
 
 
 def _sides(lease: Lease) -> tuple[Seat, Seat]:
@@ -213,7 +233,8 @@ def _sides(lease: Lease) -> tuple[Seat, Seat]:
 
 
 def _leased_match(lease: Lease, sequence: int, opponent: Opponent) -> Assignment:
-    return Assignment(opponent, lease.learner_side == "away", match_seed(lease.seed, sequence), lease, sequence)
+    away, seed = lease.learner_side == "away", match_seed(lease.seed, sequence)
+    return Assignment(opponent, away, seed, lease, sequence, both_sides=False)
 
 
 def _saved_assignment(assignment: Assignment) -> dict[str, Any]:
@@ -224,4 +245,5 @@ def _saved_assignment(assignment: Assignment) -> dict[str, Any]:
         "seed": assignment.seed,
         "lease": assignment.lease.model_dump(mode="json") if assignment.lease else None,
         "sequence": assignment.sequence,
+        "both_sides": assignment.both_sides,
     }

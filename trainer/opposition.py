@@ -65,7 +65,9 @@ class Opponents:
     def act(self, observation: Observation, starts: Bool[Tensor, " E"], rng: torch.Generator) -> dict[str, Tensor]:
         """Actions of all agents (E * N, ...): the opponents' in their places, zeros in the learner's."""
         actions = self._seats.empty_actions()
-        opening = self._seats.per_agent(starts[self._environments]).split_with_sizes(self._sizes)
+        if not self._groups:
+            return actions
+        opening = starts.index_select(0, self._environment_of_row).split_with_sizes(self._sizes)
         seen = _split(self._places.view(observation), self._sizes)
         chosen = []
         for group, view, fresh in zip(self._groups.values(), seen, opening, strict=True):
@@ -114,7 +116,8 @@ class Opponents:
         self._groups = dict(sorted(self._groups.items()))
         rows = [row for group in self._groups.values() for row in group.opponents]
         self._places = self._seats.opponents(rows)
-        self._environments = torch.tensor(rows, dtype=torch.int64, device=self._places.numbers.device)
+        environments = torch.tensor(rows, dtype=torch.int64).repeat_interleave(self._seats.agents)
+        self._environment_of_row = environments.to(self._seats.device)
         self._sizes = [len(group.opponents) * self._seats.agents for group in self._groups.values()]
 
 

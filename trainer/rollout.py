@@ -78,6 +78,16 @@ class Rollout:
             last_active=flags(rows),
         )
 
+    @property
+    def chunk(self) -> int:
+        """L, decisions of a chunk."""
+        return self.reward.shape[0] // self.hidden.shape[0]
+
+    def rows(self, part: slice) -> "Rollout":
+        """The same memory, seen by some neighbouring rows alone."""
+        fields = {name: tensor[part] if tensor.ndim == 1 else tensor[:, part] for name, tensor in vars(self).items()}
+        return Rollout(**fields)
+
     def store(self, field: str, index: int, value: Tensor) -> None:
         """Write one decision's entry of a field.
 

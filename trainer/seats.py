@@ -2,14 +2,15 @@
 
 Agents of all environments are numbered e * N + i. A side lends its policy n rows per environment; where sides differ in
 size, n is the larger one: the smaller side's spare rows look through its last agent's eyes, are never active, and what
-they do is dropped.
+they do is dropped. In environments of self-play both sides are the learner's: the away side of each comes after the
+rows of all environments.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from arena.environments import EnvironmentSpec, HeadKind
@@ -23,23 +24,33 @@ class Places:
     Attributes:
         numbers: Number of the agent behind each row.
         present: Rows that are agents and not spare; None where all are.
+        filled: Places of those rows; None where all are.
     """
 
     numbers: Int[Tensor, " r"]
     present: Bool[Tensor, " r"] | None
+    filled: Int[Tensor, " agents"] | None
 
     def view(self, observation: Observation) -> Observation:
         """What these agents perceive, with leading axis r."""
-        active = observation.active.flatten(0, 1)[self.numbers]
         return Observation(
-            values=observation.values.flatten(0, 1)[self.numbers],
-            masks={name: mask.flatten(0, 1)[self.numbers] for name, mask in observation.masks.items()},
-            active=active if self.present is None else active & self.present,
+            values=self.pick(observation.values),
+            masks={name: self.pick(mask) for name, mask in observation.masks.items()},
+            active=self.active(observation),
         )
+
+    def pick(self, per_agent: Shaped[Tensor, "E N ..."]) -> Shaped[Tensor, "r ..."]:
+        """What is these agents' of something that every agent has."""
+        return per_agent.flatten(0, 1).index_select(0, self.numbers)
+
+    def active(self, observation: Observation) -> Bool[Tensor, " r"]:
+        """Which of these agents act."""
+        active = self.pick(observation.active)
+        return active if self.present is None else active & self.present
 
     def rewards(self, rewards: Float[Tensor, "E N ..."]) -> Float[Tensor, "r ..."]:
         """What these agents earned."""
-        earned = rewards.flatten(0, 1)[self.numbers]
+        earned = self.pick(rewards)
         if self.present is None:
             return earned
         return earned.where(self.present.view(-1, *[1] * (earned.ndim - 1)), 0.0)
@@ -47,49 +58,65 @@ class Places:
     def write(self, into: Actions, actions: Actions) -> None:
         """Write what these agents do among the actions of all agents (E * N, ...)."""
         for name, action in actions.items():
-            if self.present is None:
+            if self.filled is None:
                 into[name].index_copy_(0, self.numbers, action)
             else:
-                into[name].index_copy_(0, self.numbers[self.present], action[self.present])
+                into[name].index_copy_(0, self.numbers[self.filled], action[self.filled])
 
 
 class Seats:
-    """Which side of each environment is the learner's.
+    """Which sides of each environment are the learner's.
+
+    Args:
+        spec: Of the environments.
+        num_envs: E.
+        device: Where their tensors live.
+        self_play: Environments in which both are; there nobody is to be placed.
 
     Attributes:
-        device: Where the environments' tensors live.
+        agents: n, rows of a side.
+        first: Rows of the first side of every environment; they come before all others.
         rows: R, learning agents.
         learner: Their places.
+        environment_of_row: (R,) whose environment each is in.
     """
 
-    def __init__(self, spec: EnvironmentSpec, num_envs: int, device: torch.device) -> None:
+    def __init__(
+        self, spec: EnvironmentSpec, num_envs: int, device: torch.device, self_play: Sequence[int] = ()
+    ) -> None:
         self._spec, self._num_envs, self.device = spec, num_envs, device
         self.agents = max(spec.agents_per_side)
-        self.rows = num_envs * self.agents
         sides = [range(spec.num_agents)[spec.side(away)] for away in (False, True)]
-        slots = [[side[min(i, len(side) - 1)] for i in range(self.agents)] for side in sides]
-        filled = [[i < len(side) for i in range(self.agents)] for side in sides]
-        self._slots = torch.tensor(slots, device=device)
-        self._filled = torch.tensor(filled, device=device)
+        self._slots = torch.tensor([[side[min(i, len(side) - 1)] for i in range(self.agents)] for side in sides])
+        self._filled = torch.tensor([[i < len(side) for i in range(self.agents)] for side in sides])
         self._uneven = len(set(spec.agents_per_side)) > 1
-        self._away = torch.zeros(num_envs, dtype=torch.bool, device=device)
-        self._everywhere = torch.arange(num_envs, device=device)
-        self.learner = self._places(self._everywhere, self._away)
+        self._environments = torch.tensor([*range(num_envs), *self_play])
+        self._away = torch.tensor([False] * num_envs + [True] * len(self_play))
+        self.first = num_envs * self.agents
+        self.rows = len(self._environments) * self.agents
+        self.environment_of_row = self._environments.repeat_interleave(self.agents).to(device)
+        self.learner = self._places(self._environments, self._away)
 
     def place(self, away: Mapping[int, bool]) -> None:
         """Seat the learner in some environments, on the away side or at home."""
-        sides = torch.tensor(list(away.values()), device=self.device)
-        self._away[list(away)] = sides
-        self.learner = self._places(self._everywhere, self._away)
+        for environment, side in away.items():
+            self._away[environment] = side
+        self.learner = self._places(self._environments, self._away)
 
     def opponents(self, rows: Sequence[int]) -> Places:
         """Places on the other side of some environments."""
-        chosen = torch.tensor(rows, dtype=torch.int64, device=self.device)
+        chosen = torch.tensor(rows, dtype=torch.int64)
         return self._places(chosen, ~self._away[chosen])
 
+    def rows_of(self, environments: Sequence[int]) -> Int[Tensor, " r"]:
+        """The learner's rows in some environments."""
+        playing = set(environments)
+        seats = [seat for seat, environment in enumerate(self._environments.tolist()) if environment in playing]
+        return torch.tensor([seat * self.agents + i for seat in seats for i in range(self.agents)], device=self.device)
+
     def per_agent(self, per_environment: Bool[Tensor, " e"]) -> Bool[Tensor, " r"]:
-        """Repeat a flag of environments for their rows."""
-        return per_environment if self.agents == 1 else per_environment.repeat_interleave(self.agents)
+        """A flag of environments for the learner's rows."""
+        return per_environment.index_select(0, self.environment_of_row)
 
     def empty_actions(self) -> dict[str, Tensor]:
         """Actions of all agents (E * N, ...), to be written into."""
@@ -110,6 +137,10 @@ class Seats:
         return {name: each.view(self._num_envs, agents, *each.shape[1:]) for name, each in actions.items()}
 
     def _places(self, rows: Int[Tensor, " e"], away: Bool[Tensor, " e"]) -> Places:
+        """Worked out on the host, which knows who sits where, so that nobody waits for a device."""
         side = away.long()
-        numbers = (rows.unsqueeze(1) * self._spec.num_agents + self._slots[side]).flatten()
-        return Places(numbers, self._filled[side].flatten() if self._uneven else None)
+        numbers = (rows.unsqueeze(1) * self._spec.num_agents + self._slots[side]).flatten().to(self.device)
+        if not self._uneven:
+            return Places(numbers, None, None)
+        present = self._filled[side].flatten()
+        return Places(numbers, present.to(self.device), present.nonzero().squeeze(1).to(self.device))

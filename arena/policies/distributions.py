@@ -5,6 +5,7 @@ saturation), 0/1 of a bernoulli head, the chosen index of a categorical head, al
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +19,12 @@ from arena.environments.spec import ActionHead, HeadKind
 
 ILLEGAL_LOGIT = -1e4
 """Logit of an illegal option: finite in half precision, and its probability is exactly 0 in single precision."""
+
+LARGEST_SQUASHED = 1.0 - 2.0**-24
+"""Largest single-precision number below 1."""
+
+LEAST_CHANCE = 2.0**-25
+"""Stands for a uniform draw of exactly 0, whose logarithm is not finite; half of the smallest other draw."""
 
 LOG_2 = math.log(2.0)
 HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
@@ -82,6 +89,43 @@ class ActionLayout:
         """Turn raw actions into what an environment takes."""
         return {part.head.name: _environment_action(part.head.kind, raw[..., part.raw]) for part in self.parts}
 
+    def from_actions(self, actions: Actions) -> Float[Tensor, "... A"]:
+        """Turn actions that somebody else chose (an adapter, a person, a recording) into raw ones.
+
+        A squashed value of exactly +-1 has no finite u with tanh(u) = +-1: it is taken as the nearest value below that
+        single precision can tell from it, |u| = 8.7, where log-probabilities and their gradients are finite.
+        """
+        parts = [_raw_action(part.head.kind, actions[part.head.name]) for part in self.parts]
+        return torch.cat(parts, dim=-1)
+
+    def draw_noise(self, shape: Sequence[int], rng: torch.Generator) -> Float[Tensor, "... P"]:
+        """Draw the chance of decisions ahead, on the generator's device: one number for every parameter.
+
+        Normal where it is the mean of a gaussian dimension, logistic for a switch, Gumbel's for an option.
+        """
+        return torch.cat([_noise(part.head, shape, rng) for part in self.parts], dim=-1)
+
+    def noise_scale(self, log_std: Float[Tensor, "... G"]) -> Float[Tensor, "... P"]:
+        """What noise is multiplied by: standard deviations of gaussian dimensions, 1 for everything else."""
+        ones = log_std.new_ones(*log_std.shape[:-1], 1)
+        columns = [
+            log_std[..., part.log_std].exp() if part.head.kind is HeadKind.GAUSSIAN else _wide(ones, part.head.size)
+            for part in self.parts
+        ]
+        return torch.cat(columns, dim=-1)
+
+    def choose(
+        self,
+        parameters: Float[Tensor, "... P"],
+        noise: Float[Tensor, "... P"],
+        scale: Float[Tensor, "... P"],
+        mask: Bool[Tensor, "... M"],
+    ) -> Float[Tensor, "... A"]:
+        """Raw actions that noise decides on; masked-out switches stay off, illegal options have probability 0."""
+        noisy = torch.addcmul(parameters.float(), noise, scale)
+        chosen = [_choice(part, noisy[..., part.parameters], mask[..., part.mask]) for part in self.parts]
+        return chosen[0] if len(chosen) == 1 else torch.cat(chosen, dim=-1)
+
     def relevant(self, mask: Bool[Tensor, "... M"]) -> Bool[Tensor, "... heads"]:
         """Whether a head had anything to decide: any free dimension or switch, or at least two options."""
         columns = [
@@ -117,7 +161,8 @@ class ActionDistribution:
 
     def sample(self, rng: torch.Generator) -> Float[Tensor, "... A"]:
         """Draw raw actions; masked-out switches stay off, illegal options have probability 0."""
-        return torch.cat([self._sample(part, rng) for part in self.layout.parts], dim=-1)
+        noise = self.layout.draw_noise(self.parameters.shape[:-1], rng)
+        return self.layout.choose(self.parameters, noise, self.layout.noise_scale(self.log_std), self.mask)
 
     def log_prob(self, raw: Float[Tensor, "... A"]) -> Float[Tensor, "... heads"]:
         """Log-probability (density, for gaussian heads after squashing) of each head's raw action."""
@@ -133,21 +178,6 @@ class ActionDistribution:
         reparameterised sample per decision. Dimensions that do not matter and illegal options contribute nothing.
         """
         return torch.stack([self._entropy(part, rng) for part in self.layout.parts], dim=-1)
-
-    def _sample(self, part: Part, rng: torch.Generator) -> Tensor:
-        parameters = self.parameters[..., part.parameters]
-        match part.head.kind:
-            case HeadKind.GAUSSIAN:
-                return parameters + self.log_std[..., part.log_std].exp() * _noise_like(parameters, rng)
-            case HeadKind.BERNOULLI:
-                chance = torch.rand(parameters.shape, generator=rng, device=parameters.device)
-                on = chance < torch.sigmoid(parameters.float())
-                return (on & self.mask[..., part.mask] if part.head.masked else on).to(parameters.dtype)
-            case HeadKind.CATEGORICAL:
-                logits = self._logits(part)
-                chance = torch.rand(logits.shape, generator=rng, device=logits.device)
-                race = logits - chance.log_().neg_().log_()  # Gumbel noise: the maximum is a draw from the softmax
-                return race.argmax(dim=-1, keepdim=True).to(parameters.dtype)
 
     def _log_prob(self, part: Part, raw: Tensor) -> Tensor:
         parameters = self.parameters[..., part.parameters].float()
@@ -216,6 +246,32 @@ def _has_options(head: ActionHead) -> bool:
     return head.masked and head.kind is HeadKind.CATEGORICAL
 
 
+def _noise(head: ActionHead, shape: Sequence[int], rng: torch.Generator) -> Tensor:
+    if head.kind is HeadKind.GAUSSIAN:
+        return torch.randn(*shape, head.size, generator=rng, device=rng.device)
+    chance = torch.rand(*shape, head.size, generator=rng, device=rng.device).clamp_(min=LEAST_CHANCE)
+    if head.kind is HeadKind.BERNOULLI:
+        return chance.logit_()
+    return chance.log_().neg_().log_().neg_()
+
+
+def _choice(part: Part, noisy: Tensor, mask: Tensor) -> Tensor:
+    """A head's raw action: logits with logistic noise are above 0, and with Gumbel's largest, as often as they say."""
+    match part.head.kind:
+        case HeadKind.GAUSSIAN:
+            return noisy
+        case HeadKind.BERNOULLI:
+            on = noisy > 0.0
+            return (on & mask if part.head.masked else on).float()
+        case HeadKind.CATEGORICAL:
+            legal = noisy.masked_fill(~mask, -math.inf) if part.head.masked else noisy
+            return legal.argmax(dim=-1, keepdim=True).float()
+
+
+def _wide(ones: Tensor, size: int) -> Tensor:
+    return ones.expand(*ones.shape[:-1], size)
+
+
 def _noise_like(tensor: Tensor, rng: torch.Generator) -> Tensor:
     return torch.randn(tensor.shape, generator=rng, device=tensor.device, dtype=tensor.dtype)
 
@@ -228,6 +284,16 @@ def _environment_action(kind: HeadKind, raw: Tensor) -> Tensor:
             return raw > 0.5
         case HeadKind.CATEGORICAL:
             return raw.squeeze(-1).long()
+
+
+def _raw_action(kind: HeadKind, action: Tensor) -> Tensor:
+    match kind:
+        case HeadKind.GAUSSIAN:
+            return torch.atanh(action.float().clamp(-LARGEST_SQUASHED, LARGEST_SQUASHED))
+        case HeadKind.BERNOULLI:
+            return action.float()
+        case HeadKind.CATEGORICAL:
+            return action.unsqueeze(-1).float()
 
 
 def _relevant(head: ActionHead, mask: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""K frozen policies of one architecture that act together: one call, whoever sits on which row."""
+"""Policies of one architecture that act together, and one policy alone, the fastest way that runs here."""
 
 from dataclasses import dataclass, replace
 
@@ -10,10 +10,10 @@ from arena.environments.protocol import Actions, Observation
 from arena.errors import ArenaError
 from arena.policies.batched import BatchedNetworks
 from arena.policies.cores import RecurrentState
-from arena.policies.distributions import ActionDistribution, ActionLayout
+from arena.policies.distributions import ActionLayout
 from arena.policies.layers import Networks, Step
-from arena.policies.network import ActorCritic, Architecture, CoreKind
-from arena.policies.protocol import State
+from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy
+from arena.policies.protocol import Policy, State
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class StackedPolicies:
     def __init__(self, architecture: Architecture, slots: int, device: torch.device) -> None:
         self.kind = kind_of(architecture)
         self._layout, self._device = ActionLayout(architecture.heads), device
-        self._networks = _make_networks(architecture, slots, device)
-        self._log_std = torch.zeros(slots, self._layout.log_std_size, device=device)
+        self._networks = make_fused(architecture, slots, device) or BatchedNetworks(architecture, slots, device)
+        self._scale = torch.ones(slots, self._layout.parameter_size, device=device)
 
     @property
     def slots(self) -> int:
@@ -61,10 +61,10 @@ class StackedPolicies:
     def reserve(self, slots: int) -> None:
         """Have at least that many slots; those that there were keep their policies."""
         if slots > self.slots:
-            grown = self._log_std.new_zeros(slots, self._log_std.shape[1])
-            grown[: self.slots] = self._log_std
+            grown = self._scale.new_ones(slots, self._scale.shape[1])
+            grown[: self.slots] = self._scale
             self._networks.reserve(slots)
-            self._log_std = grown
+            self._scale = grown
 
     @torch.inference_mode()
     def put(self, slot: int, network: ActorCritic) -> None:
@@ -76,7 +76,7 @@ class StackedPolicies:
         if (kind := kind_of(network.architecture)) != self.kind:
             raise ArenaError(f"a network of {kind} does not fit a stack of {self.kind}: open a stack for each kind")
         self._networks.put(slot, network)
-        self._log_std[slot] = network.log_std
+        self._scale[slot] = self._layout.noise_scale(network.log_std)
 
     def initial_state(self, rows: int) -> RecurrentState:
         """Zeros."""
@@ -113,9 +113,57 @@ class StackedPolicies:
         if rows != seated:
             raise ArenaError(f"{rows} rows came to act, but {seated} are seated: arrange them anew")
         output = arrangement.step(observation.values, RecurrentState(*state), episode_start, observation.active)
-        log_std, mask = self._log_std[arrangement.slot_of_row], self._layout.pack_masks(observation)
-        raw = ActionDistribution(self._layout, output.parameters, log_std, mask).sample(rng)
+        noise, scale = self._layout.draw_noise((rows,), rng), self._scale[arrangement.slot_of_row]
+        raw = self._layout.choose(output.parameters, noise, scale, self._layout.pack_masks(observation))
         return self._layout.to_actions(raw), output.state
+
+
+class FrozenPolicy:
+    """A network that does not change any more, as a player whose weights are packed once."""
+
+    def __init__(self, network: ActorCritic) -> None:
+        device = network.observation_mean.device
+        self._stack = StackedPolicies(network.architecture, 1, device)
+        self._stack.put(0, network)
+        self._everybody = self._stack.arrange(torch.zeros(0, dtype=torch.int64))
+
+    def initial_state(self, rows: int) -> RecurrentState:
+        """See `Policy.initial_state`."""
+        return self._stack.initial_state(rows)
+
+    def act(
+        self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
+    ) -> tuple[Actions, State]:
+        """See `Policy.act`."""
+        rows = len(observation.values)
+        if rows != len(self._everybody.slot_of_row):
+            self._everybody = self._stack.arrange(torch.zeros(rows, dtype=torch.int64))
+        return self._stack.act(observation, state, episode_start, self._everybody, rng)
+
+
+class LiveNetwork:
+    """A network that acts between changes of its weights; `refresh` takes these over."""
+
+    def __init__(self, network: ActorCritic) -> None:
+        self._network = network
+        self._fused = make_fused(network.architecture, 1, network.observation_mean.device)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take over what has become of the weights."""
+        if self._fused is not None:
+            self._fused.put(0, self._network)
+
+    def step_of(self, rows: int) -> Step:
+        """The step of so many rows; it stays good. What it says of rows that are not active has no meaning."""
+        if self._fused is None:
+            return self._network.step
+        return self._fused.arrange(torch.zeros(rows, dtype=torch.int64))
+
+
+def frozen(policy: Policy) -> Policy:
+    """The same player, quicker where it is a network; it must not learn any more."""
+    return FrozenPolicy(policy.network) if isinstance(policy, NetworkPolicy) else policy
 
 
 def kind_of(architecture: Architecture) -> Architecture:
@@ -123,14 +171,13 @@ def kind_of(architecture: Architecture) -> Architecture:
     return replace(architecture, initial_log_std=0.0)
 
 
-def _make_networks(architecture: Architecture, slots: int, device: torch.device) -> Networks:
-    """The fastest that runs here."""
-    if device.type == "cpu":
-        try:
-            # Imported here: a GPU needs no kernels for a CPU, and every other processor can do without Warp.
-            from arena.policies.fused import FusedNetworks, fits
-        except ArenaError:
-            return BatchedNetworks(architecture, slots, device)
-        if fits(architecture):
-            return FusedNetworks(architecture, slots)
-    return BatchedNetworks(architecture, slots, device)
+def make_fused(architecture: Architecture, slots: int, device: torch.device) -> Networks | None:
+    """Slots that act in native code; None where that does not run: on a GPU, and for some widths."""
+    if device.type != "cpu":
+        return None
+    try:
+        # Imported here: a GPU needs no kernels for a CPU, and every other processor can do without Warp.
+        from arena.policies.fused import FusedNetworks, fits
+    except ArenaError:
+        return None
+    return FusedNetworks(architecture, slots) if fits(architecture) else None

@@ -148,7 +148,7 @@ class ScriptedDealer:
     def draw(self, row: int) -> Assignment:
         number = len(self.dealt)
         opponent = self.opponents[number % len(self.opponents)]
-        assignment = Assignment(opponent, bool(number % self.sides), number, None, number)
+        assignment = Assignment(opponent, bool(number % self.sides), number, None, number, both_sides=False)
         self.dealt.append((row, assignment))
         return assignment
 

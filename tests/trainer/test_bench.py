@@ -1,7 +1,9 @@
 import pytest
+import torch
 
-from trainer.bench import SYNTHETIC, Bench, WorkItem
+from trainer.bench import Bench, acting_steps_per_s
 from trainer.config import resolve
+from trainer.synthetic import SYNTHETIC, WorkItem
 
 SMALL = ["environment.num_envs=8", "rollout.steps=32", "network.encoder_sizes=[16]", "network.recurrent_size=16"]
 STILL = ["schedules.learning_rate=0.0", "schedules.learning_rate_final=0.0"]
@@ -12,6 +14,34 @@ def test_a_measurement_counts_all_steps_of_rollout_and_update(environment):
     measured = Bench(resolve(environment, None, SMALL), WorkItem()).measure(1)
     assert measured.steps == 256
     assert measured.steps_per_s == pytest.approx(256 / (measured.rollout_s + measured.update_s))
+
+
+def test_a_rollouts_time_is_that_of_the_arena_the_learner_and_its_opponents():
+    measured = Bench(resolve("rps", None, SMALL), WorkItem(), opponents=3).measure(3)
+    shares = (measured.arena_s, measured.acting_s, measured.opponents_s)
+    assert min(shares) > 0.0
+    assert 0.3 * measured.rollout_s < sum(shares) < measured.rollout_s
+    assert 256 < measured.agent_steps <= 256 + 32 * 3
+    assert measured.resident_bytes > 2**20
+
+
+def test_so_many_different_opponents_are_dealt_in_turn():
+    """Each has weights of its own, and they are the same in every run."""
+    bench, again = (Bench(resolve("rps", None, SMALL), WorkItem(), opponents=3) for _ in range(2))
+    bench.collect()
+    keys = [each.opponent.key for pair in bench.collector.pending for each in pair]
+    assert set(keys) == {"opponent 0", "opponent 1", "opponent 2"}
+    weights, repeated = (
+        {each.opponent.key: each.opponent.policy.network.actor.weight for pair in played for each in pair}
+        for played in (bench.collector.pending, again.collector.pending)
+    )
+    assert all(torch.equal(weights[key], repeated[key]) for key in set(keys))
+    assert not torch.equal(weights["opponent 0"], weights["opponent 1"])
+
+
+@pytest.mark.parametrize("rows", [1, 64])
+def test_acting_alone_is_measured_on_so_many_rows(rows):
+    assert acting_steps_per_s(resolve(SYNTHETIC, None, SMALL), WorkItem(), rows, 1) > 100.0
 
 
 @pytest.mark.parametrize("end_chance", [0.0, 0.05, 0.5])
@@ -29,14 +59,14 @@ def test_rollout_and_update_agree_on_teams_with_masks_on_every_kind_of_head():
 def test_a_state_that_is_lost_between_chunks_shows(monkeypatch):
     """The measure is worth something: it sees what it is there to see."""
     item = Bench(resolve(SYNTHETIC, None, [*SMALL, *STILL]), WorkItem())
-    rollout = item._rollout
-    collect = item._collector.collect
+    rollout = item.rollout
+    collect = item.collector.collect
 
     def forgetful(*arguments):
         collect(*arguments)
         rollout.hidden[1].zero_()
         return True
 
-    monkeypatch.setattr(item._collector, "collect", forgetful)
+    monkeypatch.setattr(item.collector, "collect", forgetful)
     first, second = item.ratio_errors()
     assert first < 1e-5 < second

@@ -198,9 +198,10 @@ def test_state_crosses_rollouts_inside_an_episode(play):
 def test_the_bootstrap_does_not_advance_the_acting_state(play):
     played = play()
     rollout = played.collect()
-    before = [part.clone() for part in played.collector._state]
-    played.collector._bootstrap(rollout)
-    assert all(torch.equal(one, other) for one, other in zip(before, played.collector._state, strict=True))
+    (crew,) = played.collector.crews
+    before = [part.clone() for part in crew.state]
+    crew.bootstrap(rollout)
+    assert all(torch.equal(one, other) for one, other in zip(before, crew.state, strict=True))
 
 
 def test_the_bootstrap_values_the_observation_after_the_rollout(play):
@@ -366,4 +367,4 @@ def test_self_play_acts_with_the_weights_of_the_moment(play):
     with torch.no_grad():
         played.learner.network.actor.bias += 1.0
     assert not torch.equal(before, moves())
-    assert Assignment(live, False, 0, None, 0).opponent.key == SELF
+    assert Assignment(live, False, 0, None, 0, both_sides=False).opponent.key == SELF

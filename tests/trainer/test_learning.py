@@ -21,7 +21,15 @@ def earned_after(updates, *settings):
     live = Opponent(SELF, "self", NetworkPolicy(learner.network, "recall", game.spec.signature))
     episodes = []
     dealer = ScriptedDealer([live])
-    collector = Collector(game, learner.network, dealer, episodes.append, learner.rng, device_cache_bytes=0)
+    collector = Collector(
+        [game],
+        learner.network,
+        dealer,
+        episodes.append,
+        learner.rng,
+        self_play=config.environment.self_play_rows,
+        device_cache_bytes=0,
+    )
     rollout = learner.allocate()
     for _ in range(updates):
         episodes.clear()
@@ -42,10 +50,10 @@ EQUILIBRIUM = torch.tensor([1 / 2, 1 / 6, 1 / 3])
 QUICK_PERIODS = {"aggregation_interval_s": 0.2, "period_age_s": 1.0}
 
 
-def plays_of(transport, worker_of, steps):
+def plays_of(transport, worker_of, steps, *settings):
     """Rock, paper and scissors (S, 3) of every snapshot of a learner with the preset, in the order of training."""
     client = LeagueClient(http=transport)
-    worker_of(client, resolve("rps", None, [f"run.total_steps={steps}"])).run()
+    worker_of(client, resolve("rps", None, [f"run.total_steps={steps}", *settings])).run()
     snapshots = client.players("rps", kind="snapshot", limit=1000).items
     return torch.stack([play_of(decode(client.download(each.checkpoint)).network) for each in snapshots])
 
@@ -74,6 +82,6 @@ def test_self_play_against_the_latest_weights_alone_goes_round_the_equilibrium(s
 
     The mean over a cycle lies near its centre, so it is the latest weights, all that self-play has, that count.
     """
-    plays = plays_of(serve(**QUICK_PERIODS, matchmaking={"self_play_share": 1.0}), worker_of, 16_384)
+    plays = plays_of(serve(**QUICK_PERIODS), worker_of, 16_384, "environment.self_play=1.0")
     later = distance(plays[len(plays) // 2 :])
     assert later.mean() > 0.25

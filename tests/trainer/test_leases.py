@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -60,7 +61,7 @@ LIVE = Opponent(SELF, "main", tagged(0.0).policy)
 def book_of(tmp_path, league):
     spec = make("recall", num_envs=1).spec
 
-    def make_book(rows=2):
+    def make_book(rows=2, self_play=frozenset()):
         pool = OpponentPool(
             spec, lambda sha256: None, DiskCache(tmp_path, 2**20), memory_limit_bytes=2**20, device="cpu"
         )
@@ -71,6 +72,7 @@ def book_of(tmp_path, league):
             release=league.released.extend,
             now=lambda: league.now,
             rows=rows,
+            self_play=self_play,
             seed=7,
         )
 
@@ -98,6 +100,60 @@ def test_leases_are_asked_for_ahead(book_of, league):
     assert league.requests == [4]
     book.refill()
     assert league.requests == [4, 4]
+
+
+def test_environments_of_self_play_need_no_lease_and_are_at_home(book_of, league):
+    book = book_of(rows=3, self_play={1})
+    drawn = [book.draw(1) for _ in range(3)]
+    assert league.requests == []
+    assert all((each.opponent, each.lease, each.away, each.both_sides) == (LIVE, None, False, True) for each in drawn)
+    assert [each.sequence for each in drawn] == [0, 1, 2]
+    assert len({each.seed for each in drawn}) == 3
+    assert not book.draw(0).both_sides
+    assert league.requests == [2]
+    assert book.unrated == 0
+
+
+def test_a_league_is_not_asked_where_all_environments_are_of_self_play(book_of, league):
+    book = book_of(rows=2, self_play={0, 1})
+    book.refill()
+    assert [book.draw(row).both_sides for row in (0, 1)] == [True, True]
+    assert league.requests == []
+
+
+def test_matches_of_self_play_go_on_after_a_restart(book_of):
+    book = book_of(rows=2, self_play={1})
+    pending = [(book.draw(row), book.draw(row)) for row in (0, 1)]
+    restored = book_of(rows=2, self_play={1})
+    restored.restore(book.saved(pending), {})
+    for row in (0, 1):
+        for before in pending[row]:
+            after = restored.draw(row)
+            assert replace(after, opponent=before.opponent) == before
+            assert after.opponent.key == before.opponent.key
+    assert restored.draw(1).sequence == 2
+
+
+def test_an_environment_that_has_come_to_self_play_or_left_it_begins_with_new_matches(book_of):
+    book = book_of(rows=2, self_play={1})
+    pending = [(book.draw(row),) for row in (0, 1)]
+    swapped = book_of(rows=2, self_play={0})
+    swapped.restore(book.saved(pending), {})
+    assert [swapped.draw(row).both_sides for row in (0, 1)] == [True, False]
+
+
+def test_a_state_from_before_self_play_had_environments_of_its_own_still_loads(book_of):
+    book = book_of()
+    pending = [(book.draw(row),) for row in (0, 1)]
+    saved = book.saved(pending)
+    del saved["against_itself"]
+    for (each,) in saved["pending"]:
+        del each["both_sides"]
+    restored = book_of(self_play={1})
+    restored.restore(saved, {})
+    assert replace(restored.draw(0), opponent=pending[0][0].opponent) == pending[0][0]
+    assert restored.draw(1).both_sides
+    assert restored.against_itself == 1
 
 
 def test_self_play_meets_the_live_weights(book_of, league):

@@ -1,0 +1,73 @@
+"""The learner's own decisions, written into a rollout as they are made."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from arena.policies import ActorCritic, RecurrentState
+from arena.policies.network import NetworkOutput
+from arena.policies.stacked import LiveNetwork
+from trainer.rollout import Rollout
+
+
+class Acting:
+    """R rows that act with the learner's weights; chance is drawn, and log-probabilities are taken, chunk by chunk.
+
+    Args:
+        network: The learner. Call `refresh` after every change of its weights.
+        rows: R.
+    """
+
+    def __init__(self, network: ActorCritic, rows: int) -> None:
+        self._network, self._live = network, LiveNetwork(network)
+        self._step = self._live.step_of(rows)
+        self._scale = network.layout.noise_scale(network.log_std.detach())
+        self._noise: Float[Tensor, "L R P"] = torch.empty(0)
+        self._outputs: list[NetworkOutput] = []
+        self.state = network.initial_state(rows)
+
+    @torch.inference_mode()
+    def refresh(self) -> None:
+        """Take over what has become of the weights."""
+        self._live.refresh()
+        self._scale = self._network.layout.noise_scale(self._network.log_std)
+
+    @torch.inference_mode()
+    def open_chunk(self, rollout: Rollout, chunk: int, rng: torch.Generator) -> None:
+        """Store the state before a chunk and draw its chance."""
+        rollout.store("hidden", chunk, self.state.hidden)
+        rollout.store("cell", chunk, self.state.cell)
+        self._noise = self._network.layout.draw_noise((rollout.chunk, len(self.state.hidden)), rng)
+        self._outputs.clear()
+
+    @torch.inference_mode()
+    def act(self, rollout: Rollout, t: int) -> Float[Tensor, "R A"]:
+        """Decide on what the rollout says that everybody perceives at t, and store raw actions there."""
+        mask, noise = rollout.mask[t], self._noise[len(self._outputs)]
+        output = self._step(rollout.observation[t], self.state, rollout.episode_start[t], rollout.active[t])
+        raw = self._network.layout.choose(output.parameters, noise, self._scale, mask)
+        self._outputs.append(output)
+        self.state = output.state
+        rollout.raw[t] = raw
+        return raw
+
+    @torch.inference_mode()
+    def close_chunk(self, rollout: Rollout, chunk: int) -> None:
+        """Store values and log-probabilities of a chunk's decisions."""
+        decisions = slice(chunk * rollout.chunk, (chunk + 1) * rollout.chunk)
+        parameters = torch.stack([output.parameters for output in self._outputs])
+        distribution = self._network.distribution(parameters, rollout.mask[decisions])
+        rollout.log_prob[decisions] = distribution.log_prob(rollout.raw[decisions])
+        torch.stack([output.value for output in self._outputs], out=rollout.value[decisions])
+
+    @torch.inference_mode()
+    def values(
+        self,
+        observation: Float[Tensor, "r D"],
+        state: RecurrentState,
+        episode_start: Bool[Tensor, " r"],
+        active: Bool[Tensor, " r"],
+    ) -> Float[Tensor, " r"]:
+        """V of some rows; nobody's state advances."""
+        step = self._step if len(observation) == len(self.state.hidden) else self._live.step_of(len(observation))
+        return step(observation, state, episode_start, active).value

@@ -1,0 +1,29 @@
+"""The environments of a run: one batch, or one for each of several threads where that pays."""
+
+from arena.environments import declare, make
+from arena.environments.protocol import Environment
+from arena.seeding import derive
+from trainer.settings import EnvironmentSettings, RunSettings
+
+ROWS_OF_A_THREAD = 512
+"""Agents of a side below which a thread of its own costs more than it brings: Python runs on one at a time."""
+
+
+def open_batches(played: EnvironmentSettings, run: RunSettings) -> list[Environment]:
+    """Open all environments, in batches that differ by one match at most.
+
+    Raises:
+        UnknownEnvironmentError: No environment has that name.
+    """
+    agents = max(declare(played.name).agents_per_side)
+    sizes = batch_sizes(played.num_envs, agents, run.threads if run.device == "cpu" else 1)
+    seeds = [run.seed, *(derive(run.seed, "batch", number) for number in range(1, len(sizes)))]
+    return [
+        make(played.name, num_envs=size, device=run.device, seed=seed) for size, seed in zip(sizes, seeds, strict=True)
+    ]
+
+
+def batch_sizes(num_envs: int, agents: int, threads: int) -> list[int]:
+    """How many environments each thread steps, with so many agents a side."""
+    count = max(1, min(threads, num_envs, num_envs * agents // ROWS_OF_A_THREAD))
+    return [(number + 1) * num_envs // count - number * num_envs // count for number in range(count)]

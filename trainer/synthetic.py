@@ -1,0 +1,99 @@
+"""An environment that costs almost nothing to step: the work item that trainers are compared on."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from arena.environments import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
+from arena.environments.protocol import Actions, Observation, Outcome, StepResult, check_actions
+from arena.policies import State
+
+SYNTHETIC = "synthetic"
+"""Name of the environment that costs almost nothing to step."""
+
+FRAMES = 997
+"""Observations drawn ahead, shown in turn."""
+
+
+@dataclass(frozen=True)
+class WorkItem:
+    """Sizes of the synthetic environment."""
+
+    observation_size: int = 64
+    action_size: int = 9
+    end_chance: float = 0.01
+
+
+class Synthetic:
+    """The work item that trainers are compared on: random observations, episodes that end with a fixed probability.
+
+    The away side is a single agent that never acts.
+    """
+
+    def __init__(self, *, num_envs: int, seed: int, item: WorkItem) -> None:
+        self.spec = EnvironmentSpec(
+            name=SYNTHETIC,
+            agents_per_side=(1, 1),
+            roles=("player", "player"),
+            observation=(ObservationBlock("noise", (item.observation_size,), -5.0, 5.0),),
+            heads=(ActionHead("act", HeadKind.GAUSSIAN, item.action_size, masked=False),),
+            max_decisions=2**31,
+            turn_based=False,
+            reproducible=False,
+            limit_decides=False,
+            reasons=("chance",),
+            rules={"end_chance": item.end_chance},
+        )
+        self.num_envs = num_envs
+        self.device = torch.device("cpu")
+        self.seeds: Int[Tensor, " E"] = torch.zeros(num_envs, dtype=torch.int64)
+        self.next_seeds: Int[Tensor, " E"] = torch.zeros(num_envs, dtype=torch.int64)
+        rng = torch.Generator().manual_seed(seed)
+        self._frames = torch.randn(FRAMES, num_envs, 2, item.observation_size, generator=rng)
+        self._ends = torch.rand(FRAMES, num_envs, generator=rng) < item.end_chance
+        self._active = torch.tensor([True, False]).expand(num_envs, 2)
+        self._frame = 0
+
+    def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
+        """Start anew; see `Environment.reset`."""
+        return self._observe()
+
+    def step(self, actions: Actions) -> StepResult:
+        """Play one decision; see `Environment.step`."""
+        check_actions(self.spec, self.num_envs, actions)
+        self._frame = (self._frame + 1) % FRAMES
+        ended, observation = self._ends[self._frame], self._observe()
+        return StepResult(
+            observation=observation,
+            reward=actions["act"].mean(dim=-1),
+            terminated=ended,
+            truncated=torch.zeros_like(ended),
+            final_observation=observation,
+            outcome=Outcome(
+                score=torch.full((self.num_envs,), 0.5, dtype=torch.float64),
+                reason=torch.zeros_like(self.seeds),
+                decisions=torch.ones_like(self.seeds),
+            ),
+        )
+
+    def _observe(self) -> Observation:
+        return Observation(values=self._frames[self._frame], masks={}, active=self._active)
+
+
+class Nobody:
+    """The opponent that costs nothing: it never acts."""
+
+    def __init__(self, action_size: int) -> None:
+        self._action_size = action_size
+
+    def initial_state(self, rows: int) -> State:
+        """Nothing."""
+        return ()
+
+    def act(
+        self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
+    ) -> tuple[Actions, State]:
+        """Zeros."""
+        return {"act": torch.zeros(len(observation.values), self._action_size)}, state
