@@ -17,6 +17,7 @@ from arena.errors import ArenaError, CheckpointError, UnknownPolicyError
 from arena.policies.checkpoint import load
 from arena.policies.network import NetworkPolicy
 from arena.policies.protocol import Policy, State
+from arena.policies.stacked import frozen
 from arena.seeding import derive
 
 CHECKPOINT_SUFFIX = ".safetensors"
@@ -243,7 +244,7 @@ class _Player:
     """One side's policy and the state of its rows; row e * n + i is agent i of match e."""
 
     def __init__(self, policy: Policy, env: Environment, *, away: bool) -> None:
-        self._policy = policy
+        self._policy = frozen(policy)
         self._agents = env.spec.side(away)
         self._shape = (env.num_envs, env.spec.agents_per_side[int(away)])
         self._state: State = policy.initial_state(math.prod(self._shape))

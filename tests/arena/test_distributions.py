@@ -75,6 +75,46 @@ def test_squash_slope_is_accurate_and_has_a_finite_gradient(u: float):
     assert value.grad.item() == pytest.approx(-2.0 * math.tanh(u), abs=1e-5)
 
 
+@given(st.floats(min_value=-1.0, max_value=1.0, width=32), st.floats(min_value=-3.0, max_value=3.0, width=32))
+def test_an_action_from_outside_has_a_finite_log_probability_and_gradient(action: float, mean: float):
+    """Exactly +-1 included, where no raw value squashes to the action."""
+    layout = ActionLayout((ActionHead("move", HeadKind.GAUSSIAN, 1, masked=False),))
+    raw = layout.from_actions({"move": torch.tensor([[action]])})
+    assert raw.isfinite().all()
+    torch.testing.assert_close(layout.to_actions(raw)["move"], torch.tensor([[action]]), atol=1e-6, rtol=0.0)
+    parameters = torch.tensor([[mean]], requires_grad=True)
+    log_std = torch.tensor([-0.5], requires_grad=True)
+    log_prob = ActionDistribution(layout, parameters, log_std, torch.ones(1, 0, dtype=torch.bool)).log_prob(raw)
+    log_prob.sum().backward()
+    for number in (log_prob, parameters.grad, log_std.grad):
+        assert number.isfinite().all()
+
+
+def test_actions_of_every_head_come_back_from_their_raw_form(rng: torch.Generator):
+    policy = mixed(100, rng)
+    actions = MIXED.to_actions(policy.sample(rng))
+    raw = MIXED.from_actions(actions)
+    assert policy.log_prob(raw).isfinite().all()
+    for name, again in MIXED.to_actions(raw).items():
+        torch.testing.assert_close(again, actions[name], atol=1e-6, rtol=0.0)
+
+
+@pytest.mark.parametrize("chance", [0.0, 1.0 - 2.0**-24])
+def test_no_draw_however_extreme_lets_an_illegal_option_win(chance: float, monkeypatch: pytest.MonkeyPatch):
+    """A uniform draw of exactly 0 has no logarithm: without care the one legal option would lose to all others."""
+    monkeypatch.setattr(torch, "rand", lambda *shape, **options: torch.full(shape, chance))
+    mask = torch.tensor([[True, False, False], [False, False, True]])
+    assert categorical(torch.zeros(2, 3), mask).sample(torch.Generator()).flatten().tolist() == [0.0, 2.0]
+
+
+def test_chance_drawn_ahead_decides_as_chance_drawn_at_the_time():
+    """Sampling is drawing noise and choosing by it, so that a whole chunk's can be drawn at once."""
+    policy = mixed(50, torch.Generator().manual_seed(0))
+    noise = MIXED.draw_noise((50,), torch.Generator().manual_seed(4))
+    chosen = MIXED.choose(policy.parameters, noise, MIXED.noise_scale(policy.log_std), policy.mask)
+    assert torch.equal(chosen, policy.sample(torch.Generator().manual_seed(4)))
+
+
 def test_squashed_density_integrates_to_one():
     action = torch.linspace(-1.0, 1.0, 200_001, dtype=torch.float64)[1:-1]
     policy = gaussian(torch.full((len(action),), 0.4), 0.6)
