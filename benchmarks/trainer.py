@@ -16,10 +16,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 
-from benchmarks.contest import acting, iteration
-from benchmarks.contest.entries import PEERS, VARIANTS, other, own
+from benchmarks.contest import acting, company, iteration
+from benchmarks.contest.contestant import ContestantError
+from benchmarks.contest.entries import PEERS, VARIANTS, Scene, other, own
 from benchmarks.contest.report import print_rows
 from benchmarks.other.work import Work
 
@@ -32,8 +34,11 @@ def main() -> None:
     console, report = Console(width=100), {}
     if missing := sorted(PEERS.keys() - {entry.name for entry in arguments.entries}):
         console.print(f"not measured, as --peer NAME=PYTHON does not name them: {', '.join(missing)}\n", style="dim")
-    for part in arguments.parts:
-        report[part] = MEASURES[part](console, arguments)
+    try:
+        for part in arguments.parts:
+            report[part] = MEASURES[part](console, arguments)
+    except ContestantError as error:
+        raise SystemExit(f"nothing more can be measured: {error}") from error
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=2))
 
@@ -52,12 +57,21 @@ def measure_iterations(console: Console, arguments: argparse.Namespace) -> list[
 def measure_acting(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Steps without an environment, on one core."""
     work = Work(processor_time=arguments.processor_time)
-    rows, gate = acting.measure(work, arguments.entries, arguments.repeats, arguments.patience)
+    reference, peers = arguments.entries[0], [entry for entry in arguments.entries if not entry.ours]
+    rows, gate = acting.measure(work, [reference, *peers], arguments.repeats, arguments.patience)
     acting.show(console, work, rows, gate)
     return rows
 
 
-MEASURES = {"iteration": measure_iterations, "acting": measure_acting}
+def measure_company(console: Console, arguments: argparse.Namespace) -> dict[str, Any]:
+    """A team battle end to end, against many opponents."""
+    scene = Scene(threads=max(arguments.threads), device=arguments.device)
+    figures, gate = company.measure(scene, arguments.repeats, arguments.patience)
+    company.show(console, scene, figures, gate)
+    return figures
+
+
+MEASURES = {"iteration": measure_iterations, "acting": measure_acting, "company": measure_company}
 
 
 def parse() -> argparse.Namespace:
@@ -74,7 +88,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--no-gate", action="store_true", help="count every iteration, on a crowded machine")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--processor-time", action="store_true", help="of one thread, where the machine is crowded")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="of the part `company`")
     arguments = parser.parse_args()
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: torch sees no GPU on this machine; take --device cpu")
     if arguments.processor_time and arguments.threads != [1]:
         parser.error(
             f"--processor-time says nothing about --threads {arguments.threads}: threads wait; take --threads 1"

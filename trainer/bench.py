@@ -120,8 +120,8 @@ class Bench:
         """Learn from it."""
         self.learner.learn(self.rollout, _never)
 
-    def measure(self, iterations: int) -> Measurement:
-        """Time rollouts and updates, and who spends them, after one that is not counted."""
+    def watch(self) -> Ledger:
+        """Time all that follows, as `rollout` and `update`, and of the rollout `arena`, `acting` and `opponents`."""
         ledger = Ledger(torch.cuda.synchronize if self._config.run.device.startswith("cuda") else _nothing)
         ledger.watch(self, "collect", "rollout")
         ledger.watch(self, "learn", "update")
@@ -130,6 +130,11 @@ class Bench:
             ledger.watch(crew.opponents, "act", "opponents")
             for method in ("refresh", "open_chunk", "act", "close_chunk", "values"):
                 ledger.watch(crew.acting, method, "acting")
+        return ledger
+
+    def measure(self, iterations: int) -> Measurement:
+        """Time rollouts and updates, and who spends them, after one that is not counted."""
+        ledger = self.watch()
         times = [self._iterate(ledger) for _ in range(1 + iterations)][1:]
         median = {name: statistics.median(each[name] for each in times) for name in times[0]}
         steps = self.rollout.reward.shape[0] * self._config.environment.num_envs

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -50,9 +51,7 @@ def summarise(key: tuple[str, int], measured: Sequence[tuple[float, float] | Non
 
 def show(console: Console, work: Work, rows: Sequence[dict], gate: Gate) -> None:
     """Print one table."""
-    table = Table(
-        title=f"acting alone, {work.threads} thread(s)", title_justify="left", show_edge=False, pad_edge=False
-    )
+    table = Table(title=f"acting alone, {work.threads} thread(s)", title_justify="left", box=SIMPLE)
     for name in ("trainer", "rows at once", "steps/s", "of the bound"):
         table.add_column(name, justify="left" if name == "trainer" else "right")
     for row in rows:

@@ -6,10 +6,12 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.other.work import Work
+
+if TYPE_CHECKING:
+    from benchmarks.contest.entries import Scene
 
 LAST_WORDS = 5
 """Lines of its standard error that tell why a process has ended."""
@@ -30,7 +32,7 @@ class Contestant:
         settings: Environment variables beside those of this process.
     """
 
-    def __init__(self, command: Sequence[str], work: Work, settings: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], work: "Work | Scene", settings: Mapping[str, str]) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(
             [*command, json.dumps(asdict(work))],
@@ -62,7 +64,7 @@ class Contestant:
         if not line:
             reason = self._last_words()
             self.close()
-            raise ContestantError(f"{Path(self._process.args[-2]).name} ended: {reason}")
+            raise ContestantError(f"it ended: {reason}")
         return json.loads(line)
 
     def _last_words(self) -> str:

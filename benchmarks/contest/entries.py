@@ -11,10 +11,21 @@ from benchmarks.other.work import Work
 OURS = "ours"
 """How the names of our rows begin."""
 
-VARIANTS: dict[str, tuple[str, ...]] = {"exact": ()}
+VARIANTS: dict[str, tuple[str, ...]] = {"exact": (), "bf16": ("ppo.precision=bfloat16",)}
 """Settings of ours beyond the defaults, by the name of a row."""
 
 SCRIPTS = Path(__file__).parent.parent / "other"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A team battle: what is played, by how many, on what."""
+
+    environment: str = "mech-company"
+    environments: int = 256
+    opponents: int = 16
+    threads: int = 2
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)

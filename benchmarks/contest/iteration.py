@@ -6,10 +6,10 @@ from functools import partial
 
 from benchmarks.contest.contestant import Contestant, ContestantError
 from benchmarks.contest.entries import OURS, Entry
-from benchmarks.contest.flops import update_flop
+from benchmarks.contest.flops import iteration_flop, update_flop
 from benchmarks.contest.gate import Gate, look
 from benchmarks.contest.pairs import Series, Times, advantage, median, race
-from benchmarks.contest.report import Row, summary
+from benchmarks.contest.report import NAN, Row, summary
 from benchmarks.other.work import Work
 
 WARM_UP, STILL_ITERATIONS = 2, 2
@@ -18,13 +18,18 @@ WARM_UP, STILL_ITERATIONS = 2, 2
 def measure(work: Work, entries: Sequence[Entry], repeats: int, patience_s: float | None) -> tuple[list[Row], Gate]:
     """Measure everybody at one setting; the first entry is the one that the others run beside."""
     running, absent = start(entries, work)
+    if entries[0].name in absent:
+        raise ContestantError(f"{entries[0].name}, which everybody runs beside: {absent[entries[0].name]}")
     gate = Gate(patience_s, lambda: look([os.getpid(), *(each.process for each in running.values())]))
     for each in running.values():
         for _ in range(WARM_UP):
             iterate(each)
     measures = {name: partial(gate.measure, partial(iterate, each)) for name, each in running.items()}
     series = race(measures[entries[0].name], measures, repeats)
-    return [row(entry, work, series, running, absent, gate) for entry in entries], gate
+    rows = [row(entry, work, series, running, absent, gate) for entry in entries]
+    for each in running.values():
+        each.close()
+    return rows, gate
 
 
 def start(entries: Sequence[Entry], work: Work) -> tuple[dict[str, Contestant], dict[str, str]]:
@@ -52,38 +57,48 @@ def row(
     absent: Mapping[str, str],
     gate: Gate,
 ) -> Row:
-    """What is to be said of one contestant; its process ends."""
+    """What is to be said of one contestant."""
     if entry.name in absent:
         return Row.of_nothing(entry.name, entry.remark, absent[entry.name])
     contestant, own = running[entry.name], series[entry.name]
-    share = update_share(contestant, work, len(own.own), gate) if entry.ours else float("nan")
-    contestant.close()
+    flop = contestant.introduction["forward_flop"]
+    bound, share = against_bound(contestant, work, len(own.own), gate) if entry.ours else (NAN, NAN)
     return Row(
         name=entry.name,
         version=contestant.introduction["version"],
         remark=entry.remark,
         **summary(own, work),
         advantages={name: advantage(own, series[name]) for name in series if name.startswith(OURS)},
-        ratio_error=ratio_error(entry, work),
-        forward_flop=contestant.introduction["forward_flop"],
+        **ratio_errors(entry, work),
+        forward_flop=flop,
         update_share=share,
+        bound_steps_per_s=bound * work.samples / iteration_flop(work, flop),
     )
 
 
-def update_share(contestant: Contestant, work: Work, repeats: int, gate: Gate) -> float:
-    """The update's arithmetic over what one large product reaches right after it; median of the pairs that count."""
+def against_bound(contestant: Contestant, work: Work, repeats: int, gate: Gate) -> tuple[float, float]:
+    """Operations a second of one large product, and the share of it that an update right before reaches; medians."""
     flop = update_flop(work, contestant.introduction["forward_flop"])
 
-    def pair() -> float:
-        return flop / iterate(contestant).update_s / contestant.ask("bound")["flop_per_s"]
+    def pair() -> tuple[float, float]:
+        update_s, bound = iterate(contestant).update_s, contestant.ask("bound")["flop_per_s"]
+        return bound, flop / update_s / bound
 
-    shares = [gate.measure(pair) for _ in range(repeats)]
-    return median([share for share in shares if share is not None])
+    counted = [each for each in (gate.measure(pair) for _ in range(repeats)) if each is not None]
+    return median([bound for bound, _ in counted]), median([share for _, share in counted])
 
 
-def ratio_error(entry: Entry, work: Work) -> float:
-    """Largest |ratio - 1| at learning rate 0, once memories carry over from one rollout to the next."""
+def ratio_errors(entry: Entry, work: Work) -> dict[str, float]:
+    """Largest |ratio - 1| at learning rate 0, with fresh weights and with shaken ones."""
     contestant = entry.still(work)
-    errors = [contestant.ask("iterate")["ratio_error"] for _ in range(1 + STILL_ITERATIONS)]
+    fresh = carried_over(contestant)
+    contestant.ask("shake")
+    errors = {"fresh_error": fresh, "shaken_error": carried_over(contestant)}
     contestant.close()
+    return errors
+
+
+def carried_over(contestant: Contestant) -> float:
+    """Largest |ratio - 1| once memories carry over from one rollout to the next."""
+    errors = [contestant.ask("iterate")["ratio_error"] for _ in range(1 + STILL_ITERATIONS)]
     return max(errors[1:])

@@ -10,15 +10,20 @@ that every update takes all its steps.
 """
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
+from itertools import cycle
 
 import torch
 
 from benchmarks.contest.entries import VARIANTS
 from benchmarks.contest.flops import matmul_bound
 from benchmarks.other.work import Work, serve
-from trainer.bench import SYNTHETIC, Bench, WorkItem
+from trainer.acting import Acting
+from trainer.bench import Bench
 from trainer.config import resolve
+from trainer.rollout import Rollout
+from trainer.synthetic import SYNTHETIC, WorkItem
 
 ENDLESS_KL = 1e9
 
@@ -31,21 +36,34 @@ class Ours:
         item = WorkItem(work.observation_size, work.action_size, work.end_chance)
         self._bench = Bench(config, item)
         self.version = f"echelon-league {version('echelon-league')}"
-        self.network: torch.nn.Module = self._bench._learner.network
+        self.network: torch.nn.Module = self._bench.learner.network
 
     def rollout(self) -> None:
-        self._bench._collector.collect(self._bench._rollout, never)
+        self._bench.collect()
 
     def update(self) -> None:
-        self._bench._learner.learn(self._bench._rollout, never)
+        self._bench.learn()
 
     def ratio_error(self) -> float:
         return max(self._bench.ratio_errors())
 
+    def actor(self, rows: int) -> Callable[[], None]:
+        """What a rollout does for every decision, storing included; a chunk's chance and log-probabilities at once."""
+        network, chunk = self._bench.learner.network, self._bench.rollout.chunk
+        rollout, acting = Rollout.allocate(network, steps=chunk, rows=rows, chunk=chunk), Acting(network, rows)
+        rollout.active.fill_(True)
+        rollout.observation.normal_()
+        rng, places = torch.Generator().manual_seed(0), cycle(range(chunk))
 
-def never() -> bool:
-    """Nobody asks to stop."""
-    return False
+        def step() -> None:
+            place = next(places)
+            if place == 0:
+                acting.open_chunk(rollout, 0, rng)
+            acting.act(rollout, place)
+            if place == chunk - 1:
+                acting.close_chunk(rollout, 0)
+
+        return step
 
 
 def settings(work: Work) -> list[str]:

@@ -1,10 +1,11 @@
 """What is shown of a contest: a table, notes below it, and the same as JSON."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -12,8 +13,7 @@ from benchmarks.contest.gate import Gate, gate_note
 from benchmarks.contest.pairs import Series, median
 from benchmarks.other.work import Work
 
-EXACT_BELOW = 1e-5
-"""Ratio error under which rollout and update agree."""
+NAN = float("nan")
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,12 @@ class Row:
 
     Attributes:
         advantages: How many times faster this trainer is than each of ours, by name.
+        fresh_error: Largest |ratio - 1| of the first minibatch at learning rate 0.
+        shaken_error: The same with noise on all weights, so that the policy depends on all that it computes.
         counted: Iterations that nobody disturbed.
         forward_flop: Of one forward step of one row.
         update_share: The update's arithmetic over what one large product reaches; for ours.
+        bound_steps_per_s: Speed of an iteration that had that product's pace throughout; for ours.
         absent: Why it could not run.
     """
 
@@ -35,17 +38,18 @@ class Row:
     rollout_s: float
     update_s: float
     advantages: dict[str, float]
-    ratio_error: float
+    fresh_error: float
+    shaken_error: float
     counted: int
     forward_flop: int
     update_share: float
+    bound_steps_per_s: float
     absent: str = ""
 
     @classmethod
     def of_nothing(cls, name: str, remark: str, reason: str) -> "Row":
         """A trainer that could not run."""
-        unknown = float("nan")
-        return cls(name, "", remark, unknown, unknown, unknown, {}, unknown, 0, 0, unknown, reason)
+        return cls(name, "", remark, NAN, NAN, NAN, {}, NAN, NAN, 0, 0, NAN, NAN, reason)
 
     def as_json(self) -> dict[str, Any]:
         """Values by name; JSON knows no nan."""
@@ -72,48 +76,42 @@ def summary(series: Series, work: Work) -> dict[str, float]:
 
 
 def print_rows(console: Console, work: Work, rows: Sequence[Row], gate: Gate) -> None:
-    """Print one table."""
+    """Print one table and what is to be said below it."""
     setting = f"{work.threads} thread(s), episodes end with p = {work.end_chance}"
     clock = ", processor time" if work.processor_time else ""
-    title = f"{work.environments} x {work.steps} steps, {setting}{clock}"
-    table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False)
-    table.add_column("trainer", no_wrap=True)
     ours = list(rows[0].advantages)
-    for name in (
-        "env steps/s",
-        "rollout ms",
-        "update ms",
-        *(f"{each} is" for each in ours),
-        "ratio error",
-        "forward kFLOP",
-    ):
+    table = Table(title=f"{work.environments} x {work.steps} steps, {setting}{clock}", title_justify="left", box=SIMPLE)
+    table.add_column("trainer", no_wrap=True)
+    faster = [f"{each} is" for each in ours]
+    for name in ("env steps/s", "rollout ms", "update ms", *faster, "ratio error", "shaken"):
         table.add_column(name, justify="right")
     for row in rows:
-        faster = [times(1 / row.advantages[each]) for each in ours] if row.advantages else ["-"] * len(ours)
-        table.add_row(
-            row.name,
-            "absent" if row.absent else number(row.steps_per_s, ",.0f"),
-            number(1e3 * row.rollout_s, ",.0f"),
-            number(1e3 * row.update_s, ",.0f"),
-            *faster,
-            number(row.ratio_error, ".1g"),
-            number(row.forward_flop / 1e3, ",.0f"),
-        )
+        table.add_row(row.name, *cells(row, ours))
     console.print(table)
-    for row in rows:
-        if row.absent or row.remark:
-            console.print(
-                f"  {row.name}: {row.version}{'; ' if row.version else ''}{row.absent or row.remark}", style="dim"
-            )
-        if not math.isnan(row.update_share):
-            share = f"update alone reaches {row.update_share:.0%} of one large product"
-            console.print(f"  {row.name}: {share}", style="dim")
+    for note in [note for row in rows for note in notes(row)]:
+        console.print(f"  {note}", style="dim")
     console.print(f"  {gate_note(gate)}\n", style="dim")
 
 
-def times(value: float) -> str:
-    """A ratio."""
-    return "-" if math.isnan(value) else f"{value:.2f} x"
+def cells(row: Row, ours: Sequence[str]) -> list[str]:
+    """Numbers of one line, behind the name."""
+    return [
+        "absent" if row.absent else number(row.steps_per_s, ",.0f"),
+        number(1e3 * row.rollout_s, ",.0f"),
+        number(1e3 * row.update_s, ",.0f"),
+        *(number(1.0 / row.advantages[each] if row.advantages else NAN, ".2f") for each in ours),
+        number(row.fresh_error, ".1g"),
+        number(row.shaken_error, ".1g"),
+    ]
+
+
+def notes(row: Row) -> Iterator[str]:
+    """What a number alone does not say."""
+    about = (row.version, f"{row.forward_flop / 1e3:,.0f} kFLOP forward" if row.forward_flop else "", row.remark)
+    yield f"{row.name}: " + "; ".join(part for part in (*about, row.absent) if part)
+    if not math.isnan(row.update_share):
+        pace = f"{row.bound_steps_per_s:,.0f} steps/s at the pace of one large fp32 product"
+        yield f"{row.name}: {pace}; the update alone reaches {row.update_share:.0%} of that pace"
 
 
 def number(value: float, form: str) -> str:

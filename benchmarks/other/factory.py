@@ -25,7 +25,7 @@ from sample_factory.algo.learning.learner import Learner
 from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
 from sample_factory.train import run_rl
-from work import Frames, Talk, Work, begin, forward_flop, hang_up, largest_deviation, unsettle
+from work import Frames, Talk, Work, begin, forward_flop, hang_up, largest_deviation, shake
 
 VERSION = f"sample-factory {version('sample-factory')}"
 NEVER = 10**9
@@ -80,21 +80,20 @@ class Metronome:
         seconds = {"rollout_s": started - self._resumed, "update_s": self._clock() - started}
         error = {"ratio_error": largest_deviation(self._ratios[0])} if self._ratios else {}
         self._talk.answer(**seconds, **error)
-        self._wait()
+        self._wait(learner)
         return stats
 
     def _introduce(self, learner: Learner, batch: object) -> object:
         stats = self._train(learner, batch)
-        if self._still:
-            unsettle(learner.actor_critic)  # in one process sampler and learner share it
         self._talk.answer(version=VERSION, forward_flop=forward_flop(learner.actor_critic))
         self._introduced = True
-        self._wait()
+        self._wait(learner)
         return stats
 
-    def _wait(self) -> None:
-        while (request := next(self._requests, None)) and request[0] == "act":
-            self._talk.answer()
+    def _wait(self, learner: Learner) -> None:
+        while (request := next(self._requests, None)) and request[0] != "iterate":
+            # in one process sampler and learner share the network; its step alone cannot be called
+            self._talk.answer(**(shake(learner.actor_critic) if request[0] == "shake" else {}))
         if not request:
             hang_up()
         self._ratios.clear()

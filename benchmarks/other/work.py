@@ -5,12 +5,12 @@ with its `Work` as JSON. The process says `{"version": ..., "forward_flop": ...}
 every line on standard input with one line of JSON:
 
     iterate     one rollout and its update: `rollout_s`, `update_s`, and at learning rate 0 `ratio_error`
+    shake       noise is added to all weights, so that the policy depends on all that it computes
     act         so many network steps with sampling and log-probability, no environment: `rows`, `act_s` of one step
 
 `ratio_error` is the largest |ratio - 1| of the update's first minibatch: as nothing has been learned since the rollout,
 anything above rounding says that the update's forward pass is not the rollout's. Policies begin with an output layer so
-small that they hardly listen to their memory, which would hide an error in it: before it measures, the weights are
-shaken (`unsettle`).
+small that they hardly listen to their memory, which would hide an error in it: it is measured once more after `shake`.
 """
 
 import json
@@ -28,7 +28,7 @@ FRAMES = 997
 """Observations drawn ahead, shown in turn."""
 
 NOISE = 0.05
-"""Standard deviation of what `unsettle` adds."""
+"""Standard deviation of what `shake` adds."""
 
 ACT_STEPS = 256
 """Network steps that one `act` measures."""
@@ -133,12 +133,12 @@ def serve(make: Callable[[Work], Trainer], **more: Callable[[Work], dict[str, fl
     """Build a trainer and let it do what the benchmark asks for; `more` answers further requests."""
     work, talk = begin()
     trainer = make(work)
-    if work.learning_rate == 0:
-        unsettle(trainer.network)
     talk.answer(version=trainer.version, forward_flop=forward_flop(trainer.network))
     for request in talk.requests():
         if request[0] in more:
             talk.answer(**more[request[0]](work))
+        elif request[0] == "shake":
+            talk.answer(**shake(trainer.network))
         elif request[0] == "act":
             talk.answer(**act(trainer, int(request[1]), work.clock))
         else:
@@ -179,11 +179,12 @@ def forward_flop(network: torch.nn.Module) -> int:
 
 
 @torch.no_grad()
-def unsettle(network: torch.nn.Module) -> None:
-    """Give every weight matrix a share of noise, so that the policy depends on all that it computes."""
+def shake(network: torch.nn.Module) -> dict[str, float]:
+    """Add noise to every weight matrix."""
     for weight in network.parameters():
         if weight.ndim == 2 and len(weight) > 1:
             weight += NOISE * torch.randn_like(weight)
+    return {"noise": NOISE}
 
 
 def largest_deviation(ratio: torch.Tensor) -> float:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.contest import acting, company
 from benchmarks.contest.contestant import Contestant, ContestantError
 from benchmarks.contest.entries import PEERS, SCRIPTS, other
 from benchmarks.contest.flops import update_flop
@@ -166,6 +167,22 @@ def test_the_operations_of_an_update_are_those_that_torch_counts():
     assert update_flop(SMALL, forward) == SMALL.epochs * counted
 
 
+def test_a_battle_counts_all_agents_and_shares_its_time_among_all():
+    introduction = {"env_steps": 100, "agents": 20}
+    times = {"rollout_s": 3.0, "update_s": 5.0, "arena_s": 0.8, "acting_s": 1.2, "opponents_s": 0.4, "decisions": 900}
+    figures = company.summarise(introduction, times)
+    assert figures["agent_steps_per_s"] == 20 * figures["env_steps_per_s"] == 250.0
+    assert figures["decisions_per_s"] == 112.5
+    assert figures["update"] == 0.625
+    assert figures["rest"] == pytest.approx(1.0 - 0.1 - 0.15 - 0.05 - 0.625)
+
+
+def test_acting_is_set_against_the_product_measured_beside_it():
+    row = acting.summarise(("ours, exact", 64), [(100.0, 4000.0), None, (300.0, 4000.0), (200.0, 8000.0)], flop=10)
+    assert row["steps_per_s"] == 200.0
+    assert row["share"] == pytest.approx(0.25)
+
+
 def test_an_unknown_peer_is_refused_with_the_names_there_are():
     with pytest.raises(ValueError, match=r"--peer pufer=python: 'pufer' is not known; choose from pufferlib,"):
         other("pufer=python")
@@ -181,7 +198,7 @@ def test_every_peer_has_its_script():
 
 
 def test_a_peer_that_is_not_installed_says_so():
-    with pytest.raises(ContestantError, match=r"puffer\.py ended: .*No module named"):
+    with pytest.raises(ContestantError, match=r"it ended: .*No module named"):
         Contestant([sys.executable, str(SCRIPTS / "puffer.py")], SMALL, {})
 
 

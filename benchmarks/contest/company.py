@@ -1,0 +1,73 @@
+"""Training in a team battle end to end: speed, who spends the time, and memory."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.contest.contestant import Contestant
+from benchmarks.contest.entries import Scene
+from benchmarks.contest.gate import Gate, gate_note, look
+from benchmarks.contest.pairs import median
+
+WARM_UP = 1
+SPENDERS = ("arena", "acting", "opponents", "update")
+
+
+def measure(scene: Scene, repeats: int, patience_s: float | None) -> tuple[dict[str, Any], Gate]:
+    """Medians of iterations that count; the process that ran them tells how much memory it took at most."""
+    gpu = {} if scene.device == "cpu" else {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0")}
+    battle = Contestant([sys.executable, "-m", "benchmarks.contest.battle"], scene, gpu)
+    gate = Gate(patience_s, lambda: look([os.getpid(), battle.process]))
+    for _ in range(WARM_UP):
+        battle.ask("iterate")
+    measured = [gate.measure(lambda: battle.ask("iterate")) for _ in range(repeats)]
+    peak = battle.ask("memory")["peak_bytes"]
+    battle.close()
+    counted = [summarise(battle.introduction, each) for each in measured if each is not None]
+    medians = {name: median([each[name] for each in counted]) for name in FIGURES}
+    return {**medians, "peak_gb": peak / 1e9, "counted": len(counted)}, gate
+
+
+FIGURES = ("env_steps_per_s", "agent_steps_per_s", "decisions_per_s", *SPENDERS, "rest")
+
+
+def summarise(introduction: Mapping[str, int], times: Mapping[str, float]) -> dict[str, float]:
+    """Speeds, and shares of the iteration by spender."""
+    seconds = times["rollout_s"] + times["update_s"]
+    env_steps = introduction["env_steps"]
+    shares = {name: times[f"{name}_s"] / seconds for name in SPENDERS}
+    return {
+        "env_steps_per_s": env_steps / seconds,
+        "agent_steps_per_s": env_steps * introduction["agents"] / seconds,
+        "decisions_per_s": times["decisions"] / seconds,
+        **shares,
+        "rest": 1.0 - sum(shares.values()),
+    }
+
+
+def show(console: Console, scene: Scene, figures: Mapping[str, Any], gate: Gate) -> None:
+    """Print one table."""
+    title = f"{scene.environment}, {scene.environments} environments, {scene.opponents} opponents, "
+    title += f"{scene.threads} thread(s), {scene.device}"
+    table = Table(title=title, title_justify="left", box=SIMPLE, show_header=False)
+    for name, value in lines(figures):
+        table.add_row(name, value)
+    console.print(table)
+    console.print(f"  {gate_note(gate)}\n", style="dim")
+
+
+def lines(figures: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """What is shown, in words."""
+    shares = ", ".join(f"{name} {figures[name]:.0%}" for name in (*SPENDERS, "rest"))
+    return [
+        ("agent steps/s, all agents of an environment", f"{figures['agent_steps_per_s']:,.0f}"),
+        ("environment steps/s", f"{figures['env_steps_per_s']:,.0f}"),
+        ("decisions/s of the learner's agents", f"{figures['decisions_per_s']:,.0f}"),
+        ("time", shares),
+        ("resident memory at its highest, GB", f"{figures['peak_gb']:.2f}"),
+    ]
