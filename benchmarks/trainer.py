@@ -25,7 +25,8 @@ from benchmarks.contest.entries import PEERS, VARIANTS, Scene, other, own
 from benchmarks.contest.report import print_rows
 from benchmarks.other.work import Work
 
-PATIENCE_S = 30.0
+PATIENCE_S = 300.0
+"""How long one table waits for a quiet machine."""
 
 
 def main() -> None:

@@ -68,8 +68,8 @@ class Gate:
     """Starts measurements when the machine is quiet, and forgets those during which it was not.
 
     Args:
-        patience_s: How long to wait for a quiet machine before each measurement; then it starts all the same, and is
-            dropped if the machine stayed busy. Without a gate (`None`) everything starts at once and counts.
+        patience_s: How long to wait for a quiet machine, over all measurements; from then on they start all the same,
+            and are dropped if the machine is busy. Without a gate (`None`) everything starts at once and counts.
         observe: What the machine has done so far.
         clock: Seconds.
         sleep: Lets time pass.
@@ -82,31 +82,31 @@ class Gate:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._patience_s, self._observe, self._clock, self._sleep = patience_s, observe, clock, sleep
-        self.closes = patience_s is not None
+        self._patience_s, self.closes = patience_s or 0.0, patience_s is not None
+        self._observe, self._clock, self._sleep = observe, clock, sleep
         self.dropped = 0
         self.shares: list[float] = []
 
     def measure(self, work: Callable[[], Result]) -> Result | None:
         """What the work says; nothing if others were at work meanwhile."""
-        if self._patience_s is not None:
-            self._wait_for_quiet(self._patience_s)
+        if self.closes:
+            self._wait_for_quiet()
         before = self._observe()
         result = work()
         share = self._observe().others(before)
         self.shares.append(share)
-        if self._patience_s is not None and share > DROP_ABOVE:
+        if self.closes and share > DROP_ABOVE:
             self.dropped += 1
             return None
         return result
 
-    def _wait_for_quiet(self, patience_s: float) -> None:
-        deadline = self._clock() + patience_s
-        while self._clock() < deadline:
-            before = self._observe()
+    def _wait_for_quiet(self) -> None:
+        while self._patience_s > 0.0:
+            started, before = self._clock(), self._observe()
             self._sleep(GLANCE_S)
             if self._observe().others(before) < START_BELOW:
                 return
+            self._patience_s -= self._clock() - started
 
 
 def gate_note(gate: Gate) -> str:
@@ -116,4 +116,5 @@ def gate_note(gate: Gate) -> str:
     share = f"others used {statistics.median(gate.shares):.1%} of the machine (median of {len(gate.shares)} iterations)"
     if not gate.closes:
         return f"{share}; no gate: every iteration counts"
-    return f"{share}; {gate.dropped} iterations dropped because they used over {DROP_ABOVE:.0%}"
+    advice = "; nothing is left: try later, or --no-gate" if gate.dropped == len(gate.shares) else ""
+    return f"{share}; {gate.dropped} dropped because they used over {DROP_ABOVE:.0%}{advice}"

@@ -74,6 +74,20 @@ def test_waiting_ends_with_patience():
     assert machine.now == pytest.approx(3.0)
 
 
+def test_patience_is_for_all_measurements_together():
+    machine = Machine(BUSY)
+    gate = machine.gate(patience_s=2.0)
+    assert [measured(machine, gate) for _ in range(3)] == [None] * 3
+    assert machine.now == pytest.approx(5.0)
+    assert gate.dropped == 3
+
+
+def test_a_quiet_machine_costs_no_patience():
+    machine = Machine(*[QUIET] * 40, BUSY, QUIET)
+    gate = machine.gate(patience_s=0.5)
+    assert [measured(machine, gate) for _ in range(21)] == ["done"] * 21
+
+
 def test_without_a_gate_everything_counts_at_once():
     machine = Machine(BUSY)
     gate = machine.gate(patience_s=None)
