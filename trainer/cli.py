@@ -1,5 +1,6 @@
 """The `trainer` command: train a learner, play rating matches, measure."""
 
+import errno
 import json
 import logging
 import os
@@ -45,6 +46,7 @@ from trainer.worker import TrainingWorker
 BAD_USAGE = 2
 DEFAULT_LEARNER = settings.LeagueSettings().learner
 PLAN_WIDTH = 100
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EVALUATOR_TIMEOUT_S = 30.0
 EVALUATOR_BACKOFF_S = 30.0
 
@@ -112,8 +114,8 @@ def run(
 ) -> None:
     """Train one learner against the league's population.
 
-    The same command goes on where the run folder's saved state is, and says which settings changed. With --resume the
-    settings come from the run folder, those that are given here win, and a folder without a saved state is refused.
+    The same command goes on where the run folder's saved state is, and names the settings that changed. With --resume
+    the settings are those of the run folder, save what is given here, and a folder without a saved state is refused.
 
     Example: trainer run --environment mech-duel --learner second --set schedules.entropy=0.02
 
@@ -277,7 +279,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(BAD_USAGE if isinstance(error, unusable) else 1)
     except OSError as error:
         place = error.filename or "writing the run folder"
-        typer.echo(f"trainer: {place}: {error.strerror}; free the disk or choose another --run", err=True)
+        way_out = "free the disk or choose another --run" if error.errno in FULL else "choose another --run"
+        typer.echo(f"trainer: {place}: {error.strerror}; {way_out}", err=True)
         sys.exit(1)
 
 

@@ -6,6 +6,7 @@ has a default, a range and a description; `trainer run --help` is written from t
 
 import difflib
 import json
+import textwrap
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -57,6 +58,9 @@ __all__ = [
     "to_toml",
     "validate",
 ]
+
+HELP_WIDTH = 76
+"""Columns of the explanation: what indents it comes before."""
 
 Settings = dict[str, dict[str, Any]]
 """Raw settings: {section: {key: value}}."""
@@ -160,13 +164,13 @@ def sections() -> dict[str, type[Section]]:
 
 
 def describe() -> str:
-    """Explain every setting, one line each, for `--help`."""
+    """Explain every setting for `--help`: its default, its range and what it is for."""
     lines = []
     for section, model in sections().items():
-        lines += ["", f"[{section}] {(model.__doc__ or '').splitlines()[0]}"]
+        lines += ["", *_folded(f"[{section}] {(model.__doc__ or '').splitlines()[0]}", "")]
         for key, field in model.model_fields.items():
             default = _toml_value(field.default)
-            lines.append(f"  {section}.{key} = {default}{_range(field.metadata)}: {field.description}")
+            lines += _folded(f"{section}.{key} = {default}{_range(field.metadata)}: {field.description}", "  ")
     return "\n".join(lines).strip()
 
 
@@ -221,9 +225,18 @@ def _toml_value(value: Any) -> str:  # noqa: ANN401  any TOML value
 def _range(metadata: Iterable[Any]) -> str:
     signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
     bounds = [
-        f"{sign} {getattr(bound, name)}"
+        f"{sign} {_number(getattr(bound, name))}"
         for bound in metadata
         for name, sign in signs.items()
         if getattr(bound, name, None) is not None
     ]
     return f" ({', '.join(bounds)})" if bounds else ""
+
+
+def _number(value: float) -> str:
+    return f"2**{int(value).bit_length() - 1}" if value >= 2**32 else f"{value:g}"
+
+
+def _folded(line: str, indent: str) -> list[str]:
+    """A line within HELP_WIDTH, the rest of it below and further in."""
+    return textwrap.wrap(line, HELP_WIDTH, initial_indent=indent, subsequent_indent=f"{indent}    ")

@@ -148,23 +148,23 @@ def _parameters(network: ActorCritic) -> dict[str, int]:
 
 
 def _memory(config: TrainerConfig, env: Environment, learner: Learner, samples: int) -> dict[str, int]:
-    rollout = _rollout_bytes(config, learner)
+    rollout = _rollout(config, learner)
+    learned_from = samples * _update_bytes_per_sample(config, env.spec)
     return {
-        "program and libraries": _resident_bytes(),
+        "program and libraries": _resident_bytes(),  # by now all of them are loaded
         "network and optimiser": COPIES_OF_WEIGHTS * FLOAT_BYTES * sum(_parameters(learner.network).values()),
-        "rollout": rollout,
-        "update": samples * _update_bytes_per_sample(config, env.spec),
+        "rollout": sum(tensor.nbytes for tensor in vars(rollout).values()),
+        "update": max(learned_from, rollout.observation.nbytes),  # who acted is copied out for the statistics
         "environment": _environment_bytes(config, env),
     }
 
 
-def _rollout_bytes(config: TrainerConfig, learner: Learner) -> int:
-    """Exactly what a rollout takes; nothing is allocated."""
+def _rollout(config: TrainerConfig, learner: Learner) -> Rollout:
+    """The rollouts of this run, without their memory."""
     shape = config.rollout
     with torch.device("meta"):
         network = ActorCritic(learner.network.architecture)
-        rollout = Rollout.allocate(network, steps=shape.steps, rows=learner.rows, chunk=shape.chunk)
-    return sum(tensor.nbytes for tensor in vars(rollout).values())
+        return Rollout.allocate(network, steps=shape.steps, rows=learner.rows, chunk=shape.chunk)
 
 
 def _update_bytes_per_sample(config: TrainerConfig, spec: EnvironmentSpec) -> int:

@@ -14,10 +14,10 @@ from types import FrameType
 
 from trainer.errors import CallCutShortError
 
-GRACE_S = 2.0
+GRACE_S = 1.5
 """How long after a signal the league is still called: whoever sent it waits for the end."""
 
-LEAVE_WITHIN_S = 8.0
+LEAVE_WITHIN_S = 7.0
 """How long after SIGTERM the process is ended, whatever it is in the middle of: supervisors kill after ten seconds."""
 
 ENDED_BY_SIGTERM = 128 + signal.SIGTERM

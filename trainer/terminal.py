@@ -97,7 +97,8 @@ def progress_parts(update: int, step: int, goal: Goal, speed: float, metrics: Me
         speed: Steps per second that the time left is reckoned by; 0 where it is not known.
         metrics: The update's metrics.
     """
-    parts = [("update", str(update)), ("steps", f"{step:,}"), *_way_to_go(step, goal, speed)]
+    share = f" ({min(1.0, step / goal.steps):.0%})" if goal.ends else ""
+    parts = [("update", str(update)), ("steps", f"{step:,}{share}"), _time_left(step, goal, speed)]
     parts.append(("steps/s", _number(metrics.get("charts/SPS"), ",.0f")))
     parts += _shares_of_time(metrics)
     parts.append(("score", _number(metrics.get("charts/score"), ".2f")))
@@ -108,20 +109,19 @@ def progress_parts(update: int, step: int, goal: Goal, speed: float, metrics: Me
     return parts + [(name, f"{rate:.2f}") for name, rate in reversed(rates[-OPPONENTS:]) if rate is not None]
 
 
-def _way_to_go(step: int, goal: Goal, speed: float) -> list[Part]:
+def _time_left(step: int, goal: Goal, speed: float) -> Part:
     left = max(0, goal.steps - step)
-    share = f"{min(1.0, step / goal.steps):.0%}"
+    if not goal.ends and not left:
+        return "horizon", "passed"
     time_left = str(timedelta(seconds=round(left / speed))) if speed else "-"
-    if goal.ends:
-        return [("done", share), ("ETA", time_left)]
-    return [("schedule", f"{share}, {time_left} left" if left else "over")]
+    return "ETA" if goal.ends else "horizon in", time_left
 
 
 def _shares_of_time(metrics: Metrics) -> list[Part]:
-    """Where the time went: acting and stepping, learning, and the league with the run folder."""
-    seconds = {name: metrics.get(f"charts/{name}_s") or 0.0 for name in ("rollout", "update", "league")}
-    whole = sum(seconds.values())
-    return [(name, f"{value / whole:.0%}") for name, value in seconds.items()] if whole else []
+    """Percents of the time of the rollout, of the update, and of the league with the run folder."""
+    seconds = [metrics.get(f"charts/{name}_s") or 0.0 for name in ("rollout", "update", "league")]
+    whole = sum(seconds)
+    return [("time", "/".join(f"{100 * each / whole:.0f}" for each in seconds) + "%")] if whole else []
 
 
 def _line(parts: list[Part], width: int | None) -> Text:

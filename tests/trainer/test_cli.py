@@ -164,3 +164,9 @@ def test_a_full_disk_ends_in_one_line(capsys, monkeypatch):
     assert (
         message == "trainer: writing the run folder: No space left on device; free the disk or choose another --run\n"
     )
+
+
+def test_a_run_folder_that_cannot_be_written_ends_in_one_line(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    run("run", "--environment", "rps", "--run", str(tmp_path / "file" / "run"), expect=1)
+    assert capsys.readouterr().err == f"trainer: {tmp_path}/file/run: Not a directory; choose another --run\n"

@@ -126,7 +126,14 @@ def test_every_setting_has_a_description_a_default_and_a_line_of_help():
         for key, field in model.model_fields.items():
             assert field.description, f"{section}.{key}"
             assert not field.is_required()
-            assert f"{section}.{key} = " in text
+            assert f"\n  {section}.{key} = " in text
+
+
+def test_help_fits_a_window_of_eighty_columns_and_gives_ranges():
+    text = describe()
+    assert max(map(len, text.splitlines())) <= 76
+    assert "ppo.clip = 0.2 (> 0, < 1): Clip range" in text
+    assert "run.threads = 1 (>= 1, <= 256): Torch threads" in text
 
 
 def test_configurations_are_frozen():

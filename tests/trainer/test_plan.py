@@ -58,6 +58,8 @@ def test_memory_grows_with_what_it_is_for(planned):
         return plan(resolve("recall", None, [*RECALL, *settings])).memory_bytes
 
     fewer, longer = memory("ppo.minibatches=10"), memory("rollout.steps=64")
+    whole = memory("ppo.minibatches=384", "rollout.chunk=1")
+    assert whole["update"] == 4 * 32 * 12 * _spec().observation_size  # nothing less than all that was seen
     assert fewer["update"] == pytest.approx(planned.memory_bytes["update"] / 2, rel=0.05)
     assert longer["rollout"] == pytest.approx(2 * planned.memory_bytes["rollout"], rel=0.05)
     more = memory("environment.num_envs=20")

@@ -12,9 +12,12 @@ import pytest
 
 from league.client import LeagueClient
 from league.errors import LeagueError
+from trainer import state
+from trainer.surroundings import ENDED_BY_SIGTERM
 
 PATIENCE_S = 60.0
 SMALL = ["environment.num_envs=8", "rollout.steps=16", "rollout.chunk=8", "run.save_every_updates=7"]
+RPS = ("--environment", "rps")
 PACE = ["league.backoff_max_s=1", "league.heartbeat_s=1", "league.snapshot_every_steps=2000", "league.lease_budget=3"]
 
 
@@ -33,6 +36,13 @@ class Process:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGKILL)
         self._process.wait()
+
+    def stand_still(self):
+        """Keep its connections open and answer nothing."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def said(self):
+        return self.log.read_text()
 
     def terminate(self, within_s):
         self._process.send_signal(signal.SIGTERM)
@@ -132,3 +142,46 @@ def compare_with_spool(tmp_path, log):
     said = (tmp_path / "trainer.log").read_text()
     for bad in ("rejected", "conflict", "Traceback"):
         assert bad not in said.replace("losses/rejected", "")
+
+
+@pytest.fixture
+def league(tmp_path, start, port):
+    """A league that answers, and its address."""
+    server = start("server", "league", "serve", "--port", str(port), "--home", str(tmp_path / "home"))
+    with LeagueClient(f"http://127.0.0.1:{port}") as client:
+        until(lambda: client.learners("rps").items == [], "the server answers")
+    return server, f"http://127.0.0.1:{port}"
+
+
+def test_a_signal_in_the_middle_of_a_slow_call_saves_and_leaves(tmp_path, start, league):
+    server, url = league
+    slow = [*PACE, "league.timeout_s=300", "league.heartbeat_s=0.01"]
+    settings = [word for each in (*SMALL, *slow) for word in ("--set", each)]
+    trainer = start("trainer", "trainer", "run", "--league", url, "--run", str(tmp_path / "run"), *RPS, *settings)
+    until(lambda: "update 5 " in trainer.said(), "it trains")
+    server.stand_still()
+    time.sleep(3.0)
+    before = trainer.said().count("update ")
+    time.sleep(1.0)
+    assert trainer.said().count("update ") == before, "it waits for the league"
+    assert trainer.terminate(within_s=10.0) == 0
+    assert trainer.said().rstrip().splitlines()[-1].startswith("saved at step")
+    assert state.load(tmp_path / "run" / "state.safetensors").counters["updates"] >= 5
+
+
+@pytest.mark.parametrize(("moment", "wait_s"), [("opening", 1.0), ("first rollout", 2.0), ("update 1 ", 0.5)])
+def test_a_signal_in_a_large_run_leaves_in_time_whatever_goes_on(tmp_path, start, league, moment, wait_s):
+    """Opening, perhaps with a compilation, a long rollout, or a long update of twenty mechs in each of 64 matches."""
+    large = ["environment.num_envs=64", "rollout.steps=64", "ppo.minibatches=4", "ppo.epochs=8"]
+    settings = [word for each in large for word in ("--set", each)]
+    company = ("--environment", "mech-company")
+    trainer = start(
+        "trainer", "trainer", "run", "--league", league[1], "--run", str(tmp_path / "run"), *company, *settings
+    )
+    until(lambda: moment in trainer.said(), moment)
+    time.sleep(wait_s)
+    status = trainer.terminate(within_s=10.0)
+    saved = state.load(tmp_path / "run" / "state.safetensors")
+    assert status == (0 if saved else ENDED_BY_SIGTERM)
+    assert saved or moment != "update 1 ", "an update ends at its next minibatch, and everything is saved"
+    assert ("saved at step" in trainer.said()) == (status == 0)

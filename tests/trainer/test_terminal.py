@@ -30,14 +30,14 @@ def line_of(goal, **console):
 
 def test_the_line_of_an_update_says_what_matters():
     assert line_of(Goal(12_000, ends=True)) == (
-        "update 3 · steps 2,000 · done 17% · ETA 0:00:10 · steps/s 1,000 · rollout 30% · update 60% · league 10%"
+        "update 3 · steps 2,000 (17%) · ETA 0:00:10 · steps/s 1,000 · time 30/60/10%"
         " · score 0.50 · KL 0.0123 · EV - · entropy 1.23 · main 0.50 · random 0.90\n"
     )
 
 
-def test_without_an_end_the_line_says_how_far_the_schedules_are():
-    assert "steps 2,000 · schedule 10%, 0:00:18 left · steps/s" in line_of(Goal(20_000, ends=False))
-    assert "steps 2,000 · schedule over · steps/s" in line_of(Goal(1_500, ends=False))
+def test_without_an_end_the_line_says_how_far_the_horizon_is():
+    assert "steps 2,000 · horizon in 0:00:18 · steps/s" in line_of(Goal(20_000, ends=False))
+    assert "steps 2,000 · horizon passed · steps/s" in line_of(Goal(1_500, ends=False))
 
 
 def test_the_time_left_is_reckoned_by_the_median_of_the_latest_speeds():
@@ -45,22 +45,23 @@ def test_the_time_left_is_reckoned_by_the_median_of_the_latest_speeds():
     terminal = Terminal(Console(file=stream))
     for speed in (1000.0, 1.0, 1000.0):
         terminal.progress(1, 2000, Goal(12_000, ends=True), {"charts/SPS": speed})
-    assert stream.getvalue().splitlines()[-1].startswith("update 1 · steps 2,000 · done 17% · ETA 0:00:10 ·")
+    assert stream.getvalue().splitlines()[-1].startswith("update 1 · steps 2,000 (17%) · ETA 0:00:10 ·")
 
 
 def test_nothing_known_is_said_with_a_dash():
     parts = dict(progress_parts(1, 0, Goal(10, ends=True), 0.0, {}))
     assert (parts["ETA"], parts["score"], parts["KL"]) == ("-", "-", "-")
-    assert "rollout" not in parts
+    assert "time" not in parts
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
 def test_a_line_fits_the_window_and_is_whole_in_a_file(width):
     shown = line_of(Goal(12_000, ends=True), width=width, force_terminal=True, color_system=None)
     assert len(shown.rstrip("\n")) <= width
-    assert shown.startswith("update 3 · steps 2,000 · done 17% · ETA 0:00:10")
+    assert shown.startswith("update 3 · steps 2,000 (17%) · ETA 0:00:10")
     assert shown.rstrip("\n").split(" · ")[-1] in line_of(Goal(12_000, ends=True)).rstrip("\n").split(" · ")
     assert "random 0.90" in line_of(Goal(12_000, ends=True), width=20)
+    assert ("KL 0.0123" in shown) == (width >= 100)
 
 
 def test_colours_are_for_terminals_alone():
