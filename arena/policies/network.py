@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -181,9 +182,11 @@ class ActorCritic(nn.Module):
 
     def _read_out(self, output: Tensor, members: list[Tensor]) -> Readout:
         features = self.norm(output)
-        rows = self.actor(features)
+        weight = torch.cat([self.actor.weight, self.critic.weight])
+        bias = torch.cat([self.actor.bias, self.critic.bias])
+        rows, value = F.linear(features, weight, bias).tensor_split([len(self.actor.weight)], dim=-1)
         parameters = choose(self.actor_parts.values(), rows, members) if members else rows
-        return Readout(parameters, self.critic(features).squeeze(-1), features)
+        return Readout(parameters, value.squeeze(-1), features)
 
 
 class NetworkPolicy:

@@ -38,8 +38,9 @@ struct Call {
     float* output;         // (N, units): hidden state after each decision; backward: the loss's gradient with respect to it
     float* gradient;       // (N, 4 units): backward: the loss's gradient with respect to the gates' sums
     float* carried;        // (S, 2 units): backward, zeros: gradients of hidden and cell on their way back
-    // half precision, forward: panels of gates (inputs, 64), their biases (4 units), and the inputs (N, inputs)
-    const float *input_weights, *bias, *features;
+    const float* bias;     // (4 units): forward
+    // half precision, forward: panels of gates (inputs, 64), and the inputs (N, inputs)
+    const float *input_weights, *features;
 };
 enum Direction { FORWARD, BACKWARD, ASK };
 struct Sizes { int direction, half, units, inputs, steps, from, to; };
@@ -166,19 +167,20 @@ auto let_through = [&](int t, int run, int panel, bool goes_on) {
     const long row = call.first[t] + run;
     const int unit = LANES * panel;
     Lanes* gate = (Lanes*)(call.gates + row * gate_columns + PANEL * panel);
-    gate[0] = sigmoid(gate[0]);
-    gate[1] = sigmoid(gate[1]);
-    gate[2] = tanh(gate[2]);
-    gate[3] = sigmoid(gate[3]);
+    const Lanes* bias = (const Lanes*)(call.bias + PANEL * panel);
+    gate[0] = sigmoid(gate[0] + bias[0]);
+    gate[1] = sigmoid(gate[1] + bias[1]);
+    gate[2] = tanh(gate[2] + bias[2]);
+    gate[3] = sigmoid(gate[3] + bias[3]);
     const Lanes cell = gate[1] * *(const Lanes*)(cell_before(t, run) + unit) + gate[0] * gate[2];
     const Lanes hidden = gate[3] * tanh(cell);
     *(Lanes*)(call.cells + row * units + unit) = cell;
     *(Lanes*)(call.output + row * units + unit) = hidden;
     if (goes_on) write(call.before, (long)(call.first[t + 1] + run) * units + unit, hidden);
 };
-auto begin_with_biases = [&](int rows, const float* bias, float* sums) {
+auto clear = [&](int rows, float* sums) {
     for (int i = 0; i < rows; ++i)
-        for (int column = 0; column < PANEL; ++column) sums[(long)i * gate_columns + column] = bias[column];
+        for (int column = 0; column < PANEL; ++column) sums[(long)i * gate_columns + column] = 0.0f;
 };
 auto step_forward = [&](int t, int rows) {
     const int going_on = t + 1 < size.steps ? rows_at(t + 1) : 0;
@@ -186,7 +188,7 @@ auto step_forward = [&](int t, int rows) {
     for (int panel = 0; panel < units / LANES; ++panel) {
         float* sums = call.gates + row * gate_columns + PANEL * panel;
         if (size.half) {
-            begin_with_biases(rows, call.bias + PANEL * panel, sums);
+            clear(rows, sums);
             multiply(rows, call.features, row, size.inputs, call.input_weights, panel, sums, gate_columns);
         }
         multiply(rows, call.before, row, units, call.weights, panel, sums, gate_columns);

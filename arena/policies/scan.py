@@ -89,13 +89,13 @@ def scan(
     decisions, units = len(features), hidden.shape[1]
     half, bias, inputs = features.dtype is torch.bfloat16, _side_by_side(bias), _side_by_side(weight_ih)
     with torch.autocast("cpu", enabled=False):
-        gates = bias.new_empty(decisions, 4 * units) if half else torch.addmm(bias, features, inputs.t())
+        gates = bias.new_empty(decisions, 4 * units) if half else features @ inputs.t()
     before, cells, output = (like.new_empty(decisions, units) for like in (features, bias, bias))
     before[: len(hidden)] = hidden
     weights = _panels(_side_by_side(weight_hh), half)
     of_features = _panels(inputs, half) if half else bias
     none = first.new_empty(0)
-    tensors = (weights, gates, before, cells, cell.contiguous(), output, none, none, of_features, bias, features)
+    tensors = (weights, gates, before, cells, cell.contiguous(), output, none, none, bias, of_features, features)
     _run(Direction.FORWARD, first, tensors, half=half, units=units, inputs=features.shape[1])
     return output, gates, cells, before
 
@@ -143,7 +143,7 @@ def _backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Tensor | None, ...]
     sums = torch.ops.arena.scan_backward(gradient, gates, cells, before, cell, weight_hh, first)
     inputs = _side_by_side(weight_ih).to(sums.dtype)
     of_features = sums @ inputs if ctx.needs_input_grad[0] else None
-    of_weights = (_in_torchs_order((given.t() @ sums).t().float()) for given in (features, before))
+    of_weights = (_in_torchs_order(sums.t() @ given).float() for given in (features, before))
     return of_features, None, None, *of_weights, _in_torchs_order(sums.sum(dim=0, dtype=torch.float32)), None
 
 
