@@ -62,11 +62,11 @@ class Terminal:
         self._console.print(_line(parts, width), soft_wrap=True)
 
     @contextmanager
-    def waiting(self, what: str) -> Iterator[None]:
-        """Say that something has begun and, while it lasts, for how long: it may take minutes the first time."""
+    def waiting(self, what: str, why: str) -> Iterator[None]:
+        """Say that something has begun and why it may take long; while it lasts, say for how long."""
         over = threading.Event()
         show = self._spin if self._console.is_terminal else self._repeat
-        self.say(what)
+        self.say(f"{what}; {why}")
         thread = threading.Thread(target=show, args=(what, over), daemon=True)
         thread.start()
         try:

@@ -7,12 +7,12 @@ from functools import partial
 
 from arena.environments import EnvironmentSpec
 from arena.policies import NetworkPolicy
-from league.wire import Result, ResultBatchAnswer
 from trainer import state
 from trainer.batches import open_batches
 from trainer.checks import check_discount, check_minibatches
 from trainer.collector import Collector, Episode
 from trainer.config import TrainerConfig
+from trainer.correspondence import Correspondence
 from trainer.disk import Disk
 from trainer.errors import UnsavedError
 from trainer.folder import RunFolder
@@ -38,7 +38,7 @@ from trainer.tracking import Tracker
 ROOM_PAUSE_S = 10.0
 """How often a run that is over tries to save on a full disk."""
 
-COMPILING = "kernels are compiled at the first use, which may take minutes"
+COMPILING = "kernels are compiled at the first use"
 
 
 class TrainingWorker:
@@ -76,7 +76,7 @@ class TrainingWorker:
         self._config, self._folder, self._link, self._trackers = config, folder, link, trackers
         self._terminal, self._outside, self._disk = terminal, outside, Disk(terminal.say)
         played, seed = config.environment, config.run.seed
-        with terminal.waiting(f"opening {played.num_envs} x {played.name}; {COMPILING}"):
+        with terminal.waiting(f"opening {played.num_envs} x {played.name}", COMPILING):
             self._batches = open_batches(played, config.run)
         spec = self._spec = self._batches[0].spec
         check_discount(self._batches[0], config.ppo.gamma)
@@ -91,6 +91,9 @@ class TrainingWorker:
         self._attach(saved)
         self._book = self._make_book(spec)
         self.spool = Spool(folder.spool)
+        self._letters = Correspondence(
+            self._membership, self.spool, self._publisher, disk=self._disk, terminal=terminal, outside=outside
+        )
         if saved is not None:
             self._resume(saved)
         folder.keep_settings(config)
@@ -98,9 +101,8 @@ class TrainingWorker:
         facts = {"environment": spec.name, "signature": spec.signature, "learner": config.league.learner}
         self._provenance.begin({**facts, "seed": seed}, outside.now(), self.learner.steps)
         self._collector = self._open_matches()
-        self._beat_at = self._updated_at = outside.clock()
-        self._dismissed = self._unsaved = False
-        self._first = True
+        self._updated_at = outside.clock()
+        self._first, self._unsaved, self._saved_step = True, False, self.learner.steps
 
     def run(self) -> None:
         """Train until the run's end, a signal, or the league's word; leave everything saved and delivered.
@@ -111,7 +113,7 @@ class TrainingWorker:
         """
         journal = Journal(self._folder.path, self._trackers())
         with ExitStack() as leaving:
-            leaving.callback(self._disk.write, "the end of the metrics", journal.close)
+            leaving.callback(self._disk.write, "metrics", journal.close)
             try:
                 metrics = self._train(journal)
             finally:
@@ -125,6 +127,8 @@ class TrainingWorker:
         """Write the state down, after every result that it counts; false while the disk refuses."""
         saved = self._disk.write("results", self.spool.sync) and self._disk.write("the run's state", self._write_state)
         self._unsaved = not saved
+        if saved:
+            self._saved_step = self.learner.steps
         return saved
 
     def _train(self, journal: Journal) -> dict[str, float | None]:
@@ -156,7 +160,7 @@ class TrainingWorker:
             return nullcontext()
         self._first = False
         played, steps = self._config.environment, self._config.rollout.steps
-        return self._terminal.waiting(f"first rollout: {played.num_envs} environments x {steps} decisions; {COMPILING}")
+        return self._terminal.waiting(f"first rollout: {played.num_envs} environments x {steps} decisions", COMPILING)
 
     def _write_all(self, journal: Journal) -> bool:
         ended = self._outside.now(), self.learner.steps
@@ -180,25 +184,14 @@ class TrainingWorker:
 
     def _finished(self) -> bool:
         total = self._config.run.total_steps
-        return self._dismissed or self._outside.stopping() or bool(total and self.learner.steps >= total)
+        return self._letters.dismissed or self._outside.stopping() or bool(total and self.learner.steps >= total)
 
     def _take_in(self, episode: Episode) -> None:
         played = episode.assignment
         if self._course is not None and not self._course.whole(played):
             episode = replace(episode, assignment=replace(played, lease=None))
         self.scores.add(episode)
-        if (lease := episode.assignment.lease) is not None:
-            self.spool.append(
-                Result(
-                    lease_id=lease.lease_id,
-                    sequence=played.sequence,
-                    score=episode.score,
-                    decisions=episode.decisions,
-                    reason=episode.reason,
-                    seed=played.seed,
-                    learner_step=self.learner.steps,
-                )
-            )
+        self._letters.take_in(episode, self.learner.steps)
 
     def _speed(self, began: float, collected: float) -> dict[str, float | None]:
         """Steps per second since the last update, and where the time went: what is left over is the league's."""
@@ -229,13 +222,7 @@ class TrainingWorker:
         if self._unsaved or updates % self._config.run.save_every_updates == 0:
             self.save()
         if not self._outside.stopping():
-            self._call_league(metrics)
-
-    def _call_league(self, metrics: dict[str, float | None]) -> None:
-        self._deliver()
-        self._publisher.publish(self._publish)
-        if self._outside.clock() >= self._beat_at:
-            self._beat(metrics)
+            self._letters.exchange(step, metrics)
 
     @property
     def _goal(self) -> Goal:
@@ -247,25 +234,6 @@ class TrainingWorker:
             self._terminal.say(verdict.line, verdict.style)
             journal.note(self.learner.steps, f"{HEALTH}{verdict.name}", verdict.line)
 
-    def _deliver(self) -> None:
-        def report(results: list[Result]) -> ResultBatchAnswer | None:
-            return None if self._outside.late() else self._membership.report(results)
-
-        self._disk.write("how far results are delivered", lambda: self.spool.deliver(report))
-
-    def _publish(self, checkpoint: bytes, step: int) -> bool:
-        player = None if self._outside.stopping() else self._membership.publish(checkpoint, step)
-        if player is not None:
-            self._terminal.say(f"published snapshot {player.name} of step {step:,}")
-        return player is not None
-
-    def _beat(self, metrics: dict[str, float | None]) -> None:
-        self._beat_at = self._outside.clock() + self._membership.heartbeat_s
-        command = self._membership.beat(self.learner.steps, metrics)
-        if command in ("drain", "stop"):
-            self._terminal.say(f"the league says {command}")
-            self._dismissed = True
-
     def _leave(self, metrics: dict[str, float | None], *, saved: bool) -> None:
         """Deliver once more and say how far it went. A restart plays on under the leases; otherwise they expire.
 
@@ -273,15 +241,11 @@ class TrainingWorker:
         """
         if not self._outside.stopping():
             self._link.retry_now()
-        self._deliver()
-        if metrics and not self._outside.late():
-            self._membership.beat(self.learner.steps, metrics)
-        waiting = self.spool.undelivered()
-        self._disk.write("results", self.spool.close)
+        waiting = self._letters.part(self.learner.steps, metrics)
         if not saved:
             raise UnsavedError(
-                f"run folder {self._folder.path} is not written ({self._disk.refused}), and what was learned since it "
-                "was is lost: make room and start again"
+                f"run folder {self._folder.path} is not written ({self._disk.refused}), and what was learned after "
+                f"step {self._saved_step:,} is lost: make room and start again"
             )
         kept = f"; {waiting:,} bytes of results wait for the league" if waiting else ""
         self._terminal.say(f"saved at step {self.learner.steps:,} in {self._folder.path}{kept}")

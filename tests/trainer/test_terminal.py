@@ -80,15 +80,15 @@ def test_what_takes_long_gives_signs_of_life_and_what_does_not_gives_none(monkey
     monkeypatch.setattr(module, "PATIENCE_S", 0.05)
     stream = io.StringIO()
     terminal = Terminal(Console(file=stream, width=80, **console))
-    with terminal.waiting("first rollout"):
+    with terminal.waiting("first rollout", "kernels are compiled"):
         time.sleep(1.3)
     assert re.search(r"first rollout: \d+ s", stream.getvalue())
     quick = io.StringIO()
-    with Terminal(Console(file=quick)).waiting("opening"):
+    with Terminal(Console(file=quick)).waiting("opening", "kernels"):
         pass
-    assert quick.getvalue() == "opening\n"
+    assert quick.getvalue() == "opening; kernels\n"
 
 
 def test_a_failure_ends_the_signs_of_life():
-    with pytest.raises(ValueError, match="broken"), Terminal(Console(file=io.StringIO())).waiting("opening"):
+    with pytest.raises(ValueError, match="broken"), Terminal(Console(file=io.StringIO())).waiting("opening", "kernels"):
         raise ValueError("broken")

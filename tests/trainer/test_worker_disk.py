@@ -125,7 +125,7 @@ def test_a_signal_ends_the_wait_and_what_is_lost_is_said(worker_of, client, disk
     outside.pause = interrupted
     worker = worker_of(client, rps("run.total_steps=256"))
     full_between(worker, disk, 3, 99)
-    with pytest.raises(UnsavedError, match=r"is not written \(.*No space left.*make room and start"):
+    with pytest.raises(UnsavedError, match=r"is not written \(.*No space left.*after step 128 is lost: make room"):
         worker.run()
     disk.full = outside.asked = False
     again = worker_of(client, rps("run.total_steps=256"))

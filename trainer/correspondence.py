@@ -1,0 +1,96 @@
+"""What a trainer and the league tell each other between rollouts: results, snapshots, signs of life."""
+
+from collections.abc import Mapping
+
+from league.wire import Result, ResultBatchAnswer
+from trainer.collector import Episode
+from trainer.disk import Disk
+from trainer.membership import Membership
+from trainer.publishing import Publisher
+from trainer.spool import Spool
+from trainer.surroundings import Surroundings
+from trainer.terminal import Terminal
+
+
+class Correspondence:
+    """One learner's, with a league that may be away: what it has not got waits in the run folder.
+
+    Args:
+        membership: How the league knows the learner.
+        spool: Results on their way.
+        publisher: Snapshots on theirs.
+        disk: Writes where the disk may be full.
+        terminal: Tells a person.
+        outside: Time and signals.
+
+    Attributes:
+        dismissed: The league has said that the learner is to leave.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        spool: Spool,
+        publisher: Publisher,
+        *,
+        disk: Disk,
+        terminal: Terminal,
+        outside: Surroundings,
+    ) -> None:
+        self._membership, self._spool, self._publisher = membership, spool, publisher
+        self._disk, self._terminal, self._outside = disk, terminal, outside
+        self._beat_at = outside.clock()
+        self.dismissed = False
+
+    def take_in(self, episode: Episode, learner_step: int) -> None:
+        """Write a match down; without a lease it is nobody's business."""
+        played = episode.assignment
+        if played.lease is not None:
+            self._spool.append(
+                Result(
+                    lease_id=played.lease.lease_id,
+                    sequence=played.sequence,
+                    score=episode.score,
+                    decisions=episode.decisions,
+                    reason=episode.reason,
+                    seed=played.seed,
+                    learner_step=learner_step,
+                )
+            )
+
+    def exchange(self, step: int, metrics: Mapping[str, float | None]) -> None:
+        """Deliver and publish what waits, and say how far training has come when that is due."""
+        self.deliver()
+        self._publisher.publish(self._publish)
+        if self._outside.clock() >= self._beat_at:
+            self._beat(step, metrics)
+
+    def deliver(self) -> None:
+        """Send results; when it is high time to leave, no more of them."""
+
+        def report(results: list[Result]) -> ResultBatchAnswer | None:
+            return None if self._outside.late() else self._membership.report(results)
+
+        self._disk.write("how far results are delivered", lambda: self._spool.deliver(report))
+
+    def part(self, step: int, metrics: Mapping[str, float | None]) -> int:
+        """Deliver once more, say how far it went, and close; the bytes of results that wait for the next time."""
+        self.deliver()
+        if metrics and not self._outside.late():
+            self._membership.beat(step, dict(metrics))
+        waiting = self._spool.undelivered()
+        self._disk.write("results", self._spool.close)
+        return waiting
+
+    def _publish(self, checkpoint: bytes, step: int) -> bool:
+        player = None if self._outside.stopping() else self._membership.publish(checkpoint, step)
+        if player is not None:
+            self._terminal.say(f"published snapshot {player.name} of step {step:,}")
+        return player is not None
+
+    def _beat(self, step: int, metrics: Mapping[str, float | None]) -> None:
+        self._beat_at = self._outside.clock() + self._membership.heartbeat_s
+        command = self._membership.beat(step, dict(metrics))
+        if command in ("drain", "stop"):
+            self._terminal.say(f"the league says {command}")
+            self.dismissed = True
