@@ -3,13 +3,13 @@
 import resource
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from arena.environments import EnvironmentSpec
+from arena.environments import EnvironmentSpec, declare
 from arena.environments.protocol import Environment
 from arena.policies import NetworkPolicy
 from arena.seeding import derive
@@ -24,7 +24,7 @@ from trainer.ledger import Ledger
 from trainer.losses import probability_ratio
 from trainer.opponents import SELF, Opponent
 from trainer.rollout import Rollout
-from trainer.synthetic import FRAMES, SYNTHETIC, Nobody, Synthetic, WorkItem
+from trainer.synthetic import SYNTHETIC, Nobody, Synthetic, WorkItem
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ class Measurement:
     def steps_per_s(self) -> float:
         """Environment steps per second, rollout and update together."""
         return self.steps / (self.rollout_s + self.update_s)
+
+    @property
+    def agent_steps_per_s(self) -> float:
+        """Decisions that are learned from, per second."""
+        return self.agent_steps / (self.rollout_s + self.update_s)
 
 
 class Dealer:
@@ -112,6 +117,11 @@ class Bench:
         )
         self.rollout = self.learner.allocate()
 
+    @property
+    def self_play_envs(self) -> int:
+        """Environments in which the learner plays itself."""
+        return len(self._config.environment.self_play_rows)
+
     def collect(self) -> None:
         """Play one rollout."""
         self.collector.collect(self.rollout, _never)
@@ -122,7 +132,7 @@ class Bench:
 
     def watch(self) -> Ledger:
         """Time all that follows, as `rollout` and `update`, and of the rollout `arena`, `acting` and `opponents`."""
-        ledger = Ledger(torch.cuda.synchronize if self._config.run.device.startswith("cuda") else _nothing)
+        ledger = Ledger(_settling(self._config))
         ledger.watch(self, "collect", "rollout")
         ledger.watch(self, "learn", "update")
         for crew in self.collector.crews:
@@ -180,21 +190,25 @@ class Bench:
 
 
 def acting_steps_per_s(config: TrainerConfig, item: WorkItem, rows: int, repeats: int) -> float:
-    """Decisions a second of the learner on so many rows of the synthetic environment, and nothing else.
+    """Decisions a second of the learner on so many rows of what its environment shows, and nothing else.
 
     A decision is the network's step, the sample, its log-probability, and storing all of it with the observation.
     """
-    spec = Synthetic(num_envs=1, seed=0, item=item).spec
-    network = Learner(config, spec).network
-    rollout = Rollout.allocate(network, steps=config.rollout.steps, rows=rows, chunk=config.rollout.chunk)
+    name = config.environment.name
+    spec = Synthetic(num_envs=1, seed=0, item=item).spec if name == SYNTHETIC else declare(name)
+    learner = Learner(config, spec)
+    network, rng, shape = learner.network, learner.rng, config.rollout
+    rollout = Rollout.allocate(network, steps=shape.steps, rows=rows, chunk=shape.chunk)
     rollout.active.fill_(True)
-    rng = torch.Generator().manual_seed(config.run.seed)
-    frames = torch.randn(FRAMES, rows, item.observation_size, generator=rng)
-    ended = torch.rand(FRAMES, rows, generator=rng) < item.end_chance
-    acting, times = Acting(network, rows), []
+    rollout.mask.fill_(True)
+    frames = torch.randn(shape.steps, rows, spec.observation_size, generator=rng, device=rng.device)
+    ended = torch.rand(shape.steps, rows, generator=rng, device=rng.device) < item.end_chance
+    acting, settle, times = Acting(network, rows), _settling(config), []
     for _ in range(1 + repeats):
+        settle()
         started = time.perf_counter()
         _act(acting, rollout, frames, ended, rng)
+        settle()
         times.append(time.perf_counter() - started)
     return rows * config.rollout.steps / statistics.median(times[1:])
 
@@ -205,8 +219,8 @@ def _act(acting: Acting, rollout: Rollout, frames: Tensor, ended: Tensor, rng: t
         chunk, place = divmod(t, rollout.chunk)
         if place == 0:
             acting.open_chunk(rollout, chunk, rng)
-        rollout.observation[t] = frames[t % FRAMES]
-        rollout.episode_start[t] = ended[t % FRAMES]
+        rollout.observation[t] = frames[t]
+        rollout.episode_start[t] = ended[t]
         acting.act(rollout, t)
         if place == rollout.chunk - 1:
             acting.close_chunk(rollout, chunk)
@@ -220,5 +234,10 @@ def _never() -> bool:
     return False
 
 
+def _settling(config: TrainerConfig) -> Callable[[], None]:
+    """What waits until the device has done what it was asked to; a CPU always has."""
+    return torch.cuda.synchronize if config.run.device.startswith("cuda") else _nothing
+
+
 def _nothing() -> None:
-    """A CPU has done what it was asked to."""
+    """There is nothing to wait for."""

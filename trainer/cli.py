@@ -23,7 +23,7 @@ from league.client import DEFAULT_URL, LeagueClient
 from league.errors import ConfigurationError, LeagueError
 from league.wire import Name
 from trainer import config as settings
-from trainer.bench import Bench
+from trainer.bench import Bench, acting_steps_per_s
 from trainer.config import TrainerConfig
 from trainer.doctor import as_json as diagnosis_as_json
 from trainer.doctor import diagnose, show, write
@@ -205,6 +205,13 @@ def bench(
         bool,
         typer.Option("--consistency", help="Learning rate 0: print the largest |ratio - 1| of every chunk instead."),
     ] = False,
+    opponents: Annotated[
+        int, typer.Option("--opponents", min=0, help="Different frozen opponents; 0 plays the learner's live weights.")
+    ] = 0,
+    acting: Annotated[
+        int | None,
+        typer.Option("--acting", metavar="ROWS", min=1, help="Print decisions a second on so many rows alone instead."),
+    ] = None,
     iterations: Annotated[int, typer.Option("--iterations", min=1, help="Iterations; medians are printed.")] = 5,
     end_chance: Annotated[
         float, typer.Option("--end-chance", min=0.0, max=1.0, help="Chance that a synthetic episode ends at a step.")
@@ -213,14 +220,21 @@ def bench(
     overrides: Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure rollout and update, without a league.
+    """Measure rollout and update, and who spends the rollout, without a league.
 
-    Example: trainer bench --set environment.num_envs=64 --set ppo.epochs=4
+    Of several threads that step environments side by side, seconds of arena, acting and opponents are means.
+
+    Example: trainer bench --environment mech-company --opponents 16 --set environment.num_envs=256
     """
     still = ["schedules.learning_rate=0.0", "schedules.learning_rate_final=0.0"] if consistency else []
     config = settings.resolve(environment, config_file, [*(overrides or []), *still])
-    torch.set_num_threads(config.run.threads)
-    item = Bench(config, WorkItem(end_chance=end_chance))
+    prepare(config.run)
+    work = WorkItem(end_chance=end_chance)
+    if acting is not None:
+        steps_per_s = acting_steps_per_s(config, work, acting, iterations)
+        _print(as_json, {"rows": acting, "threads": config.run.threads, "acting_steps_per_s": steps_per_s})
+        return
+    item = Bench(config, work, opponents=opponents)
     if consistency:
         errors = item.ratio_errors()
         _print(as_json, {"environment": environment, "ratio_errors": errors, "largest": max(errors)})
@@ -232,9 +246,16 @@ def bench(
             "environment": environment,
             "num_envs": config.environment.num_envs,
             "threads": config.run.threads,
+            "opponents": opponents,
+            "self_play_envs": item.self_play_envs,
             "rollout_s": measured.rollout_s,
+            "arena_s": measured.arena_s,
+            "acting_s": measured.acting_s,
+            "opponents_s": measured.opponents_s,
             "update_s": measured.update_s,
             "env_steps_per_s": measured.steps_per_s,
+            "agent_steps_per_s": measured.agent_steps_per_s,
+            "resident_bytes": measured.resident_bytes,
         },
     )
 

@@ -143,6 +143,14 @@ def test_bench_prints_json_that_scripts_read(capsys):
     values = json.loads(capsys.readouterr().out)
     assert values["environment"] == "synthetic"
     assert values["env_steps_per_s"] > 0
+    run("bench", "--acting", "32", "--iterations", "1", "--json", *small)
+    values = json.loads(capsys.readouterr().out)
+    assert values["rows"] == 32
+    assert values["acting_steps_per_s"] > 0
+    run("bench", "--environment", "rps", "--opponents", "2", "--iterations", "1", "--json", *small)
+    values = json.loads(capsys.readouterr().out)
+    assert (values["opponents"], values["self_play_envs"]) == (2, 1)
+    assert 0 < values["arena_s"] + values["acting_s"] + values["opponents_s"] < values["rollout_s"]
     run("bench", "--consistency", "--json", *small)
     values = json.loads(capsys.readouterr().out)
     assert max(values["ratio_errors"]) == values["largest"] < 1e-5
