@@ -9,10 +9,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from arena.policies.choices import actor_parts, choose
 from arena.policies.cores import RecurrentState, reset_rows
 from arena.policies.layers import FrozenLayers, Rectified, Step
 from arena.policies.network import OBSERVATION_CLIP, ActorCritic, Architecture, NetworkOutput
-from arena.policies.sets import actor_parts, choose, outside
+from arena.policies.sets import outside
 
 CALL_ROWS = 64
 """What a product of its own costs, in rows of padding."""

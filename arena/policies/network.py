@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from arena.environments.protocol import Actions, Observation
 from arena.environments.spec import ActionHead, EnvironmentSpec
+from arena.policies.choices import actor_parts, choose
 from arena.policies.cores import FeedforwardCore, LSTMCore, RecurrentState, Runs, orthogonal_linear, reset_rows
 from arena.policies.distributions import ActionDistribution, ActionLayout
 from arena.policies.encoder import EncoderKind, make_layers
 from arena.policies.protocol import State
-from arena.policies.sets import SetEncoder, SetLayout, actor_parts, choose, outside
+from arena.policies.sets import SetEncoder, SetLayout, outside
 
 LOG_STD_RANGE = (-5.0, 2.0)
 OBSERVATION_CLIP = 10.0

@@ -8,7 +8,8 @@ import torch
 from arena.environments import ActionHead, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock, declare, names
 from arena.errors import ArenaError
 from arena.policies import ActorCritic, Architecture, EncoderKind, RecurrentState
-from arena.policies.sets import SetLayout, actor_parts, outside
+from arena.policies.choices import actor_parts
+from arena.policies.sets import SetLayout, outside
 
 M, F, R = 4, 3, 6
 SPEC = EnvironmentSpec(
