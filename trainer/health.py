@@ -176,7 +176,7 @@ SYMPTOMS: Mapping[str, Symptom] = {
     "solved": Symptom(
         Severity.HINT,
         symptoms.left_to_learn,
-        "solved: nothing is left to learn from these opponents",
+        "nothing is left to learn from these opponents",
         "stop here (run.total_steps), or give it opponents of another making: a second learner (league.learner) as "
         "main_exploiter (league.role)",
     ),

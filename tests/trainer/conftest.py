@@ -160,13 +160,14 @@ class Outside:
 
     time_s: float = 0.0
     asked: bool = False
+    late: bool = False
 
     def surroundings(self) -> Surroundings:
         return Surroundings(
             now=lambda: datetime.now(UTC),
             clock=self.clock,
             stopping=lambda: self.asked,
-            late=lambda: False,
+            late=lambda: self.late,
             pause=self.pause,
         )
 

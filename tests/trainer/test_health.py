@@ -132,7 +132,7 @@ def test_a_solved_game_is_called_solved_and_nothing_is_called_wrong():
     monitor = Monitor(SETUP)
     told = [verdict for each in solved_run() for verdict in monitor.take(int(each["charts/updates"]), each)]
     assert names(told) == ["solved"]
-    assert told[0].line.startswith("health: hint solved since update 12: solved: nothing is left to learn")
+    assert told[0].line.startswith("health: hint solved since update 12: nothing is left to learn")
     assert (told[0].symptom.severity, monitor.metrics()["health/worst"]) == (Severity.HINT, 1.0)
 
 

@@ -12,6 +12,7 @@ from arena.policies.checkpoint import encode
 from league import wire
 from league.client import LeagueClient
 from league.errors import LeagueUnreachable, LearnerMismatchError
+from trainer import batches
 from trainer.config import resolve
 from trainer.errors import ConfigError, RunInUseError, StateError
 from trainer.folder import RunFolder
@@ -193,6 +194,21 @@ def test_a_signal_ends_the_run_at_the_next_decision_with_everything_saved(worker
     assert len(spooled(tmp_path)) == 152
 
 
+def test_when_it_is_high_time_everything_is_saved_and_the_league_is_left_alone(worker_of, client, tmp_path, outside):
+    worker = worker_of(client, rps())
+    take_in = worker.scores.add
+
+    def stop_in_the_third_rollout(episode):
+        outside.asked = outside.late = worker.scores.episodes >= 150
+        take_in(episode)
+
+    worker.scores.add = stop_in_the_third_rollout
+    worker.run()
+    assert (tmp_path / "run" / "state.safetensors").exists()
+    assert len(logged(client)) < len(spooled(tmp_path))
+    assert client.learners("rps").items[0].step == 64  # that of the beat after the first update
+
+
 def test_an_opponent_of_another_making_is_given_back_and_training_goes_on(worker_of, client, caplog):
     spec = make("rps", num_envs=1).spec
     stranger = client.learner(
@@ -333,13 +349,15 @@ def counted():
         league.close()
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(worker_of, counted):
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(worker_of, counted, monkeypatch, threads):
     """`recall` lasts 8 decisions: after a rollout of 16 every match is at its start, as the saved state assumes."""
+    monkeypatch.setattr(batches, "ROWS_OF_A_THREAD", 3)
 
     def config(updates):
         sizes = ["environment.num_envs=6", "rollout.steps=16", "rollout.chunk=8", "ppo.minibatches=3"]
         pace = ["league.lease_budget=3", "league.snapshot_every_steps=150", "schedules.horizon_steps=400"]
-        return resolve("recall", None, [*sizes, *pace, f"run.total_steps={96 * updates}"])
+        return resolve("recall", None, [*sizes, *pace, f"run.threads={threads}", f"run.total_steps={96 * updates}"])
 
     whole = worker_of(counted[0], config(6), run="whole")
     whole.run()
@@ -352,3 +370,4 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(worker_of, counte
     different = [name for name, tensor in mine.items() if not torch.equal(tensor, theirs[name])]
     assert different == []
     assert (halves.learner.steps, halves.learner.updates) == (576, 6)
+    assert len(halves._collector.crews) == threads

@@ -14,8 +14,8 @@ SMALL = ["environment.num_envs=4", "environment.self_play=0", "rollout.steps=32"
 LESSONS = ["curriculum.matches=12", "curriculum.map_share=0.25", "curriculum.team_share=0.5"]
 
 
-def pack(*settings):
-    return resolve("mech-pack", None, [*SMALL, *LESSONS, "ppo.minibatches=2", *settings])
+def duel(*settings):
+    return resolve("mech-duel", None, [*SMALL, *LESSONS, "ppo.minibatches=2", *settings])
 
 
 @pytest.fixture
@@ -34,13 +34,13 @@ def shares(tmp_path):
 
 @pytest.mark.timeout(600)
 def test_lessons_grow_with_matches_are_not_reported_and_go_on_after_a_restart(worker_of, client, tmp_path):
-    first = worker_of(client, pack("run.total_steps=1280"))
+    first = worker_of(client, duel("run.total_steps=640"))
     assert first._batches[0].lesson.team_share == 0.5
     first.run()
     assert 0 < first.scores.episodes < 12
     assert spooled(tmp_path) == 0
     assert first.scores.win_rates() == {}
-    resumed = worker_of(client, pack("run.total_steps=6400"))
+    resumed = worker_of(client, duel("run.total_steps=3200"))
     begun = first.scores.episodes / 12
     assert resumed._batches[0].lesson.team_share == pytest.approx(0.5 + 0.5 * begun)
     assert resumed._batches[0].lesson.map_share == pytest.approx(0.25 + 0.75 * begun)
@@ -61,5 +61,5 @@ def test_a_game_without_lessons_refuses_a_curriculum(worker_of, client):
 
 
 def test_the_whole_game_is_played_where_no_curriculum_is_asked_for(worker_of, client):
-    worker = worker_of(client, resolve("mech-pack", None, SMALL))
-    assert worker._batches[0].lesson == make("mech-pack", num_envs=1).lesson
+    worker = worker_of(client, resolve("mech-duel", None, SMALL))
+    assert worker._batches[0].lesson == make("mech-duel", num_envs=1).lesson
