@@ -135,7 +135,8 @@ def test_killing_pays_the_killer_for_what_was_left():
 
     scene.play(trigger={0: ["primary"]})
 
-    assert component(scene, "damage") == pytest.approx([0.05 * WEIGHTS.damage, -0.05 * WEIGHTS.damage])
+    assert component(scene, "damage") == pytest.approx([0.05 * WEIGHTS.damage, 0.0])
+    assert component(scene, "hurt") == pytest.approx([0.0, -0.05 * WEIGHTS.hurt])
     assert component(scene, "kill") == [WEIGHTS.kill, 0.0]
     assert component(scene, "death") == [0.0, -WEIGHTS.death]
     assert component(scene, "win") == [WEIGHTS.win, -WEIGHTS.win]
@@ -179,8 +180,8 @@ def test_splash_on_friends_and_oneself_never_pays():
     assert lost[0] > 0.0
     assert scene["hp"][1] == 0.0
     assert lost[2] > 0.0
-    expected = [lost[2] - lost[0], -lost[1], -lost[2], 0.0]
-    assert component(scene, "damage") == pytest.approx([float(value) / 100.0 for value in expected])
+    assert component(scene, "damage") == pytest.approx([float(lost[2]) / 100.0 * WEIGHTS.damage, 0.0, 0.0, 0.0])
+    assert component(scene, "hurt") == pytest.approx((-lost / 100.0 * WEIGHTS.hurt).tolist())
     assert component(scene, "kill") == [0.0] * 4
     assert component(scene, "death") == [0.0, -WEIGHTS.death, 0.0, 0.0]
 
@@ -190,7 +191,8 @@ def test_hazards_cost_whoever_stands_in_them_and_pay_nobody(monkeypatch: pytest.
 
     scene.play()
 
-    assert component(scene, "damage") == pytest.approx([-0.0125, -0.0125], abs=1e-6)
+    assert component(scene, "damage") == [0.0, 0.0]
+    assert component(scene, "hurt") == pytest.approx([-0.0125 * WEIGHTS.hurt] * 2, abs=1e-6)
 
 
 def test_going_towards_the_zone_earns_and_going_away_costs():
@@ -273,7 +275,8 @@ def test_what_one_side_earns_by_fighting_the_other_loses(brawled: tuple):
     total = {name: paid.sum(dim=2) for name, paid in by_name.items()}
     assert float(total["kill"].max()) > 0.0, "this test needs a fight with dead"
 
-    assert float(total["damage"].max()) < 1e-5
+    exchanged = total["damage"] / WEIGHTS.damage + total["hurt"] / WEIGHTS.hurt
+    assert float(exchanged.max()) < 1e-5
     assert float((total["kill"] + total["death"]).max()) < 1e-5
     assert float(total["paint"].abs().max()) < 1e-6
     assert float((total["assist"] - total["kill"] * WEIGHTS.assist / WEIGHTS.kill).max()) < 1e-5
@@ -281,6 +284,14 @@ def test_what_one_side_earns_by_fighting_the_other_loses(brawled: tuple):
         sides = by_name[name].unflatten(2, (2, -1))
         paid = torch.where(sides.amax(dim=-1) > 0.0, sides.amax(dim=-1), sides.amin(dim=-1))
         assert torch.equal(paid[..., 0], -paid[..., 1])
+
+
+def test_a_fight_of_equals_pays_both(brawled: tuple):
+    """Taken together, what enemies do to each other is worth doing; burning and splash on friends are not."""
+    components, _, _ = brawled
+    by_name = dict(zip(COMPONENTS, components.unbind(dim=-1), strict=True))
+    assert float((by_name["damage"] + by_name["hurt"]).sum()) > 0.0
+    assert WEIGHTS.hurt < WEIGHTS.damage
 
 
 def test_discounted_approach_telescopes_to_the_first_potential():

@@ -114,7 +114,8 @@ def _earned(state: State, mech: Mech, weights: RewardWeights, verdict: Verdict |
     earned = {
         "zone": (own - other) * DECISION_S / state.world.config.zone_goal_s,
         "approach": weights.gamma * mech.potential - before,
-        "damage": (books.dealt[i, enemies].sum() - books.hurt[i]) / 100.0,
+        "damage": books.dealt[i, enemies].sum() / 100.0,
+        "hurt": -books.hurt[i] / 100.0,
         "kill": books.killed[i, enemies].sum(),
         "assist": books.assists[i, enemies].sum(),
         "death": 0.0 if mech.alive else -1.0,

@@ -13,7 +13,7 @@ from arena.environments.mech.rules import DECISION_S
 
 wp.set_module_options(MODULE_OPTIONS)
 
-ZONE, APPROACH, DAMAGE, KILL = (COMPONENTS.index(name) for name in ("zone", "approach", "damage", "kill"))
+ZONE, APPROACH, DAMAGE, HURT, KILL = (COMPONENTS.index(name) for name in ("zone", "approach", "damage", "hurt", "kill"))
 ASSIST, DEATH, PAINT, WIN = (COMPONENTS.index(name) for name in ("assist", "death", "paint", "win"))
 
 HIT_POINTS = 100.0
@@ -45,16 +45,23 @@ def taken_from(s: State, f: Field, e: int, i: int, first: int, taken: float) -> 
 
 @wp.func(inline=True)
 @no_type_check
-def exchanged(s: State, h: Hulls, f: Field, e: int, i: int) -> wp.vec3:
-    """What a mech did in the decision: hit points dealt to enemies less those taken, kills, assists."""
+def taken(s: State, h: Hulls, f: Field, e: int, i: int) -> float:
+    """Hit points that mech i lost in the decision; enemies' first, so that both sides add up alike."""
     own = h.side[i] * f.team_size
     other = f.team_size - own
-    taken = taken_from(s, f, e, i, own, taken_from(s, f, e, i, other, s.burnt[e, i]))
+    return taken_from(s, f, e, i, own, taken_from(s, f, e, i, other, s.burnt[e, i]))
+
+
+@wp.func(inline=True)
+@no_type_check
+def done(s: State, h: Hulls, f: Field, e: int, i: int) -> wp.vec3:
+    """What a mech did to enemies in the decision: hit points dealt, kills, assists."""
+    other = f.team_size - h.side[i] * f.team_size
     did = wp.vec3(0.0, 0.0, 0.0)
     if s.booked[e, i]:
         for j in range(other, other + f.team_size):
             did += wp.vec3(s.dealt[e, i, j], s.killed[e, i, j], s.assists[e, i, j])
-    return wp.vec3((did[0] - taken) / HIT_POINTS, did[1], did[2])
+    return wp.vec3(did[0] / HIT_POINTS, did[1], did[2])
 
 
 @wp.func(inline=True)
@@ -90,10 +97,11 @@ def earn_mech(s: State, h: Hulls, t: Terrain, f: Field, r: Report, e: int, i: in
     own = wp.float32(0.0)
     if s.acted[e, i]:
         side = h.side[i]
-        did = exchanged(s, h, f, e, i)
+        did = done(s, h, f, e, i)
         own += pay(f, r, e, i, ZONE, zone_lead(s, f, e, side))
         own += pay(f, r, e, i, APPROACH, f.gamma * after - s.potential[e, i])
         own += pay(f, r, e, i, DAMAGE, did[0])
+        own += pay(f, r, e, i, HURT, -taken(s, h, f, e, i) / HIT_POINTS)
         own += pay(f, r, e, i, KILL, did[1])
         own += pay(f, r, e, i, ASSIST, did[2])
         own += pay(f, r, e, i, DEATH, wp.where(s.hp[e, i] > 0.0, 0.0, -1.0))
