@@ -83,17 +83,15 @@ class Collector:
         on_episode: Callable[[Episode], None],
         rng: torch.Generator,
         *,
-        self_play: Set[int] = frozenset(),
+        self_play: Set[int],
         device_cache_bytes: int,
     ) -> None:
         self._network, self._dealer, self._on_episode, self._rng = network, dealer, on_episode, rng
         self.crews: list[Crew] = []
-        self._first: list[int] = []
-        number = 0
+        number, cache_bytes = 0, device_cache_bytes // len(environments)
         for environment in environments:
-            own = [row for row in range(environment.num_envs) if number + row in self_play]
-            self.crews.append(Crew(environment, network, own, device_cache_bytes // len(environments)))
-            self._first.append(number)
+            crew = Crew(environment, network, first=number, self_play=self_play, device_cache_bytes=cache_bytes)
+            self.crews.append(crew)
             number += environment.num_envs
         self._hands = Hands(len(self.crews))
         self._chances = [rng] if len(self.crews) == 1 else [torch.Generator() for _ in self.crews]
@@ -128,8 +126,8 @@ class Collector:
                 if t % rollout.chunk == 0:
                     self._share_chance()
                 hands.each(partial(self._step, parts, t))
-                for first, crew in zip(self._first, self.crews, strict=True):
-                    self._turn_over(first, crew)
+                for crew in self.crews:
+                    self._turn_over(crew)
         for crew, part in zip(self.crews, parts, strict=True):
             crew.bootstrap(part)
         self._require_options(rollout)
@@ -153,49 +151,50 @@ class Collector:
                 chance.manual_seed(int(torch.randint(2**63 - 1, (), generator=self._rng)))
 
     def _open_all(self) -> None:
-        for first, crew in zip(self._first, self.crews, strict=True):
+        for crew in self.crews:
             rows = range(crew.environment.num_envs)
-            self._take_seats(first, crew, rows)
-            crew.open([self._current[first + row].seed for row in rows])
+            self._take_seats(crew, rows)
+            crew.open([self._current[crew.first + row].seed for row in rows])
         self._next = [self._dealer.draw(row) for row in range(len(self._current))]
-        for first, crew in zip(self._first, self.crews, strict=True):
-            self._announce(first, crew, range(crew.environment.num_envs))
+        for crew in self.crews:
+            self._announce(crew, range(crew.environment.num_envs))
 
-    def _turn_over(self, first: int, crew: Crew) -> None:
+    def _turn_over(self, crew: Crew) -> None:
         rows = [ended.row for ended in crew.ended]
         if not rows:
             return
         for ended in crew.ended:
-            number = first + ended.row
+            number = crew.first + ended.row
             self._on_episode(_episode(crew, self._current[number], ended))
             self._current[number] = self._next[number]
-        self._take_seats(first, crew, rows)
+        self._take_seats(crew, rows)
         for row in rows:
-            self._next[first + row] = self._dealer.draw(first + row)
-        self._announce(first, crew, rows)
+            self._next[crew.first + row] = self._dealer.draw(crew.first + row)
+        self._announce(crew, rows)
 
-    def _take_seats(self, first: int, crew: Crew, rows: Sequence[int]) -> None:
-        current = {row: self._current[first + row] for row in rows}
+    def _take_seats(self, crew: Crew, rows: Sequence[int]) -> None:
+        current = {row: self._current[crew.first + row] for row in rows}
         crew.seat(
             {row: each.away for row, each in current.items()}, {row: each.opponent for row, each in current.items()}
         )
 
-    def _announce(self, first: int, crew: Crew, rows: Sequence[int]) -> None:
-        crew.announce({row: self._next[first + row].seed for row in rows})
+    def _announce(self, crew: Crew, rows: Sequence[int]) -> None:
+        crew.announce({row: self._next[crew.first + row].seed for row in rows})
 
     def _require_options(self, rollout: Rollout) -> None:
         """Refuse masks that leave no option to somebody who acts; once a rollout, since looking costs."""
         if not self._network.layout.mask_size:
             return
-        for first, crew, part in zip(self._first, self.crews, self._parts(rollout), strict=True):
+        for crew, part in zip(self.crews, self._parts(rollout), strict=True):
             stuck = self._network.layout.stuck(part.mask) & part.active.unsqueeze(-1)
             if bool(stuck.any()):
                 t, row, head = stuck.nonzero()[0].tolist()
                 spec, agent = crew.environment.spec, row % crew.seats.agents
+                number = crew.first + int(crew.seats.environment_of_row[row])
                 raise TrainerError(
                     f"{spec.name} leaves no legal option of head {spec.heads[head].name!r} to agent {agent} of the "
-                    f"learner in environment {first + int(crew.seats.environment_of_row[row])} at decision {t} of a "
-                    "rollout: whoever acts needs at least one; mend the environment's masks"
+                    f"learner in environment {number} at decision {t} of a rollout: whoever acts needs at least one; "
+                    "mend the environment's masks"
                 )
 
 

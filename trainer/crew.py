@@ -1,6 +1,6 @@
 """Environments that are stepped together, with everybody who acts in them: what one thread has to do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,8 @@ class Crew:
     Args:
         environment: E matches.
         network: The learner.
-        self_play: Environments in which both sides are the learner's.
+        first: Number of the first of them among all of a run; here they are rows from 0 on.
+        self_play: Numbers of environments in which both sides are the learner's, be they in this batch or not.
         device_cache_bytes: Most bytes of weights that stay on the device for opponents that nobody plays just now.
 
     Attributes:
@@ -61,11 +62,17 @@ class Crew:
     """
 
     def __init__(
-        self, environment: Environment, network: ActorCritic, self_play: Sequence[int], device_cache_bytes: int
+        self,
+        environment: Environment,
+        network: ActorCritic,
+        *,
+        first: int,
+        self_play: Set[int],
+        device_cache_bytes: int,
     ) -> None:
-        self.environment, self._layout = environment, network.layout
-        self.seats = Seats(environment.spec, environment.num_envs, environment.device, self_play)
-        self._self_play = frozenset(self_play)
+        self.environment, self.first, self._layout = environment, first, network.layout
+        self._self_play = [row for row in range(environment.num_envs) if first + row in self_play]
+        self.seats = Seats(environment.spec, environment.num_envs, environment.device, self._self_play)
         self.acting = Acting(network, self.seats.rows)
         self.opponents = Opponents(self.seats, device_cache_bytes)
         self.earnings = Earnings(environment, self.seats)
@@ -86,8 +93,9 @@ class Crew:
 
     def seat(self, away: Mapping[int, bool], opponents: Mapping[int, Opponent]) -> None:
         """Take up the matches of some environments: the learner's side, and whom it plays unless itself."""
-        self.seats.place({row: side for row, side in away.items() if row not in self._self_play})
-        self.opponents.seat({row: each for row, each in opponents.items() if row not in self._self_play})
+        others = away.keys() - self._self_play
+        self.seats.place({row: away[row] for row in others})
+        self.opponents.seat({row: opponents[row] for row in others})
 
     def announce(self, seeds: Mapping[int, int]) -> None:
         """Tell the environment by which seeds the next matches of some rows open."""
