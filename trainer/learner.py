@@ -1,6 +1,8 @@
 """The learner: a network, its scales and its optimiser, and the road from a rollout to an update."""
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -26,8 +28,9 @@ from trainer.normalization import (
 )
 from trainer.objective import Coefficients
 from trainer.owed import Owed
-from trainer.ppo import PPO, Targets
+from trainer.ppo import PPO, Renew
 from trainer.rollout import Rollout
+from trainer.samples import Targets
 
 
 class Learner:
@@ -76,9 +79,10 @@ class Learner:
         if not rollout.finite:
             self.ppo.reject()
             return {"losses/rejected_steps": float(self.ppo.rejected_steps)}
+        renew = self._renewal(rollout) if self._config.ppo.renewed else None
         targets, metrics = self.targets(rollout)
         coefficients = self.coefficients()
-        metrics |= self.ppo.update(rollout, targets, coefficients, stopping)
+        metrics |= self.ppo.update(rollout, targets, coefficients, stopping, renew)
         metrics |= continuous_heads(self.network, rollout)
         self._observations.update_where(rollout.active, rollout.observation)
         self._observations.write_to(self.network)
@@ -162,23 +166,42 @@ class Learner:
 
     def targets(self, rollout: Rollout) -> tuple[Targets, dict[str, float | None]]:
         """What to learn from a rollout, and the scales that it came at; takes it into the statistics of rewards."""
-        settings = self._config.ppo
-        turns = self._own_turns(rollout)
+        turns = self._own_turns(rollout, self._values, self._owed)
         self._rewards.update(turns.reward, turns.known, turns.valid, turns.episode_end)
-        value, reward = turns.value, self._rewards.scale(turns.reward)
-        advantage = estimate(turns, reward, value, turns.next_value, gamma=settings.gamma, lam=settings.gae_lambda)
+        reward, value = self._rewards.scale(turns.reward), turns.value
+        advantage = self._estimate(turns, reward)
         returns = advantage + value
         if not self._spec.turn_based:
             self._owed.update(turns.restore(value), turns.restore(returns), rollout.active, rollout.episode_start)
         self._values.update(returns[turns.valid])
+        scales = _scales(advantage[turns.valid], returns[turns.valid], value[turns.valid], reward[turns.valid])
+        return self._targets(turns, advantage), scales
+
+    def _renewal(self, rollout: Rollout) -> Renew:
+        """How to take other values of a rollout's decisions for targets.
+
+        Call it before `targets`: those values come in the units that the rollout's own have. The bootstraps behind the
+        rollout's end and its limits stay those of the weights that acted, since their observations are not kept.
+        """
+        values, owed = copy.deepcopy(self._values), copy.deepcopy(self._owed)
+
+        def renew(value: Tensor) -> Targets:
+            turns = self._own_turns(replace(rollout, value=value), values, owed)
+            return self._targets(turns, self._estimate(turns, self._rewards.scale(turns.reward)))
+
+        return renew
+
+    def _estimate(self, turns: Turns, reward: Tensor) -> Tensor:
+        settings = self._config.ppo
+        return estimate(turns, reward, turns.value, turns.next_value, gamma=settings.gamma, lam=settings.gae_lambda)
+
+    def _targets(self, turns: Turns, advantage: Tensor) -> Targets:
         valid = turns.restore(turns.valid)
-        restored = turns.restore(advantage)
-        targets = Targets(
-            advantage=self._normalised(restored, valid),
-            value=turns.restore(self._values.normalise(returns)),
+        return Targets(
+            advantage=self._normalised(turns.restore(advantage), valid),
+            value=turns.restore(self._values.normalise(advantage + turns.value)),
             valid=valid,
         )
-        return targets, _scales(advantage[turns.valid], returns[turns.valid], value[turns.valid], reward[turns.valid])
 
     def _normalised(self, advantages: Tensor, valid: Tensor) -> Tensor:
         scales = self._config.normalization
@@ -188,13 +211,13 @@ class Learner:
             advantages, valid, self._role, scales.advantage_std_floor, scales.advantage_role_samples
         )
 
-    def _own_turns(self, rollout: Rollout) -> Turns:
+    def _own_turns(self, rollout: Rollout, values: ValueNormalizer, owed: Owed) -> Turns:
         value, final_value, last_value = (
-            self._values.denormalise(each) for each in (rollout.value, rollout.final_value, rollout.last_value)
+            values.denormalise(each) for each in (rollout.value, rollout.final_value, rollout.last_value)
         )
         if not self._spec.turn_based:
-            value = self._owed.fill(value, rollout.active)
-            last_value = self._owed.fill(last_value, rollout.last_active)
+            value = owed.fill(value, rollout.active)
+            last_value = owed.fill(last_value, rollout.last_active)
         return own_turns(
             rollout.reward,
             value,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -54,6 +55,20 @@ class Batch:
         return self.log_ratio.masked_fill(~self.relevant, 0.0).sum(dim=-1)
 
 
+class Appraisal(NamedTuple):
+    """The loss of a minibatch without its part for predictions, and what it leaves behind.
+
+    Attributes:
+        loss: With gradient.
+        figures: By name.
+        of_heads: Figures of every head, by name; NaN where it had nothing to decide.
+    """
+
+    loss: Tensor
+    figures: dict[str, Tensor]
+    of_heads: dict[str, Tensor]
+
+
 class Objective:
     """PPO's loss for one layout of heads.
 
@@ -74,7 +89,29 @@ class Objective:
 
     def loss(self, batch: Batch, coefficients: Coefficients, tally: Tally) -> Tensor:
         """The loss of a minibatch; its figures go into `tally`."""
+        appraisal = self.appraise(batch, self.weights(coefficients))
+        return self.complete(appraisal, batch.prediction_error, tally)
+
+    def complete(self, appraisal: Appraisal, prediction_error: Float[Tensor, ""], tally: Tally) -> Tensor:
+        """The loss with its part for predictions; all figures go into `tally`."""
+        for name, figure in appraisal.figures.items():
+            tally.add(f"losses/{name}", figure)
+        for name, figures in appraisal.of_heads.items():
+            tally.add_each([f"heads/{head}/{name}" for head in self._names], figures)
+        if not self._settings.auxiliary_weight:
+            return appraisal.loss
+        tally.add("losses/prediction_error", prediction_error)
+        return appraisal.loss + self._settings.auxiliary_weight * prediction_error
+
+    def weights(self, coefficients: Coefficients) -> Float[Tensor, "3"]:
+        """Weights of entropy, of the entropy of a head under its floor, and of the critic's loss."""
+        raised = max(coefficients.entropy, coefficients.entropy_below_floor)
+        return torch.tensor([coefficients.entropy, raised, coefficients.value], device=self._factors.device)
+
+    def appraise(self, batch: Batch, weights: Float[Tensor, "3"]) -> Appraisal:
+        """The loss of a minibatch but for predictions, and its figures."""
         settings, joint = self._settings, batch.joint_log_ratio
+        entropy_weight, raised_weight, value_weight = weights.unbind()
         ratio = losses.probability_ratio(joint)
         policy = losses.surrogate(ratio, batch.advantage, settings.clip).mean()
         value = losses.value_error(
@@ -82,37 +119,32 @@ class Objective:
         ).mean()
         entropy = batch.entropy.masked_fill(~batch.relevant, 0.0)
         with torch.no_grad():
-            weights = self._entropy_weights(batch, coefficients)
-            self._count(batch, joint, ratio, tally)
-            tally.add("losses/policy_loss", policy)
-            tally.add("losses/value_loss", value)
-            tally.add("losses/entropy", entropy.sum(dim=-1).mean())
-            if settings.auxiliary_weight:
-                tally.add("losses/prediction_error", batch.prediction_error)
-        loss = policy + coefficients.value * value - (entropy * weights).sum(dim=-1).mean()
-        return loss + settings.auxiliary_weight * batch.prediction_error
+            of_heads = self._of_heads(batch)
+            shares = self._factors * torch.where(of_heads["entropy"] < self._floors, raised_weight, entropy_weight)
+            figures = {
+                "approx_kl": losses.kl_estimate(joint).mean(),
+                "clipfrac": losses.clipped(ratio, settings.clip).float().mean(),
+                "ratio_deviation": (ratio - 1.0).abs().mean(),
+                "ratio_alarms": losses.alarming(ratio).float().sum(),
+                "policy_loss": policy.detach(),
+                "value_loss": value.detach(),
+                "entropy": entropy.sum(dim=-1).mean(),
+            }
+        loss = policy + value_weight * value - (entropy * shares).sum(dim=-1).mean()
+        return Appraisal(loss, figures, of_heads)
 
-    def _entropy_weights(self, batch: Batch, coefficients: Coefficients) -> Float[Tensor, " heads"]:
-        low = losses.masked_mean(batch.entropy, batch.relevant) < self._floors
-        raised = max(coefficients.entropy, coefficients.entropy_below_floor)
-        return self._factors * (coefficients.entropy + low * (raised - coefficients.entropy))
-
-    def _count(self, batch: Batch, joint: Tensor, ratio: Tensor, tally: Tally) -> None:
-        clip = self._settings.clip
-        tally.add("losses/approx_kl", losses.kl_estimate(joint).mean())
-        tally.add("losses/clipfrac", losses.clipped(ratio, clip).float().mean())
-        tally.add("losses/ratio_deviation", (ratio - 1.0).abs().mean())
-        tally.add("losses/ratio_alarms", losses.alarming(ratio).float().sum())
+    def _of_heads(self, batch: Batch) -> dict[str, Tensor]:
         samples = batch.relevant.sum(dim=0)
-        tally.add_each([f"heads/{name}/samples" for name in self._names], samples.float())
-        of_heads = {
+        of_decisions = {
             "approx_kl": losses.kl_estimate(batch.log_ratio),
-            "clipfrac": losses.clipped(losses.probability_ratio(batch.log_ratio), clip).float(),
+            "clipfrac": losses.clipped(losses.probability_ratio(batch.log_ratio), self._settings.clip).float(),
             "entropy": batch.entropy,
         }
-        for figure, values in of_heads.items():
-            mean = losses.masked_mean(values, batch.relevant).masked_fill(samples == 0, torch.nan)
-            tally.add_each([f"heads/{name}/{figure}" for name in self._names], mean)
+        means = {
+            name: losses.masked_mean(values, batch.relevant).masked_fill(samples == 0, torch.nan)
+            for name, values in of_decisions.items()
+        }
+        return {"samples": samples.float(), **means}
 
     def _per_head(self, key: str, given: Mapping[str, float], default: float) -> Float[Tensor, " heads"]:
         for name in given:

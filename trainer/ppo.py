@@ -4,39 +4,34 @@ The loss is put together in `objective` from `losses`; indexing is in `chunks`, 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import Any, ParamSpec, TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float
 from torch import Tensor
 
 from arena.policies import ActorCritic
+from arena.policies.network import Readout
 from trainer.auxiliary import NextObservation
 from trainer.chunks import Segments, cut, minibatches
 from trainer.config import OptimizerSettings, PPOSettings
 from trainer.diagnostics import head_gradients, largest_ratio_error
-from trainer.errors import DivergedError
-from trainer.objective import Batch, Coefficients, Objective
+from trainer.errors import ConfigError, DivergedError
+from trainer.objective import Appraisal, Batch, Coefficients, Objective
+from trainer.recomputing import sequence_in_parts
 from trainer.rollout import Rollout
+from trainer.samples import Samples, Targets, at
 from trainer.settings.learning import Precision
 from trainer.staleness import state_drift
 from trainer.tally import Tally
 
+Renew = Callable[[Float[Tensor, "T R"]], Targets]
+"""Takes values of all decisions, in the critic's units, for targets."""
 
-@dataclass(frozen=True)
-class Targets:
-    """What an update learns from, beside the rollout.
 
-    Attributes:
-        advantage: Normalised advantage of each action.
-        value: Return of each decision, in the critic's units.
-        valid: Decisions that count.
-    """
-
-    advantage: Float[Tensor, "T R"]
-    value: Float[Tensor, "T R"]
-    valid: Bool[Tensor, "T R"]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class PPO:
@@ -57,6 +52,7 @@ class PPO:
     ) -> None:
         self._network, self._settings, self._rng = network, settings, rng
         self._objective = Objective(settings, network.layout, network.observation_mean.device)
+        self._appraise = _compiled(self._weigh, settings.compile) if settings.compile else self._weigh
         self._half = settings.precision is Precision.BFLOAT16
         self._gradient_names = [f"heads/{head.name}/gradient_norm" for head in network.layout.heads]
         self._max_gradient_norm = optimizer.max_gradient_norm
@@ -70,12 +66,17 @@ class PPO:
         self.rejected_in_a_row = 0
 
     def update(
-        self, rollout: Rollout, targets: Targets, coefficients: Coefficients, stopping: Callable[[], bool]
+        self,
+        rollout: Rollout,
+        targets: Targets,
+        coefficients: Coefficients,
+        stopping: Callable[[], bool],
+        renew: Renew | None = None,
     ) -> dict[str, float | None]:
         """Improve the network on one rollout and say how it went.
 
         The update ends early, before the optimiser's step, where the policy has moved 1.5 times the target KL away
-        from the one that acted, or where `stopping` says so.
+        from the one that acted, or where `stopping` says so. `renew` gives new targets for every epoch after the first.
 
         Raises:
             DivergedError: Losses or gradients were not finite too often in a row.
@@ -86,7 +87,7 @@ class PPO:
         segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
         self._network.train()
         try:
-            kept_close = self._learn(rollout, targets, segments, coefficients, stopping, tally)
+            kept_close = self._learn(rollout, targets, segments, coefficients, stopping, tally, renew)
         finally:
             self._network.eval()
         if (drift := state_drift(self._network, rollout)) is not None:
@@ -113,30 +114,57 @@ class PPO:
 
     def evaluate(self, rollout: Rollout, targets: Targets, segments: Segments) -> Batch:
         """Run the network over whole segments and gather the decisions that count."""
-        rows, runs = segments.rows, segments.runs
-        seen = _at(rollout.observation, rows)
-        output = self._network.sequence(seen, segments.state, runs, half=self._half)
-        parameters, value = output.parameters, output.value
-        counts = segments.learned(self._settings.burn_in) & _at(targets.valid, rows)
-        prediction_error = value.new_zeros(())
-        if self.auxiliary is not None:
-            prediction_error = self.auxiliary.error(self._network, output.features, seen, runs, counts)
-        if not bool(counts.all()):
-            counted = counts.nonzero().squeeze(1)
-            rows, parameters, value = (each.index_select(0, counted) for each in (rows, parameters, value))
-        mask = _at(rollout.mask, rows)
-        distribution = self._network.distribution(parameters, mask)
-        return Batch(
-            log_ratio=distribution.log_prob(_at(rollout.raw, rows)) - _at(rollout.log_prob, rows),
-            relevant=self._network.layout.relevant(mask),
-            entropy=distribution.entropy(self._rng),
+        samples = self._gather(rollout, targets, segments)
+        batch, features = self._judge(samples)
+        return replace(batch, prediction_error=self._prediction_error(features, samples))
+
+    @torch.no_grad()
+    def values(self, rollout: Rollout, segments: Segments) -> Float[Tensor, "T R"]:
+        """V of every decision at which the agent acted under the present weights; the rollout's elsewhere."""
+        values = rollout.value.flatten().clone()
+        for part in torch.arange(len(segments), device=values.device).tensor_split(self._settings.minibatches):
+            chosen = segments.take(part)
+            seen = at(rollout.observation, chosen.rows)
+            values[chosen.rows] = self._network.sequence(seen, chosen.state, chosen.runs, half=self._half).value
+        return values.view_as(rollout.value)
+
+    def _gather(self, rollout: Rollout, targets: Targets, segments: Segments) -> Samples:
+        layout, burn_in = self._network.layout, self._settings.burn_in
+        return Samples.gather(rollout, targets, segments, layout, self._rng, burn_in=burn_in)
+
+    def _judge(self, samples: Samples) -> tuple[Batch, Float[Tensor, "N H"]]:
+        """What the present weights make of the samples that count, and the core's features of all."""
+        parameters, value, features = self._sequence(samples)
+        if samples.chosen is not None:
+            parameters, value = (each.index_select(0, samples.chosen) for each in (parameters, value))
+        distribution = self._network.distribution(parameters, samples.mask)
+        batch = Batch(
+            log_ratio=distribution.log_prob(samples.raw) - samples.log_prob,
+            relevant=self._network.layout.relevant(samples.mask),
+            entropy=distribution.entropy_from(samples.noise),
             value=value,
-            old_value=_at(rollout.value, rows),
-            advantage=_at(targets.advantage, rows),
-            target=_at(targets.value, rows),
-            index=rows,
-            prediction_error=prediction_error,
+            old_value=samples.old_value,
+            advantage=samples.advantage,
+            target=samples.target,
+            index=samples.index,
+            prediction_error=value.new_zeros(()),
         )
+        return batch, features
+
+    def _sequence(self, samples: Samples) -> Readout:
+        if parts := self._settings.recomputed_parts:
+            return sequence_in_parts(self._network, samples, parts, half=self._half)
+        return self._network.sequence(samples.seen, samples.state, samples.runs, half=self._half)
+
+    def _weigh(self, samples: Samples, weights: Float[Tensor, "3"]) -> tuple[Appraisal, Batch, Tensor]:
+        """Everything between the samples and the loss but predictions: no step of it waits for a device."""
+        batch, features = self._judge(samples)
+        return self._objective.appraise(batch, weights), batch, features
+
+    def _prediction_error(self, features: Tensor, samples: Samples) -> Tensor:
+        if self.auxiliary is None:
+            return features.new_zeros(())
+        return self.auxiliary.error(self._network, features, samples.seen, samples.runs, samples.counts)
 
     def _learn(
         self,
@@ -146,9 +174,12 @@ class PPO:
         coefficients: Coefficients,
         stopping: Callable[[], bool],
         tally: Tally,
+        renew: Renew | None,
     ) -> bool:
         """Go through all epochs; false if the policy moved too far on the way."""
-        for _ in range(self._settings.epochs):
+        for epoch in range(self._settings.epochs):
+            if epoch and renew is not None:
+                targets = renew(self.values(rollout, segments))
             for part in minibatches(segments, self._settings.minibatches, self._rng):
                 if stopping():
                     return True
@@ -160,13 +191,14 @@ class PPO:
         self, rollout: Rollout, targets: Targets, segments: Segments, coefficients: Coefficients, tally: Tally
     ) -> bool:
         """Learn from one minibatch; false if the policy has moved too far and nothing was learned."""
-        batch = self.evaluate(rollout, targets, segments)
-        if batch.value.numel() == 0:
+        samples = self._gather(rollout, targets, segments)
+        if samples.index.numel() == 0:
             return True
+        appraisal, batch, features = self._appraise(samples, self._objective.weights(coefficients))
         if not len(tally):
             tally.add("losses/first_ratio_error", largest_ratio_error(batch))
-        loss = self._objective.loss(batch, coefficients, tally)
-        kl = float(tally.latest("losses/approx_kl"))
+        loss = self._objective.complete(appraisal, self._prediction_error(features, samples), tally)
+        kl = float(appraisal.figures["approx_kl"])
         if kl > self._settings.kl_stop * self._settings.target_kl:
             return False
         self.optimizer.zero_grad(set_to_none=True)
@@ -203,6 +235,14 @@ def parameter_groups(network: ActorCritic, settings: OptimizerSettings) -> list[
     ]
 
 
-def _at(field: Shaped[Tensor, "T R ..."], rows: Int[Tensor, " N"]) -> Shaped[Tensor, "N ..."]:
-    """What stands at N positions t * R + r."""
-    return field.flatten(0, 1).index_select(0, rows)
+def _compiled(function: Callable[P, R], backend: str) -> Callable[P, R]:
+    """A function in one graph; the network's modules are left as they are.
+
+    Raises:
+        ConfigError: There is no such backend.
+    """
+    known = [*torch.compiler.list_backends(), "eager", "aot_eager"]
+    if backend not in known:
+        raise ConfigError(f"ppo.compile is {backend!r}: torch knows {', '.join(sorted(known))}; choose one, or none")
+    torch._dynamo.config.allow_rnn = True
+    return torch.compile(function, fullgraph=True, backend=backend)

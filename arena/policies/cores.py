@@ -10,6 +10,9 @@ from torch import Tensor, nn
 
 from arena.errors import ArenaError
 
+SCANNED_UNITS = 64
+"""Native code takes multiples of so many units."""
+
 
 class RecurrentState(NamedTuple):
     """LSTM state of R rows, each (R, H); H is 0 in a network without memory."""
@@ -43,6 +46,14 @@ class Runs(NamedTuple):
     def steps(self) -> int:
         """L."""
         return len(self.first) - 1
+
+    def part(self, begin: int, end: int) -> "tuple[Tensor, Runs]":
+        """Runs `begin` to `end`, and the rows of their decisions among those of all runs."""
+        sizes = self.first.diff()
+        step, run = self.place // sizes[0], self.place % sizes[0]
+        rows = ((run >= begin) & (run < end)).nonzero().squeeze(1)
+        first = F.pad((sizes.clamp(max=end) - begin).clamp(min=0).cumsum(0), (1, 0)).int()
+        return rows, Runs(first, (step * (end - begin) + run - begin).index_select(0, rows))
 
 
 class LSTMCore(nn.Module):
@@ -109,23 +120,28 @@ class FeedforwardCore(nn.Module):
         return torch.tanh(self.layer(features))
 
 
-@functools.cache
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def has_scan(units: int) -> bool:
     """Whether native code can take an LSTM of that many units through runs on this machine's processor."""
-    try:
-        # Imported here: whoever does not learn on a CPU needs no kernels.
-        from arena.policies import scan
-    except ArenaError:
-        return False
-    return scan.fits(units)
+    return _load_scan() and units % SCANNED_UNITS == 0
 
 
-@functools.cache
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def has_half_scan(inputs: int) -> bool:
     """Whether that native code can multiply so many inputs in bfloat16 here."""
     from arena.policies import scan
 
     return scan.has_half() and inputs % 2 == 0
+
+
+@functools.cache
+def _load_scan() -> bool:
+    try:
+        # Imported here: whoever does not learn on a CPU needs no kernels.
+        from arena.policies import scan  # noqa: F401  it registers its operators
+    except ArenaError:
+        return False
+    return True
 
 
 def reset_rows(state: RecurrentState, rows: Bool[Tensor, " R"]) -> RecurrentState:

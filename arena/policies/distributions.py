@@ -105,6 +105,10 @@ class ActionLayout:
         """
         return torch.cat([_noise(part.head, shape, rng) for part in self.parts], dim=-1)
 
+    def draw_entropy_noise(self, shape: Sequence[int], rng: torch.Generator) -> Float[Tensor, "... G"]:
+        """Draw the chance that estimates of entropy need, on the generator's device."""
+        return torch.randn(*shape, self.log_std_size, generator=rng, device=rng.device)
+
     def noise_scale(self, log_std: Float[Tensor, "... G"]) -> Float[Tensor, "... P"]:
         """What noise is multiplied by: standard deviations of gaussian dimensions, 1 for everything else."""
         ones = log_std.new_ones(*log_std.shape[:-1], 1)
@@ -177,7 +181,11 @@ class ActionDistribution:
         A squashed Gaussian has no closed form: its correction E[ln(1 - tanh(u)^2)] is estimated from one fresh
         reparameterised sample per decision. Dimensions that do not matter and illegal options contribute nothing.
         """
-        return torch.stack([self._entropy(part, rng) for part in self.layout.parts], dim=-1)
+        return self.entropy_from(self.layout.draw_entropy_noise(self.parameters.shape[:-1], rng))
+
+    def entropy_from(self, noise: Float[Tensor, "... G"]) -> Float[Tensor, "... heads"]:
+        """The same, with the sample that standard normal noise stands for."""
+        return torch.stack([self._entropy(part, noise[..., part.log_std]) for part in self.layout.parts], dim=-1)
 
     def _log_prob(self, part: Part, raw: Tensor) -> Tensor:
         parameters = self.parameters[..., part.parameters].float()
@@ -193,12 +201,12 @@ class ActionDistribution:
                 return log_probs.gather(-1, raw.long()).squeeze(-1)
         return self._masked_sum(part, each)
 
-    def _entropy(self, part: Part, rng: torch.Generator) -> Tensor:
+    def _entropy(self, part: Part, noise: Tensor) -> Tensor:
         parameters = self.parameters[..., part.parameters].float()
         match part.head.kind:
             case HeadKind.GAUSSIAN:
                 log_std = self.log_std[..., part.log_std]
-                u = parameters + log_std.exp() * _noise_like(parameters, rng)
+                u = parameters + log_std.exp() * noise
                 each = 0.5 + HALF_LOG_2_PI + log_std + log_squash_slope(u)
             case HeadKind.BERNOULLI:
                 each = F.softplus(parameters) - parameters * torch.sigmoid(parameters)
@@ -270,10 +278,6 @@ def _choice(part: Part, noisy: Tensor, mask: Tensor) -> Tensor:
 
 def _wide(ones: Tensor, size: int) -> Tensor:
     return ones.expand(*ones.shape[:-1], size)
-
-
-def _noise_like(tensor: Tensor, rng: torch.Generator) -> Tensor:
-    return torch.randn(tensor.shape, generator=rng, device=tensor.device, dtype=tensor.dtype)
 
 
 def _environment_action(kind: HeadKind, raw: Tensor) -> Tensor:

@@ -19,8 +19,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from arena.native import wp
+from arena.policies.cores import SCANNED_UNITS
 
-LANES, PANEL = 16, 64
+LANES, PANEL = 16, SCANNED_UNITS
 """Units of a vector and columns of a panel, as in `scan.h`."""
 
 FEWEST_RUNS = 24
@@ -48,11 +49,6 @@ class Direction(IntEnum):
     FORWARD = 0
     BACKWARD = 1
     ASK = 2
-
-
-def fits(units: int) -> bool:
-    """Whether `scan.h` can run an LSTM of so many units."""
-    return units % PANEL == 0
 
 
 @functools.cache
@@ -122,7 +118,7 @@ def scan_backward(
 
 @scan.register_fake
 def _(features: Tensor, hidden: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    decisions, units = len(features), hidden.shape[1]
+    decisions, units = features.shape[0], hidden.shape[1]  # `len` would fix them for a compiled graph
     output, gates, cells = (hidden.new_empty(decisions, width * units) for width in (1, 4, 1))
     return output, gates, cells, features.new_empty(decisions, units)
 

@@ -240,7 +240,8 @@ def returns_of(played):
     advantages = []
     for value in (0.0, 50.0):
         rollout.final_value[rollout.truncated] = value
-        turns = played.learner._own_turns(rollout)
+        learner = played.learner
+        turns = learner._own_turns(rollout, learner._values, learner._owed)
         advantage = estimate(turns, turns.reward, turns.value, turns.next_value, gamma=0.995, lam=0.95)
         advantages.append(turns.restore(advantage)[cut])
     assert torch.equal(rollout.truncated, kept[0])

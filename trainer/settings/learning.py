@@ -90,6 +90,17 @@ class PPOSettings(Section):
         Precision.FLOAT32,
         description="Factors of the update's products: float32 or bfloat16; losses, sums and weights stay in float32",
     )
+    renewed: bool = Field(
+        False, description="Values and advantages anew before every epoch but the first, under the weights of then"
+    )
+    recomputed_parts: int = Field(
+        0,
+        ge=0,
+        description="Parts of a minibatch whose activations are computed again one after another; 0 keeps all",
+    )
+    compile: str = Field(
+        "", description="Backend of torch.compile for the way from samples to loss, such as inductor; empty for none"
+    )
     nonfinite_limit: int = Field(10, ge=1, description="Give up after this many non-finite updates in a row")
 
 

@@ -1,0 +1,43 @@
+"""Learns with and without compilation, in a process where nobody checks shapes; prints what must be the same.
+
+Arguments: the backend, and the core's units.
+"""
+
+import json
+import sys
+
+import torch
+
+from trainer.bench import SYNTHETIC, Bench, WorkItem
+from trainer.config import resolve
+
+
+def learn(backend: str, units: str, environment: str) -> tuple[dict[str, torch.Tensor], dict[str, float | None]]:
+    """Weights and figures after two updates; their sizes differ, and so do their coefficients."""
+    settings = [f"network.recurrent_size={units}", "network.encoder_sizes=[16]", f'ppo.compile="{backend}"']
+    settings += ["environment.num_envs=8", "rollout.steps=32", "schedules.horizon_steps=1000"]
+    bench = Bench(resolve(environment, None, settings), WorkItem(end_chance=0.05))
+    for _ in range(2):
+        bench.collect()
+        figures = bench.learner.learn(bench.rollout, lambda: False)
+    return bench.learner.tensors(), figures
+
+
+def main() -> None:
+    """Compare."""
+    backend, units = sys.argv[1:]
+    torch.set_num_threads(1)
+    answers = {}
+    for environment in (SYNTHETIC, "mech-pack"):
+        plain, figures = learn("", units, environment)
+        compiled, again = learn(backend, units, environment)
+        answers[environment] = {
+            "same_keys": list(plain) == list(compiled),
+            "furthest": max(float((plain[name].double() - compiled[name].double()).abs().max()) for name in plain),
+            "same_figures": figures.keys() == again.keys(),
+        }
+    print(json.dumps({"answers": answers, "breaks": len(torch._dynamo.utils.counters["graph_break"])}))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
