@@ -172,7 +172,7 @@ def _update_bytes_per_sample(config: TrainerConfig, spec: EnvironmentSpec) -> in
     small = config.model_copy(
         update={
             "environment": config.environment.model_copy(update={"num_envs": PROBE_ROWS}),
-            "ppo": config.ppo.model_copy(update={"epochs": 1, "minibatches": 1}),
+            "ppo": config.ppo.model_copy(update={"epochs": 1, "minibatches": 1, "compile": ""}),
         }
     )
     learner = Learner(small, spec)
