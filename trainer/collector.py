@@ -10,7 +10,6 @@ import torch
 from arena.environments.protocol import Environment
 from arena.policies import ActorCritic
 from trainer.crew import Crew, Ended
-from trainer.errors import TrainerError
 from trainer.hands import Hands
 from trainer.leases import Assignment
 from trainer.rollout import Rollout
@@ -128,13 +127,15 @@ class Collector:
                 hands.each(partial(self._step, parts, t))
                 for crew in self.crews:
                     self._turn_over(crew)
-        for crew, part in zip(self.crews, parts, strict=True):
-            crew.bootstrap(part)
-        self._require_options(rollout)
+            hands.each(partial(self._finish, parts))
         return True
 
     def _step(self, parts: Sequence[Rollout], t: int, number: int) -> None:
         self.crews[number].step(parts[number], t, self._chances[number])
+
+    def _finish(self, parts: Sequence[Rollout], number: int) -> None:
+        self.crews[number].bootstrap(parts[number])
+        self.crews[number].require_options(parts[number])
 
     def _parts(self, rollout: Rollout) -> list[Rollout]:
         """Every crew's rows of a rollout."""
@@ -180,22 +181,6 @@ class Collector:
 
     def _announce(self, crew: Crew, rows: Sequence[int]) -> None:
         crew.announce({row: self._next[crew.first + row].seed for row in rows})
-
-    def _require_options(self, rollout: Rollout) -> None:
-        """Refuse masks that leave no option to somebody who acts; once a rollout, since looking costs."""
-        if not self._network.layout.mask_size:
-            return
-        for crew, part in zip(self.crews, self._parts(rollout), strict=True):
-            stuck = self._network.layout.stuck(part.mask) & part.active.unsqueeze(-1)
-            if bool(stuck.any()):
-                t, row, head = stuck.nonzero()[0].tolist()
-                spec, agent = crew.environment.spec, row % crew.seats.agents
-                number = crew.first + int(crew.seats.environment_of_row[row])
-                raise TrainerError(
-                    f"{spec.name} leaves no legal option of head {spec.heads[head].name!r} to agent {agent} of the "
-                    f"learner in environment {number} at decision {t} of a rollout: whoever acts needs at least one; "
-                    "mend the environment's masks"
-                )
 
 
 def _episode(crew: Crew, assignment: Assignment, ended: Ended) -> Episode:

@@ -131,6 +131,26 @@ class Crew:
         rollout.last_value.copy_(self.acting.values(values, self.state, starts, active))
         rollout.last_active.copy_(active)
 
+    @torch.inference_mode()
+    def require_options(self, rollout: Rollout) -> None:
+        """Refuse masks that leave no option to somebody who acts; once a rollout, since looking costs.
+
+        Raises:
+            TrainerError: There are such.
+        """
+        if not self._layout.mask_size:
+            return
+        stuck = self._layout.stuck(rollout.mask) & rollout.active.unsqueeze(-1)
+        if bool(stuck.any()):
+            t, row, head = stuck.nonzero()[0].tolist()
+            spec, agent = self.environment.spec, row % self.seats.agents
+            number = self.first + int(self.seats.environment_of_row[row])
+            raise TrainerError(
+                f"{spec.name} leaves no legal option of head {spec.heads[head].name!r} to agent {agent} of the learner "
+                f"in environment {number} at decision {t} of a rollout: whoever acts needs at least one; mend the "
+                "environment's masks"
+            )
+
     def _perceive(self, rollout: Rollout, t: int) -> None:
         learner, observation = self.seats.learner, self._observation
         values = observation.values.flatten(0, 1)
