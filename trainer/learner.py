@@ -16,6 +16,7 @@ from trainer import schedules
 from trainer.advantages import Turns, estimate, own_turns
 from trainer.config import NetworkSettings, TrainerConfig
 from trainer.diagnostics import continuous_heads
+from trainer.distributed import ALONE, Ranks, any_of
 from trainer.errors import ConfigError, StateError
 from trainer.losses import explained_variance
 from trainer.normalization import (
@@ -36,6 +37,11 @@ from trainer.samples import Targets
 class Learner:
     """Everything that changes by learning.
 
+    Args:
+        config: Settings; every rank has the same.
+        spec: Of what is played.
+        ranks: With whom it learns; the weights of all ranks are the same at any time.
+
     Attributes:
         network: The weights that act and learn.
         steps: Environment steps learned from.
@@ -43,20 +49,22 @@ class Learner:
         rng: Chance of acting; the update has its own.
     """
 
-    def __init__(self, config: TrainerConfig, spec: EnvironmentSpec) -> None:
-        self._config, self._spec = config, spec
+    def __init__(self, config: TrainerConfig, spec: EnvironmentSpec, ranks: Ranks = ALONE) -> None:
+        self._config, self._spec, self._ranks = config, spec, ranks
         device = torch.device(config.run.device)
         self.network = build_network(config.network, spec, config.run.seed).to(device).eval()
-        self.rng = _generator(device, derive(config.run.seed, "acting"))
-        self._update_rng = _generator(device, derive(config.run.seed, "update"))
+        self.rng = _generator(device, derive(config.run.seed, "acting", ranks.number))
+        self._update_rng = _generator(device, derive(config.run.seed, "update", ranks.number))
         played = config.environment
         self.rows = (played.num_envs + len(played.self_play_rows)) * max(spec.agents_per_side)
-        self.ppo = PPO(self.network, config.ppo, config.optimizer, self._update_rng)
+        self.ppo = PPO(self.network, config.ppo, config.optimizer, self._update_rng, ranks)
         scales = config.normalization
-        self._observations = ObservationNormalizer(self.network.architecture, scales.observation_std_floor, device)
-        self._rewards = RewardScaler(self.rows, config.ppo.gamma, scales.reward_clip, device)
-        self._values = ValueNormalizer(device)
-        self._owed = Owed(max(spec.agents_per_side), device)
+        self._observations = ObservationNormalizer(
+            self.network.architecture, scales.observation_std_floor, device, ranks
+        )
+        self._rewards = RewardScaler(self.rows, config.ppo.gamma, scales.reward_clip, device, ranks)
+        self._values = ValueNormalizer(device, ranks)
+        self._owed = Owed(max(spec.agents_per_side), device, ranks)
         self._role = _role_of_row(spec, self.rows).to(device) if scales.advantage_role_samples else None
         self.steps = 0
         self.updates = 0
@@ -74,9 +82,9 @@ class Learner:
         Raises:
             DivergedError: That happened too often in a row.
         """
-        self.steps += len(rollout.reward) * self._config.environment.num_envs
+        self.steps += len(rollout.reward) * self._config.environment.num_envs * self._ranks.count
         self.updates += 1
-        if not rollout.finite:
+        if any_of(self._ranks, not rollout.finite, self.network.observation_mean.device):
             self.ppo.reject()
             return {"losses/rejected_steps": float(self.ppo.rejected_steps)}
         renew = self._renewal(rollout) if self._config.ppo.renewed else None
@@ -206,9 +214,9 @@ class Learner:
     def _normalised(self, advantages: Tensor, valid: Tensor) -> Tensor:
         scales = self._config.normalization
         if self._role is None:
-            return normalise_advantages(advantages, valid, scales.advantage_std_floor)
+            return normalise_advantages(advantages, valid, scales.advantage_std_floor, self._ranks)
         return normalise_by_role(
-            advantages, valid, self._role, scales.advantage_std_floor, scales.advantage_role_samples
+            advantages, valid, self._role, scales.advantage_std_floor, scales.advantage_role_samples, self._ranks
         )
 
     def _own_turns(self, rollout: Rollout, values: ValueNormalizer, owed: Owed) -> Turns:

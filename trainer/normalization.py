@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from arena.policies import ActorCritic, Architecture
+from trainer.distributed import ALONE, Ranks
 
 SLICE = 1024
 """Samples whose moments are taken together, in their own precision: few enough to stay in a core's cache."""
@@ -44,18 +45,25 @@ class Moments:
         """
         moments = self
         for part in torch.split(batch, SLICE) if len(batch) else ():
-            moments = moments._with(part)
+            mean = part.mean(dim=0)
+            squares = (part - mean).square().sum(dim=0).double()
+            moments = moments.joined(Moments(self.count.new_tensor(len(part)), mean.double(), squares))
         return moments
 
-    def _with(self, part: Float[Tensor, "n ..."]) -> "Moments":
-        size, mean = part.shape[0], part.mean(dim=0)
-        squares = (part - mean).square().sum(dim=0).double()
-        count, delta = self.count + size, mean.double() - self.mean
-        return Moments(
-            count,
-            self.mean + delta * (size / count),
-            self.squares + squares + delta.square() * (self.count * size / count),
-        )
+    def joined(self, other: "Moments") -> "Moments":
+        """Moments of what both are of."""
+        count, delta = self.count + other.count, other.mean - self.mean
+        share = other.count / count.clamp(min=1.0)
+        squares = self.squares + other.squares + delta.square() * (self.count * share)
+        return Moments(count, self.mean + delta * share, squares)
+
+    def pooled(self, batch: "Moments", ranks: Ranks) -> "Moments":
+        """Moments of everything so far and the batches of all ranks, the same to the last bit on each."""
+        moments, size = self, self.mean.numel()
+        for each in ranks.gather(torch.cat([batch.count.reshape(1), batch.mean.flatten(), batch.squares.flatten()])):
+            count, mean, squares = torch.split(each, [1, size, size])
+            moments = moments.joined(Moments(count.squeeze(0), mean.view_as(self.mean), squares.view_as(self.squares)))
+        return moments
 
     @property
     def variance(self) -> Float[Tensor, "..."]:
@@ -87,24 +95,41 @@ class ObservationNormalizer:
         members: Of every feature of the members of each set.
     """
 
-    def __init__(self, architecture: Architecture, std_floor: float, device: torch.device) -> None:
+    def __init__(
+        self, architecture: Architecture, std_floor: float, device: torch.device, ranks: Ranks = ALONE
+    ) -> None:
         self.moments = Moments.empty((architecture.observation_size,), device)
         self.members = [Moments.empty((layout.features,), device) for layout in architecture.sets]
-        self._sets, self._std_floor = architecture.sets, std_floor
+        self._sets, self._std_floor, self._ranks = architecture.sets, std_floor, ranks
 
     def update(self, values: Float[Tensor, "n D"]) -> None:
         """Take in observations of active agents."""
-        self.moments = self.moments.merged(values)
-        for number, layout in enumerate(self._sets):
-            there = layout.there(values)
-            members = layout.rows(values, there)[there.squeeze(-1)]
-            self.members[number] = self.members[number].merged(members)
+        self._pool(*self._seen(values, *self._nothing()))
 
     def update_where(self, active: Bool[Tensor, "T R"], values: Float[Tensor, "T R D"]) -> None:
         """Take in the observations of those who are active."""
-        flat = values.flatten(0, 1)
+        flat, seen = values.flatten(0, 1), self._nothing()
         for rows in torch.split(active.flatten().nonzero().squeeze(1), SLICE):
-            self.update(flat.index_select(0, rows))
+            seen = self._seen(flat.index_select(0, rows), *seen)
+        self._pool(*seen)
+
+    def _nothing(self) -> tuple[Moments, list[Moments]]:
+        def empty(like: Moments) -> Moments:
+            return Moments.empty(tuple(like.mean.shape), like.mean.device)
+
+        return empty(self.moments), [empty(each) for each in self.members]
+
+    def _seen(self, values: Tensor, moments: Moments, members: list[Moments]) -> tuple[Moments, list[Moments]]:
+        """Moments with those of more observations."""
+        grown = []
+        for layout, own in zip(self._sets, members, strict=True):
+            there = layout.there(values)
+            grown.append(own.merged(layout.rows(values, there)[there.squeeze(-1)]))
+        return moments.merged(values), grown
+
+    def _pool(self, moments: Moments, members: list[Moments]) -> None:
+        self.moments = self.moments.pooled(moments, self._ranks)
+        self.members = [own.pooled(each, self._ranks) for own, each in zip(self.members, members, strict=True)]
 
     def write_to(self, network: ActorCritic) -> None:
         """Make the network normalise by the present statistics."""
@@ -124,8 +149,8 @@ class ObservationNormalizer:
 class RewardScaler:
     """Divides rewards by the standard deviation of the discounted return; their mean stays."""
 
-    def __init__(self, rows: int, gamma: float, clip: float, device: torch.device) -> None:
-        self.moments = Moments.empty((), device)
+    def __init__(self, rows: int, gamma: float, clip: float, device: torch.device, ranks: Ranks = ALONE) -> None:
+        self.moments, self._ranks = Moments.empty((), device), ranks
         self._trace = torch.zeros(rows, dtype=torch.float64, device=device)
         self._gamma, self._clip = gamma, clip
 
@@ -145,7 +170,7 @@ class RewardScaler:
             self._trace = torch.where(known[t], self._gamma * self._trace + reward[t], self._trace)
             traces[t] = self._trace
             self._trace = self._trace.masked_fill(known[t] & episode_end[t], 0.0)
-        self.moments = self.moments.merged(traces[valid])
+        self.moments = self.moments.pooled(_moments(traces[valid]), self._ranks)
 
     def scale(self, reward: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Rewards in units of the return's deviation, clipped; unchanged in size while nothing varied."""
@@ -164,12 +189,12 @@ class ValueNormalizer:
     Before any return was seen the critic knows nothing: its predictions count as 0, whatever the scale of rewards.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self.moments = Moments.empty((), device)
+    def __init__(self, device: torch.device, ranks: Ranks = ALONE) -> None:
+        self.moments, self._ranks = Moments.empty((), device), ranks
 
     def update(self, returns: Float[Tensor, " n"]) -> None:
         """Take in returns."""
-        self.moments = self.moments.merged(returns)
+        self.moments = self.moments.pooled(_moments(returns), self._ranks)
 
     def normalise(self, returns: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """From the units of rewards to those of the critic; only centred while nothing varied."""
@@ -187,18 +212,14 @@ class ValueNormalizer:
 
 
 def normalise_advantages(
-    advantages: Float[Tensor, "T R"], valid: Bool[Tensor, "T R"], std_floor: float
+    advantages: Float[Tensor, "T R"], valid: Bool[Tensor, "T R"], std_floor: float, ranks: Ranks = ALONE
 ) -> Float[Tensor, "T R"]:
-    """Centre and scale advantages over valid samples; the others become 0.
+    """Centre and scale advantages over the valid samples of all ranks; the others become 0.
 
     A spread under `std_floor` is noise: such advantages are centred and not scaled up.
     """
-    chosen = advantages[valid]
-    if chosen.numel() == 0:
-        return torch.zeros_like(advantages)
-    deviation, mean = torch.std_mean(chosen, correction=0)
-    scale = deviation if deviation > std_floor else torch.ones_like(deviation)
-    return ((advantages - mean) / scale).masked_fill(~valid, 0.0)
+    chosen = _moments(advantages[valid])
+    return _normalised(advantages, valid, Moments.empty((), advantages.device).pooled(chosen, ranks), std_floor)
 
 
 def normalise_by_role(
@@ -207,6 +228,7 @@ def normalise_by_role(
     role: Int[Tensor, " R"],
     std_floor: float,
     least_samples: int,
+    ranks: Ranks = ALONE,
 ) -> Float[Tensor, "T R"]:
     """Normalise the advantages of every role apart; a role with fewer valid samples is normalised among all.
 
@@ -216,10 +238,22 @@ def normalise_by_role(
         role: Number of the role behind each row.
         std_floor: As in `normalise_advantages`.
         least_samples: Fewest samples whose mean and spread are trusted.
+        ranks: Whose samples count.
     """
-    result = normalise_advantages(advantages, valid, std_floor)
+    result = normalise_advantages(advantages, valid, std_floor, ranks)
     for number in range(int(role.max()) + 1):
         own = valid & (role == number)
-        if int(own.sum()) >= least_samples:
-            result = torch.where(own, normalise_advantages(advantages, own, std_floor), result)
+        moments = Moments.empty((), advantages.device).pooled(_moments(advantages[own]), ranks)
+        if float(moments.count) >= least_samples:
+            result = torch.where(own, _normalised(advantages, own, moments, std_floor), result)
     return result
+
+
+def _normalised(advantages: Tensor, valid: Tensor, moments: Moments, std_floor: float) -> Tensor:
+    deviation = moments.variance.sqrt().to(advantages.dtype)
+    scale = torch.where(deviation > std_floor, deviation, 1.0)
+    return ((advantages - moments.mean.to(advantages.dtype)) / scale).masked_fill(~valid, 0.0)
+
+
+def _moments(samples: Float[Tensor, " n"]) -> Moments:
+    return Moments.empty((), samples.device).merged(samples)

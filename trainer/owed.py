@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from trainer.distributed import ALONE, Ranks
+
 KEPT = 0.95
 """What a rollout's weight falls to with every later one: the critic and the play that it is of are changing."""
 RIDGE = 1.0
@@ -28,10 +30,11 @@ class Owed:
     Args:
         agents: Rows of a side.
         device: Where the statistics live.
+        ranks: Whose matches the line is fitted to.
     """
 
-    def __init__(self, agents: int, device: torch.device) -> None:
-        self._agents = agents
+    def __init__(self, agents: int, device: torch.device, ranks: Ranks = ALONE) -> None:
+        self._agents, self._ranks = agents, ranks
         self._played = torch.zeros((), dtype=torch.bool, device=device)
         self.squares = torch.zeros(2, 2, dtype=torch.float64, device=device)
         self.products = torch.zeros(2, dtype=torch.float64, device=device)
@@ -66,8 +69,10 @@ class Owed:
         chosen = self._fallen(active, episode_start) & supported
         mean = mates[chosen].double()
         design = torch.stack([torch.ones_like(mean), mean])
-        self.squares = KEPT * self.squares + design @ design.T
-        self.products = KEPT * self.products + design @ returns[chosen].double()
+        seen = torch.cat([design @ design.T, (design @ returns[chosen].double()).unsqueeze(1)], dim=1)
+        squares, products = torch.split(self._ranks.total(seen), [2, 1], dim=1)
+        self.squares = KEPT * self.squares + squares
+        self.products = KEPT * self.products + products.squeeze(1)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything needed to continue with new matches."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from arena.policies import ActorCritic
@@ -17,6 +17,7 @@ from trainer.auxiliary import NextObservation
 from trainer.chunks import Segments, cut, minibatches
 from trainer.config import OptimizerSettings, PPOSettings
 from trainer.diagnostics import head_gradients, largest_ratio_error
+from trainer.distributed import ALONE, Ranks, any_of, average, average_gradients
 from trainer.errors import ConfigError, DivergedError
 from trainer.objective import Appraisal, Batch, Coefficients, Objective
 from trainer.recomputing import sequence_in_parts
@@ -35,7 +36,9 @@ R = TypeVar("R")
 
 
 class PPO:
-    """Recurrent proximal policy optimisation of one network.
+    """Recurrent proximal policy optimisation of one network, alone or with the same network on other ranks.
+
+    Gradients, the KL stop and the guard against what is not finite are those of the samples of all ranks.
 
     Attributes:
         auxiliary: Predicts observations; None where that has no weight.
@@ -49,8 +52,9 @@ class PPO:
         settings: PPOSettings,
         optimizer: OptimizerSettings,
         rng: torch.Generator,
+        ranks: Ranks = ALONE,
     ) -> None:
-        self._network, self._settings, self._rng = network, settings, rng
+        self._network, self._settings, self._rng, self._ranks = network, settings, rng, ranks
         self._objective = Objective(settings, network.layout, network.observation_mean.device)
         self._appraise = _compiled(self._weigh, settings.compile) if settings.compile else self._weigh
         self._half = settings.precision is Precision.BFLOAT16
@@ -177,11 +181,13 @@ class PPO:
         renew: Renew | None,
     ) -> bool:
         """Go through all epochs; false if the policy moved too far on the way."""
-        for epoch in range(self._settings.epochs):
+        device = segments.state.hidden.device
+        fewest = min(int(each) for each in self._ranks.gather(torch.tensor(len(segments), device=device)))
+        for epoch in range(self._settings.epochs if fewest else 0):
             if epoch and renew is not None:
                 targets = renew(self.values(rollout, segments))
-            for part in minibatches(segments, self._settings.minibatches, self._rng):
-                if stopping():
+            for part in minibatches(segments, min(self._settings.minibatches, fewest), self._rng):
+                if any_of(self._ranks, stopping(), device):
                     return True
                 if not self._step(rollout, targets, part, coefficients, tally):
                     return False
@@ -192,18 +198,18 @@ class PPO:
     ) -> bool:
         """Learn from one minibatch; false if the policy has moved too far and nothing was learned."""
         samples = self._gather(rollout, targets, segments)
-        if samples.index.numel() == 0:
+        count = samples.target.new_tensor(float(len(samples.target)))
+        if not any_of(self._ranks, len(samples.target) > 0, count.device):
             return True
-        appraisal, batch, features = self._appraise(samples, self._objective.weights(coefficients))
-        if not len(tally):
-            tally.add("losses/first_ratio_error", largest_ratio_error(batch))
-        loss = self._objective.complete(appraisal, self._prediction_error(features, samples), tally)
-        kl = float(appraisal.figures["approx_kl"])
-        if kl > self._settings.kl_stop * self._settings.target_kl:
+        loss, kl, relevant = self._loss(samples, coefficients, tally)
+        if float(average(self._ranks, kl, count)) > self._settings.kl_stop * self._settings.target_kl:
             return False
         self.optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss)
-        of_heads = head_gradients(self._network, batch.relevant)
+        if loss.requires_grad:
+            torch.autograd.backward(loss)
+        average_gradients(self._ranks, self._learned, count)
+        loss = average(self._ranks, loss.detach(), count)
+        of_heads = head_gradients(self._network, relevant)
         norm = torch.nn.utils.clip_grad_norm_(self._learned, self._max_gradient_norm)
         if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
             self.optimizer.zero_grad(set_to_none=True)
@@ -215,6 +221,19 @@ class PPO:
         tally.add("losses/gradient_clipped", (norm > self._max_gradient_norm).float())
         tally.add_each(self._gradient_names, of_heads)
         return True
+
+    def _loss(
+        self, samples: Samples, coefficients: Coefficients, tally: Tally
+    ) -> tuple[Tensor, Tensor, Bool[Tensor, "n heads"]]:
+        """Loss, KL estimate and which heads mattered; zeros where only other ranks have samples."""
+        if len(samples.target) == 0:
+            zero = samples.target.new_zeros(())
+            return zero, zero, self._network.layout.relevant(samples.mask)
+        appraisal, batch, features = self._appraise(samples, self._objective.weights(coefficients))
+        if not len(tally):
+            tally.add("losses/first_ratio_error", largest_ratio_error(batch))
+        loss = self._objective.complete(appraisal, self._prediction_error(features, samples), tally)
+        return loss, appraisal.figures["approx_kl"], batch.relevant
 
 
 def parameter_groups(network: ActorCritic, settings: OptimizerSettings) -> list[dict[str, Any]]:

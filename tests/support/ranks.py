@@ -1,0 +1,80 @@
+"""A learner's update on its share of a rollout's rows, alone or as one of several processes."""
+
+from dataclasses import fields
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from fake_games import fake_spec
+
+from trainer.config import TrainerConfig, validate
+from trainer.distributed import Alone, Group, Ranks
+from trainer.learner import Learner
+from trainer.rollout import Rollout
+
+ROW_FIRST = ("last_value", "last_active")
+"""Fields of a rollout whose first axis is that of rows; it is the second of all others."""
+
+MOST_PATIENCE = timedelta(seconds=60)
+"""How long a rank waits for another: those that no longer agree fail soon."""
+
+
+def settings(envs: int, **ppo: object) -> TrainerConfig:
+    """A learner whose update does not hang on how samples are dealt into minibatches."""
+    return validate(
+        {
+            "environment": {"name": "fake", "num_envs": envs, "self_play": 0.0},
+            "network": {"encoder_sizes": [8], "recurrent_size": 6},
+            "rollout": {"steps": 12, "chunk": 4},
+            "ppo": {"minibatches": 1, "epochs": 3, **ppo},
+            "schedules": {"entropy": 0.0, "entropy_final": 0.0, "learning_rate": 0.01},
+        }
+    )
+
+
+def share(rollout: Rollout, start: int, end: int) -> Rollout:
+    """Some rows of a rollout."""
+    parts = {
+        field.name: getattr(rollout, field.name)[start:end]
+        if field.name in ROW_FIRST
+        else getattr(rollout, field.name)[:, start:end].contiguous()
+        for field in fields(rollout)
+    }
+    return Rollout(**parts)
+
+
+def learn(config: TrainerConfig, ranks: Ranks, rollouts: list[Rollout]) -> dict[str, torch.Tensor]:
+    """Weights, statistics and figures after an update on each of the rollouts."""
+    learner = Learner(config, fake_spec(), ranks)
+    figures: dict[str, float | None] = {}
+    for rollout in rollouts:
+        figures = learner.learn(rollout, lambda: False)
+    stop = {"kl_stop": torch.tensor(figures.get("losses/kl_stop") or 0.0)}
+    rejected = {"rejected": torch.tensor(float(learner.ppo.rejected_steps)), "steps": torch.tensor(learner.steps)}
+    return {name: each for name, each in learner.tensors().items() if "rng" not in name} | stop | rejected
+
+
+def work(number: int, count: int, folder: Path, config: TrainerConfig) -> None:
+    """One rank: learn from the rollouts in `folder` that are this rank's, and leave there what came of it."""
+    torch.set_num_threads(1)
+    meeting = f"file://{folder}/meeting"
+    dist.init_process_group("gloo", init_method=meeting, rank=number, world_size=count, timeout=MOST_PATIENCE)
+    try:
+        rollouts = torch.load(folder / f"rollouts-{number}.pt", weights_only=False)
+        torch.save(learn(config, Group(), rollouts), folder / f"learned-{number}.pt")
+    finally:
+        dist.destroy_process_group()
+
+
+def learn_together(folder: Path, config: TrainerConfig, rollouts: list[list[Rollout]]) -> list[dict[str, torch.Tensor]]:
+    """What came of every rank's rollouts."""
+    for number, own in enumerate(rollouts):
+        torch.save(own, folder / f"rollouts-{number}.pt")
+    torch.multiprocessing.spawn(work, (len(rollouts), folder, config), nprocs=len(rollouts))
+    return [torch.load(folder / f"learned-{number}.pt") for number in range(len(rollouts))]
+
+
+def learn_alone(config: TrainerConfig, rollouts: list[Rollout]) -> dict[str, torch.Tensor]:
+    """What comes of the rollouts in one process."""
+    return learn(config, Alone(), rollouts)

@@ -1,0 +1,65 @@
+"""Two processes of gloo against one with the environments of both."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from ranks import learn_alone, learn_together, settings, share
+
+
+@pytest.fixture
+def rollouts(play):
+    """Two rollouts in a row of six environments."""
+    played = play(environment={"num_envs": 6}, rollout={"steps": 12, "chunk": 4})
+
+    def copy(rollout):
+        return replace(rollout, **{name: getattr(rollout, name).clone() for name in rollout.__dataclass_fields__})
+
+    return [copy(played.collect()) for _ in range(2)]
+
+
+def halves(rollouts, cut=3):
+    """The rows before and after a cut, of every rollout."""
+    return [[share(each, 0, cut) for each in rollouts], [share(each, cut, 6) for each in rollouts]]
+
+
+def assert_equal_ranks(one, other):
+    for name, tensor in one.items():
+        assert torch.equal(tensor, other[name]), name
+
+
+def test_two_ranks_learn_what_one_process_learns_with_both_halves(tmp_path, rollouts):
+    one, other = learn_together(tmp_path, settings(3), halves(rollouts))
+    assert_equal_ranks(one, other)
+    alone = learn_alone(settings(6), rollouts)
+    assert one["steps"] == alone["steps"]
+    for name, tensor in alone.items():
+        torch.testing.assert_close(one[name], tensor, atol=2e-6, rtol=2e-5, msg=lambda text, name=name: name + text)
+
+
+def test_ranks_weigh_as_much_as_they_have_samples(tmp_path, rollouts):
+    """An idle half of one rank's decisions: means of means would be another gradient."""
+    for rollout in rollouts:
+        rollout.active[:, 0] = False
+        rollout.active[:7, 1] = False
+    one, other = learn_together(tmp_path, settings(3), halves(rollouts))
+    assert_equal_ranks(one, other)
+    alone = learn_alone(settings(6), rollouts)
+    torch.testing.assert_close(one["network.critic.weight"], alone["network.critic.weight"], atol=2e-6, rtol=2e-5)
+
+
+def test_all_ranks_stop_at_the_kl_of_all(tmp_path, rollouts):
+    """Ranks that stopped by their own figures would wait for each other for ever, or part."""
+    config = settings(3, target_kl=1e-5, epochs=8)
+    one, other = learn_together(tmp_path, config, halves(rollouts))
+    assert one["kl_stop"] == other["kl_stop"] == 1.0
+    assert_equal_ranks(one, other)
+
+
+def test_what_is_not_finite_on_one_rank_reaches_the_weights_of_none(tmp_path, rollouts):
+    mine, theirs = halves(rollouts)
+    theirs[1].reward[3, 1] = torch.nan
+    one, other = learn_together(tmp_path, settings(3), [mine, theirs])
+    assert one["rejected"] == other["rejected"] == 1.0
+    assert_equal_ranks(one, other)
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in one.values())
