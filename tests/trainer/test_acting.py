@@ -1,5 +1,6 @@
 """How the learner acts: in one native call where that runs, side by side on several threads, waiting for nothing."""
 
+import itertools
 from collections import Counter
 from contextlib import contextmanager
 
@@ -51,11 +52,13 @@ def test_every_rollout_acts_with_the_weights_of_the_moment(play, network):
 # --- several threads -------------------------------------------------------------------------------------------------
 
 
-def played_by(config, crews):
-    """What so many batches of two environments each come to."""
+def played_by(config, crews, *, at_random=False):
+    """What so many batches of two environments each come to; at random the learner does not look at anything."""
     settings = config(network=NATIVE, environment={"num_envs": 2 * crews, "self_play": 0.5})
     games = [FakeGame(2) for _ in range(crews)]
     learner = Learner(settings, games[0].spec)
+    if at_random:
+        torch.nn.init.zeros_(learner.network.actor.weight)
     live = Opponent(SELF, "self", NetworkPolicy(learner.network, "fake", games[0].spec.signature))
     chance = Opponent("chance", "chance", RandomPolicy(games[0].spec.heads))
     dealer, episodes = ScriptedDealer([live, chance, tagged(1.0)]), []
@@ -101,9 +104,10 @@ def test_a_batch_of_its_own_is_a_part_of_the_same_rollout(config):
     assert [int(seed) for game in games for seed in game.seeds] != [0, 1, 2, 3]
 
 
-def test_batches_do_not_share_their_chance(config):
-    rollout, *_ = played_by(config, 2)
-    assert not torch.equal(rollout["raw"][:, :3], rollout["raw"][:, 3:])
+def test_every_batch_has_chance_of_its_own_and_other_in_every_chunk(config):
+    drawn = played_by(config, 2, at_random=True)[0]["raw"][..., :2].unflatten(0, (3, 4)).unflatten(2, (2, 3))
+    parts = [drawn[chunk, :, batch] for chunk in range(3) for batch in range(2)]
+    assert not any(torch.equal(one, other) for one, other in itertools.combinations(parts, 2))
 
 
 def test_an_error_in_any_batch_is_the_collectors_and_nobody_is_left_at_work(config):
@@ -211,8 +215,14 @@ def test_a_step_waits_for_a_device_once(play, monkeypatch, agents_per_side):
     assert watch.waits == {LOOK: 8}
 
 
-def test_a_device_sends_what_has_ended_without_being_asked_first(config, monkeypatch):
+def test_a_device_sends_what_has_ended_without_being_asked_first(config, play, monkeypatch):
     """The same as on the host, by the road that a GPU takes."""
     on_host = played_by(config, 1)
     monkeypatch.setattr(crew, "HOST", torch.device("meta"))
     same(on_host, played_by(config, 1))
+    played = play(opponents=[tagged(1.0)])
+    (only,), learner = played.collector.crews, played.learner
+    rollout = learner.allocate()
+    with watching_the_learner(monkeypatch) as watch:
+        only.step(rollout, 0, learner.rng)
+    assert not watch.waits

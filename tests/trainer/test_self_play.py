@@ -120,6 +120,10 @@ def test_a_match_of_self_play_ends_once_for_both_sides(play):
         played.collect()
     assert len({episode.assignment.sequence for episode in played.episodes}) == len(played.episodes)
     rows = {assignment.seed: row for row, assignment in played.dealer.dealt}
+    for episode in played.episodes:
+        row = rows[episode.assignment.seed]
+        agent = 0 if row in ITSELF else int(episode.assignment.away)
+        assert episode.earned == sum(1000.0 * row + 10.0 * decision + agent for decision in range(episode.decisions))
     assert {rows[episode.assignment.seed] for episode in played.episodes} == {0, 1, 2, 3}
 
 
@@ -130,9 +134,12 @@ def test_rows_of_an_environment_are_those_of_both_its_sides():
     assert seats.per_agent(torch.tensor([False, True, False])).nonzero().squeeze(1).tolist() == [2, 3, 6, 7]
 
 
-def test_cut_matches_of_self_play_value_both_sides_final_observations(play):
-    game = FakeGame(2, length=lambda seed: 5, limited=lambda seed: True)
-    rollout = play(game=game, environment={"num_envs": 2, "self_play": 1.0}).collect()
+@pytest.mark.parametrize("turn_based", [False, True])
+def test_cut_matches_of_self_play_value_both_sides_final_observations(play, turn_based):
+    """Also that of the side whose turn it is not, in native code, where rows that do not act are not computed."""
+    game = FakeGame(2, turn_based=turn_based, length=lambda seed: 5, limited=lambda seed: True)
+    native = {"encoder_sizes": [16], "recurrent_size": 16}
+    rollout = play(game=game, network=native, environment={"num_envs": 2, "self_play": 1.0}).collect()
     assert rollout.truncated[4].all()
     assert (rollout.final_value[4] != 0.0).all()
     assert rollout.final_value[~rollout.truncated].abs().max() == 0.0
