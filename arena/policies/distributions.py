@@ -127,8 +127,14 @@ class ActionLayout:
     ) -> Float[Tensor, "... A"]:
         """Raw actions that noise decides on; masked-out switches stay off, illegal options have probability 0."""
         noisy = torch.addcmul(parameters.float(), noise, scale)
+        if self._all_gaussian:
+            return noisy
         chosen = [_choice(part, noisy[..., part.parameters], mask[..., part.mask]) for part in self.parts]
-        return chosen[0] if len(chosen) == 1 else torch.cat(chosen, dim=-1)
+        return torch.cat(chosen, dim=-1)
+
+    @cached_property
+    def _all_gaussian(self) -> bool:
+        return all(head.kind is HeadKind.GAUSSIAN for head in self.heads)
 
     def relevant(self, mask: Bool[Tensor, "... M"]) -> Bool[Tensor, "... heads"]:
         """Whether a head had anything to decide: any free dimension or switch, or at least two options."""
