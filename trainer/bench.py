@@ -38,7 +38,8 @@ class Measurement:
         acting_s: Of the rollout: the learner's decisions.
         opponents_s: Of the rollout: the opponents' decisions.
         steps: Environment steps.
-        agent_steps: Decisions that are learned from.
+        agents: Agents of an environment, on both sides.
+        decisions: Decisions that are learned from.
         resident_bytes: Most memory that the process has had.
     """
 
@@ -48,7 +49,8 @@ class Measurement:
     acting_s: float
     opponents_s: float
     steps: int
-    agent_steps: int
+    agents: int
+    decisions: int
     resident_bytes: int
 
     @property
@@ -58,8 +60,13 @@ class Measurement:
 
     @property
     def agent_steps_per_s(self) -> float:
+        """Steps of all agents per second, as `arena bench` counts them."""
+        return self.agents * self.steps_per_s
+
+    @property
+    def decisions_per_s(self) -> float:
         """Decisions that are learned from, per second."""
-        return self.agent_steps / (self.rollout_s + self.update_s)
+        return self.decisions / (self.rollout_s + self.update_s)
 
 
 class Dealer:
@@ -101,7 +108,8 @@ class Bench:
             if synthetic
             else open_batches(played, config.run)
         )
-        self._config, spec = config, environments[0].spec
+        spec = environments[0].spec
+        self._config, self._agents = config, spec.num_agents
         self.learner = Learner(config, spec)
         players = (
             [Opponent(SELF, "opponent", Nobody(item.action_size))] if synthetic else self._players(spec, opponents)
@@ -156,7 +164,8 @@ class Bench:
             acting_s=median["acting"] / crews,
             opponents_s=median["opponents"] / crews,
             steps=steps,
-            agent_steps=int(self.rollout.active.sum()),
+            agents=self._agents,
+            decisions=int(self.rollout.active.sum()),
             resident_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         )
 

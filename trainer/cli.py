@@ -255,6 +255,7 @@ def bench(
             "update_s": measured.update_s,
             "env_steps_per_s": measured.steps_per_s,
             "agent_steps_per_s": measured.agent_steps_per_s,
+            "decisions_per_s": measured.decisions_per_s,
             "resident_bytes": measured.resident_bytes,
         },
     )

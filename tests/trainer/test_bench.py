@@ -21,7 +21,9 @@ def test_a_rollouts_time_is_that_of_the_arena_the_learner_and_its_opponents():
     shares = (measured.arena_s, measured.acting_s, measured.opponents_s)
     assert min(shares) > 0.0
     assert 0.3 * measured.rollout_s < sum(shares) < measured.rollout_s
-    assert 256 < measured.agent_steps <= 256 + 32 * 3
+    assert measured.decisions == 32 * (8 + 3)
+    assert measured.agent_steps_per_s == pytest.approx(2 * measured.steps_per_s)
+    assert measured.decisions_per_s == pytest.approx(11 / 8 * measured.steps_per_s)
     assert measured.resident_bytes > 2**20
 
 
