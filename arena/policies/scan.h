@@ -1,8 +1,9 @@
-// Runs of decisions through an LSTM, forward or backward in time, on one core: the body of a function.
+// Runs of decisions through an LSTM, forward or backward in time, on some cores: the body of a function.
 //
 // Its arguments are `sizes` and `addresses`, as arena/policies/scan.py fills them. Decisions lie step by step: those of
 // step t are rows first[t] to first[t + 1], one for every run that is longer than t, and the longest runs come first. So
-// run r's decision at step t is row first[t] + r. A call takes runs `from` to `to` and touches nobody else's rows.
+// run r's decision at step t is row first[t] + r. Threads of the OpenMP that torch has loaded share the runs; none touches
+// another's rows.
 //
 // Columns of gates lie in panels of 64: enter, forget, new and leave of 16 units side by side. Weights lie in panels of 64
 // columns, a row for every input, so that the sums of BLOCK rows x 64 columns stay in registers while the panel streams
@@ -28,6 +29,7 @@ typedef Half Pairs __attribute__((ext_vector_type(2 * LANES), aligned(2), may_al
 typedef Half Halves __attribute__((ext_vector_type(LANES), aligned(2), may_alias));
 #endif
 
+typedef int Count;  // Warp makes a macro of `int` before a parenthesis
 struct Call {
     const int* first;      // (steps + 1)
     const float* weights;  // forward: panels of gates (units, 64); backward: panels of units (4 units, 64)
@@ -41,9 +43,13 @@ struct Call {
     const float* bias;     // (4 units): forward
     // half precision, forward: panels of gates (inputs, 64), and the inputs (N, inputs)
     const float *input_weights, *features;
+    const int* bounds;     // (parts + 1): runs at which to part them
+    void (*together)(void (*)(void*), void*, unsigned, unsigned);  // GOMP_parallel
+    Count (*member)();     // omp_get_thread_num
+    Count (*members)();    // omp_get_num_threads
 };
 enum Direction { FORWARD, BACKWARD, ASK };
-struct Sizes { int direction, half, units, inputs, steps, from, to; };
+struct Sizes { int direction, half, units, inputs, steps, parts; };
 const Call call = *(const Call*)addresses.data;
 const Sizes size = *(const Sizes*)sizes.data;
 if (size.direction == ASK) {  // can half precision be had?
@@ -155,75 +161,89 @@ auto write = [&](float* into, long at, Lanes values) {
     *(Lanes*)(into + at) = values;
 };
 
-// The runs of this call that are longer than t.
-auto rows_at = [&](int t) {
-    const int runs = call.first[t + 1] - call.first[t], to = runs < size.to ? runs : size.to;
-    return to > size.from ? to - size.from : 0;
-};
-auto cell_before = [&](int t, int run) {
-    return t ? call.cells + (long)(call.first[t - 1] + run) * units : call.cell + (long)run * units;
-};
-auto let_through = [&](int t, int run, int panel, bool goes_on) {
-    const long row = call.first[t] + run;
-    const int unit = LANES * panel;
-    Lanes* gate = (Lanes*)(call.gates + row * gate_columns + PANEL * panel);
-    const Lanes* bias = (const Lanes*)(call.bias + PANEL * panel);
-    gate[0] = sigmoid(gate[0] + bias[0]);
-    gate[1] = sigmoid(gate[1] + bias[1]);
-    gate[2] = tanh(gate[2] + bias[2]);
-    gate[3] = sigmoid(gate[3] + bias[3]);
-    const Lanes cell = gate[1] * *(const Lanes*)(cell_before(t, run) + unit) + gate[0] * gate[2];
-    const Lanes hidden = gate[3] * tanh(cell);
-    *(Lanes*)(call.cells + row * units + unit) = cell;
-    *(Lanes*)(call.output + row * units + unit) = hidden;
-    if (goes_on) write(call.before, (long)(call.first[t + 1] + run) * units + unit, hidden);
-};
-auto clear = [&](int rows, float* sums) {
-    for (int i = 0; i < rows; ++i)
-        for (int column = 0; column < PANEL; ++column) sums[(long)i * gate_columns + column] = 0.0f;
-};
-auto step_forward = [&](int t, int rows) {
-    const int going_on = t + 1 < size.steps ? rows_at(t + 1) : 0;
-    const long row = call.first[t] + size.from;
-    for (int panel = 0; panel < units / LANES; ++panel) {
-        float* sums = call.gates + row * gate_columns + PANEL * panel;
-        if (size.half) {
-            clear(rows, sums);
-            multiply(rows, call.features, row, size.inputs, call.input_weights, panel, sums, gate_columns);
+// One thread's share of the runs, through all steps.
+auto take = [&](int part) {
+    const int from = call.bounds[part], to = call.bounds[part + 1];
+    // Those of its runs that are longer than t.
+    auto rows_at = [&](int t) {
+        const int runs = call.first[t + 1] - call.first[t], end = runs < to ? runs : to;
+        return end > from ? end - from : 0;
+    };
+    auto cell_before = [&](int t, int run) {
+        return t ? call.cells + (long)(call.first[t - 1] + run) * units : call.cell + (long)run * units;
+    };
+    auto let_through = [&](int t, int run, int panel, bool goes_on) {
+        const long row = call.first[t] + run;
+        const int unit = LANES * panel;
+        Lanes* gate = (Lanes*)(call.gates + row * gate_columns + PANEL * panel);
+        const Lanes* bias = (const Lanes*)(call.bias + PANEL * panel);
+        gate[0] = sigmoid(gate[0] + bias[0]);
+        gate[1] = sigmoid(gate[1] + bias[1]);
+        gate[2] = tanh(gate[2] + bias[2]);
+        gate[3] = sigmoid(gate[3] + bias[3]);
+        const Lanes cell = gate[1] * *(const Lanes*)(cell_before(t, run) + unit) + gate[0] * gate[2];
+        const Lanes hidden = gate[3] * tanh(cell);
+        *(Lanes*)(call.cells + row * units + unit) = cell;
+        *(Lanes*)(call.output + row * units + unit) = hidden;
+        if (goes_on) write(call.before, (long)(call.first[t + 1] + run) * units + unit, hidden);
+    };
+    auto clear = [&](int rows, float* sums) {
+        for (int i = 0; i < rows; ++i)
+            for (int column = 0; column < PANEL; ++column) sums[(long)i * gate_columns + column] = 0.0f;
+    };
+    auto step_forward = [&](int t, int rows) {
+        const int going_on = t + 1 < size.steps ? rows_at(t + 1) : 0;
+        const long row = call.first[t] + from;
+        for (int panel = 0; panel < units / LANES; ++panel) {
+            float* sums = call.gates + row * gate_columns + PANEL * panel;
+            if (size.half) {
+                clear(rows, sums);
+                multiply(rows, call.features, row, size.inputs, call.input_weights, panel, sums, gate_columns);
+            }
+            multiply(rows, call.before, row, units, call.weights, panel, sums, gate_columns);
+            for (int i = 0; i < rows; ++i) let_through(t, from + i, panel, i < going_on);
         }
-        multiply(rows, call.before, row, units, call.weights, panel, sums, gate_columns);
-        for (int i = 0; i < rows; ++i) let_through(t, size.from + i, panel, i < going_on);
-    }
-};
-auto hand_back = [&](int t, int run) {
-    const long row = call.first[t] + run;
-    const float *gates = call.gates + row * gate_columns, *cell = cell_before(t, run);
-    float* carried = call.carried + (long)run * 2 * units;
-    long at = row * gate_columns;
-    for (int unit = 0; unit < units; unit += LANES, gates += PANEL, at += PANEL) {
-        const Lanes *gate = (const Lanes*)gates;
-        const Lanes enter = gate[0], forget = gate[1], fresh = gate[2], leave = gate[3];
-        const Lanes bounded = tanh(*(const Lanes*)(call.cells + row * units + unit));
-        const Lanes hidden = *(const Lanes*)(call.output + row * units + unit) + *(const Lanes*)(carried + unit);
-        const Lanes inside = *(const Lanes*)(carried + units + unit) + hidden * leave * (1.0f - bounded * bounded);
-        write(call.gradient, at, inside * fresh * enter * (1.0f - enter));
-        write(call.gradient, at + LANES, inside * *(const Lanes*)(cell + unit) * forget * (1.0f - forget));
-        write(call.gradient, at + 2 * LANES, inside * enter * (1.0f - fresh * fresh));
-        write(call.gradient, at + 3 * LANES, hidden * bounded * leave * (1.0f - leave));
-        *(Lanes*)(carried + unit) = (Lanes)(0.0f);
-        *(Lanes*)(carried + units + unit) = inside * forget;
-    }
-};
-auto step_backward = [&](int t, int rows) {
-    const long row = call.first[t] + size.from;
-    for (int i = 0; i < rows; ++i) hand_back(t, size.from + i);
-    if (t == 0) return;
-    float* carried = call.carried + (long)size.from * 2 * units;
-    for (int panel = 0; panel < units / PANEL; ++panel)
-        multiply(rows, call.gradient, row, gate_columns, call.weights, panel, carried + PANEL * panel, 2 * units);
+    };
+    auto hand_back = [&](int t, int run) {
+        const long row = call.first[t] + run;
+        const float *gates = call.gates + row * gate_columns, *cell = cell_before(t, run);
+        float* carried = call.carried + (long)run * 2 * units;
+        long at = row * gate_columns;
+        for (int unit = 0; unit < units; unit += LANES, gates += PANEL, at += PANEL) {
+            const Lanes *gate = (const Lanes*)gates;
+            const Lanes enter = gate[0], forget = gate[1], fresh = gate[2], leave = gate[3];
+            const Lanes bounded = tanh(*(const Lanes*)(call.cells + row * units + unit));
+            const Lanes hidden = *(const Lanes*)(call.output + row * units + unit) + *(const Lanes*)(carried + unit);
+            const Lanes inside = *(const Lanes*)(carried + units + unit) + hidden * leave * (1.0f - bounded * bounded);
+            write(call.gradient, at, inside * fresh * enter * (1.0f - enter));
+            write(call.gradient, at + LANES, inside * *(const Lanes*)(cell + unit) * forget * (1.0f - forget));
+            write(call.gradient, at + 2 * LANES, inside * enter * (1.0f - fresh * fresh));
+            write(call.gradient, at + 3 * LANES, hidden * bounded * leave * (1.0f - leave));
+            *(Lanes*)(carried + unit) = (Lanes)(0.0f);
+            *(Lanes*)(carried + units + unit) = inside * forget;
+        }
+    };
+    auto step_backward = [&](int t, int rows) {
+        const long row = call.first[t] + from;
+        for (int i = 0; i < rows; ++i) hand_back(t, from + i);
+        if (t == 0) return;
+        float* carried = call.carried + (long)from * 2 * units;
+        for (int panel = 0; panel < units / PANEL; ++panel)
+            multiply(rows, call.gradient, row, gate_columns, call.weights, panel, carried + PANEL * panel, 2 * units);
+    };
+    if (size.direction == BACKWARD)
+        for (int t = size.steps - 1; t >= 0; --t) step_backward(t, rows_at(t));
+    else
+        for (int t = 0; t < size.steps; ++t) step_forward(t, rows_at(t));
 };
 
-if (size.direction == BACKWARD)
-    for (int t = size.steps - 1; t >= 0; --t) step_backward(t, rows_at(t));
+struct Team { decltype(take)* take; const Call* call; int parts; };
+Team team = {&take, &call, size.parts};
+auto work = [](void* given) {
+    Team& team = *(Team*)given;
+    for (int part = team.call->member(); part < team.parts; part += team.call->members()) (*team.take)(part);
+};
+if (size.parts == 1)
+    take(0);
 else
-    for (int t = 0; t < size.steps; ++t) step_forward(t, rows_at(t));
+    call.together(work, &team, size.parts, 0);

@@ -5,13 +5,14 @@ does not depend on time is done in torch by single products over all decisions.
 """
 
 import bisect
+import ctypes
 import functools
 import itertools
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
 from importlib import resources
+from pathlib import Path
 from typing import Any, no_type_check
 
 import torch
@@ -38,8 +39,8 @@ def scan_runs(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None
 
 @wp.kernel
 @no_type_check
-def scan_part(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
-    """One thread takes its share of the runs through time."""
+def scan_all(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
+    """All runs go through time."""
     scan_runs(sizes, addresses)
 
 
@@ -54,7 +55,7 @@ class Direction(IntEnum):
 @functools.cache
 def has_half() -> bool:
     """Whether this machine's processor multiplies bfloat16; the number of inputs must be even then."""
-    return _Part().ask()
+    return _launcher().ask()
 
 
 @torch.library.custom_op("arena::scan", mutates_args=())
@@ -146,60 +147,59 @@ def _backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Tensor | None, ...]
 scan.register_autograd(_backward, setup_context=_remember)
 
 
-class _Part:
-    """A launch of the kernel with arguments of its own."""
+class _Launch:
+    """A launch of the kernel; one at a time."""
 
     def __init__(self) -> None:
-        sizes, addresses = torch.zeros(7, dtype=torch.int32), torch.zeros(12, dtype=torch.int64)
+        sizes, addresses = torch.zeros(6, dtype=torch.int32), torch.zeros(16, dtype=torch.int64)
         self._sizes, self._addresses = sizes.numpy(), addresses.numpy()
         places = [wp.from_torch(sizes), wp.from_torch(addresses, dtype=wp.uint64)]
-        self._launch = wp.launch(scan_part, dim=1, inputs=places, device="cpu", record_cmd=True)
+        self._launch = wp.launch(scan_all, dim=1, inputs=places, device="cpu", record_cmd=True)
+        self._lock = threading.Lock()
 
     def __call__(self, sizes: Sequence[int], addresses: Sequence[int]) -> None:
-        self._sizes[:], self._addresses[:] = sizes, addresses
-        self._launch.launch()
+        with self._lock:
+            self._sizes[:], self._addresses[:] = sizes, addresses
+            self._launch.launch()
 
     def ask(self) -> bool:
         """Whether half precision can be had."""
-        self._sizes[0] = Direction.ASK
-        self._launch.launch()
-        return bool(self._sizes[0])
-
-
-class _Crew:
-    """Threads that share a scan's runs. Which thread takes which runs changes nothing: runs share no sums."""
-
-    def __init__(self) -> None:
-        self._parts: list[_Part] = []
-        self._threads = ThreadPoolExecutor(thread_name_prefix="scan")
-        self._lock = threading.Lock()
-
-    def run(self, setting: Sequence[int], bounds: Sequence[int], addresses: Sequence[int]) -> None:
-        """Run the parts between `bounds`, the first in this thread."""
         with self._lock:
-            while len(self._parts) < len(bounds) - 1:
-                self._parts.append(_Part())
-            shares = [
-                (part, (*setting, *share), addresses)
-                for part, share in zip(self._parts, itertools.pairwise(bounds), strict=False)
-            ]
-            others = [self._threads.submit(part, *given) for part, *given in shares[1:]]
-            first, *given = shares[0]
-            first(*given)
-            for other in others:
-                other.result()
+            self._sizes[0] = Direction.ASK
+            self._launch.launch()
+            return bool(self._sizes[0])
 
 
-_crew = _Crew()
+@functools.cache
+def _launcher() -> _Launch:
+    return _Launch()
+
+
+@functools.cache
+def _openmp() -> tuple[int, ...] | None:
+    """Where the OpenMP that torch has loaded begins a team and numbers its members; None where there is none.
+
+    Its threads are those that torch's own products have just used: they are awake, and no others are in their way.
+    """
+    maps = Path("/proc/self/maps")
+    loaded = {line.split()[-1] for line in maps.read_text().splitlines()} if maps.exists() else set()
+    for file in sorted(each for each in loaded if "omp" in Path(each).name and "torch" in each):
+        library = ctypes.CDLL(file)
+        names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+        if all(hasattr(library, name) for name in names):
+            found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
+            return tuple(each for each in found if each)
+    return None
 
 
 def _run(
     direction: Direction, first: Tensor, tensors: tuple[Tensor, ...], *, half: bool, units: int, inputs: int
 ) -> None:
-    starts = first.tolist()
-    parts = min(torch.get_num_threads(), max(1, starts[1] // FEWEST_RUNS))
-    setting = (direction, half, units, inputs, len(starts) - 1)
-    _crew.run(setting, bounds(starts, parts), [tensor.data_ptr() for tensor in (first, *tensors)])
+    starts, team = first.tolist(), _openmp()
+    parts = min(torch.get_num_threads(), max(1, starts[1] // FEWEST_RUNS)) if team else 1
+    parted = torch.tensor(bounds(starts, parts), dtype=torch.int32)
+    setting = (direction, half, units, inputs, len(starts) - 1, parts)
+    _launcher()(setting, [*(tensor.data_ptr() for tensor in (first, *tensors, parted)), *(team or (0, 0, 0))])
 
 
 def bounds(starts: Sequence[int], parts: int) -> list[int]:
