@@ -126,7 +126,8 @@ class PPO:
     def values(self, rollout: Rollout, segments: Segments) -> Float[Tensor, "T R"]:
         """V of every decision at which the agent acted under the present weights; the rollout's elsewhere."""
         values = rollout.value.flatten().clone()
-        for part in torch.arange(len(segments), device=values.device).tensor_split(self._settings.minibatches):
+        parts = min(self._settings.minibatches, len(segments))
+        for part in torch.arange(len(segments), device=values.device).tensor_split(parts):
             chosen = segments.take(part)
             seen = at(rollout.observation, chosen.rows)
             values[chosen.rows] = self._network.sequence(seen, chosen.state, chosen.runs, half=self._half).value

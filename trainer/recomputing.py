@@ -15,6 +15,7 @@ def sequence_in_parts(network: ActorCritic, samples: Samples, parts: int, *, hal
     """What `network.sequence` gives, with the activations of one part of the runs in memory at a time."""
     count = len(samples.state.hidden)
     sequence = functools.partial(network.sequence, half=half)
+    parts = min(parts, count)
     bounds = [count * part // parts for part in range(parts + 1)]
     places, readouts = [], []
     for begin, end in itertools.pairwise(bounds):

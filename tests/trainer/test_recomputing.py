@@ -40,3 +40,11 @@ def test_less_is_kept_for_the_backward_pass(play, units):
     plain, _ = kept_and_gradients(play, 0, units)
     again, _ = kept_and_gradients(play, 4, units)
     assert again < 0.6 * plain
+
+
+@pytest.mark.parametrize("units", [6, 64])
+def test_more_parts_than_runs_are_as_many_as_there_are_runs(play, units):
+    _, plain = kept_and_gradients(play, 0, units)
+    _, again = kept_and_gradients(play, 1000, units)
+    for name, gradient in plain.items():
+        torch.testing.assert_close(again[name], gradient, rtol=0.0, atol=1e-6)

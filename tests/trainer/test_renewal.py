@@ -62,3 +62,10 @@ def test_statistics_are_not_taken_twice_from_one_rollout(play, never):
 def test_a_single_epoch_renews_nothing(play, never, epochs):
     targets, _ = learned_from(play, never, True, FAST, epochs)
     assert len(targets) == 1
+
+
+def test_fewer_segments_than_minibatches_are_renewed_as_well(play, never):
+    """Where most agents are dead there may be fewer: a part without any would end the run."""
+    played = play((2, 2), ppo={"renewed": True, "epochs": 2, "minibatches": 30, "target_kl": 1e9}, schedules=FAST)
+    metrics = played.learner.learn(played.collect(), never)
+    assert metrics["losses/policy_loss"] is not None
