@@ -1,10 +1,11 @@
 """Where NVIDIA Warp is started, for whoever runs its kernels."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 import torch
+from torch import Tensor
 
 from arena.errors import ArenaError
 
@@ -13,7 +14,21 @@ try:
 except (ImportError, OSError) as error:
     raise ArenaError(f"NVIDIA Warp does not load here ({error}): pip install warp-lang") from error
 
-__all__ = ["wp"]
+__all__ = ["require_memory", "wp"]
+
+
+def require_memory(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype]) -> None:
+    """Refuse tensors that native code would read or write beyond: it is told addresses alone.
+
+    Raises:
+        ArenaError: One is not in the host's memory, or has another shape or type than it must have.
+    """
+    for number, (tensor, shape, dtype) in enumerate(zip(tensors, shapes, dtypes, strict=True)):
+        if tensor.shape != shape or tensor.dtype is not dtype or not tensor.is_cpu:
+            raise ArenaError(
+                f"native code got {tensor.dtype} {tuple(tensor.shape)} on {tensor.device} as its input {number}: "
+                f"it takes {dtype} {shape} on the CPU"
+            )
 
 
 def _start_warp() -> None:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.native import wp
+from arena.native import require_memory, wp
 from arena.policies.cores import RecurrentState
 from arena.policies.layers import Affine, FrozenLayers, Rectified, Step, hidden_widths
 from arena.policies.network import ActorCritic, Architecture, NetworkOutput
@@ -59,7 +59,7 @@ class FusedNetworks:
         shapes = FrozenLayers.shapes(architecture)
         widths = (architecture.observation_size, *hidden_widths(architecture))
         units = 0 if shapes.gates is None else architecture.recurrent_size
-        self._columns = len(shapes.readout.bias)
+        self._observed, self._units, self._columns = widths[0], units, len(shapes.readout.bias)
         self._weights = torch.zeros(slots, len(_pack(shapes)))
         self._scratch = torch.empty(CHUNK * (PANEL + 2 * (max(widths) + units)))
         rectified = sum(isinstance(layer, Rectified) for layer in shapes.hidden)
@@ -107,7 +107,10 @@ class FusedNetworks:
         episode_start: Bool[Tensor, " R"],
         active: Bool[Tensor, " R"],
     ) -> NetworkOutput:
-        inputs = [tensor.contiguous() for tensor in (values, *state, episode_start, active)]
+        rows, memory, flags = (len(order), self._observed), (len(order), self._units), (len(order),)
+        given = (values, *state, episode_start, active)
+        require_memory(given, (rows, memory, memory, flags, flags), (torch.float32,) * 3 + (torch.bool,) * 2)
+        inputs = [tensor.contiguous() for tensor in given]
         after = RecurrentState(*(torch.empty_like(part) for part in inputs[1:3]))
         readout = values.new_empty(len(order), self._columns)
         tensors = (self._weights, first, order, *inputs, *after, readout, self._scratch)

@@ -19,7 +19,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from arena.native import wp
+from arena.errors import ArenaError
+from arena.native import require_memory, wp
 from arena.policies.cores import SCANNED_UNITS
 
 LANES, PANEL = 16, SCANNED_UNITS
@@ -84,6 +85,8 @@ def scan(
         after each decision and the hidden state before it (N, H).
     """
     decisions, units = len(features), hidden.shape[1]
+    features = features.contiguous()
+    _require(decisions, first, (hidden, cell, weight_ih, weight_hh, bias), features.shape[1])
     half, bias, inputs = features.dtype is torch.bfloat16, _side_by_side(bias), _side_by_side(weight_ih)
     with torch.autocast("cpu", enabled=False):
         gates = bias.new_empty(decisions, 4 * units) if half else features @ inputs.t()
@@ -190,6 +193,16 @@ def _openmp() -> tuple[int, ...] | None:
             found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
             return tuple(each for each in found if each)
     return None
+
+
+def _require(decisions: int, first: Tensor, tensors: tuple[Tensor, ...], inputs: int) -> None:
+    """Refuse what does not fit `decisions` of the runs that begin at `first`."""
+    runs, units = tensors[0].shape
+    shapes = ((runs, units), (runs, units), (4 * units, inputs), (4 * units, units), (4 * units,))
+    require_memory((*tensors, first), (*shapes, (len(first),)), (torch.float32,) * 5 + (torch.int32,))
+    opened, made = first[[1, -1]].tolist()
+    if opened > runs or made != decisions:
+        raise ArenaError(f"{made} decisions of {opened} runs do not fit {decisions} inputs and {runs} states")
 
 
 def _run(

@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 
+from arena.errors import ArenaError
 from arena.policies import RecurrentState, Runs, cores
 from arena.policies.cores import LSTMCore
 
@@ -128,3 +129,30 @@ def test_where_there_is_no_warp_everything_goes_through_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "warp", None)
     assert not cores.has_scan(UNITS)
     cores._load_scan.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda features, state, runs: (features[:-1], state, runs),
+        lambda features, state, runs: (features, RecurrentState(state.hidden[:3], state.cell[:3]), runs),
+        lambda features, state, runs: (features, RecurrentState(state.hidden, state.cell.double()), runs),
+        lambda features, state, runs: (features, RecurrentState(state.hidden, state.cell[:, :16]), runs),
+        lambda features, state, runs: (features, state, runs._replace(first=runs.first.long())),
+    ],
+)
+def test_native_code_refuses_what_it_would_read_or_write_beyond(core, change):
+    """Unchecked, the first of these has ended the process."""
+    _, runs = random_runs()
+    features, state, _ = drawn(runs)
+    with pytest.raises(ArenaError, match=r"native code|do not fit"):
+        core.sequence(*change(features, state, runs))
+
+
+@pytest.mark.skipif(not scan.has_half(), reason="this processor does not multiply bfloat16")
+def test_inputs_in_half_precision_may_lie_in_any_order(core):
+    _, runs = random_runs()
+    features, state, _ = drawn(runs)
+    with torch.autocast("cpu", torch.bfloat16):
+        straight, other = (core.sequence(each, state, runs) for each in (features, features.t().contiguous().t()))
+    assert torch.equal(straight, other)

@@ -361,3 +361,22 @@ def test_who_does_not_belong_into_a_stack_is_refused_by_name():
     seen = observation_of(SMALL, 3)
     with pytest.raises(ArenaError, match="3 rows came to act, but 2 are seated"):
         stack.act(seen, stack.initial_state(3), seen.active, stack.arrange(torch.tensor([0, 0])), torch.Generator())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda values, hidden, cell, starts, active: (values.double(), hidden, cell, starts, active),
+        lambda values, hidden, cell, starts, active: (values[:, 1:], hidden, cell, starts, active),
+        lambda values, hidden, cell, starts, active: (values, hidden[:, 1:], cell, starts, active),
+        lambda values, hidden, cell, starts, active: (values, hidden, cell.double(), starts, active),
+        lambda *given: tuple(each[1:] for each in given),
+    ],
+)
+def test_native_code_refuses_rows_that_it_would_read_or_write_beyond(change):
+    network, rows = network_of(SMALL, 0), 3
+    observation, state = observation_of(SMALL, rows), state_of(network, rows)
+    given = observation.values, *state, torch.zeros(rows, dtype=torch.bool), observation.active
+    values, hidden, cell, starts, active = change(*given)
+    with pytest.raises(ArenaError, match="native code got"):
+        LiveNetwork(network).step_of(rows)(values, RecurrentState(hidden, cell), starts, active)
