@@ -370,7 +370,6 @@ def test_who_does_not_belong_into_a_stack_is_refused_by_name():
         lambda values, hidden, cell, starts, active: (values[:, 1:], hidden, cell, starts, active),
         lambda values, hidden, cell, starts, active: (values, hidden[:, 1:], cell, starts, active),
         lambda values, hidden, cell, starts, active: (values, hidden, cell.double(), starts, active),
-        lambda *given: tuple(each[1:] for each in given),
     ],
 )
 def test_native_code_refuses_rows_that_it_would_read_or_write_beyond(change):
