@@ -349,15 +349,19 @@ def counted():
         league.close()
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(worker_of, counted, monkeypatch, threads):
+EVERYTHING = ["environment.self_play=0.5", "ppo.auxiliary_weight=0.1", "ppo.precision=bfloat16", "ppo.renewed=true"]
+
+
+@pytest.mark.parametrize(("threads", "options"), [(1, []), (2, []), (2, EVERYTHING)])
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(worker_of, counted, monkeypatch, threads, options):
     """`recall` lasts 8 decisions: after a rollout of 16 every match is at its start, as the saved state assumes."""
     monkeypatch.setattr(batches, "ROWS_OF_A_THREAD", 3)
 
     def config(updates):
         sizes = ["environment.num_envs=6", "rollout.steps=16", "rollout.chunk=8", "ppo.minibatches=3"]
         pace = ["league.lease_budget=3", "league.snapshot_every_steps=150", "schedules.horizon_steps=400"]
-        return resolve("recall", None, [*sizes, *pace, f"run.threads={threads}", f"run.total_steps={96 * updates}"])
+        length = [f"run.threads={threads}", f"run.total_steps={96 * updates}"]
+        return resolve("recall", None, [*sizes, *pace, *length, *options])
 
     whole = worker_of(counted[0], config(6), run="whole")
     whole.run()
