@@ -6,6 +6,7 @@ from mech_scene import EAST, NORTH, SOUTH, WEST, Scene, built_scene, open_scene
 
 from arena.environments.mech.armament import MISSILE, SMOKE, WEAPONS
 from arena.environments.mech.classes import HEAVY, LIGHT, MEDIUM, SCOUT
+from arena.environments.mech.rewards import RewardWeights
 from arena.environments.mech.rules import (
     AMS_TICKS,
     CEILING,
@@ -24,6 +25,7 @@ from arena.environments.mech.rules import (
     WATER_SPEED,
 )
 
+WEIGHTS = RewardWeights()
 DUEL = [("medium",)]
 HEAVIES = [("heavy", "scout")]
 EVERYWHERE = (range(-30, 30), range(-30, 30))
@@ -332,15 +334,18 @@ def test_own_side_is_hurt_by_splash_and_nobody_is_paid_for_it():
     placed = {0: at(0, 0), 1: at(7.5, 3.2), 2: at(9, 0, NORTH), 3: at(20, 20)}
     scene = open_scene([("heavy", "medium")], placed)
     scene["ams_ticks"][2] = AMS_TICKS
-    damage = scene.env.component_names.index("damage")
-    earned = torch.zeros(scene.env.spec.num_agents)
+    names = scene.env.component_names
+    earned = torch.zeros(scene.env.spec.num_agents, len(names))
     scene.play(trigger={0: ["secondary"]})
     for _ in range(4):
         scene.play()
-        earned += scene.env.components[0, :, damage]
+        earned += scene.env.components[0]
+    damage, hurt = (earned[:, names.index(name)] for name in ("damage", "hurt"))
 
     lost = MEDIUM.hp - float(scene["hp"][1])
     taken = HEAVY.hp - float(scene["hp"][2])
     assert lost > 1.0
-    assert earned[0] == pytest.approx(taken / 100.0, abs=1e-4)
-    assert earned[1] == pytest.approx(-lost / 100.0, abs=1e-4)
+    assert damage[:2].tolist() == pytest.approx([taken / 100.0 * WEIGHTS.damage, 0.0], abs=1e-4)
+    assert hurt[:3].tolist() == pytest.approx(
+        [0.0, -lost / 100.0 * WEIGHTS.hurt, -taken / 100.0 * WEIGHTS.hurt], abs=1e-4
+    )

@@ -15,6 +15,8 @@ from arena.environments.mech.rules import AMS_TICKS, FALLEN_TICKS, LAVA, PAINT_T
 from arena.environments.mech.simulation import MechEnvironment
 from arena.environments.protocol import Actions, StepResult
 
+WEIGHTS = RewardWeights()
+
 EAST, NORTH, WEST, SOUTH = 0.0, 90.0, 180.0, -90.0
 NAMES = {LASER: "laser", FLAMER: "flamer", MISSILE: "missile", GAUSS: "gauss", AUTOCANNON: "autocannon"}
 
@@ -112,6 +114,10 @@ def of(env: MechEnvironment, name: str, *index: int) -> float:
 
 def rows(env: MechEnvironment, name: str) -> list:
     return env.arrays[name][0].tolist()
+
+
+def component(env: MechEnvironment, name: str) -> list[float]:
+    return env.components[0, :, env.component_names.index(name)].tolist()
 
 
 def hp(env: MechEnvironment) -> list[float]:
@@ -541,8 +547,8 @@ def test_splash_falls_off_with_the_distance_and_pays_for_enemies_only():
     assert enemy == pytest.approx(25.0 * (1.0 - 0.5 / 1.5), abs=0.2), "no rear, no paint bonus"
     assert rows(env, "dealt")[0] == pytest.approx([0.0, friend, 50.0, enemy], rel=1e-5)
     assert of(env, "offered", 0, GAUSS) == pytest.approx(50.0 + enemy, rel=1e-5), "own side is not counted"
-    damage = env.components[0, :2, env.component_names.index("damage")].tolist()
-    assert damage == pytest.approx([(50.0 + enemy) / 100.0, -friend / 100.0], rel=1e-4)
+    assert component(env, "damage")[:2] == pytest.approx([(50.0 + enemy) / 100.0 * WEIGHTS.damage, 0.0], rel=1e-4)
+    assert component(env, "hurt")[:2] == pytest.approx([0.0, -friend / 100.0 * WEIGHTS.hurt], rel=1e-4)
 
 
 def shell_at(
@@ -579,8 +585,9 @@ def test_who_fires_too_near_hurts_itself_and_earns_nothing_by_it():
     assert own > 0.0
     assert of(env, "dealt", 0, 0) == pytest.approx(own, rel=1e-5)
     assert of(env, "offered", 0, GAUSS) == 50.0
-    damage = env.components[0, :, env.component_names.index("damage")].tolist()
-    assert damage == pytest.approx([(50.0 - own) / 100.0, -50.0 / 100.0], rel=1e-4)
+    assert component(env, "damage") == pytest.approx([50.0 / 100.0 * WEIGHTS.damage, 0.0], rel=1e-4)
+    hurt = [-own / 100.0 * WEIGHTS.hurt, -50.0 / 100.0 * WEIGHTS.hurt]
+    assert component(env, "hurt") == pytest.approx(hurt, rel=1e-4)
 
 
 def test_the_autocannon_does_not_splash():
