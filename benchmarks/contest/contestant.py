@@ -6,12 +6,15 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.other.work import Work
 
 if TYPE_CHECKING:
     from benchmarks.contest.entries import Scene
+
+PROJECT = Path(__file__).parent.parent.parent
 
 LAST_WORDS = 5
 """Lines of its standard error that tell why a process has ended."""
@@ -25,7 +28,7 @@ class ContestantError(Exception):
 
 
 class Contestant:
-    """One trainer doing one piece of work.
+    """One trainer doing one piece of work, in a scratch folder: some leave files where they stand.
 
     Args:
         command: Interpreter and script; the work follows as JSON.
@@ -34,13 +37,16 @@ class Contestant:
 
     def __init__(self, command: Sequence[str], work: "Work | Scene", settings: Mapping[str, str]) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process
+        self._scratch = tempfile.TemporaryDirectory()
+        settings = {"OMP_NUM_THREADS": str(work.threads), "PYTHONPATH": str(PROJECT), **QUIET, **settings}
         self._process = subprocess.Popen(
             [*command, json.dumps(asdict(work))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            env={**os.environ, **QUIET, "OMP_NUM_THREADS": str(work.threads), **settings},
+            cwd=self._scratch.name,
+            env={**os.environ, **settings},
         )
         self.introduction = self._hear()
 
@@ -58,6 +64,7 @@ class Contestant:
         """Let it end."""
         self._process.communicate()
         self._errors.close()
+        self._scratch.cleanup()
 
     def _hear(self) -> dict[str, Any]:
         line = self._process.stdout.readline()
