@@ -70,9 +70,11 @@ def _error(difference: Float[Tensor, " n"], huber: float) -> Float[Tensor, " n"]
 def kl_estimate(log_ratio: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Estimate KL(old || new) from samples of old: (ratio - 1) - ln ratio, never negative.
 
+    ratio - 1 is computed in one: of a small log-ratio single precision would leave nothing but noise of 1e-7.
+
     Source: Schulman, "Approximating KL divergence" (2020), estimator k3.
     """
-    return probability_ratio(log_ratio) - 1.0 - log_ratio
+    return (torch.expm1(log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)) - log_ratio).clamp(min=0.0)
 
 
 def clipped(ratio: Float[Tensor, "..."], clip: float) -> Bool[Tensor, "..."]:

@@ -47,6 +47,13 @@ def test_kl_estimate_is_finite_and_never_negative_up_to_rounding(log_ratio):
         assert estimate >= -1e-12
 
 
+def test_kl_estimate_of_small_moves_is_no_noise_in_single_precision():
+    log_ratio = torch.linspace(-1e-4, 1e-4, 1001)
+    estimate = kl_estimate(log_ratio)
+    assert (estimate >= 0.0).all()
+    assert estimate.mean().item() == pytest.approx((log_ratio.square() / 2).mean().item(), rel=0.01)
+
+
 def test_kl_estimate_by_hand():
     ratio = torch.tensor([2.0]).log()
     assert kl_estimate(ratio).item() == pytest.approx(1.0 - math.log(2.0))
