@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
+from arena.durable import write_atomically
 from trainer.errors import ConfigError
 from trainer.lines import GrowingFile
 
@@ -91,23 +92,28 @@ class WeightsAndBiases:
         settings: Resolved configuration.
 
     Raises:
-        ConfigError: The package is not installed.
+        ConfigError: The package is not installed, or it refuses: nobody has logged in, or the service is not there.
     """
 
     def __init__(self, folder: Path, name: str, settings: Mapping[str, Any]) -> None:
         package = load_wandb()
         file = folder / WANDB_FILE
-        known = json.loads(file.read_text(encoding="utf-8"))["id"] if file.exists() else None
-        self._run = package.init(
-            project=os.environ.get("WANDB_PROJECT", "echelon-league"),
-            name=name,
-            id=known,
-            resume="allow",
-            dir=str(folder),
-            config=dict(settings),
-        )
+        try:
+            self._run = package.init(
+                project=os.environ.get("WANDB_PROJECT", "echelon-league"),
+                name=name,
+                id=_known_run(file),
+                resume="allow",
+                dir=str(folder),
+                config=dict(settings),
+            )
+        except package.Error as error:
+            reason = str(error).partition("\n")[0]
+            raise ConfigError(
+                f"--wandb cannot begin ({reason}): run `wandb login`, set WANDB_MODE=offline, or leave --wandb out"
+            ) from error
         self._run.define_metric("*", step_metric="env_step")
-        file.write_text(json.dumps({"id": self._run.id}), encoding="utf-8")
+        write_atomically(file, json.dumps({"id": self._run.id}).encode())
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Add an update's metrics."""
@@ -120,6 +126,14 @@ class WeightsAndBiases:
     def close(self) -> None:
         """Send what is left."""
         self._run.finish()
+
+
+def _known_run(file: Path) -> str | None:
+    """Which run a folder belongs to; None where that is not known, and a new one begins."""
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def load_wandb() -> ModuleType:

@@ -78,7 +78,7 @@ def wandb(monkeypatch):
         package.runs.append(run)
         return run
 
-    package.init = init
+    package.init, package.Error = init, type("Error", (Exception,), {})
     monkeypatch.setitem(sys.modules, "wandb", package)
     return package
 
@@ -101,6 +101,24 @@ def test_a_resumed_run_is_the_same_run_at_weights_and_biases(tmp_path, wandb):
         WeightsAndBiases(tmp_path, "main", {}).close()
     assert [run.options["id"] for run in wandb.runs] == [None, "new-id"]
     assert json.loads((tmp_path / "wandb.json").read_text()) == {"id": "new-id"}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}"])
+def test_a_damaged_note_of_the_run_at_weights_and_biases_begins_a_new_one(tmp_path, wandb, content):
+    (tmp_path / "wandb.json").write_text(content)
+    WeightsAndBiases(tmp_path, "main", {}).close()
+    assert wandb.runs[0].options["id"] is None
+    assert json.loads((tmp_path / "wandb.json").read_text()) == {"id": "new-id"}
+
+
+def test_who_has_not_logged_in_is_told_the_ways_out_in_one_line(tmp_path, wandb, monkeypatch):
+    def init(**_options):
+        raise wandb.Error("api_key not configured (no-tty).\nCall wandb.login")
+
+    monkeypatch.setattr(wandb, "init", init)
+    with pytest.raises(ConfigError, match=r"\(api_key not configured .*WANDB_MODE=offline, or leave") as error:
+        WeightsAndBiases(tmp_path, "main", {})
+    assert "\n" not in str(error.value)
 
 
 def test_without_the_package_it_is_said_how_to_get_it(tmp_path, monkeypatch):
