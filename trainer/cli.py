@@ -50,7 +50,11 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EVALUATOR_TIMEOUT_S = 30.0
 EVALUATOR_BACKOFF_S = 30.0
 
-SETTINGS_HELP = "Settings, from --config FILE and --set:\n\n\b\n" + settings.describe().replace("\n\n", "\n\n\b\n")
+SETTINGS_INTRODUCTION = (
+    "Settings, from --config FILE and --set. An environment's preset changes some of these defaults: "
+    "--dry-run shows what holds."
+)
+SETTINGS_HELP = f"{SETTINGS_INTRODUCTION}\n\n\b\n" + settings.describe().replace("\n\n", "\n\n\b\n")
 
 app = typer.Typer(
     name="trainer",
@@ -121,6 +125,8 @@ def run(
 
     Example: trainer run --run var/runs/second --resume
     """
+    if as_json and not dry_run:
+        raise ConfigError("--json prints what a run will take: give --dry-run too, or leave --json out")
     options = {"league.learner": learner, "league.role": role, "run.total_steps": total_steps}
     given = [*(overrides or []), *(f"{key}={value}" for key, value in options.items() if value is not None)]
     saved = settings_of(RunFolder(run_folder or _home() / "runs" / (learner or DEFAULT_LEARNER))) if resume else {}

@@ -33,7 +33,7 @@ def check_device(device: str) -> None:
         ConfigError: It cannot be used.
     """
     try:
-        torch.empty(0, device=device)
+        torch.zeros((), device=device).item()
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(f"run.device is {device!r}: it cannot be used here ({reason}); choose cpu") from error

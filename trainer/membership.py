@@ -57,7 +57,8 @@ class Membership:
         deadline = outside.clock() + self._settings.connect_s
         while not self.attach():
             if outside.clock() >= deadline or outside.stopping():
-                waited = f"none answered within {self._settings.connect_s:g} s"
+                limit = f"none answered within {self._settings.connect_s:g} s"
+                waited = "a signal came before one answered" if outside.stopping() else limit
                 way_out = "start one with `league serve`, or name another with --league"
                 raise LeagueUnreachable("at the first start", waited, way_out)
             outside.pause(ATTACH_PAUSE_S)

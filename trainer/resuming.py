@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from arena.environments import EnvironmentSpec
-from trainer.config import Settings, sections
+from trainer.config import Settings, merge, sections
 from trainer.errors import ConfigError, StateError
 from trainer.folder import RunFolder
 from trainer.settings import TrainerConfig
@@ -37,12 +37,14 @@ def settings_of(folder: RunFolder) -> Settings:
     """The settings of a run that `--resume` goes on with.
 
     Raises:
-        ConfigError: The folder holds no saved state, or no settings.
+        ConfigError: The folder holds no saved state, or no settings that this version knows.
     """
     if not folder.state.exists():
         raise ConfigError(f"{folder.path} holds no saved state to resume: leave --resume out to begin a run there")
     try:
-        return tomllib.loads(folder.settings.read_text(encoding="utf-8"))
+        return merge(tomllib.loads(folder.settings.read_text(encoding="utf-8")), {})
+    except ConfigError as error:
+        reason = f"{folder.settings} cannot be used ({error})"
     except OSError as error:
         reason = f"{folder.settings} cannot be read ({error.strerror})"
     except ValueError as error:
@@ -55,7 +57,8 @@ def changes(before: Mapping[str, Any], now: TrainerConfig) -> list[Change]:
     found = []
     for section, values in now.model_dump(mode="json").items():
         defaults = sections()[section]().model_dump(mode="json")
-        was = {**defaults, **(before.get(section) or {})}
+        written = before.get(section)
+        was = {**defaults, **(written if isinstance(written, Mapping) else {})}
         found += [Change(f"{section}.{key}", was[key], value) for key, value in values.items() if was[key] != value]
     return found
 

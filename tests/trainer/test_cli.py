@@ -101,6 +101,7 @@ def test_a_missing_tracker_is_said_before_anything_is_begun(capsys, monkeypatch)
         (["--role", "spy"], 2, "league.role is 'spy'"),
         (["--learner", "x" * 60], 2, "league.learner is 'xxxx"),
         (["--run", "/proc/nothing"], 1, "/proc/nothing"),
+        (["--json"], 2, "give --dry-run too, or leave --json out"),
         (["--set", "league.connect_s=0", "--league", "http://127.0.0.1:9"], 1, "start one with `league serve`"),
     ],
 )

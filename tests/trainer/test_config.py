@@ -67,6 +67,10 @@ def test_the_environment_option_wins_over_the_file(tmp_path):
         ("ppo.entropy_factors={comm = -1}", "ppo.entropy_factors.comm is -1"),
         ("ppo.burn_in=16", "ppo.burn_in 16 takes all of rollout.chunk 16"),
         ("league.role=spy", "league.role is 'spy'"),
+        ("network.encoder_sizes=[64, 0]", "network.encoder_sizes.1 is 0: Input should be greater than or equal to 1"),
+        ("network.encoder_sizes=[1000000]", "network.encoder_sizes.0 is 1000000: Input should be less than"),
+        ("schedules.learning_rate=inf", "schedules.learning_rate is inf: Input should be a finite number"),
+        ("ppo.entropy_floors={move = nan}", "ppo.entropy_floors.move is nan: Input should be a finite number"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_refused_by_name_in_one_line(text, message):

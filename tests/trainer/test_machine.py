@@ -51,7 +51,8 @@ def test_training_works_with_deterministic_algorithms(play, never):
     assert played.learner.learn(played.collect(), never)["losses/rejected_steps"] == 0.0
 
 
-def test_a_device_that_is_not_there_is_refused_before_anything_is_set():
-    with pytest.raises(ConfigError, match=r"run\.device is 'quantum': it cannot be used here"):
-        prepare(RunSettings(device="quantum", deterministic=True))
+@pytest.mark.parametrize("device", ["quantum", "meta"])
+def test_a_device_that_cannot_be_used_is_refused_before_anything_is_set(device):
+    with pytest.raises(ConfigError, match=rf"run\.device is '{device}': it cannot be used here"):
+        prepare(RunSettings(device=device, deterministic=True))
     assert not torch.are_deterministic_algorithms_enabled()

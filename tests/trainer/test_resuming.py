@@ -69,5 +69,16 @@ def test_there_must_be_something_to_resume(folder, tmp_path):
         settings_of(folder)
 
 
+@pytest.mark.parametrize("content", ["ppo = 3", "[ppo]\nof_old = 1"])
+def test_settings_of_a_run_that_are_not_understood_are_refused_with_their_file(folder, content):
+    folder.settings.write_text(content)
+    with pytest.raises(ConfigError, match=r"config.toml cannot be used \(.*leave --resume out"):
+        settings_of(folder)
+
+
+def test_a_section_that_was_garbled_is_compared_as_if_it_had_its_defaults():
+    assert changes({"environment": {"name": "my-game"}, "ppo": 3}, resolve("my-game", None, [])) == []
+
+
 def test_settings_come_back_from_what_a_run_wrote(folder):
     assert folder.settings.read_text() == to_toml(resolve("rps", None, ["ppo.gamma=0.5"]))

@@ -167,6 +167,12 @@ def test_a_new_run_waits_for_a_league_and_then_gives_up_in_one_line(worker_of, c
     assert outside.time_s >= 60.0
 
 
+def test_a_signal_ends_the_wait_for_a_league_and_is_what_is_said(worker_of, client, transport, outside):
+    transport.down = outside.asked = True
+    with pytest.raises(LeagueUnreachable, match="a signal came before one answered"):
+        worker_of(client, rps())
+
+
 @pytest.mark.parametrize("command", ["drain", "stop"])
 def test_a_run_leaves_when_the_league_says_so(worker_of, client, tmp_path, command):
     lines = []

@@ -12,12 +12,15 @@ from trainer.settings.section import Section
 Factor = Annotated[float, Field(ge=0.0)]
 """A multiple."""
 
+Width = Annotated[int, Field(ge=1, le=8192)]
+"""Units of a layer."""
+
 
 class NetworkSettings(Section):
     """The recurrent actor-critic."""
 
     encoder: EncoderKind = Field(EncoderKind.TANH, description="What the encoder's layers end in: relu_norm or tanh")
-    encoder_sizes: tuple[int, ...] = Field((128,), min_length=1, description="Width of each encoder layer")
+    encoder_sizes: tuple[Width, ...] = Field((128,), min_length=1, description="Width of each encoder layer, 1 to 8192")
     core: CoreKind = Field(CoreKind.LSTM, description="What carries memory: lstm or feedforward")
     recurrent_size: int = Field(128, ge=1, le=8192, description="Width of the core")
     member_size: int = Field(
@@ -59,7 +62,12 @@ class PPOSettings(Section):
     """
 
     gamma: float = Field(0.995, ge=0.0, le=1.0, description="Discount per decision")
-    gae_lambda: float = Field(0.95, ge=0.0, le=1.0, description="Bias against variance of the advantage estimate")
+    gae_lambda: float = Field(
+        0.95,
+        ge=0.0,
+        le=1.0,
+        description="How far advantages go by what was earned: 0 asks the critic after one decision, 1 never",
+    )
     clip: float = Field(0.2, gt=0.0, lt=1.0, description="Clip range of the probability ratio")
     epochs: int = Field(2, ge=1, le=100, description="Passes over a rollout")
     minibatches: int = Field(4, ge=1, le=4096, description="Optimiser steps per pass")
@@ -96,7 +104,8 @@ class PPOSettings(Section):
     recomputed_parts: int = Field(
         0,
         ge=0,
-        description="Parts of a minibatch whose activations are computed again one after another; 0 keeps all",
+        description="Parts of a minibatch whose activations are computed again one after another, which saves memory "
+        "and costs time; 0 keeps all",
     )
     compile: str = Field(
         "", description="Backend of torch.compile for the way from samples to loss, such as inductor; empty for none"

@@ -18,7 +18,7 @@ class RunSettings(Section):
     """
 
     seed: int = Field(0, ge=0, lt=2**63, description="Seed of weights, sampling and shuffling")
-    device: str = Field("cpu", description="Torch device that learns and acts")
+    device: str = Field("cpu", description="Torch device that learns and acts, such as cpu or cuda:0")
     threads: int = Field(1, ge=1, le=256, description="Torch threads of this process")
     total_steps: int = Field(0, ge=0, description="Stop after this many environment steps; 0 never stops")
     save_every_updates: int = Field(20, ge=1, description="Save the run's state after this many updates")
@@ -74,7 +74,9 @@ class LeagueSettings(Section):
     """The league and this learner's place in it."""
 
     learner: Name = Field("main", description="Name of the trained lineage")
-    role: Role = Field("main", description="Role of the lineage: main, main_exploiter or league_exploiter")
+    role: Role = Field(
+        "main", description="Label: main, main_exploiter or league_exploiter; opponents are drawn alike for all"
+    )
     lease_budget: int = Field(4, ge=1, description="Matches against one leased opponent")
     snapshot_every_steps: int = Field(500_000, ge=1, description="Publish a snapshot after this many steps")
     heartbeat_s: float = Field(10.0, gt=0.0, description="Time between two reports of progress")
