@@ -71,7 +71,7 @@ class Thresholds:
     """Rejected updates among the last: one is one too many."""
     reward_dominated: Band = Band(1.0, 0.95, updates=20)
     """Greatest share of a component of the reward, in shares that it may have (health.component_share, 0.8): what else
-    is paid hardly counts. A win that is twice as much as anything else has 0.4 in the mech arena."""
+    is paid hardly counts. The win has 0.35 in the mech arena, more than anything else."""
     solved: Band = Band(0.15, 0.3, updates=10, window=5)
     """Spread of advantages over that of the opening, at the best return: what is left is rare slips. While something is
     learned it stays above a half."""
