@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from arena.policies import ActorCritic, Runs
 from arena.policies.sets import known
+from trainer.distributed import ALONE, Ranks, average
 
 
 class NextObservation(nn.Module):
@@ -29,8 +30,11 @@ class NextObservation(nn.Module):
         values: Float[Tensor, "N D"],
         runs: Runs,
         counts: Bool[Tensor, " N"],
+        ranks: Ranks = ALONE,
     ) -> Float[Tensor, ""]:
         """Mean squared error over everything that can be predicted; 0 where nothing can.
+
+        With several ranks it is scaled so that their mean, by decisions that carry loss, is that over all their parts.
 
         A run's last decision predicts nothing: an episode or a chunk ends there. Decisions at which the agent was
         inactive are in no run. Empty places of a set that the network reads as one are not predicted.
@@ -41,6 +45,7 @@ class NextObservation(nn.Module):
             values: Observation of each decision, before normalisation.
             runs: How decisions follow each other.
             counts: Decisions that carry loss.
+            ranks: Whose mean is meant; a collective call where there are several.
         """
         before, after = successive(runs)
         chosen = counts[before].nonzero().squeeze(1)
@@ -49,7 +54,11 @@ class NextObservation(nn.Module):
         meant = known(seen, network.architecture.sets)
         predicted = torch.addmm(self.bias, features.index_select(0, before), self.weight.t())
         errors = (predicted - network.normalise(seen).where(meant, 0.0)).square().where(meant, 0.0)
-        return errors.sum() / meant.sum().clamp(min=1)
+        if ranks.count == 1:
+            return errors.sum() / meant.sum().clamp(min=1)
+        decisions = counts.sum().clamp(min=1).float()
+        per_decision = average(ranks, meant.sum() / decisions, counts.sum().float())
+        return errors.sum() / decisions / per_decision.clamp(min=torch.finfo(torch.float32).tiny)
 
 
 def successive(runs: Runs) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:

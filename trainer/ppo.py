@@ -169,7 +169,7 @@ class PPO:
     def _prediction_error(self, features: Tensor, samples: Samples) -> Tensor:
         if self.auxiliary is None:
             return features.new_zeros(())
-        return self.auxiliary.error(self._network, features, samples.seen, samples.runs, samples.counts)
+        return self.auxiliary.error(self._network, features, samples.seen, samples.runs, samples.counts, self._ranks)
 
     def _learn(
         self,
@@ -229,6 +229,8 @@ class PPO:
         """Loss, KL estimate and which heads mattered; zeros where only other ranks have samples."""
         if len(samples.target) == 0:
             zero = samples.target.new_zeros(())
+            features = samples.seen.new_zeros(len(samples.seen), self._network.architecture.recurrent_size)
+            self._prediction_error(features, samples)  # the other ranks wait for this one's share of it
             return zero, zero, self._network.layout.relevant(samples.mask)
         appraisal, batch, features = self._appraise(samples, self._objective.weights(coefficients))
         if not len(tally):

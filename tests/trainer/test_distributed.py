@@ -48,6 +48,21 @@ def test_ranks_weigh_as_much_as_they_have_samples(tmp_path, rollouts):
     torch.testing.assert_close(one["network.critic.weight"], alone["network.critic.weight"], atol=2e-6, rtol=2e-5)
 
 
+@pytest.mark.parametrize("burn_in", [0, 3])
+def test_predictions_weigh_as_much_as_there_are_on_a_rank(tmp_path, rollouts, burn_in):
+    """One rank's runs are shorter than the other's; with burn-in nothing at all is learned from them."""
+    for rollout in rollouts:
+        rollout.active[3::4, :3] = False
+        rollout.active[:7, 1] = False
+        rollout.episode_start[:, :3] = False
+    options = {"auxiliary_weight": 0.5, "burn_in": burn_in}
+    one, other = learn_together(tmp_path, settings(3, **options), halves(rollouts))
+    assert_equal_ranks(one, other)
+    alone = learn_alone(settings(6, **options), rollouts)
+    for name in (each for each in alone if each.startswith(("network.", "auxiliary."))):
+        torch.testing.assert_close(one[name], alone[name], atol=2e-6, rtol=2e-5)
+
+
 def test_all_ranks_stop_at_the_kl_of_all(tmp_path, rollouts):
     """Ranks that stopped by their own figures would wait for each other for ever, or part."""
     config = settings(3, target_kl=1e-5, epochs=8)
