@@ -125,10 +125,10 @@ auto add_block = [&](auto rows, auto fold, int abreast, auto* x, int inputs, aut
 auto add_rows = [&](auto fold, int abreast, int rows, auto* x, int inputs, auto* panel, float* sums, int stride) {
     const int blocks = (rows + BLOCK - 1) / BLOCK;
     for (int block = 0; block < blocks; ++block) {
-        const int from = rows * block / blocks;
+        const int from = (int)((long)rows * block / blocks);
         auto* seen = x + (long)from * inputs;
         float* into = sums + (long)from * stride;
-        switch (rows * (block + 1) / blocks - from) {
+        switch ((int)((long)rows * (block + 1) / blocks) - from) {
             case 1: add_block(One(), fold, abreast, seen, inputs, panel, into, stride); break;
             case 2: add_block(Two(), fold, abreast, seen, inputs, panel, into, stride); break;
             case 3: add_block(Three(), fold, abreast, seen, inputs, panel, into, stride); break;
