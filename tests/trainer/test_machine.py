@@ -1,16 +1,20 @@
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
 
 from trainer.errors import ConfigError
-from trainer.machine import prepare
+from trainer.machine import FEW_COMPILED, prepare
 from trainer.settings import RunSettings
 
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch):
-    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    for name in ("CUBLAS_WORKSPACE_CONFIG", *FEW_COMPILED):
+        monkeypatch.setenv(name, "")  # so that it is as before in the end
+        monkeypatch.delenv(name)
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
@@ -56,3 +60,38 @@ def test_a_device_that_cannot_be_used_is_refused_before_anything_is_set(device):
     with pytest.raises(ConfigError, match=rf"run\.device is '{device}': it cannot be used here"):
         prepare(RunSettings(device=device, deterministic=True))
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+PRODUCTS_OF_MANY_SIZES = """
+import resource
+import sys
+
+import torch
+
+from trainer.machine import prepare
+from trainer.settings import RunSettings
+
+if sys.argv[1] == "prepared":
+    prepare(RunSettings())
+weight, seen = torch.randn(512, 400).bfloat16(), torch.randn(2000, 400).bfloat16()
+for size in range(1000, 1400):
+    (seen[:size] @ weight.t()).t() @ seen[:size]
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def test_minibatches_of_ever_other_sizes_in_half_precision_do_not_fill_the_memory():
+    def most_mb(when: str) -> int:
+        run = [sys.executable, "-c", PRODUCTS_OF_MANY_SIZES, when]
+        return int(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
+
+    kept = most_mb("as torch does it")
+    if kept < 500:
+        pytest.skip("this processor multiplies bfloat16 without compiling")
+    assert most_mb("prepared") < 0.7 * kept
+
+
+def test_what_the_user_says_of_compiled_products_holds(monkeypatch):
+    monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
+    prepare(RunSettings())
+    assert os.environ["LRU_CACHE_CAPACITY"] == "7"
