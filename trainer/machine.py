@@ -11,8 +11,8 @@ CUBLAS_WORKSPACE = ":4096:8"
 """What cuBLAS needs to repeat itself; it must be said before the first product on a GPU."""
 
 FEW_COMPILED = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "32", "LRU_CACHE_CAPACITY": "32"}
-"""Products in half precision that oneDNN and torch keep compiled, unless the user says otherwise. Nearly every minibatch
-has a size of its own: the usual 1,024 take 3 GB and are hardly ever met again."""
+"""Products in half precision that oneDNN and torch keep compiled, unless the user says otherwise. Nearly every
+minibatch has a size of its own: the usual 1,024 take 3 GB and are hardly ever met again."""
 
 
 def prepare(settings: RunSettings) -> None:
