@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from importlib import resources
 
 import torch
 from torch import Tensor
@@ -14,7 +15,13 @@ try:
 except (ImportError, OSError) as error:
     raise ArenaError(f"NVIDIA Warp does not load here ({error}): pip install warp-lang") from error
 
-__all__ = ["require_memory", "wp"]
+__all__ = ["require_memory", "source", "wp"]
+
+
+def source(*files: str) -> str:
+    """The body of a native function: what stands in some files of arena.policies, one behind the other."""
+    folder = resources.files("arena.policies")
+    return "\n".join(folder.joinpath(file).read_text(encoding="utf-8") for file in files)
 
 
 def require_memory(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype]) -> None:

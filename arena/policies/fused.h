@@ -5,18 +5,8 @@
 // stay in registers while the panel streams by once. A panel of gates holds enter, forget, new and leave of 16 units
 // side by side. Every sum runs in the order of its inputs: what a row gets does not hang on who shares its block.
 
-#if defined(__AVX512F__)
-enum { WIDTH = 16, BLOCK = 6, ABREAST = 4 };  // floats in a register; rows x registers whose sums stay in registers
-#elif defined(__AVX__)
-enum { WIDTH = 8, BLOCK = 6, ABREAST = 2 };
-#else
-enum { WIDTH = 4, BLOCK = 4, ABREAST = 4 };
-#endif
-enum { LANES = 16, PANEL = 64, CHUNK = 120, MOST_LAYERS = 16 };
+enum { CHUNK = 120, MOST_LAYERS = 16 };
 const float CLIP = 10.0f, TINY = 1e-5f;
-typedef float Vector __attribute__((ext_vector_type(WIDTH), aligned(4), may_alias));
-typedef float Lanes __attribute__((ext_vector_type(LANES), aligned(4), may_alias));
-typedef int Whole __attribute__((ext_vector_type(LANES)));
 
 struct Call {
     const float* weights;          // (K, slot_size)
@@ -39,42 +29,12 @@ struct Sizes {
 const Call call = *(const Call*)addresses.data;
 const Sizes size = *(const Sizes*)sizes.data;
 
-// a b + c, rounded once where the processor can.
-auto multiply_add = [](auto a, auto b, auto c) {
-#if defined(__FMA__) || defined(__AVX512F__) || defined(__ARM_FEATURE_FMA)
-    return __builtin_elementwise_fma(a, b, c);
-#else
-    return a * b + c;
-#endif
-};
-// e^y = 2^n e^r with |r| <= ln(2) / 2, the latter by Cephes' polynomial; exact to 2 units in the last place.
-auto sigmoid = [&](Lanes x) {
-    const Lanes y = __builtin_elementwise_min(__builtin_elementwise_max(-x, (Lanes)(-87.0f)), (Lanes)(87.0f));
-    const Lanes n = __builtin_elementwise_roundeven(y * 1.44269504f);
-    const Lanes r = multiply_add(n, (Lanes)(2.12194440e-4f), multiply_add(n, (Lanes)(-0.693359375f), y));
-    Lanes p = (Lanes)(1.9875691500e-4f);
-    p = multiply_add(p, r, (Lanes)(1.3981999507e-3f));
-    p = multiply_add(p, r, (Lanes)(8.3334519073e-3f));
-    p = multiply_add(p, r, (Lanes)(4.1665795894e-2f));
-    p = multiply_add(p, r, (Lanes)(1.6666665459e-1f));
-    p = multiply_add(p, r, (Lanes)(5.0000001201e-1f));
-    p = multiply_add(p, r * r, r + 1.0f);
-    const Lanes power = __builtin_bit_cast(Lanes, (__builtin_convertvector(n, Whole) + 127) << 23);
-    return 1.0f / multiply_add(p, power, (Lanes)(1.0f));
-};
 auto total = [](Lanes x) {
     float sum = 0.0f;
     for (int lane = 0; lane < LANES; ++lane) sum += x[lane];
     return sum;
 };
-auto tanh = [&](Lanes x) { return multiply_add(sigmoid(x + x), (Lanes)(2.0f), (Lanes)(-1.0f)); };
 
-struct One { enum { count = 1 }; };
-struct Two { enum { count = 2 }; };
-struct Three { enum { count = 3 }; };
-struct Four { enum { count = 4 }; };
-struct Five { enum { count = 5 }; };
-struct Six { enum { count = 6 }; };
 // sums (rows, 64) = bias (64) + x (rows, inputs) times weights (inputs, 64), in the first lanes x 16 columns of a panel
 auto sum_block = [&](auto rows, auto lanes, const float* x, int inputs, const float* panel, float* sums) {
     enum { ROWS = decltype(rows)::count, COLUMNS = decltype(lanes)::count };

@@ -4,7 +4,6 @@ The network is written out in C++ (`fused.h`), which Warp compiles for the proce
 """
 
 from functools import partial
-from importlib import resources
 from typing import no_type_check
 
 import torch
@@ -12,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.native import require_memory, wp
+from arena.native import require_memory, source, wp
 from arena.policies.cores import RecurrentState
 from arena.policies.layers import Affine, FrozenLayers, Rectified, Step, hidden_widths
 from arena.policies.network import ActorCritic, Architecture, NetworkOutput
@@ -26,7 +25,7 @@ POINTERS = 12
 wp.set_module_options({"enable_backward": False})
 
 
-@wp.func_native(resources.files("arena.policies").joinpath("fused.h").read_text())
+@wp.func_native(source("lanes.h", "fused.h"))
 @no_type_check
 def step_rows(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
     """See `fused.h`."""

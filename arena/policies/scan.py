@@ -11,7 +11,6 @@ import itertools
 import threading
 from collections.abc import Sequence
 from enum import IntEnum
-from importlib import resources
 from pathlib import Path
 from typing import Any, no_type_check
 
@@ -20,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from arena.errors import ArenaError
-from arena.native import require_memory, wp
+from arena.native import require_memory, source, wp
 from arena.policies.cores import SCANNED_UNITS
 
 LANES, PANEL = 16, SCANNED_UNITS
@@ -32,7 +31,7 @@ FEWEST_RUNS = 24
 wp.set_module_options({"enable_backward": False})
 
 
-@wp.func_native(resources.files("arena.policies").joinpath("scan.h").read_text())
+@wp.func_native(source("lanes.h", "scan.h"))
 @no_type_check
 def scan_runs(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
     """See `scan.h`."""
