@@ -49,10 +49,10 @@ class Stream(VecEnv):
         return [getattr(self, attr_name, None)] * self.num_envs
 
     def set_attr(self, attr_name: str, value: object, indices: object = None) -> None:
-        raise NotImplementedError
+        raise NotImplementedError("neither training nor the measurement calls it")
 
     def env_method(self, method_name: str, *arguments: object, indices: object = None, **named: object) -> list:
-        raise NotImplementedError
+        raise NotImplementedError("neither training nor the measurement calls it")
 
     def env_is_wrapped(self, wrapper_class: type, indices: object = None) -> list[bool]:
         return [False] * self.num_envs
