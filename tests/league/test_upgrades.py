@@ -1,0 +1,147 @@
+"""Databases of released versions come to the present schema with every row, and keep their ratings bit for bit."""
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from fastapi.testclient import TestClient
+from sqlalchemy import Connection, MetaData, Row, make_url, select, text
+
+from league.app import create_app
+from league.client import LeagueClient
+from league.config import Settings
+from league.db import schema
+from league.db.engine import Database
+from league.db.models import Base
+from league.errors import OldDatabaseError
+from league.services import tokens
+from league.services.rebuild import rebuild
+
+FIXTURES = Path(__file__).parent / "fixtures"
+VERSIONS = Path(__file__).parents[2] / "migrations" / "versions"
+RELEASED = sorted({path.name.split(".")[0] for path in FIXTURES.glob("*.sql")})
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(params=RELEASED)
+def released_url(request: pytest.FixtureRequest, backend: str, empty_database_url: str) -> str:
+    """A league as a released version left it."""
+    dump = (FIXTURES / f"{request.param}.{backend}.sql").read_text()
+    if backend == "sqlite":
+        with sqlite3.connect(str(make_url(empty_database_url).database)) as file:
+            file.executescript(dump)
+        file.close()
+    else:
+        with psycopg.connect(empty_database_url) as server:
+            server.execute(dump.encode())
+    return empty_database_url
+
+
+@pytest.fixture
+def released(released_url: str) -> Iterator[Database]:
+    opened = Database(released_url)
+    yield opened
+    opened.close()
+
+
+def test_there_is_a_fixture_of_every_released_revision() -> None:
+    revisions = {path.name.split("_")[0] for path in VERSIONS.glob("0*.py")}
+    assert set(RELEASED) == revisions - {schema.head()}
+
+
+def test_an_upgrade_keeps_every_row_and_builds_exactly_the_models(released: Database) -> None:
+    before = rows(released)
+    assert all(before[table] for table in before), "an empty table proves nothing"
+    schema.upgrade(released)
+    schema.check(released)
+    assert of_columns(rows(released), before) == before
+    with released.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_an_upgrade_keeps_every_rating_bit_for_bit(released: Database, released_url: str, tmp_path: Path) -> None:
+    with released.engine.connect() as connection:
+        stored = last_ratings(connection)
+    schema.upgrade(released)
+    settings = Settings.load(home=tmp_path, database_url=released_url, aggregation_interval_s=3600.0)
+    with TestClient(create_app(settings)) as http:
+        http.headers["Authorization"] = f"Bearer {token(released)}"
+        players = LeagueClient(http=http).players(limit=1000).items
+    assert len(stored) > 5
+    assert {p.id: (p.rating, p.deviation, p.volatility, p.games) for p in players if p.id in stored} == stored
+    assert [outcome.differing for outcome in rebuild(released)] == [0, 0]
+
+
+def test_a_downgrade_brings_the_released_schema_back_with_every_row(released: Database) -> None:
+    before = rows(released)
+    revision = current(released)
+    schema.upgrade(released)
+    config = schema._config()
+    with released.write_connection() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, revision)
+    assert rows(released) == before
+
+
+def test_an_upgraded_league_assigns_new_ids_after_the_old_ones(released: Database) -> None:
+    with released.engine.connect() as connection:
+        last_id = connection.scalar(text("SELECT max(id) FROM tokens"))
+    schema.upgrade(released)
+    token(released)
+    with released.engine.connect() as connection:
+        assert connection.scalar(text("SELECT max(id) FROM tokens")) == last_id + 1
+
+
+def test_a_server_does_not_start_on_a_released_schema_and_names_the_command(released_url: str, tmp_path: Path) -> None:
+    app = create_app(Settings.load(home=tmp_path, database_url=released_url))
+    with pytest.raises(OldDatabaseError, match=r"at revision \d+: .*run `league db upgrade`"), TestClient(app):
+        pass
+
+
+# --- reading tables of any revision ----------------------------------------------------------------------------------
+
+
+def rows(database: Database) -> Rows:
+    """Read every table but alembic's own, in order of all values."""
+    with database.engine.connect() as connection:
+        metadata = MetaData()
+        metadata.reflect(connection)
+        return {
+            table.name: sorted((dict(row) for row in connection.execute(select(table)).mappings()), key=repr)
+            for table in metadata.sorted_tables
+            if table.name != "alembic_version"
+        }
+
+
+def of_columns(wide: Rows, narrow: Rows) -> Rows:
+    """Cut tables down to the columns that an older revision had."""
+    return {
+        table: sorted(({column: row[column] for column in kept[0]} for row in wide[table]), key=repr)
+        for table, kept in narrow.items()
+    }
+
+
+def last_ratings(connection: Connection) -> dict[int, Row[Any]]:
+    statement = """SELECT player_id, rating, deviation, volatility, games FROM ratings AS r WHERE period_id =
+        (SELECT max(period_id) FROM ratings WHERE player_id = r.player_id)"""
+    return {row[0]: tuple(row[1:]) for row in connection.execute(text(statement))}
+
+
+def current(database: Database) -> str:
+    with database.engine.connect() as connection:
+        return str(MigrationContext.configure(connection).get_current_revision())
+
+
+def token(database: Database) -> str:
+    """Make a token; the released leagues are closed."""
+    with database.write() as session:
+        return tokens.create(session, "test", "admin", datetime(2030, 1, 1, tzinfo=UTC))
