@@ -12,7 +12,13 @@ from league import wire
 from league.config import Settings
 from league.db.models import Learner, Player
 from league.db.upsert import insert_into
-from league.errors import InvalidRequestError, LearnerMismatchError, NameTakenError, UnknownLearnerError
+from league.errors import (
+    InvalidRequestError,
+    LearnerMismatchError,
+    NameTakenError,
+    UnknownEnvironmentError,
+    UnknownLearnerError,
+)
 
 
 def get_or_create(session: Session, settings: Settings, request: wire.LearnerCreate, now: datetime) -> wire.Learner:
@@ -33,7 +39,12 @@ def get_or_create(session: Session, settings: Settings, request: wire.LearnerCre
 
 
 def listing(session: Session, environment: str | None, limit: int, after: int) -> list[wire.Learner]:
-    """List lineages by id, after the given one."""
+    """List lineages by id, after the given one.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not this one.
+    """
+    require_environment(session, environment)
     query = select(Learner).where(Learner.id > after).order_by(Learner.id).limit(limit)
     if environment is not None:
         query = query.where(Learner.environment == environment)
@@ -55,6 +66,19 @@ def require(session: Session, learner_id: int) -> Learner:
 def environments(session: Session) -> list[str]:
     """Name every environment that has a lineage, in alphabetical order."""
     return list(session.scalars(select(Learner.environment).distinct().order_by(Learner.environment)))
+
+
+def require_environment(session: Session, environment: str | None) -> None:
+    """Refuse the name of an environment that the league does not play; None stands for all, and is fine.
+
+    A league without any learner has nothing that a name could be compared with: there every name passes.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not this one.
+    """
+    known = environments(session)
+    if environment is not None and known and environment not in known:
+        raise UnknownEnvironmentError(environment, f"the league plays {', '.join(known)}", "name one of those")
 
 
 def only_environment(session: Session) -> str:

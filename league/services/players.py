@@ -42,7 +42,12 @@ def listing(
     limit: int,
     after: int,
 ) -> list[wire.Player]:
-    """List players by id, after the given one; `filters` are equalities on environment, standing and kind."""
+    """List players by id, after the given one; `filters` are equalities on environment, standing and kind.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not the one that is asked for.
+    """
+    learners.require_environment(session, filters.get("environment"))
     query = standings.rated().where(Player.id > after).filter_by(**filters).order_by(Player.id).limit(limit)
     return [
         wire.Player.model_validate(standings.fields(player, rating, settings))

@@ -18,6 +18,7 @@ from league.errors import (
     NameTakenError,
     SignatureMismatchError,
     UnknownCheckpointError,
+    UnknownEnvironmentError,
     UnknownLearnerError,
     UnknownPlayerError,
     UnknownWorkerError,
@@ -179,11 +180,20 @@ def test_players_are_listed_by_filters_and_pages(scene: Scene) -> None:
     client = scene.client
     assert [player.id for player in client.players("rps", "commander").items] == [snapshots[3].id]
     assert [player.name for player in client.players(kind="baseline").items] == ["random"]
-    assert client.players("chess").items == []
     first = client.players("rps", kind="snapshot", limit=3)
     rest = client.players("rps", kind="snapshot", limit=3, cursor=first.next_cursor)
     assert [player.id for player in first.items + rest.items] == [player.id for player in snapshots]
     assert rest.next_cursor is None
+
+
+def test_lists_of_an_environment_that_nobody_plays_name_those_that_are_played(league: LeagueClient) -> None:
+    for listing in (league.players, league.learners):
+        assert listing("rps").items == []  # a fresh league knows none yet
+    Scene(league, "rps", "rps-1")
+    Scene(league, "recall", "recall-1")
+    for listing in (league.players, league.learners):
+        with pytest.raises(UnknownEnvironmentError, match="unknown environment rsp: the league plays recall, rps;"):
+            listing("rsp")
 
 
 @ON_SQLITE

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from league import wire
 from league.cli.tables import display_name, period_line, rating
 from league.client import LeagueClient
+from league.errors import UnknownEnvironmentError
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,10 @@ NOTHING_YET = Overview(standings=(), learner=None, newest=None, snapshots=Snapsh
 
 def look(client: LeagueClient, environment: str, learner_name: str, rows: int, before: Overview) -> Overview:
     """Fetch the top of the league table, the learner with its newest snapshot, and the last rating period."""
-    learners = client.learners(environment, limit=1000).items
+    try:
+        learners = client.learners(environment, limit=1000).items
+    except UnknownEnvironmentError:  # the league plays other games so far
+        return NOTHING_YET
     if not learners:
         return NOTHING_YET
     learner = next((one for one in learners if one.name == learner_name), None)
