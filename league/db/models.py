@@ -160,7 +160,7 @@ class Draw(Base):
 
 
 class Lease(Base):
-    """Permission for one worker to play one pairing."""
+    """Permission for one worker to play one pairing. `state` is settled when it is released, or swept after its end."""
 
     __tablename__ = "leases"
 
@@ -179,6 +179,21 @@ class Lease(Base):
     granted_at: Mapped[datetime]
     expires_at: Mapped[datetime]
     released_at: Mapped[datetime | None]
+    state: Mapped[str] = mapped_column(server_default="open")
+
+
+Index("ix_leases_open", Lease.expires_at, sqlite_where=Lease.state == "open", postgresql_where=Lease.state == "open")
+
+
+class UnplayableReport(Base):
+    """The last time that a worker could not play a player, and why."""
+
+    __tablename__ = "unplayable_reports"
+
+    worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"), primary_key=True)
+    player_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True, index=True)
+    reason: Mapped[str]
+    reported_at: Mapped[datetime]
 
 
 class Match(Base):
@@ -250,7 +265,7 @@ class Payoff(Base):
     __tablename__ = "payoffs"
 
     low_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True)
-    high_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True)
+    high_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True, index=True)
     environment: Mapped[str] = mapped_column(index=True)
     matches: Mapped[int]
     games: Mapped[float]

@@ -1,14 +1,48 @@
 """What a league needs to be trusted with months of training."""
 
+import sqlalchemy as sa
+from alembic import op
+
 revision = "0002"
 down_revision = "0001"
 branch_labels = None
 depends_on = None
 
+ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
 
 def upgrade() -> None:
-    """Nothing yet."""
+    _add_states_of_leases()
 
 
 def downgrade() -> None:
-    """Nothing yet."""
+    _drop_states_of_leases()
+
+
+# --- leases ----------------------------------------------------------------------------------------------------------
+
+
+def _add_states_of_leases() -> None:
+    op.add_column("leases", sa.Column("state", sa.String(), server_default="open", nullable=False))
+    op.execute("UPDATE leases SET state = 'released' WHERE released_at IS NOT NULL")
+    still_open = sa.text("state = 'open'")
+    op.create_index("ix_leases_open", "leases", ["expires_at"], sqlite_where=still_open, postgresql_where=still_open)
+    op.create_index(op.f("ix_payoffs_high_id"), "payoffs", ["high_id"])
+    op.create_table(
+        "unplayable_reports",
+        sa.Column("worker_id", sa.String(), nullable=False),
+        sa.Column("player_id", ID, nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("reported_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(["player_id"], ["players.id"], name=op.f("fk_unplayable_reports_player_id_players")),
+        sa.ForeignKeyConstraint(["worker_id"], ["workers.id"], name=op.f("fk_unplayable_reports_worker_id_workers")),
+        sa.PrimaryKeyConstraint("worker_id", "player_id", name=op.f("pk_unplayable_reports")),
+    )
+    op.create_index(op.f("ix_unplayable_reports_player_id"), "unplayable_reports", ["player_id"])
+
+
+def _drop_states_of_leases() -> None:
+    op.drop_table("unplayable_reports")
+    op.drop_index(op.f("ix_payoffs_high_id"), "payoffs")
+    op.drop_index("ix_leases_open", "leases")
+    op.drop_column("leases", "state")
