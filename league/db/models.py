@@ -275,6 +275,19 @@ class Payoff(Base):
     losses: Mapped[float]
 
 
+class Champion(Base):
+    """Who holds an environment's alias `champion` from when on; nobody where there is no player. The last row holds."""
+
+    __tablename__ = "champions"
+
+    environment: Mapped[str] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    player_id: Mapped[int | None] = mapped_column(ForeignKey("players.id"))
+    actor: Mapped[str]
+    reason: Mapped[str]
+    since: Mapped[datetime]
+
+
 class Event(Base):
     """The audit log: who changed what, when and why."""
 

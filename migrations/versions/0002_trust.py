@@ -13,9 +13,11 @@ ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 def upgrade() -> None:
     _add_states_of_leases()
+    _add_champions()
 
 
 def downgrade() -> None:
+    _drop_champions()
     _drop_states_of_leases()
 
 
@@ -46,3 +48,24 @@ def _drop_states_of_leases() -> None:
     op.drop_index(op.f("ix_payoffs_high_id"), "payoffs")
     op.drop_index("ix_leases_open", "leases")
     op.drop_column("leases", "state")
+
+
+# --- champions -------------------------------------------------------------------------------------------------------
+
+
+def _add_champions() -> None:
+    op.create_table(
+        "champions",
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("player_id", ID, nullable=True),
+        sa.Column("actor", sa.String(), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("since", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(["player_id"], ["players.id"], name=op.f("fk_champions_player_id_players")),
+        sa.PrimaryKeyConstraint("environment", "number", name=op.f("pk_champions")),
+    )
+
+
+def _drop_champions() -> None:
+    op.drop_table("champions")
