@@ -1,5 +1,6 @@
 """Steps environments: the learner on one side of each, its own opponent on the other, for a rollout at a time."""
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
@@ -94,8 +95,7 @@ class Collector:
             number += environment.num_envs
         self._hands = Hands(len(self.crews))
         self._chances = [rng] if len(self.crews) == 1 else [torch.Generator() for _ in self.crews]
-        self._current = [dealer.draw(row) for row in range(number)]
-        self._next: list[Assignment] = []
+        self._dealt = [deque([dealer.draw(row)]) for row in range(number)]
         self._open_all()
 
     @property
@@ -104,9 +104,14 @@ class Collector:
         return sum(crew.seats.rows for crew in self.crews)
 
     @property
-    def pending(self) -> list[tuple[Assignment, Assignment]]:
-        """For every environment the match that it plays and its next one."""
-        return list(zip(self._current, self._next, strict=True))
+    def playing(self) -> list[Assignment]:
+        """The match of every environment."""
+        return [matches[0] for matches in self._dealt]
+
+    @property
+    def pending(self) -> list[tuple[Assignment, ...]]:
+        """For every environment the match that it plays and its next one; no next one where the dealer failed."""
+        return [tuple(matches) for matches in self._dealt]
 
     @torch.inference_mode()
     def collect(self, rollout: Rollout, stopping: Callable[[], bool]) -> bool:
@@ -155,32 +160,32 @@ class Collector:
         for crew in self.crews:
             rows = range(crew.environment.num_envs)
             self._take_seats(crew, rows)
-            crew.open([self._current[crew.first + row].seed for row in rows])
-        self._next = [self._dealer.draw(row) for row in range(len(self._current))]
+            crew.open([self._dealt[crew.first + row][0].seed for row in rows])
         for crew in self.crews:
-            self._announce(crew, range(crew.environment.num_envs))
+            self._deal(crew, range(crew.environment.num_envs))
 
     def _turn_over(self, crew: Crew) -> None:
         rows = [ended.row for ended in crew.ended]
         if not rows:
             return
         for ended in crew.ended:
-            number = crew.first + ended.row
-            self._on_episode(_episode(crew, self._current[number], ended))
-            self._current[number] = self._next[number]
+            matches = self._dealt[crew.first + ended.row]
+            self._on_episode(_episode(crew, matches[0], ended))
+            matches.popleft()
         self._take_seats(crew, rows)
-        for row in rows:
-            self._next[crew.first + row] = self._dealer.draw(crew.first + row)
-        self._announce(crew, rows)
+        self._deal(crew, rows)
 
     def _take_seats(self, crew: Crew, rows: Sequence[int]) -> None:
-        current = {row: self._current[crew.first + row] for row in rows}
+        current = {row: self._dealt[crew.first + row][0] for row in rows}
         crew.seat(
             {row: each.away for row, each in current.items()}, {row: each.opponent for row, each in current.items()}
         )
 
-    def _announce(self, crew: Crew, rows: Sequence[int]) -> None:
-        crew.announce({row: self._next[crew.first + row].seed for row in rows})
+    def _deal(self, crew: Crew, rows: Sequence[int]) -> None:
+        """Give some environments their next match."""
+        for row in rows:
+            self._dealt[crew.first + row].append(self._dealer.draw(crew.first + row))
+        crew.announce({row: self._dealt[crew.first + row][-1].seed for row in rows})
 
 
 def _episode(crew: Crew, assignment: Assignment, ended: Ended) -> Episode:

@@ -32,11 +32,15 @@ class Course:
     Args:
         environments: What is taught, all the same at a time.
         curriculum: Their lessons.
+
+    Attributes:
+        taught_at: Matches after which the lesson that is played by was taught.
     """
 
     def __init__(self, environments: Sequence[TeachableEnvironment], curriculum: Curriculum) -> None:
         self._environments, self._curriculum = environments, curriculum
         self._partial: dict[int, Assignment] = {}
+        self.advance(0, ())
 
     @classmethod
     def of(cls, environments: Sequence[Environment], settings: CurriculumSettings) -> "Course | None":
@@ -63,6 +67,7 @@ class Course:
             playing: What is being played; it was opened under the lesson so far, and goes on under it.
         """
         lesson = self._curriculum.after(matches)
+        self.taught_at = matches
         if lesson != self._lesson:
             for environment in self._environments:
                 environment.teach(lesson)

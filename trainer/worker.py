@@ -136,6 +136,8 @@ class TrainingWorker:
         rollout = self.learner.allocate()
         metrics: dict[str, float | None] = {}
         while not self._finished():
+            if self._course is not None:
+                self._course.advance(self.scores.episodes, self._collector.playing)
             self._book.refill()
             with self._patience():
                 learned = self._iterate(rollout)
@@ -175,6 +177,7 @@ class TrainingWorker:
             "steps": self.learner.steps,
             "updates": self.learner.updates,
             "episodes": self.scores.episodes,
+            "taught_at": 0 if self._course is None else self._course.taught_at,
             "self_play_episodes": self.scores.self_play_episodes,
             "snapshot_step": self._publisher.last_step,
             "attachment": None if attachment is None else asdict(attachment),
@@ -210,7 +213,6 @@ class TrainingWorker:
         metrics["charts/updates"] = float(updates)
         if self._course is not None:
             metrics |= self._course.metrics()
-            self._course.advance(self.scores.episodes, (playing for playing, _ in self._collector.pending))
         verdicts = self._monitor.take(updates, metrics)
         metrics |= self._monitor.metrics()
         self._disk.write("results", self.spool.sync)
@@ -271,8 +273,6 @@ class TrainingWorker:
         )
 
     def _open_matches(self) -> Collector:
-        if self._course is not None:
-            self._course.advance(self.scores.episodes, ())
         return Collector(
             self._batches,
             self.learner.network,
@@ -305,6 +305,8 @@ class TrainingWorker:
         self.learner.restore(saved.tensors, counters["steps"], counters["updates"])
         self.scores.episodes = counters["episodes"]
         self.scores.self_play_episodes = counters.get("self_play_episodes", 0)
+        if self._course is not None:
+            self._course.advance(counters.get("taught_at", self.scores.episodes), ())
         self._publisher.last_step = counters["snapshot_step"]
         self._book.restore(counters["leases"], self.spool.highest_sequences())
         for record in remembered(self._folder.path):

@@ -1,11 +1,12 @@
 import pytest
 import torch
-from fake_games import FakeGame, TaggedPolicy, tagged
+from fake_games import FakeGame, ScriptedDealer, TaggedPolicy, never, tagged
 
 from arena.environments.protocol import ItemisedEnvironment
 from arena.policies import NetworkPolicy
 from arena.policies.scripted import RandomPolicy
 from trainer.advantages import estimate
+from trainer.collector import Collector
 from trainer.errors import TrainerError
 from trainer.leases import Assignment
 from trainer.opponents import SELF, Opponent
@@ -72,6 +73,40 @@ def test_results_belong_to_the_opponent_that_played(play):
         decisions = range(episode.decisions)
         assert episode.earned == sum(1000.0 * row + 10.0 * decision + agent for decision in decisions)
         assert episode.learner_score == (1.0 - episode.score if assignment.away else episode.score)
+
+
+class Failing(ScriptedDealer):
+    """Deals so many matches."""
+
+    def __init__(self, opponents, count):
+        super().__init__(opponents)
+        self.count = count
+
+    def draw(self, row):
+        if len(self.dealt) == self.count:
+            raise OSError("no more")
+        return super().draw(row)
+
+
+def test_a_dealer_that_fails_leaves_every_match_pending_or_told_and_none_twice(play):
+    """The state that is saved then must neither play a match again that was told, nor forget one."""
+    for count in range(8, 12):
+        played = play(sides=1)
+        dealer = Failing(played.dealer.opponents, count)
+        collector = Collector(
+            [FakeGame(3)],
+            played.learner.network,
+            dealer,
+            played.episodes.append,
+            played.learner.rng,
+            self_play=frozenset(),
+            device_cache_bytes=2**20,
+        )
+        with pytest.raises(OSError, match="no more"):
+            collector.collect(played.rollout, never)
+        told = [episode.assignment for episode in played.episodes]
+        pending = [each for row in collector.pending for each in row]
+        assert sorted(each.seed for each in told + pending) == list(range(count))
 
 
 class Itemised(FakeGame):

@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import torch
 
-from arena.environments import make
+from arena.environments import declare, make
+from arena.environments.mech.curriculum import Lesson
+from arena.environments.recall import Recall
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from league import wire
@@ -374,10 +376,54 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(worker_of, counte
     worker_of(counted[1], config(3), run="halves").run()
     halves = worker_of(counted[1], config(6), run="halves")
     halves.run()
-    mine, theirs = whole.learner.tensors(), halves.learner.tensors()
-    assert mine.keys() == theirs.keys()
-    assert len(mine) > 40
-    different = [name for name, tensor in mine.items() if not torch.equal(tensor, theirs[name])]
-    assert different == []
+    assert different_tensors(whole, halves) == []
     assert (halves.learner.steps, halves.learner.updates) == (576, 6)
     assert len(halves._collector.crews) == threads
+
+
+def different_tensors(one, other):
+    mine, theirs = one.learner.tensors(), other.learner.tensors()
+    assert mine.keys() == theirs.keys()
+    assert len(mine) > 40
+    return [name for name, tensor in mine.items() if not torch.equal(tensor, theirs[name])]
+
+
+class Pupil(Recall):
+    """Pays more in matches that were opened under a later lesson."""
+
+    def __init__(self, spec, **options):
+        super().__init__(spec, **options)
+        self.lesson = Lesson()
+        self.shares = torch.ones(self.num_envs)
+
+    def teach(self, lesson):
+        self.lesson = lesson
+
+    def reset(self, seeds=None):
+        self.shares.fill_(self.lesson.team_share)
+        return super().reset(seeds)
+
+    def step(self, actions):
+        shares = self.shares.clone()
+        step = super().step(actions)
+        self.shares = torch.where(step.terminated, self.lesson.team_share, shares)
+        return dataclasses.replace(step, reward=step.reward + shares.unsqueeze(1))
+
+
+def test_a_run_that_is_resumed_where_the_lesson_changes_equals_an_uninterrupted_one(worker_of, counted, monkeypatch):
+    """Matches that are on their way when a lesson changes go on under the one that they were opened under."""
+    monkeypatch.setattr(batches, "make", lambda name, **options: Pupil(declare(name), **options))
+
+    def config(updates):
+        sizes = ["environment.num_envs=6", "rollout.steps=16", "rollout.chunk=8", "ppo.minibatches=3"]
+        lessons = ["curriculum.matches=60", "curriculum.team_share=0.1"]
+        return resolve("recall", None, [*sizes, *lessons, f"run.total_steps={96 * updates}"])
+
+    whole = worker_of(counted[0], config(8), run="whole")
+    whole.run()
+    for updates in (3, 5, 6, 8):
+        parts = worker_of(counted[1], config(updates), run="parts")
+        parts.run()
+    assert different_tensors(whole, parts) == []
+    assert whole._batches[0].lesson == parts._batches[0].lesson == Lesson()
+    assert parts.scores.episodes == whole.scores.episodes == 96
