@@ -19,25 +19,27 @@ from pathlib import Path
 SHARED_MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2**30
 UNPRIVILEGED = "nobody"
-FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=300", "listen_addresses=")
+OPTIONS = ("max_connections=300", "listen_addresses=")
+FORGETFUL = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 
 @contextmanager
-def running() -> Iterator[str]:
-    """Give the URL of a server whose user may create databases."""
+def running(*, durable: bool = False) -> Iterator[str]:
+    """Give the URL of a server whose user may create databases; a durable one of ours writes through to a disk."""
     given = os.environ.get("LEAGUE_TEST_POSTGRES_URL")
     if given:
         yield given
         return
     roomy = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free > ROOM_BYTES
-    with tempfile.TemporaryDirectory(prefix="league-pg-", dir=SHARED_MEMORY if roomy else None) as name:
+    place = SHARED_MEMORY if roomy and not durable else None
+    with tempfile.TemporaryDirectory(prefix="league-pg-", dir=place) as name:
         folder = Path(name)
-        with _own(folder, _binaries(folder)) as url:
+        with _own(folder, _binaries(folder), OPTIONS if durable else OPTIONS + FORGETFUL) as url:
             yield url
 
 
 @contextmanager
-def _own(folder: Path, binaries: Path) -> Iterator[str]:
+def _own(folder: Path, binaries: Path, settings: tuple[str, ...]) -> Iterator[str]:
     # the server refuses to run as root
     user = UNPRIVILEGED if os.geteuid() == 0 else None
     data = folder / "data"
@@ -49,7 +51,7 @@ def _own(folder: Path, binaries: Path) -> Iterator[str]:
         [binaries / "initdb", "-D", data, "-U", "league", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
         user=user, check=True, capture_output=True, cwd=data,
     )  # fmt: skip
-    options = [part for option in (*FAST, f"unix_socket_directories={data}") for part in ("-c", option)]
+    options = [part for option in (*settings, f"unix_socket_directories={data}") for part in ("-c", option)]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen([binaries / "postgres", "-D", data, *options], user=user, stderr=log, cwd=data)
     try:

@@ -1,0 +1,53 @@
+"""How fast the server is: the whole stack over loopback HTTP, one API process, on SQLite and on PostgreSQL.
+
+    python -m benchmarks.server                              # every row on both databases
+    python -m benchmarks.server results --backend sqlite     # one of them on one
+
+The rows are the modules of `benchmarks/service`: `measure(stage)` of each returns what it saw. Where a row has a floor,
+both are measured in the same run, in turn.
+"""
+
+import argparse
+import importlib
+import pkgutil
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import service
+from benchmarks.stage import databases
+from benchmarks.stage.stage import Row, Stage
+
+ROWS = tuple(sorted(module.name for module in pkgutil.iter_modules(service.__path__)))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rows", nargs="*", choices=ROWS, default=ROWS, metavar="ROW", help=f"of {', '.join(ROWS)}")
+    parser.add_argument("--backend", choices=databases.BACKENDS, nargs="+", default=databases.BACKENDS)
+    arguments = parser.parse_args()
+    for backend in arguments.backend:
+        with databases.server(backend) as server_url:
+            for name in arguments.rows:
+                _print(backend, _measure(name, backend, server_url))
+
+
+def _measure(name: str, backend: str, server_url: str) -> list[Row]:
+    module = importlib.import_module(f"benchmarks.service.{name}")
+    with tempfile.TemporaryDirectory(prefix="league-bench-") as folder:
+        rows: list[Row] = module.measure(Stage(backend, server_url, Path(folder)))
+    return rows
+
+
+def _print(backend: str, rows: list[Row]) -> None:
+    table = Table("work", "measured", "aim", title=backend, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for row in rows:
+        table.add_row(row.work, row.measured, row.aim)
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Results in batches of 100, beside a bare endpoint that inserts the same batches unchecked."""
+
+import json
+import statistics
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from arena.seeding import match_seed
+from benchmarks.stage.load import post_all
+from benchmarks.stage.stage import Row, Stage
+from league import wire
+from league.client import LeagueClient
+
+BATCH = 100
+LEASES = 1_600
+BUDGET = 1_000
+BATCHES = 200  # a round
+ROUNDS = 7
+CONNECTIONS = 8
+PATH = f"{wire.PREFIX}/results"
+
+
+def measure(stage: Stage) -> list[Row]:
+    """Send the same batches to both, in turn."""
+    with ExitStack() as servers:
+        league = servers.enter_context(stage.league(aggregation_interval_s=3600))
+        bare_url = stage.database()
+        command = ("-m", "benchmarks.stage.bare", "--database-url", bare_url)
+        bare = servers.enter_context(stage.process(command, bare_url))
+        batches = _batches(league.url)
+        pairs = [_round(batches, league.url, bare.url) for _ in range(ROUNDS + 1)][1:]  # the first warms both up
+    ours, floors = zip(*pairs, strict=True)
+    ratio = statistics.median(own / floor for own, floor in pairs)
+    return [
+        Row("results/s", f"{statistics.median(ours):,.0f}", "10,000"),
+        Row("bare endpoint, the same run", f"{statistics.median(floors):,.0f}", ""),
+        Row("ratio of the two", f"{ratio:.2f}", "0.40"),
+    ]
+
+
+def _round(batches: Iterator[bytes], league_url: str, bare_url: str) -> tuple[float, float]:
+    """Return results/s of the league and of the bare endpoint."""
+    bodies = [next(batches) for _ in range(BATCHES)]
+    own_s, answers = post_all(league_url, PATH, bodies, CONNECTIONS)
+    accepted = sum(answer.count(b'"accepted"') for answer in answers)
+    if accepted != BATCH * BATCHES:
+        raise SystemExit(f"{accepted} of {BATCH * BATCHES} results were accepted: the speed of refusals says nothing")
+    floor_s, _ = post_all(bare_url, PATH, bodies, CONNECTIONS)
+    return BATCH * BATCHES / own_s, BATCH * BATCHES / floor_s
+
+
+def _batches(url: str) -> Iterator[bytes]:
+    """Yield batches whose results are each of another lease."""
+    with LeagueClient(url) as client:
+        worker = client.register_worker(
+            wire.WorkerCreate(name="trainer-1", kind="trainer", version="1", signatures=["benchmark"])
+        )
+        learner = client.learner(
+            wire.LearnerCreate(name="main", role="main", environment="benchmark", signature="benchmark")
+        )
+        request = wire.TrainingLeases(
+            kind="training", worker_id=worker.id, player_id=learner.player_id, count=LEASES, budget=BUDGET
+        )
+        leases = client.lease(request).items
+    for sequence in range(BUDGET):
+        for first in range(0, LEASES, BATCH):
+            results = [_result(lease, sequence) for lease in leases[first : first + BATCH]]
+            yield json.dumps({"worker_id": worker.id, "results": results}).encode()
+
+
+def _result(lease: wire.Lease, sequence: int) -> dict[str, object]:
+    return {
+        "lease_id": lease.lease_id,
+        "sequence": sequence,
+        "score": sequence % 3 / 2,
+        "decisions": 100 + sequence % 140,
+        "reason": "elimination",
+        "seed": match_seed(lease.seed, sequence),
+        "learner_step": 1_000 * sequence,
+    }

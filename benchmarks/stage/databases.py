@@ -1,0 +1,37 @@
+"""Empty databases for a benchmark, written through to a disk as in earnest."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from sqlalchemy import create_engine, make_url, text
+
+from tests.support import postgres_server
+
+BACKENDS = ("sqlite", "postgresql")
+
+_numbers = count()
+
+
+@contextmanager
+def server(backend: str) -> Iterator[str]:
+    """Give what `empty` makes databases on: a PostgreSQL server's URL, or nothing for SQLite."""
+    if backend == "sqlite":
+        yield ""
+        return
+    with postgres_server.running(durable=True) as url:
+        yield url
+
+
+def empty(server_url: str, folder: Path) -> str:
+    """Make a database and return its URL."""
+    name = f"league_{next(_numbers)}"
+    if not server_url:
+        return f"sqlite:///{folder / name}.db"
+    url = make_url(server_url)
+    engine = create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return url.set(database=name).render_as_string(hide_password=False)

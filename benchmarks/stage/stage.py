@@ -1,0 +1,107 @@
+"""Where a row is measured: a database of its own, and servers over it, each a process that listens on loopback."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.stage import databases
+
+_START_S = 60.0
+_END_S = 30.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: the work, what was seen, and what is aimed at."""
+
+    work: str
+    measured: str
+    aim: str
+
+
+@dataclass(frozen=True)
+class Server:
+    """A process that serves."""
+
+    url: str
+    database_url: str
+    pid: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One database server and a folder for whatever a row writes.
+
+    Attributes:
+        backend: `sqlite` or `postgresql`.
+        server_url: PostgreSQL's address; empty for SQLite.
+        folder: Emptied afterwards.
+    """
+
+    backend: str
+    server_url: str
+    folder: Path
+
+    def database(self) -> str:
+        """Make an empty database and return its URL."""
+        return databases.empty(self.server_url, self.folder)
+
+    @contextmanager
+    def league(self, database_url: str | None = None, **settings: object) -> Iterator[Server]:
+        """Run `league serve` in a process of its own, over a new database unless one is given.
+
+        Args:
+            database_url: Where its tables are.
+            settings: As in `league.config.Settings`; they travel as LEAGUE_* variables.
+        """
+        url = database_url or self.database()
+        changed = {f"LEAGUE_{name.upper()}": str(value) for name, value in settings.items()}
+        home = self.folder / f"home-{free_port()}"
+        command = ("-m", "league", "serve", "--home", str(home), "--database-url", url)
+        with self.process(command, url, changed) as server:
+            yield server
+
+    @contextmanager
+    def process(
+        self, command: tuple[str, ...], database_url: str, environment: dict[str, str] | None = None
+    ) -> Iterator[Server]:
+        """Run a Python command that takes `--port` and listens there."""
+        port = free_port()
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("LEAGUE_")}
+        with (self.folder / "servers.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, *command, "--port", str(port)],
+                env=variables | (environment or {}), stdout=log, stderr=log,
+            )  # fmt: skip
+        try:
+            _wait_until_open(process, port, self.folder / "servers.log")
+            yield Server(f"http://127.0.0.1:{port}", database_url, process.pid)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(_END_S)
+
+
+def free_port() -> int:
+    """Name a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _wait_until_open(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+    deadline = time.monotonic() + _START_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"the server did not start: {log.read_text()[-1000:]}") from None
+            time.sleep(0.05)
+        else:
+            return
