@@ -1,0 +1,288 @@
+"""Ratings of frozen players from their whole history at once: penalised maximum likelihood of Bradley-Terry.
+
+    P(i beats j) = 1 / (1 + exp(-(theta_i - theta_j)))        theta in units of 173.7178 points
+    maximise  sum_ij s_ij log P(i beats j)  -  sum_k (theta_k - theta_0)^2 / (2 tau^2)
+
+The first sum runs over all games (s_ij is what i scored against j, draws half) and over a few virtual draws of each
+player with its parent, the second over the players without a parent. Anchors stay where they are. The covariance is the
+inverse of the curvature at the maximum; it knows what ratings one by one cannot: players of a ladder err together.
+
+Rating periods forget how sure they were of whom; a chain of snapshots, each rated against the one before, drifts. The
+fit does not, because every game counts as much as on the day that it was played.
+
+Linear algebra runs on one thread, so that the same results give the same bits in processes of any number of threads.
+
+Source: Bradley and Terry (1952); Caron and Doucet, "Efficient Bayesian inference for generalized Bradley-Terry models"
+(2012) for the prior; Laplace's approximation for the covariance.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack
+from scipy.special import expit, log_expit, ndtr
+from threadpoolctl import threadpool_limits
+
+from arena.glicko2 import SCALE, START_RATING, Results
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+NO_PARENT = -1
+
+_STEP_TOLERANCE = 1e-9  # 2e-7 points
+_NEWTON_STEPS = 200  # from near the top it takes about five
+_STEP_MAX = 8.0  # 1,400 points: where a start is so far off that nothing bends, Newton's step would leave the world
+_HALVINGS = 60
+_MIDDLE = START_RATING / SCALE
+_START_MAX = 50.0  # 8,700 points from there
+_CURVATURE_FLOOR = 1e-12  # of a pair 4,800 points apart; at the maximum virtual draws keep a player nearer its parent
+
+_one_at_a_time = threading.Lock()  # the number of threads is the process's, not the caller's
+
+
+@dataclass(frozen=True)
+class RefitConfig:
+    """When and how the whole history is fitted.
+
+    Attributes:
+        enabled: Whether it is done at all.
+        growth: It is due when a frozen player's games have grown by this share since the last time, >= 0; at 0 every
+            period with a new rating match is followed by a fit.
+        prior_deviation: Standard deviation, before any game, of the strength of a player without a parent around
+            1500, in points, > 0.
+        parent_draws: Virtual draws of a snapshot with its parent, > 0; 2 to 4 are usual.
+
+    Raises:
+        ValueError: A value is out of its range.
+    """
+
+    enabled: bool = True
+    growth: float = 0.2
+    prior_deviation: float = 2000.0
+    parent_draws: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.growth < np.inf:
+            raise ValueError(f"growth is {self.growth}: it must be finite and 0 or more; 0.2 is usual")
+        if not 0.0 < self.prior_deviation < np.inf:
+            raise ValueError(f"prior_deviation is {self.prior_deviation}: it must be finite and above 0; 2000 is usual")
+        if not 0.0 < self.parent_draws < np.inf:
+            raise ValueError(f"parent_draws is {self.parent_draws}: it must be finite and above 0; 3 is usual")
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Strengths of P players and how far they may be off.
+
+    Attributes:
+        rating: (P,) in points; anchors have theirs.
+        covariance: (P, P) of the ratings, in points squared; 0 in the rows and columns of anchors.
+    """
+
+    rating: FloatArray
+    covariance: FloatArray
+
+    @property
+    def deviation(self) -> FloatArray:
+        """(P,) standard deviation of each rating, in points."""
+        return np.sqrt(self.covariance.diagonal())
+
+    def superiority(self) -> FloatArray:
+        """Return (P, P) probabilities that the row's player is stronger than the column's; 0.5 on the diagonal.
+
+        P(i > j) = Phi((r_i - r_j) / sqrt(V_ii + V_jj - 2 V_ij))
+
+        Two anchors are compared without doubt.
+        """
+        lead = self.rating[:, None] - self.rating[None, :]
+        variance = self.covariance.diagonal()
+        spread = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2.0 * self.covariance, 0.0))
+        certain = np.where(lead == 0.0, 0.0, np.copysign(np.inf, lead))
+        return np.asarray(ndtr(np.divide(lead, spread, out=certain, where=spread > 0.0)))
+
+
+def fit(
+    results: Results,
+    start: ArrayLike,
+    *,
+    anchor: ArrayLike,
+    parent: ArrayLike,
+    config: RefitConfig = RefitConfig(),
+) -> Fit:
+    """Fit the strengths of P frozen players to all their games.
+
+    Args:
+        results: Rows over the P players, several rows of a pair allowed. Rows of a player against itself are dropped.
+        start: (P,) ratings in points: those of the anchors, and where to begin the search for the others.
+        anchor: (P,) true for those that keep their rating.
+        parent: (P,) index of the player that each descends from, `NO_PARENT` (-1) for none. An anchor has none.
+        config: The prior and the virtual draws.
+
+    Returns:
+        The mode of the posterior and the covariance there. A player without games has its parent's rating and little
+        certainty of it; without a parent, 1500 and the prior's deviation.
+
+    Raises:
+        ValueError: An index names no player, a column has another length than P, or players descend from each other.
+    """
+    given = np.asarray(start, dtype=np.float64)
+    pinned = np.asarray(anchor, dtype=np.bool_)
+    descent = np.asarray(parent, dtype=np.int64)
+    _require(results, given, pinned, descent)
+    free = np.flatnonzero(~pinned)
+    theta = given / SCALE
+    theta[free] = np.clip(theta[free], _MIDDLE - _START_MAX, _MIDDLE + _START_MAX)
+    covariance = np.zeros((given.size, given.size))
+    if free.size:
+        precision = np.where(descent[free] == NO_PARENT, (SCALE / config.prior_deviation) ** 2, 0.0)
+        posterior = _Posterior(_pairs(results, pinned, descent, config.parent_draws), free, precision)
+        with _one_thread():
+            _climb(posterior, theta)
+            covariance[np.ix_(free, free)] = SCALE**2 * _inverse(posterior.curvature(theta))
+    return Fit(rating=np.where(pinned, given, SCALE * theta), covariance=covariance)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """K pairs of players that met: `low` < `high`, games > 0 and what `low` scored, each (K,)."""
+
+    low: IntArray
+    high: IntArray
+    games: FloatArray
+    points: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class _Posterior:
+    """The logarithm of the posterior as a function of (P,) strengths, of which F are free to move.
+
+    Attributes:
+        pairs: What was played.
+        free: (F,) which players.
+        precision: (F,) 1 / variance of the prior of each; 0 where only the parent tells of it.
+    """
+
+    pairs: _Pairs
+    free: IntArray
+    precision: FloatArray
+
+    def height(self, theta: FloatArray) -> float:
+        """Return its value, up to a constant."""
+        lead = theta[self.pairs.low] - theta[self.pairs.high]
+        lost = self.pairs.games - self.pairs.points
+        likelihood = self.pairs.points * log_expit(lead) + lost * log_expit(-lead)
+        prior = self.precision * np.square(theta[self.free] - _MIDDLE)
+        return float(likelihood.sum() - 0.5 * prior.sum())
+
+    def slope(self, theta: FloatArray) -> FloatArray:
+        """Return (F,) first derivatives."""
+        expected = self.pairs.games * expit(theta[self.pairs.low] - theta[self.pairs.high])
+        surplus = self._per_player(theta.size, self.pairs.points - expected, -1.0)
+        return surplus[self.free] - self.precision * (theta[self.free] - _MIDDLE)
+
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Return (F, F) minus the second derivatives, positive definite."""
+        lead = theta[self.pairs.low] - theta[self.pairs.high]
+        weight = self.pairs.games * np.maximum(expit(lead) * expit(-lead), _CURVATURE_FLOOR)
+        matrix = np.zeros((theta.size, theta.size))
+        matrix[self.pairs.low, self.pairs.high] = matrix[self.pairs.high, self.pairs.low] = -weight
+        np.fill_diagonal(matrix, self._per_player(theta.size, weight, 1.0))
+        own = matrix[np.ix_(self.free, self.free)]
+        np.fill_diagonal(own, own.diagonal() + self.precision)
+        return own
+
+    def _per_player(self, players: int, values: FloatArray, sign: float) -> FloatArray:
+        """Sum a value of each pair over the players: as it is for the pair's low one, times `sign` for the high one."""
+        low = np.bincount(self.pairs.low, weights=values, minlength=players)
+        return low + sign * np.bincount(self.pairs.high, weights=values, minlength=players)
+
+
+def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: IntArray) -> None:
+    players = start.size
+    if start.ndim != 1 or not start.shape == anchor.shape == parent.shape:
+        raise ValueError(
+            f"start, anchor and parent have shapes {start.shape}, {anchor.shape} and {parent.shape}: "
+            "pass one value per player"
+        )
+    _require_within("start", start, ~np.isfinite(start), "a rating must be finite")
+    _require_within("home", results.home, results.home >= players, f"there are {players} players")
+    _require_within("away", results.away, results.away >= players, f"there are {players} players")
+    rule = f"a parent is one of the {players} players, or -1 for none"
+    _require_within("parent", parent, (parent < NO_PARENT) | (parent >= players), rule)
+
+
+def _require_within(name: str, values: NDArray[np.generic], wrong: BoolArray, rule: str) -> None:
+    if wrong.any():
+        place = int(np.flatnonzero(wrong)[0])
+        raise ValueError(f"{name}[{place}] is {values[place]}: {rule}")
+
+
+def _pairs(results: Results, anchor: BoolArray, parent: IntArray, parent_draws: float) -> _Pairs:
+    """Sum games and points of each pair of which at least one can move, virtual draws included."""
+    child = np.flatnonzero((parent != NO_PARENT) & ~anchor)
+    home = np.concatenate((results.home, child))
+    away = np.concatenate((results.away, parent[child]))
+    games = np.concatenate((results.games, np.full(child.size, parent_draws)))
+    points = games * np.concatenate((results.score, np.full(child.size, 0.5)))
+    tells = (home != away) & ~(anchor[home] & anchor[away])
+    home, away, games, points = home[tells], away[tells], games[tells], points[tells]
+
+    low, high = np.minimum(home, away), np.maximum(home, away)
+    code, place = np.unique(low * anchor.size + high, return_inverse=True)
+    return _Pairs(
+        low=code // max(anchor.size, 1),
+        high=code % max(anchor.size, 1),
+        games=np.bincount(place, weights=games, minlength=code.size),
+        points=np.bincount(place, weights=np.where(home == low, points, games - points), minlength=code.size),
+    )
+
+
+def _climb(posterior: _Posterior, theta: FloatArray) -> None:
+    """Move `theta` to the maximum by Newton's method, halving steps that do not rise."""
+    height = posterior.height(theta)
+    for _ in range(_NEWTON_STEPS):
+        step = _solved(posterior.curvature(theta), posterior.slope(theta))
+        step *= _STEP_MAX / max(np.abs(step).max(), _STEP_MAX)
+        for _ in range(_HALVINGS):
+            tried = theta.copy()
+            tried[posterior.free] += step
+            risen = posterior.height(tried)
+            if risen >= height:
+                break
+            step *= 0.5
+        else:
+            return  # no step rises above rounding: this is the top
+        theta[:], height = tried, risen
+        if np.abs(step).max() < _STEP_TOLERANCE:
+            return
+
+
+def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    _, solution, failed = lapack.dposv(matrix, right, lower=1)
+    _require_definite(failed)
+    return np.asarray(solution)
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    factor, failed = lapack.dpotrf(matrix, lower=1)
+    _require_definite(failed)
+    inverse, failed = lapack.dpotri(factor, lower=1)
+    _require_definite(failed)
+    return np.tril(inverse) + np.tril(inverse, -1).T
+
+
+def _require_definite(failed: int) -> None:
+    if failed:
+        raise ValueError(f"parent of the free player {failed - 1} is of no use: players descend from each other")
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    with _one_at_a_time, threadpool_limits(1, user_api="blas"):
+        yield
