@@ -199,8 +199,7 @@ class _Posterior:
 
     def _per_player(self, players: int, values: FloatArray, sign: float) -> FloatArray:
         """Sum a value of each pair over the players: as it is for the pair's low one, times `sign` for the high one."""
-        low = np.bincount(self.pairs.low, weights=values, minlength=players)
-        return low + sign * np.bincount(self.pairs.high, weights=values, minlength=players)
+        return _sums(self.pairs.low, values, players) + sign * _sums(self.pairs.high, values, players)
 
 
 def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: IntArray) -> None:
@@ -228,7 +227,7 @@ def _pairs(results: Results, anchor: BoolArray, parent: IntArray, parent_draws: 
     child = np.flatnonzero((parent != NO_PARENT) & ~anchor)
     home = np.concatenate((results.home, child))
     away = np.concatenate((results.away, parent[child]))
-    games = np.concatenate((results.games, np.full(child.size, parent_draws)))
+    games = np.concatenate((results.games.astype(np.float64), np.full(child.size, parent_draws)))
     points = games * np.concatenate((results.score, np.full(child.size, 0.5)))
     tells = (home != away) & ~(anchor[home] & anchor[away])
     home, away, games, points = home[tells], away[tells], games[tells], points[tells]
@@ -238,9 +237,13 @@ def _pairs(results: Results, anchor: BoolArray, parent: IntArray, parent_draws: 
     return _Pairs(
         low=code // max(anchor.size, 1),
         high=code % max(anchor.size, 1),
-        games=np.bincount(place, weights=games, minlength=code.size),
-        points=np.bincount(place, weights=np.where(home == low, points, games - points), minlength=code.size),
+        games=_sums(place, games, code.size),
+        points=_sums(place, np.where(home == low, points, games - points), code.size),
     )
+
+
+def _sums(place: IntArray, values: FloatArray, size: int) -> FloatArray:
+    return np.bincount(place, weights=values, minlength=size).astype(np.float64, copy=False)
 
 
 def _climb(posterior: _Posterior, theta: FloatArray) -> None:
@@ -274,7 +277,8 @@ def _inverse(matrix: FloatArray) -> FloatArray:
     _require_definite(failed)
     inverse, failed = lapack.dpotri(factor, lower=1)
     _require_definite(failed)
-    return np.tril(inverse) + np.tril(inverse, -1).T
+    lower: FloatArray = np.tril(inverse)
+    return lower + np.tril(lower, -1).T
 
 
 def _require_definite(failed: int) -> None:
