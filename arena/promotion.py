@@ -1,8 +1,12 @@
-"""Who becomes a commander and who retires, by rule and with the reason in words.
+"""Who becomes a commander, who the champion, and who retires, by rule and with the reason in words.
 
 While places are free a candidate that is very probably better than the median frozen player takes one. When all are
 taken a candidate must outdo the weakest commander and stand its ground against every commander; afterwards the
-weakest beyond the capacity retire. Scripted baselines and players with few games never retire.
+weakest beyond the capacity retire. Scripted baselines, the champion and players with few games never retire. The
+champion is a commander; another one follows it where it is very probably the better of the two.
+
+Each rule reads a roster and answers with decisions: a test that plays matches of its own before it decides takes the
+place of one of these functions.
 """
 
 import math
@@ -29,6 +33,7 @@ class PromotionConfig:
         least_games: Rated games before a player is promoted or retired, >= 0.
         least_win_rate: Lowest win rate against any commander for a promotion beyond capacity, in [0, 1].
         least_pair_games: Effective games behind a win rate before it can refuse a promotion, >= 0.
+        succession: Probability of being better than the champion that makes a commander follow it, in (0.5, 1).
 
     Raises:
         ValueError: A value is out of its range.
@@ -39,12 +44,15 @@ class PromotionConfig:
     least_games: int = 20
     least_win_rate: float = 0.45
     least_pair_games: float = 20.0
+    succession: float = 0.99
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
             raise ValueError(f"capacity is {self.capacity}: a league keeps at least one commander")
         if not 0.0 < self.superiority < 1.0:
             raise ValueError(f"superiority is {self.superiority}: it must be in (0, 1); 0.95 is usual")
+        if not 0.5 < self.succession < 1.0:
+            raise ValueError(f"succession is {self.succession}: it must be in (0.5, 1); 0.99 is usual")
         if not 0.0 <= self.least_win_rate <= 1.0:
             raise ValueError(f"least_win_rate is {self.least_win_rate}: a win rate lies in [0, 1]")
         if self.least_games < 0 or not self.least_pair_games >= 0.0:
@@ -64,12 +72,14 @@ class Roster:
         games: (P,) int64 rated games of each.
         candidate: (P,) true for those who ask to become commanders.
         commander: (P,) true for those who are.
+        champion: (P,) true for the commander who is the champion; nowhere where there is none.
         baseline: (P,) true for scripted players, which never retire.
         win_rate: (P, P) estimated win rate of row against column, see `arena.payoff.win_rates`.
         pair_games: (P, P) effective games behind each win rate.
 
     Raises:
-        ValueError: A column does not have one entry per player, or somebody is both candidate and commander.
+        ValueError: A column does not have one entry per player, somebody is both candidate and commander, or the
+            champion is no commander or not alone.
     """
 
     names: tuple[str, ...]
@@ -77,6 +87,7 @@ class Roster:
     games: IntArray
     candidate: BoolArray
     commander: BoolArray
+    champion: BoolArray
     baseline: BoolArray
     win_rate: FloatArray
     pair_games: FloatArray
@@ -87,6 +98,7 @@ class Roster:
             ("games", (players,)),
             ("candidate", (players,)),
             ("commander", (players,)),
+            ("champion", (players,)),
             ("baseline", (players,)),
             ("win_rate", (players, players)),
             ("pair_games", (players, players)),
@@ -99,6 +111,9 @@ class Roster:
         both = np.flatnonzero(self.candidate & self.commander)
         if both.size:
             raise ValueError(f"{self.names[both[0]]} is candidate and commander: a snapshot has one standing")
+        champions = np.flatnonzero(self.champion)
+        if champions.size > 1 or (self.champion & ~self.commander).any():
+            raise ValueError(f"{[self.names[each] for each in champions]}: the champion is one of the commanders")
 
 
 @dataclass(frozen=True)
@@ -157,10 +172,10 @@ def promotions(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]:
 def retirements(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]:
     """Choose who leaves while there are more commanders than places: worst conservative rating first.
 
-    Baselines and commanders with few games stay, so that fewer may leave than are too many.
+    Baselines, the champion and commanders with few games stay, so that fewer may leave than are too many.
 
     Args:
-        roster: The frozen players, promotions applied.
+        roster: The frozen players, promotions and succession applied.
         config: The rules.
 
     Returns:
@@ -168,7 +183,8 @@ def retirements(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]
     """
     surplus = int(roster.commander.sum()) - config.capacity
     floor = conservative(roster.ratings)
-    may_leave = np.flatnonzero(roster.commander & ~roster.baseline & (roster.games >= config.least_games))
+    bound = roster.baseline | roster.champion | (roster.games < config.least_games)
+    may_leave = np.flatnonzero(roster.commander & ~bound)
     leaving = may_leave[np.argsort(floor[may_leave], kind="stable")][: max(surplus, 0)]
     return tuple(
         Decision(
@@ -178,6 +194,43 @@ def retirements(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]
             f"and its conservative rating {floor[player]:.0f} is the lowest of those who may leave",
         )
         for player in leaving
+    )
+
+
+def succession(roster: Roster, config: PromotionConfig) -> Decision | None:
+    """Choose the next champion: of the commanders with enough games, the one of highest conservative rating.
+
+        P(challenger better than champion) = Phi((r1 - r2) / sqrt(RD1^2 + RD2^2))
+
+    Where there is no champion, it becomes one. Where there is one, it follows only if this probability reaches
+    `config.succession`: looked at after every rating period, a lead that noise may make would soon be crossed.
+
+    Args:
+        roster: The frozen players, promotions applied.
+        config: The rules.
+
+    Returns:
+        The decision about the commander that comes closest; None where there is nobody but the champion.
+    """
+    floor = conservative(roster.ratings)
+    ready = np.flatnonzero(roster.commander & ~roster.champion & (roster.games >= config.least_games))
+    if not ready.size:
+        return None
+    player = int(ready[np.argmax(floor[ready])])
+    champions = np.flatnonzero(roster.champion)
+    if not champions.size:
+        reason = f"nobody was champion; its conservative rating {floor[player]:.0f} is the commanders' highest"
+        return Decision(player, approved=True, reason=reason)
+    champion = int(champions[0])
+    rating, deviation = roster.ratings.rating, roster.ratings.deviation
+    joint = math.hypot(float(deviation[player]), float(deviation[champion]))
+    chance = superiority(float(rating[player]), joint, float(rating[champion]))
+    approved = chance >= config.succession
+    return Decision(
+        player,
+        approved=approved,
+        reason=f"P(better than the champion {roster.names[champion]} at {rating[champion]:.0f}) is {chance:.3f}, "
+        f"{'at least' if approved else 'under'} {config.succession:g}",
     )
 
 

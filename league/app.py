@@ -8,7 +8,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from league.aggregator import Aggregator
-from league.api import checkpoints, events, health, learners, play, players, problems, tables, workers
+from league.api import champions, checkpoints, events, health, learners, play, players, problems, tables, workers
 from league.api.dependencies import League
 from league.api.limits import BodyLimit
 from league.api.metrics import Measurement, Metrics
@@ -44,7 +44,7 @@ def create_app(settings: Settings) -> FastAPI:
         responses=problems.RESPONSES,
     )
     app.state.league = league
-    for module in (workers, learners, checkpoints, players, play, tables, events, health):
+    for module in (workers, learners, checkpoints, players, champions, play, tables, events, health):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self, TypeVar
+from typing import IO, Literal, Self, TypeVar
 
 import httpx2
 from pydantic import BaseModel, ValidationError
@@ -151,21 +151,37 @@ class LeagueClient:
         """Show one player."""
         return self._get(f"/players/{player_id}", wire.Player)
 
-    def promote(self, player_id: int, reason: str = "") -> wire.Player:
-        """Make a candidate a commander."""
-        return self._change(player_id, "promote", reason)
+    def promote(self, player_id: int, reason: str = "", expected: wire.Standing | None = None) -> wire.Player:
+        """Make a candidate a commander; with `expected`, only if that is still its standing."""
+        return self._change(player_id, "promote", reason, expected)
 
-    def retire(self, player_id: int, reason: str = "") -> wire.Player:
+    def retire(self, player_id: int, reason: str = "", expected: wire.Standing | None = None) -> wire.Player:
         """Take a snapshot out of play; its history stays."""
-        return self._change(player_id, "retire", reason)
+        return self._change(player_id, "retire", reason, expected)
 
-    def reinstate(self, player_id: int, reason: str = "") -> wire.Player:
+    def reinstate(self, player_id: int, reason: str = "", expected: wire.Standing | None = None) -> wire.Player:
         """Make a retired or quarantined snapshot a candidate again."""
-        return self._change(player_id, "reinstate", reason)
+        return self._change(player_id, "reinstate", reason, expected)
 
-    def quarantine(self, player_id: int, reason: str = "") -> wire.Player:
+    def quarantine(self, player_id: int, reason: str = "", expected: wire.Standing | None = None) -> wire.Player:
         """Take a suspicious snapshot out of play."""
-        return self._change(player_id, "quarantine", reason)
+        return self._change(player_id, "quarantine", reason, expected)
+
+    def champion(self, environment: str | None = None) -> wire.Champion:
+        """Show the champion of an environment (None: the league's only one)."""
+        return self._get("/champion", wire.Champion, {"environment": environment})
+
+    def champions(
+        self, environment: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> wire.Page[wire.ChampionChange]:
+        """List who became champion when, newest first."""
+        query = {"environment": environment, "limit": limit, "cursor": cursor}
+        return self._get("/champion/history", wire.Page[wire.ChampionChange], query)
+
+    def crown(self, player_id: int, reason: str = "", expected: int | Literal["nobody"] | None = None) -> wire.Champion:
+        """Make a commander or candidate the champion; with `expected`, only if that is still the present one."""
+        request = wire.ChampionRequest(player_id=player_id, reason=reason, expected=expected)
+        return self._post("/champion", request, wire.Champion)
 
     # --- leases and results ------------------------------------------------------------------------------------------
 
@@ -242,8 +258,9 @@ class LeagueClient:
 
     # --- plumbing ----------------------------------------------------------------------------------------------------
 
-    def _change(self, player_id: int, change: str, reason: str) -> wire.Player:
-        return self._post(f"/players/{player_id}/{change}", wire.LifecycleRequest(reason=reason), wire.Player)
+    def _change(self, player_id: int, change: str, reason: str, expected: wire.Standing | None) -> wire.Player:
+        request = wire.LifecycleRequest(reason=reason, expected=expected)
+        return self._post(f"/players/{player_id}/{change}", request, wire.Player)
 
     def _get(self, path: str, kind: type[AnswerT], query: Query | None = None) -> AnswerT:
         answer = self._send("GET", PREFIX + path, query=query)

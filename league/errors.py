@@ -96,6 +96,12 @@ class UnknownEnvironmentError(LeagueError):
     type, title, status = "unknown-environment", "unknown environment", 404
 
 
+class UnknownChampionError(LeagueError):
+    """Nobody is champion of the environment."""
+
+    type, title, status = "unknown-champion", "no champion of", 404
+
+
 class UnknownTokenError(LeagueError):
     """No token has this name."""
 
@@ -130,6 +136,12 @@ class StandingConflictError(LeagueError):
     """A player is not in a standing that allows the change."""
 
     type, title, status = "standing-conflict", "standing conflict for player", 409
+
+
+class ChampionConflictError(LeagueError):
+    """The champion of an environment is not who the caller expected."""
+
+    type, title, status = "champion-conflict", "champion conflict in", 409
 
 
 class SignatureMismatchError(LeagueError):

@@ -192,9 +192,21 @@ class StandingsItem(Player):
 
 
 class LifecycleRequest(Request):
-    """Why a person changes a standing."""
+    """Why a person changes a standing; with `expected` only if it is still this one."""
 
     reason: Text = ""
+    expected: Standing | None = None
+
+
+class ChampionRequest(Request):
+    """Who is to be champion of its environment; a candidate becomes a commander by it.
+
+    With `expected`, the player id of the present champion or `nobody`, only if that still holds.
+    """
+
+    player_id: Id
+    reason: Text = ""
+    expected: Id | Literal["nobody"] | None = None
 
 
 class RatingPoint(Answer):
@@ -374,6 +386,28 @@ class RatingPeriod(Answer):
     reason: str
 
 
+class Champion(Answer):
+    """Who holds an environment's alias `champion`: `number` counts its changes of hands, from 1."""
+
+    environment: str
+    number: int
+    player: Player
+    actor: str
+    reason: str
+    since: datetime
+
+
+class ChampionChange(Answer):
+    """A change of hands of the alias `champion`; `player` is null where nobody held it from then on."""
+
+    environment: str
+    number: int
+    player: PlayerName | None
+    actor: str
+    reason: str
+    since: datetime
+
+
 class Payoff(Answer):
     """Who beats whom: row i, column j is P(player i beats player j) and the matches behind it.
 
@@ -436,7 +470,7 @@ class LeaseExplanation(Answer):
 
 
 class Event(Answer):
-    """Something that happened: `result`, `period`, or a change of standing, with who did it and why."""
+    """Something that happened: `result`, `period`, a change of standing or of the champion, with who did it and why."""
 
     id: int
     kind: str

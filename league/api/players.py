@@ -98,6 +98,15 @@ def _change(
     body: wire.LifecycleRequest | None,
     now: Now,
 ) -> wire.Player:
-    reason = body.reason if body is not None else ""
+    asked = body or wire.LifecycleRequest()
     with league.database.write() as session:
-        return lifecycle.change(session, league.settings, player_id, name, actor=caller.name, reason=reason, now=now)
+        return lifecycle.change(
+            session,
+            league.settings,
+            player_id,
+            name,
+            actor=caller.name,
+            reason=asked.reason,
+            now=now,
+            expected=asked.expected,
+        )

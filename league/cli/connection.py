@@ -7,7 +7,7 @@ import typer
 
 from league import wire
 from league.client import DEFAULT_URL, LeagueClient
-from league.errors import LeagueError, UnknownPlayerError
+from league.errors import LeagueError, UnknownChampionError, UnknownPlayerError
 
 Url = Annotated[str, typer.Option("--url", envvar="LEAGUE_URL", help="Where the league server listens.")]
 Token = Annotated[
@@ -47,6 +47,14 @@ def pages(fetch: Callable[[str | None], wire.Page[Row]]) -> Iterator[Row]:
         if page.next_cursor is None:
             return
         cursor = page.next_cursor
+
+
+def champion_of(client: LeagueClient, environment: str | None) -> wire.Champion | None:
+    """Return the champion of an environment; None where there is none."""
+    try:
+        return client.champion(environment)
+    except UnknownChampionError:
+        return None
 
 
 def find_player(client: LeagueClient, who: str) -> wire.Player:

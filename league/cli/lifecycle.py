@@ -7,21 +7,35 @@ import typer
 
 from league import wire
 from league.cli import tables
-from league.cli.connection import AsJson, Token, Url, Who, connect, find_player
+from league.cli.connection import AsJson, Token, Url, Who, champion_of, connect, find_player
 from league.client import DEFAULT_URL, LeagueClient
 
 app = typer.Typer()
 
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the league's event log.")]
-Change = Callable[[LeagueClient, int, str], wire.Player]
+Change = Callable[[LeagueClient, int, str, wire.Standing | None], wire.Player]
 
 
 @app.command(epilog='Example: league promote 7 --reason "beats every baseline"')
 def promote(
-    player: Who, reason: Reason = "", as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
+    player: Who,
+    reason: Reason = "",
+    champion: Annotated[
+        bool, typer.Option("--champion", help="Make it the champion of its game, too; a commander may be named.")
+    ] = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
 ) -> None:
-    """Make a candidate a commander: it gets a call-sign and stays an opponent for good."""
-    _change(LeagueClient.promote, player, reason, as_json, url, token)
+    """Make a candidate a commander: it gets a call-sign and stays an opponent for good.
+
+    The champion is a name that one commander of each game holds, for scripts to ask for. It ceases to be champion when
+    it retires; after each rating period a commander that is very probably better follows it.
+    """
+    if champion:
+        _crown(player, reason, as_json, url, token)
+    else:
+        _change(LeagueClient.promote, player, reason, as_json, url, token)
 
 
 @app.command(epilog='Example: league retire 7 --reason "superseded"')
@@ -51,8 +65,20 @@ def quarantine(
 def _change(change: Change, who: str, reason: str, as_json: bool, url: str, token: str | None) -> None:
     with connect(url, token) as client:
         before = find_player(client, who)
-        after = change(client, before.id, reason)
+        after = change(client, before.id, reason, before.standing)
     if as_json:
         tables.show_json(after)
     else:
         tables.show(f"{tables.display_name(after)}: {before.standing} -> {after.standing}")
+
+
+def _crown(who: str, reason: str, as_json: bool, url: str, token: str | None) -> None:
+    with connect(url, token) as client:
+        wanted = find_player(client, who)
+        before = champion_of(client, wanted.environment)
+        after = client.crown(wanted.id, reason, "nobody" if before is None else before.player.id)
+    if as_json:
+        tables.show_json(after)
+    else:
+        old = "nobody" if before is None else tables.display_name(before.player)
+        tables.show(f"champion of {after.environment}: {old} -> {tables.display_name(after.player)}")

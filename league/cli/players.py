@@ -1,4 +1,4 @@
-"""Look at the population: the league table, the list of players, one player."""
+"""Look at the population: the league table, the champion, the list of players, one player."""
 
 from collections import deque
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from league import wire
 from league.cli import tables
-from league.cli.connection import AsJson, Environment, Token, Url, Who, connect, find_player, pages
+from league.cli.connection import AsJson, Environment, Token, Url, Who, champion_of, connect, find_player, pages
 from league.client import DEFAULT_URL
 
 app = typer.Typer()
@@ -31,7 +31,33 @@ def standings(
     """Print the league table, now or as of any past rating period; ranked by rating - 2 RD."""
     with connect(url, token) as client:
         page = client.standings(environment, standing=standing, limit=limit, cursor=cursor, as_of=as_of)
+        champion = None if as_json or as_of is not None else champion_of(client, environment)
     tables.show_page(page, as_json, tables.standings(page.items, page.items[0].environment if page.items else None))
+    if champion is not None:
+        tables.show(tables.champion(champion))
+
+
+@app.command(epilog="Example: league champion --environment mech-duel --history")
+def champion(
+    environment: Environment = None,
+    history: Annotated[bool, typer.Option("--history", help="List who became champion when and why.")] = False,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Show a game's champion; `league promote PLAYER --champion` makes one, and so does the rule after a period."""
+    with connect(url, token) as client:
+        if history:
+            page = client.champions(environment, limit=limit, cursor=cursor)
+            tables.show_page(page, as_json, tables.champions(page.items))
+            return
+        one = client.champion(environment)
+    if as_json:
+        tables.show_json(one)
+    else:
+        tables.show(tables.player(one.player), tables.champion(one))
 
 
 @app.command(epilog="Example: league players --kind snapshot --standing commander")

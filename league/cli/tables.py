@@ -60,6 +60,23 @@ def players(rows: Iterable[wire.Player], title: str | None = None) -> Table:
     return table
 
 
+def champion(one: wire.Champion) -> str:
+    """Describe who is champion since when."""
+    since = f"{one.since.astimezone():%Y-%m-%d %H:%M:%S}"
+    return (
+        f"champion of {one.environment}: {display_name(one.player)}, id {one.player.id}, since {since} by {one.actor}"
+    )
+
+
+def champions(rows: Iterable[wire.ChampionChange], title: str | None = None) -> Table:
+    """Make a list of champions, newest first."""
+    table = _table(title, ["number"], ["since", "player"], ["id"], ["by", "reason"])
+    for row in rows:
+        name, player_id = (NONE, NONE) if row.player is None else (row.player.name, str(row.player.player_id))
+        table.add_row(str(row.number), f"{row.since:%Y-%m-%d %H:%M:%S}", name, player_id, row.actor, row.reason)
+    return table
+
+
 def ratings(rows: Iterable[wire.RatingPoint], title: str | None = None) -> Table:
     """Make a rating curve, one row a period, named by the id that `league standings --as-of` takes."""
     table = _table(title, ["period"], ["closed"], ["rating ± 2 RD", "RD", "volatility", "games"])
@@ -117,7 +134,7 @@ def player(one: wire.Player) -> Table:
     return table
 
 
-def show_page(page: wire.Page[wire.StandingsItem] | wire.Page[wire.Player], as_json: bool, table: Table) -> None:
+def show_page(page: wire.Page[Any], as_json: bool, table: Table) -> None:
     """Print a page of a list as the table made of it, or as JSON."""
     if as_json:
         show_json(page)

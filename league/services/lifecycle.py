@@ -1,20 +1,20 @@
-"""Standings change by compare-and-set, each change with an actor and a reason in the audit log."""
+"""Standings and the champion change by compare-and-set, each change with an actor and a reason in the audit log."""
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from arena.callsigns import free_call_sign
+from league import wire
 from league.config import Settings
 from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Player
-from league.errors import StandingConflictError
-from league.services import events, standings
-from league.wire import Player as PlayerBody
+from league.errors import ChampionConflictError, StandingConflictError
+from league.services import champions, events, standings
 from league.wire import Standing
 
 Change = Literal["promote", "retire", "reinstate", "quarantine"]
@@ -37,36 +37,128 @@ TRANSITIONS: dict[Change, Transition] = {
 
 
 def change(
-    session: Session, settings: Settings, player_id: int, name: Change, *, actor: str, reason: str, now: datetime
-) -> PlayerBody:
-    """Change a snapshot's standing, if it is in one that allows it.
+    session: Session,
+    settings: Settings,
+    player_id: int,
+    name: Change,
+    *,
+    actor: str,
+    reason: str,
+    now: datetime,
+    expected: Standing | None = None,
+) -> wire.Player:
+    """Change a snapshot's standing, if it is in one that allows it. A champion that ceases to be a commander is none.
+
+    Args:
+        session: A write transaction.
+        settings: What players are shown under.
+        player_id: Whose standing.
+        name: What to do.
+        actor: Who does it.
+        reason: Why.
+        now: The time of the change.
+        expected: The standing that the caller saw; None for any that allows the change.
 
     Raises:
         UnknownPlayerError: There is no such player.
-        StandingConflictError: It is a learner or a baseline, or its standing does not allow the change.
+        StandingConflictError: It is a learner or a baseline, its standing does not allow the change, or it is not the
+            expected one.
     """
     locks.hold(session, Lock.EVENTS)
+    player = _set_standing(session, player_id, name, actor=actor, reason=reason, now=now, expected=expected)
+    if player.standing != "commander" and champions.holder(session, player.environment) == player_id:
+        _hand_over(session, player.environment, player_id, None, actor=actor, reason=f"{name}: {reason}", now=now)
+    return standings.show(session, settings, player_id)
+
+
+def crown(
+    session: Session,
+    player_id: int,
+    *,
+    actor: str,
+    reason: str,
+    now: datetime,
+    expected: int | Literal["nobody"] | None = None,
+) -> None:
+    """Make a commander, or a candidate that becomes one by it, the champion of its environment.
+
+    Args:
+        session: A write transaction.
+        player_id: Who is to be champion.
+        actor: Who does it.
+        reason: Why.
+        now: The time of the change.
+        expected: Player id of the champion that the caller saw, or that there was nobody; None for whoever it is.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+        StandingConflictError: It is a learner, a baseline or out of play.
+        ChampionConflictError: It is the champion already, or the champion is not the expected one.
+    """
+    locks.hold(session, Lock.EVENTS)
+    player, _ = standings.require(session, player_id)
+    champion = champions.holder(session, player.environment)
+    if champion == player_id or expected not in (None, champion or "nobody"):
+        raise _champion_conflict(session, player.environment, champion, player_id, expected)
+    if player.standing != "commander":
+        _set_standing(session, player_id, "promote", actor=actor, reason=reason, now=now)
+    _hand_over(session, player.environment, champion, player_id, actor=actor, reason=reason, now=now)
+
+
+def _set_standing(
+    session: Session,
+    player_id: int,
+    name: Change,
+    *,
+    actor: str,
+    reason: str,
+    now: datetime,
+    expected: Standing | None = None,
+) -> Player:
     transition = TRANSITIONS[name]
     player, _ = standings.require(session, player_id)
     before = player.standing
-    allowed = Player.id == player_id, Player.standing.in_(transition.origins)
+    origins = [origin for origin in transition.origins if expected in (None, origin)]
+    allowed = Player.id == player_id, Player.standing.in_(origins)
     moved = session.scalar(update(Player).where(*allowed).values(standing=transition.target).returning(Player.id))
     if moved is None:
-        raise _conflict(player, name, transition)
+        raise _standing_conflict(player, name, transition, expected)
     if name == "promote" and player.call_sign is None:
         player.call_sign = _call_sign(session, player)
     details = {"from": before, "to": transition.target, "call_sign": player.call_sign}
+    _record(session, name, player.environment, player_id, details, actor=actor, reason=reason, now=now)
+    return player
+
+
+def _hand_over(
+    session: Session, environment: str, old: int | None, new: int | None, *, actor: str, reason: str, now: datetime
+) -> None:
+    champions.hand_over(session, environment, new, actor=actor, reason=reason, now=now)
+    details = {"from": old, "to": new}
+    _record(session, "champion", environment, new or old, details, actor=actor, reason=reason, now=now)
+
+
+def _record(
+    session: Session,
+    kind: str,
+    environment: str,
+    player_id: int | None,
+    details: dict[str, Any],
+    *,
+    actor: str,
+    reason: str,
+    now: datetime,
+) -> None:
     events.record(
         session,
-        name,
-        environment=player.environment,
+        kind,
+        environment=environment,
         player_id=player_id,
         actor=actor,
         reason=reason,
         details=details,
         now=now,
     )
-    return standings.show(session, settings, player_id)
 
 
 def _call_sign(session: Session, player: Player) -> str:
@@ -74,10 +166,29 @@ def _call_sign(session: Session, player: Player) -> str:
     return free_call_sign(player.environment, str(player.checkpoint), set(session.scalars(named)))
 
 
-def _conflict(player: Player, name: Change, transition: Transition) -> StandingConflictError:
+def _standing_conflict(
+    player: Player, name: Change, transition: Transition, expected: Standing | None
+) -> StandingConflictError:
     if player.kind != "snapshot":
         rule = f"it is a {player.kind}, which has no standing"
         return StandingConflictError(player.id, rule, f"{name} one of its snapshots, if it has any")
     allowed = [word for word, other in TRANSITIONS.items() if player.standing in other.origins]
-    rule = f"it is {player.standing}; {name} needs {' or '.join(transition.origins)}"
+    wanted = " or ".join(transition.origins)
+    rule = f"it is {player.standing}; {name} needs {wanted}"
+    if player.standing in transition.origins:
+        rule = f"it is {player.standing}, not {expected} as expected"
     return StandingConflictError(player.id, rule, f"from {player.standing} it allows {', '.join(allowed)}")
+
+
+def _champion_conflict(
+    session: Session, environment: str, champion: int | None, wanted: int, expected: int | str | None
+) -> ChampionConflictError:
+    rule = f"{'nobody' if champion is None else _described(session, champion)} is champion"
+    if champion != wanted:
+        rule += f", not {expected} as expected"
+    return ChampionConflictError(environment, rule, "look at GET /champion and decide anew")
+
+
+def _described(session: Session, player_id: int) -> str:
+    player, _ = standings.require(session, player_id)
+    return f"player {player_id} ({player.call_sign or player.name})"

@@ -1,10 +1,11 @@
-"""The rule of promotion and retirement, applied to the league after each period."""
+"""The rules of promotion, retirement and succession, applied to the league after each period."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
@@ -13,35 +14,67 @@ from arena import promotion as rule
 from arena.promotion import Decision, Roster
 from league.config import Settings
 from league.db.models import Player, Rating
-from league.services import lifecycle, payoffs, standings
+from league.services import champions, lifecycle, payoffs, standings
 
 ACTOR = "rule"
 
 
 def apply(session: Session, settings: Settings, environment: str, now: datetime) -> None:
-    """Promote and retire snapshots as the rule says, within each signature of the environment."""
+    """Promote and retire snapshots as the rules say, within each signature of the environment; see to a champion.
+
+    Players of different signatures cannot meet, so that the champion is one of those who play the newest.
+    """
     query = standings.rated().where(Player.environment == environment, Player.kind != "learner", standings.in_play())
     frozen = session.execute(query.order_by(Player.id)).all()
+    if not frozen:
+        return
     counts = payoffs.stored(session, environment)
+    champion = champions.holder(session, environment)
+    newest_signature = frozen[-1][0].signature
     for signature in sorted({player.signature for player, _ in frozen}):
         same = [row for row in frozen if row[0].signature == signature]
-        _apply(session, settings, _roster(same, counts), [player.id for player, _ in same], now)
+        ids = [player.id for player, _ in same]
+        roster = _promote(session, settings, _roster(same, counts, champion), ids, now)
+        if signature == newest_signature:
+            roster = _crown(session, settings, roster, ids, champion, now)
+        for decision in rule.retirements(roster, settings.promotion):
+            _change(session, settings, ids, "retire", decision, now)
 
 
-def _apply(session: Session, settings: Settings, roster: Roster, ids: list[int], now: datetime) -> None:
+def _promote(session: Session, settings: Settings, roster: Roster, ids: list[int], now: datetime) -> Roster:
     promoted = [decision for decision in rule.promotions(roster, settings.promotion) if decision.approved]
-    raised = np.zeros(len(ids), dtype=np.bool_)
-    raised[[decision.player for decision in promoted]] = True
-    grown = replace(roster, candidate=roster.candidate & ~raised, commander=roster.commander | raised)
-    retired = rule.retirements(grown, settings.promotion)
-    changes: list[tuple[lifecycle.Change, Decision]] = [("promote", each) for each in promoted]
-    changes += [("retire", each) for each in retired]
-    for name, decision in changes:
-        player = ids[decision.player]
-        lifecycle.change(session, settings, player, name, actor=ACTOR, reason=decision.reason, now=now)
+    for decision in promoted:
+        _change(session, settings, ids, "promote", decision, now)
+    raised = _mask(promoted, len(ids))
+    return replace(roster, candidate=roster.candidate & ~raised, commander=roster.commander | raised)
 
 
-def _roster(frozen: "Sequence[Row[Player, Rating]]", counts: dict[payoffs.Pair, payoffs.Count]) -> Roster:
+def _crown(
+    session: Session, settings: Settings, roster: Roster, ids: list[int], champion: int | None, now: datetime
+) -> Roster:
+    decision = rule.succession(roster, settings.promotion)
+    if decision is None or not decision.approved:
+        return roster
+    player = ids[decision.player]
+    lifecycle.crown(session, player, expected=champion or "nobody", actor=ACTOR, reason=decision.reason, now=now)
+    return replace(roster, champion=_mask([decision], len(ids)))
+
+
+def _change(
+    session: Session, settings: Settings, ids: list[int], name: lifecycle.Change, decision: Decision, now: datetime
+) -> None:
+    lifecycle.change(session, settings, ids[decision.player], name, actor=ACTOR, reason=decision.reason, now=now)
+
+
+def _mask(decisions: Sequence[Decision], players: int) -> NDArray[np.bool_]:
+    chosen = np.zeros(players, dtype=np.bool_)
+    chosen[[decision.player for decision in decisions]] = True
+    return chosen
+
+
+def _roster(
+    frozen: "Sequence[Row[Player, Rating]]", counts: dict[payoffs.Pair, payoffs.Count], champion: int | None
+) -> Roster:
     ratings = standings.ratings(frozen)
     tally, _ = payoffs.matrix(counts, [player.id for player, _ in frozen])
     return Roster(
@@ -50,6 +83,7 @@ def _roster(frozen: "Sequence[Row[Player, Rating]]", counts: dict[payoffs.Pair, 
         games=np.array([0 if rating is None else rating.games for _, rating in frozen], dtype=np.int64),
         candidate=np.array([player.standing == "candidate" for player, _ in frozen], dtype=np.bool_),
         commander=np.array([player.standing == "commander" for player, _ in frozen], dtype=np.bool_),
+        champion=np.array([player.id == champion for player, _ in frozen], dtype=np.bool_),
         baseline=np.array([player.kind == "baseline" for player, _ in frozen], dtype=np.bool_),
         win_rate=arithmetic.win_rates(tally, arithmetic.expected_matrix(ratings)),
         pair_games=tally.games,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arena.glicko2 import Ratings, conservative
-from arena.promotion import Decision, PromotionConfig, Roster, promotions, retirements, superiority
+from arena.promotion import Decision, PromotionConfig, Roster, promotions, retirements, succession, superiority
 
 
 def roster(players, *, win_rate=None, pair_games=None):
@@ -19,7 +19,8 @@ def roster(players, *, win_rate=None, pair_games=None):
         ratings=Ratings(rating, deviation, np.full(count, 0.06)),
         games=np.array(games),
         candidate=standing == "candidate",
-        commander=np.isin(standing, ["commander", "scripted commander"]),
+        commander=np.isin(standing, ["commander", "scripted commander", "champion"]),
+        champion=standing == "champion",
         baseline=np.isin(standing, ["baseline", "scripted commander"]),
         win_rate=np.full((count, count), 0.5) if win_rate is None else win_rate,
         pair_games=np.zeros((count, count)) if pair_games is None else pair_games,
@@ -178,3 +179,62 @@ def test_a_roster_that_does_not_fit_together_is_refused_by_name():
         replace(good, commander=good.commander | good.candidate)
     with pytest.raises(ValueError, match="1 names for 4 players"):
         replace(good, names=("Player 0",))
+
+
+# --- succession ------------------------------------------------------------------------------------------------------
+
+
+def test_where_nobody_is_champion_the_highest_conservative_rating_of_the_commanders_becomes_it():
+    players = [(1700, 90, 50, "commander"), (1650, 40, 50, "commander"), (1900, 30, 50, "candidate")]
+    decision = succession(roster(players), PromotionConfig())
+    assert (decision.player, decision.approved) == (1, True)
+    assert decision.reason == "nobody was champion; its conservative rating 1570 is the commanders' highest"
+
+
+@pytest.mark.parametrize(("rating", "follows"), [(1664, False), (1665, True)])
+def test_a_commander_follows_the_champion_once_it_is_very_probably_better(rating, follows):
+    # 1500 + 2.326 * hypot(50, 50) = 1664.5
+    decision = succession(roster([(1500, 50, 99, "champion"), (rating, 50, 99, "commander")]), PromotionConfig())
+    assert decision.approved is follows
+    assert decision.player == 1
+    assert "P(better than the champion Player 0 at 1500)" in decision.reason
+
+
+def test_a_commander_with_few_games_does_not_follow():
+    players = [(1500, 50, 99, "champion"), (2500, 50, 19, "commander")]
+    assert succession(roster(players), PromotionConfig()) is None
+
+
+def test_a_champion_without_commanders_beside_it_stays():
+    assert succession(roster([(1500, 50, 99, "champion")]), PromotionConfig()) is None
+    assert succession(roster([(1500, 50, 99, "baseline")]), PromotionConfig()) is None
+
+
+def test_the_champion_does_not_retire():
+    players = [(1400, 40, 99, "champion"), (1500, 40, 99, "commander"), (1600, 40, 99, "commander")]
+    assert approved(retirements(roster(players), PromotionConfig(capacity=1))) == [1, 2]
+
+
+@pytest.mark.parametrize("champions", [[True, True, False], [False, False, True]])
+def test_a_roster_has_at_most_one_champion_who_is_a_commander(champions):
+    players = roster([(1500, 50, 99, standing) for standing in ("commander", "commander", "candidate")])
+    with pytest.raises(ValueError, match="the champion is one of the commanders"):
+        replace(players, champion=np.array(champions))
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_a_share_for_succession_that_cannot_decide_is_refused(share):
+    with pytest.raises(ValueError, match=f"succession is {share}"):
+        PromotionConfig(succession=share)
+
+
+@given(seed=st.integers(0, 2**32 - 1), lead=st.integers(-400, 400))
+def test_only_one_of_two_commanders_would_follow_the_other(seed, lead):
+    first, second = np.random.default_rng(seed).uniform(30, 200, 2)
+    swapped = []
+    for champion in (0, 1):
+        standings = ["commander", "commander"]
+        standings[champion] = "champion"
+        players = [(1500, first, 99, standings[0]), (1500 + lead, second, 99, standings[1])]
+        swapped.append(succession(roster(players), PromotionConfig(succession=0.51)).approved)
+    assert swapped != [True, True]

@@ -7,6 +7,8 @@ from league_command import Run
 from league_scene import Scene
 
 from league import wire
+from league.cli import lifecycle
+from league.client import LeagueClient
 
 
 def test_standings_show_rank_rating_with_two_deviations_games_and_win_rate(
@@ -141,3 +143,33 @@ def test_a_period_whose_number_is_not_its_id_is_shown_with_the_id_that_as_of_tak
     curve = online("show", other.learner.player_id).out.split("rating periods")[1]
     assert curve.splitlines()[2].split()[0] == "2"
     assert online("standings", "--environment", "recall", "--as-of", 2).code == 0
+
+
+def test_a_champion_is_made_shown_and_remembered(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+    assert "no champion of rps" in online("champion").one_line_error
+    assert "champion" not in online("standings").out
+    made = online("promote", snapshot.id, "--champion", "--reason", "beats everybody")
+    call_sign = scene.client.player(snapshot.id).call_sign
+    assert made.out.startswith(f"champion of rps: nobody -> {call_sign}")
+    assert f"champion of rps: {call_sign}" in online("champion").out
+    assert f"champion of rps: {call_sign}" in online("standings").out
+    row = online("champion", "--history").out.splitlines()[1]
+    for shown in ("1", call_sign, str(snapshot.id), "open", "beats everybody"):
+        assert str(shown) in row
+    assert json.loads(online("champion", "--json").out)["player"]["id"] == snapshot.id
+    assert json.loads(online("champion", "--history", "--json").out)["items"][0]["number"] == 1
+    assert "is champion" in online("promote", snapshot.id, "--champion").one_line_error
+
+
+def test_a_standing_that_changed_since_it_was_looked_at_is_not_changed(
+    online: Run, scene: Scene, snapshot: wire.Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_then_lose_the_race(client: LeagueClient, who: str) -> wire.Player:
+        before = client.player(int(who))
+        scene.client.promote(before.id)
+        return before
+
+    monkeypatch.setattr(lifecycle, "find_player", look_then_lose_the_race)
+    outcome = online("retire", snapshot.id)
+    assert "it is commander, not candidate as expected" in outcome.one_line_error
+    assert scene.client.player(snapshot.id).standing == "commander"

@@ -1,0 +1,204 @@
+"""The alias `champion`: one commander of each environment holds it, handed over by compare-and-set, history kept."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import ON_SQLITE, Scene
+from sqlalchemy import select
+
+from league import wire
+from league.client import LeagueClient
+from league.db.engine import Database
+from league.db.models import Event
+from league.errors import (
+    ChampionConflictError,
+    InvalidRequestError,
+    LeagueError,
+    StandingConflictError,
+    UnknownChampionError,
+    UnknownEnvironmentError,
+    UnknownPlayerError,
+)
+
+
+def champion_id(scene: Scene) -> int | None:
+    try:
+        return scene.client.champion(scene.environment).player.id
+    except UnknownChampionError:
+        return None
+
+
+def test_a_league_begins_without_a_champion(scene: Scene) -> None:
+    with pytest.raises(UnknownChampionError, match=r"no champion of rps: .*league promote PLAYER --champion"):
+        scene.client.champion()
+    assert scene.client.champions().items == []
+
+
+def test_a_candidate_that_is_crowned_becomes_a_commander_with_a_call_sign(scene: Scene) -> None:
+    player = scene.publish(1)
+    champion = scene.client.crown(player.id, "beats everybody")
+    assert champion == scene.client.champion("rps")
+    assert (champion.number, champion.actor, champion.reason) == (1, "open", "beats everybody")
+    assert champion.player == scene.client.player(player.id)
+    assert champion.player.standing == "commander"
+    assert champion.player.call_sign
+
+
+def test_every_change_of_hands_is_kept_with_actor_and_reason(scene: Scene, database: Database) -> None:
+    first, second = scene.publish(1), scene.publish(2)
+    scene.client.crown(first.id, "first")
+    scene.client.crown(second.id, "better", expected=first.id)
+    scene.client.quarantine(second.id, "under suspicion")
+    history = scene.client.champions("rps").items
+    assert [(change.number, change.player and change.player.player_id, change.reason) for change in history] == [
+        (3, None, "quarantine: under suspicion"),
+        (2, second.id, "better"),
+        (1, first.id, "first"),
+    ]
+    page = scene.client.champions(limit=1)
+    assert scene.client.champions(limit=5, cursor=page.next_cursor).items == history[1:]
+    with database.read() as session:
+        log = session.scalars(select(Event).where(Event.kind == "champion").order_by(Event.id)).all()
+    assert [(line.player_id, line.details) for line in log] == [
+        (first.id, {"from": None, "to": first.id}),
+        (second.id, {"from": first.id, "to": second.id}),
+        (second.id, {"from": second.id, "to": None}),
+    ]
+
+
+@pytest.mark.parametrize("change", ["retire", "quarantine"])
+def test_a_champion_out_of_play_is_champion_no_longer(scene: Scene, change: str) -> None:
+    champion, other = scene.publish(1), scene.publish(2)
+    scene.client.crown(champion.id)
+    getattr(scene.client, change)(other.id)
+    assert champion_id(scene) == champion.id
+    getattr(scene.client, change)(champion.id)
+    with pytest.raises(UnknownChampionError, match="nobody has held the alias since 2030-01-01"):
+        scene.client.champion()
+
+
+def test_each_environment_has_its_own(league: LeagueClient) -> None:
+    scenes = [Scene(league, name, f"{name}-1") for name in ("rps", "recall")]
+    players = [scene.publish(1, content=place) for place, scene in enumerate(scenes)]
+    for player in players:
+        league.crown(player.id)
+    assert [champion_id(scene) for scene in scenes] == [player.id for player in players]
+    with pytest.raises(InvalidRequestError, match="recall, rps"):
+        league.champion()
+    for call in (league.champion, league.champions):
+        with pytest.raises(UnknownEnvironmentError, match="recall, rps"):
+            call("chess")
+
+
+def test_what_the_caller_expects_must_still_hold(scene: Scene) -> None:
+    first, second, third = (scene.publish(step) for step in range(3))
+    scene.client.crown(first.id, expected="nobody")
+    for expected in ("nobody", third.id):
+        with pytest.raises(ChampionConflictError, match=rf"player {first.id} \(.*\) is champion, not {expected}"):
+            scene.client.crown(second.id, expected=expected)
+    assert scene.client.player(second.id).standing == "candidate"  # nothing of a refused call stays
+    scene.client.crown(second.id, expected=first.id)
+    with pytest.raises(ChampionConflictError, match=rf"player {second.id} \(.*\) is champion; look at"):
+        scene.client.crown(second.id)
+    assert champion_id(scene) == second.id
+
+
+def test_who_cannot_be_a_commander_cannot_be_champion(scene: Scene) -> None:
+    retired = scene.publish(1)
+    scene.client.retire(retired.id)
+    for player_id, why in (
+        (retired.id, "it is retired"),
+        (scene.learner.player_id, "it is a learner"),
+        (scene.baseline().id, "it is a baseline"),
+    ):
+        with pytest.raises(StandingConflictError, match=why):
+            scene.client.crown(player_id)
+    with pytest.raises(UnknownPlayerError, match="999"):
+        scene.client.crown(999)
+    assert champion_id(scene) is None
+
+
+def test_of_racing_promoters_one_crowns_and_the_others_are_told_who_is_champion(
+    serve: Callable[..., TestClient],
+) -> None:
+    servers = [serve(), serve()]
+    scene = Scene(LeagueClient(http=servers[0]))
+    players = [scene.publish(step) for step in range(12)]
+
+    def crown(place: int) -> wire.Champion | LeagueError:
+        try:
+            return LeagueClient(http=servers[place % 2]).crown(players[place].id, expected="nobody")
+        except LeagueError as error:
+            return error
+
+    with ThreadPoolExecutor(12) as pool:
+        outcomes = list(pool.map(crown, range(12)))
+    (champion,) = (outcome for outcome in outcomes if isinstance(outcome, wire.Champion))
+    losers = [outcome for outcome in outcomes if isinstance(outcome, LeagueError)]
+    assert {error.status for error in losers} == {409}
+    assert all(f"player {champion.player.id} " in error.rule for error in losers)
+    assert champion_id(scene) == champion.player.id
+    assert [player.id for player in scene.client.players(standing="commander").items] == [champion.player.id]
+    assert len(scene.client.champions().items) == 1
+
+
+def test_racing_without_expectations_leaves_a_history_without_gaps(serve: Callable[..., TestClient]) -> None:
+    servers = [serve(), serve()]
+    scene = Scene(LeagueClient(http=servers[0]))
+    players = [scene.publish(step) for step in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda place: LeagueClient(http=servers[place % 2]).crown(players[place].id), range(8)))
+    assert [change.number for change in scene.client.champions().items] == list(range(8, 0, -1))
+
+
+# --- by rule ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_rule_crowns_the_best_commander_and_says_why(scene: Scene) -> None:
+    better = scene.publish(1)
+    for _ in range(4):
+        scene.evaluate(10, winner=better.id)
+        scene.client.close_period()
+    champion = scene.client.champion()
+    assert (champion.player.id, champion.actor) == (better.id, "rule")
+    assert "nobody was champion" in champion.reason
+
+
+def test_the_rule_lets_a_clearly_better_commander_follow(
+    serve: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAGUE_PROMOTION__LEAST_GAMES", "2")
+    scene = Scene(LeagueClient(http=serve()))
+    weak, strong = scene.publish(1), scene.publish(2)
+    scene.client.crown(weak.id)
+    scene.client.promote(strong.id)
+    for _ in range(4):
+        scene.evaluate(16, winner=strong.id)
+        scene.client.close_period()
+    follower, first = scene.client.champions().items
+    assert first.player is not None
+    assert follower.player is not None
+    assert (first.player.player_id, follower.player.player_id) == (weak.id, strong.id)
+    assert follower.actor == "rule"
+    assert "P(better than the champion" in follower.reason
+
+
+@ON_SQLITE
+def test_the_rule_can_be_switched_off(serve: Callable[..., TestClient]) -> None:
+    scene = Scene(LeagueClient(http=serve(automatic_promotion=False)))
+    better = scene.publish(1)
+    scene.client.promote(better.id)
+    for _ in range(4):
+        scene.evaluate(10, winner=better.id)
+        scene.client.close_period()
+    assert champion_id(scene) is None
+
+
+def test_a_change_from_another_standing_than_the_expected_is_refused(scene: Scene) -> None:
+    player = scene.publish(1)
+    with pytest.raises(StandingConflictError, match="it is candidate, not commander as expected"):
+        scene.client.retire(player.id, expected="commander")
+    assert scene.client.player(player.id).standing == "candidate"
+    assert scene.client.retire(player.id, expected="candidate").standing == "retired"
