@@ -108,6 +108,7 @@ class Branch:
     Attributes:
         name: "warm-up" or "pfsp".
         share: Probability that the branch is taken, in [0, 1].
+        rule: How it weighs opponents, in words.
         weights: (K,) distribution inside the branch, uniform share mixed in; sums to 1.
         excluded: (K,) true for opponents that a filter took out; their weight is 0.
         filter: What the filter asks for in words; empty where nothing is asked.
@@ -115,6 +116,7 @@ class Branch:
 
     name: BranchName
     share: float
+    rule: str
     weights: FloatArray
     excluded: BoolArray
     filter: str
@@ -219,6 +221,23 @@ def skill_weights(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> Fl
         distance = np.minimum(np.abs(opponents - rating) / sigma, _DISTANCE_MAX)
     nearest = distance.min(initial=_DISTANCE_MAX)
     return _normalised(np.exp(-0.5 * (distance - nearest) * (distance + nearest)))
+
+
+def effective_opponents(weights: ArrayLike) -> float:
+    """Count opponents by how evenly they are weighed.
+
+        exp(-sum_j w_j ln w_j)
+
+    K equal weights give K, a single weight of 1 gives 1; weights of 0 do not count.
+
+    Args:
+        weights: (K,) distribution over opponents, >= 0, with a sum of 1. K may be 0: there is then nobody, 0.
+
+    Source: Hill, "Diversity and evenness" (1973), the number of order 1.
+    """
+    w = np.asarray(weights, dtype=np.float64)
+    likely = w[w > 0.0]
+    return float(np.exp(-np.sum(likely * np.log(likely)))) if likely.size else 0.0
 
 
 def opponent_distribution(candidates: Candidates, config: MatchmakingConfig) -> Distribution:
@@ -336,6 +355,7 @@ def _warm_up_branch(candidates: Candidates, config: MatchmakingConfig) -> Branch
     return Branch(
         name="warm-up",
         share=1.0 - config.self_play_share,
+        rule=_in_words("skill", config),
         weights=weights,
         excluded=~near,
         filter="" if np.isinf(width) else f"rating within {width:g} of {candidates.learner_rating:.0f}",
@@ -350,10 +370,24 @@ def _pfsp_branch(candidates: Candidates, config: MatchmakingConfig) -> Branch:
     return Branch(
         name="pfsp",
         share=1.0 - config.self_play_share,
+        rule=_in_words(config.weighting, config),
         weights=_mixed(weights, config.uniform_share),
         excluded=np.zeros(weights.size, dtype=bool),
         filter="",
     )
+
+
+def _in_words(weighting: Weighting, config: MatchmakingConfig) -> str:
+    words: dict[Weighting, str] = {
+        "hard": f"(1 - win rate)^{config.power:g}: who beats the learner",
+        "variance": "win rate x (1 - win rate): who is even with the learner",
+        "linear": "1 - win rate: who beats the learner",
+        "capped": "min(0.5, 1 - win rate): who beats the learner, all stronger ones alike",
+        "uniform": "everybody alike",
+        "skill": f"nearness of rating, sigma {config.skill_sigma:g}",
+    }
+    mixed = f"; {config.uniform_share:.0%} uniform" if config.uniform_share else ""
+    return words[weighting] + mixed
 
 
 def _pair_neighbours(sample: FloatArray, order: IntArray, anchor: BoolArray, count: int) -> list[tuple[int, int]]:

@@ -3,12 +3,25 @@
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from importlib.metadata import version
 
 from fastapi import FastAPI
 
 from league.aggregator import Aggregator
-from league.api import champions, checkpoints, events, health, learners, play, players, problems, tables, workers
+from league.api import (
+    champions,
+    checkpoints,
+    events,
+    health,
+    learners,
+    matchmaking,
+    play,
+    players,
+    problems,
+    tables,
+    workers,
+)
 from league.api.dependencies import League
 from league.api.limits import BodyLimit
 from league.api.metrics import Measurement, Metrics
@@ -18,6 +31,7 @@ from league.db.engine import Database
 from league.services import tokens
 from league.services.population import PopulationCache
 from league.storage.directory import DirectoryStore
+from league.sweeper import Sweeper
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -44,7 +58,18 @@ def create_app(settings: Settings) -> FastAPI:
         responses=problems.RESPONSES,
     )
     app.state.league = league
-    for module in (workers, learners, checkpoints, players, champions, play, tables, events, health):
+    for module in (
+        workers,
+        learners,
+        checkpoints,
+        players,
+        champions,
+        matchmaking,
+        play,
+        tables,
+        events,
+        health,
+    ):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(
@@ -62,8 +87,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         with league.database.read() as session:
             tokens.require_closed_or_loopback(session, league.settings)
         aggregator = Aggregator(league.database, league.settings)
+        sweeper = Sweeper(league.database, league.settings, league.metrics, lambda: datetime.now(UTC))
         aggregator.start()
+        sweeper.start()
         yield
+        sweeper.stop()
         aggregator.stop()
     finally:
         league.database.close()

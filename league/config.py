@@ -41,6 +41,9 @@ class Settings(BaseSettings):
     lease_expiry_s: Seconds = 360.0
     lease_grace_s: Annotated[float, Field(ge=0, le=YEAR_S)] = 3600.0
     lease_budget_max: Count = 1000
+    lease_sweep_s: Seconds = 30.0
+    unplayable_workers: Count = 2
+    unplayable_memory_s: Seconds = 3600.0
 
     aggregation_interval_s: Seconds = 2.0
     period_games: Count = 15

@@ -23,6 +23,7 @@ MatchKind = Literal["training", "rating"]
 WorkerKind = Literal["trainer", "evaluator"]
 Command = Literal["continue", "drain", "stop"]
 Side = Literal["home", "away"]
+LeaseState = Literal["open", "released", "played", "expired"]
 ResultStatus = Literal["accepted", "duplicate", "conflict", "rejected"]
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="lower-case hexadecimal SHA-256")]
@@ -264,8 +265,8 @@ class Lease(Answer):
     """Permission to play up to `budget` matches until `expires_at`.
 
     The match of sequence s (0-based) has the seed `arena.seeding.match_seed(seed, s)`. `propensity` is the probability
-    with which this opponent was drawn, null for a rating pair, whose sampling has none in closed form; `branch` says
-    by which rule.
+    with which this opponent was drawn, null for a rating pair, whose sampling has none in closed form; `branch` names
+    the rule and `reason` says it in words.
     """
 
     lease_id: str
@@ -278,6 +279,7 @@ class Lease(Answer):
     expires_at: datetime
     propensity: float | None
     branch: str
+    reason: str = ""
 
 
 class LeaseAnswer(Answer):
@@ -287,17 +289,30 @@ class LeaseAnswer(Answer):
     next_poll_s: float
 
 
+class UnplayablePlayer(Request):
+    """Somebody on the released leases whom the worker cannot play for good, such as for damaged weights, and why."""
+
+    player_id: Id
+    reason: Annotated[Text, Field(min_length=1)]
+
+
 class ReleaseRequest(Request):
-    """Leases that will not be played further."""
+    """Leases that will not be played further.
+
+    A player that is named in `unplayable` is not leased to this worker again for a while. One that enough workers name
+    is quarantined, until somebody reinstates it.
+    """
 
     worker_id: Text
     lease_ids: Annotated[list[Text], Field(max_length=4096)]
+    unplayable: Annotated[list[UnplayablePlayer], Field(max_length=256)] = []
 
 
 class ReleaseAnswer(Answer):
-    """How many of the named leases were still open."""
+    """How many of the named leases were still open, and the players who were quarantined by this call."""
 
     released: int
+    quarantined: list[int] = []
 
 
 class Result(Request):
@@ -426,47 +441,83 @@ class Payoff(Answer):
 class OpponentChance(Answer):
     """How likely one opponent is drawn, and why.
 
-    `win_rate` is the learner's against it, resting on `games` matches of the two. For rating leases both are null, as
-    is `propensity`, and `games` counts all its rated games.
+    `weights` has its probability inside each branch, `propensity` over all of them. `win_rate` is the learner's against
+    it, resting on `games` matches of the two. For rating leases all three are unknown, and `games` counts all its rated
+    games.
     """
 
     player_id: int
     name: str
     propensity: float | None
+    weights: dict[str, float]
     win_rate: float | None
     games: int
     rating: float
     deviation: float
 
 
-class Preview(Answer):
-    """The distribution that the learner's next lease is drawn from; propensities and `self_play` sum to 1.
+class DrawFilter(Answer):
+    """A rule about who is drawn, and the ids of the players that it took out of those whom the filters before left."""
 
-    `branches` has the share of each rule; `filters` says in words what narrowed the candidates.
+    name: str
+    rule: str
+    removed: list[int]
+
+
+class GroupShare(Answer):
+    """How much of a branch falls to a group of players; null where it is unknown. Groups may overlap."""
+
+    group: str
+    players: int
+    share: float | None
+
+
+class DrawBranch(Answer):
+    """A component of a distribution: its share, by which rule it weighs opponents, and upon whom its weight falls.
+
+    `opponents` counts those it may draw. `effective_opponents` is the number of equally likely ones with the same
+    entropy: far below `opponents` means that few are drawn again and again.
     """
 
-    player_id: int
-    environment: str
-    branches: dict[str, float]
+    name: str
+    share: float
+    rule: str
+    opponents: int
+    effective_opponents: float | None
+    groups: list[GroupShare]
+
+
+class DrawAccount(Answer):
+    """A distribution over opponents; propensities and `self_play` sum to 1. `filters` are in order."""
+
+    branches: list[DrawBranch]
     self_play: float
-    filters: list[str]
+    filters: list[DrawFilter]
     items: list[OpponentChance]
 
 
-class LeaseExplanation(Answer):
-    """A lease, what became of it, and the distribution it was drawn from."""
+class Preview(DrawAccount):
+    """The distribution that the learner's next lease is drawn from."""
+
+    player_id: int
+    environment: str
+
+
+class LeaseExplanation(DrawAccount):
+    """A lease, what became of it, and the distribution it was drawn from.
+
+    `state` is `played` where every match of the budget was reported before the lease was swept or looked at.
+    """
 
     lease: Lease
     worker_id: str
     environment: str
     granted_at: datetime
     released_at: datetime | None
+    state: LeaseState
     matches: int
     branch: str
     propensity: float | None
-    branches: dict[str, float]
-    filters: list[str]
-    items: list[OpponentChance]
 
 
 class Event(Answer):

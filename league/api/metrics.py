@@ -31,6 +31,9 @@ class Metrics:
             registry=self.registry,
         )
         self.leases = Counter("league_leases", "Leases granted.", ("kind",), registry=self.registry)
+        self.settled = Counter(
+            "league_leases_settled", "Leases swept after their end.", ("state",), registry=self.registry
+        )
         self.results = Counter("league_results", "Results answered.", ("status",), registry=self.registry)
         self._players = Gauge("league_players", "Players.", ("environment", "kind", "standing"), registry=self.registry)
         self._periods = Gauge("league_periods", "Closed rating periods.", ("environment",), registry=self.registry)

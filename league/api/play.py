@@ -1,42 +1,16 @@
-"""What a worker calls while it plays: leases and results."""
+"""Results come in."""
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from league import wire
 from league.api import problems
-from league.api.dependencies import Chance, Now, Reader, Running, Word, Worker
+from league.api.dependencies import Now, Running, Worker
 from league.errors import ResultConflictError
-from league.services import leases, results
+from league.services import results
 from league.wire import PREFIX
 
 router = APIRouter(prefix=PREFIX, tags=["play"])
-
-
-@router.post("/leases")
-def lease(body: wire.LeaseRequest, league: Running, now: Now, rng: Chance, _: Worker) -> wire.LeaseAnswer:
-    """Lease opponents for a learner, or pairs of frozen players."""
-    with league.database.write() as session:
-        if isinstance(body, wire.TrainingLeases):
-            granted = leases.grant_training(session, league.settings, league.population, body, now, rng)
-        else:
-            granted = leases.grant_rating(session, league.settings, league.population, body, now, rng)
-    league.metrics.leases.labels(body.kind).inc(len(granted))
-    return wire.LeaseAnswer(items=granted, next_poll_s=league.settings.next_poll_s)
-
-
-@router.post("/leases/release")
-def release(body: wire.ReleaseRequest, league: Running, now: Now, _: Worker) -> wire.ReleaseAnswer:
-    """Give leases back; results of theirs that are still on the way count."""
-    with league.database.write() as session:
-        return wire.ReleaseAnswer(released=leases.release(session, body, now))
-
-
-@router.get("/leases/{lease_id}")
-def explain(lease_id: Word, league: Running, _: Reader) -> wire.LeaseExplanation:
-    """Show a lease and the distribution that it was drawn from."""
-    with league.database.read() as session:
-        return leases.explain(session, lease_id)
 
 
 @router.post("/results", response_model=wire.ResultBatchAnswer)

@@ -1,4 +1,4 @@
-"""What people read: the league table, payoffs, the next draw, periods, matches."""
+"""What people read: the league table, payoffs, periods, matches."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Query
 from league import wire
 from league.api.dependencies import ID_LIMIT, Admin, After, Before, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
-from league.services import draws, learners, matches, payoffs, periods, standings
+from league.services import learners, matches, payoffs, periods, standings
 from league.wire import PREFIX
 
 router = APIRouter(prefix=PREFIX, tags=["tables"])
@@ -42,13 +42,6 @@ def payoff(
     """Show who beats whom among the strongest players in play."""
     with league.database.read() as session:
         return payoffs.table(session, environment or learners.only_environment(session), limit)
-
-
-@router.get("/matchmaking/preview")
-def preview(player: Annotated[int, Query(ge=1, lt=ID_LIMIT)], league: Running, _: Reader) -> wire.Preview:
-    """Show the distribution that a learner's next lease is drawn from."""
-    with league.database.read() as session:
-        return draws.preview(session, league.settings, league.population, player)
 
 
 @router.post("/rating-periods")

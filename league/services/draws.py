@@ -2,27 +2,58 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
 from arena.glicko2 import expected_score
-from arena.matchmaking import Candidates, Distribution, opponent_distribution
+from arena.matchmaking import Branch, Candidates, Distribution, effective_opponents, opponent_distribution
 from league import wire
 from league.config import Settings
-from league.db.models import Draw, Player
+from league.db.models import Draw, Payoff, Player
 from league.db.upsert import insert_into
 from league.errors import InvalidRequestError
 from league.services import payoffs, standings
-from league.services.population import Population, PopulationCache
+from league.services.payoffs import Count
+from league.services.population import Filter, Member, Population, PopulationCache
 
+SELF_PLAY = "self-play"
+PAIRING = "thompson"
+"""Branch of rating leases."""
+
+_PAIRING_RULE = "neighbours in a Thompson sample of the ratings, those with the fewest games first"
 _HASH_DIGITS = 32
+_DIGITS = 8  # of a probability
+
+
+@dataclass(frozen=True, eq=False)
+class Account:
+    """What a distribution is made of, as it is stored and shown.
+
+    Attributes:
+        id: Hash of the content.
+        content: JSON: `branches`, `self_play` and `filters` as on the wire, `items` by columns.
+    """
+
+    id: str
+    content: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Account":
+        """Name a content by its hash."""
+        text = json.dumps(content, sort_keys=True)
+        return cls(hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS], content)
+
+    def rule(self, branch: str) -> str:
+        """Say a branch's rule in words."""
+        return next((str(each["rule"]) for each in self.content["branches"] if each["name"] == branch), "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,54 +61,46 @@ class LearnerDraw:
     """What a learner's next opponents are drawn from.
 
     Attributes:
-        learner: Place of the learner in the population.
-        opponents: (K,) places of the candidates.
-        matches: (K,) matches of the learner against each.
-        win_rates: (K,) the learner's, estimated.
+        opponents: (K,) places of the candidates in the population.
         distribution: Over the K candidates and self-play.
-        self_play: Whether self-play was asked for; where there is nobody else it is what there is.
+        account: How it came about.
     """
 
-    learner: int
     opponents: NDArray[np.int64]
-    matches: NDArray[np.int64]
-    win_rates: NDArray[np.float64]
     distribution: Distribution
-    self_play: bool
+    account: Account
 
 
-def of_learner(population: Population, settings: Settings, player_id: int, *, self_play: bool) -> LearnerDraw:
-    """Make the distribution of a learner's next opponent, with the league's share of self-play or with none.
+def of_learner(
+    session: Session,
+    population: Population,
+    settings: Settings,
+    player_id: int,
+    *,
+    self_play: bool = True,
+    unplayable: frozenset[int] = frozenset(),
+) -> LearnerDraw:
+    """Return the distribution of a learner's next opponent.
+
+    Args:
+        session: Reads the learner's records, once per population.
+        population: Of the learner's environment.
+        settings: Has the matchmaking rule.
+        player_id: The learner.
+        self_play: With the league's share of self-play or, as far as there is anybody else, with none.
+        unplayable: Ids of players that who asks could not play.
 
     Raises:
         UnknownPlayerError: The population has no such player.
         InvalidRequestError: The player is not a learner.
     """
-    learner = population.place(player_id)
-    member = population.members[learner]
+    member = population.members[population.place(player_id)]
     if member.kind != "learner":
         rule = f"{member.name} is a {member.kind}; opponents are drawn for learners"
         raise InvalidRequestError(f"player {player_id}", rule, "pass a learner's player_id, as POST /learners gave it")
-    opponents = np.array(population.opponents({member.signature}), dtype=np.int64)
-    ids = [population.members[place].id for place in opponents]
-    records = payoffs.against(population.counts, player_id, ids)
-    expected = expected_score(population.ratings, np.full(opponents.size, learner), opponents)
-    win_rates = arithmetic.win_rates(payoffs.tally(records), expected)
-    candidates = Candidates(
-        learner_rating=float(population.ratings.rating[learner]),
-        learner_games=int(population.games[learner]),
-        ratings=population.ratings.rating[opponents],
-        win_rates=win_rates,
-    )
-    return LearnerDraw(
-        learner=learner,
-        opponents=opponents,
-        matches=np.array([record.matches for record in records], dtype=np.int64),
-        win_rates=win_rates,
-        distribution=opponent_distribution(
-            candidates, settings.matchmaking if self_play else replace(settings.matchmaking, self_play_share=0.0)
-        ),
-        self_play=self_play,
+    key = player_id, self_play, unplayable
+    return population.once(
+        key, lambda: _of_learner(session, population, settings, member, self_play=self_play, unplayable=unplayable)
     )
 
 
@@ -89,58 +112,118 @@ def preview(session: Session, settings: Settings, cache: PopulationCache, player
         InvalidRequestError: It is not a learner.
     """
     player, _ = standings.require(session, player_id)
-    population = cache.get(session, player.environment)
-    account = account_of_learner(population, of_learner(population, settings, player_id, self_play=True))
+    drawn = of_learner(session, cache.get(session, player.environment), settings, player_id)
     return wire.Preview.model_validate(
-        {"player_id": player_id, "environment": player.environment, **_named(account, _names(session, account))}
+        {"player_id": player_id, "environment": player.environment, **shown(session, drawn.account)}
     )
 
 
-def account_of_learner(population: Population, draw: LearnerDraw) -> dict[str, Any]:
-    """Return a learner's distribution as JSON, rounded to what a reader needs."""
-    distribution = draw.distribution
-    shares = {branch.name: branch.share for branch in distribution.branches}
-    filters = [] if draw.self_play else ["self-play: none was asked for; the trainer has its own"]
-    return {
-        "branches": {"self-play": distribution.self_play, **shares},
-        "self_play": distribution.self_play,
-        "filters": filters + [f"{branch.name}: {branch.filter}" for branch in distribution.branches if branch.filter],
-        "items": _items(population, draw.opponents, draw.matches)
-        | {
-            "propensity": _rounded(distribution.probabilities, 6),
-            "win_rate": _rounded(draw.win_rates, 4),
-        },
-    }
+def of_pairing(population: Population, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], Account]:
+    """Return the places of the players that rating pairs of a signature are sampled from, and the account of it."""
+    return population.once((signature, unplayable), lambda: _of_pairing(population, signature, unplayable))
 
 
-def account_of_pairing(population: Population, places: NDArray[np.int64], branch: str) -> dict[str, Any]:
-    """Return what rating pairs were sampled from as JSON."""
-    unknown = [None] * places.size
-    return {
-        "branches": {branch: 1.0},
-        "self_play": 0.0,
-        "filters": ["frozen players in play under the worker's signatures"],
-        "items": _items(population, places, population.games[places]) | {"propensity": unknown, "win_rate": unknown},
-    }
-
-
-def keep(session: Session, account: dict[str, Any], now: datetime) -> str:
-    """Store a distribution once, under the hash of its content; return that."""
-    content = json.dumps(account, sort_keys=True)
-    draw_id = hashlib.sha256(content.encode()).hexdigest()[:_HASH_DIGITS]
-    if session.scalar(select(Draw.id).where(Draw.id == draw_id)) is None:
-        row = {"id": draw_id, "distribution": account, "created_at": now}
+def keep(session: Session, account: Account, now: datetime) -> None:
+    """Store a distribution, once."""
+    if session.scalar(select(Draw.id).where(Draw.id == account.id)) is None:
+        row = {"id": account.id, "distribution": account.content, "created_at": now}
         session.execute(insert_into(session, Draw).values(row).on_conflict_do_nothing())
-    return draw_id
 
 
-def kept(session: Session, draw_id: str) -> dict[str, Any]:
-    """Return the wire fields of a stored distribution."""
-    account = session.scalars(select(Draw.distribution).where(Draw.id == draw_id)).one()
-    return _named(account, _names(session, account))
+def kept(session: Session, draw_id: str) -> Account:
+    """Return a stored distribution."""
+    content = session.scalars(select(Draw.distribution).where(Draw.id == draw_id)).one()
+    return Account(draw_id, _in_today_s_form(content))
 
 
-def _items(population: Population, places: NDArray[np.int64], games: NDArray[np.int64]) -> dict[str, list[Any]]:
+def shown(session: Session, account: Account) -> dict[str, Any]:
+    """Return the wire fields of a distribution."""
+    columns = account.content["items"]
+    ids = columns["player_id"]
+    names = dict(session.execute(select(Player.id, Player.name).where(Player.id.in_(ids))).all())
+    plain = {name: values for name, values in columns.items() if name != "weights"}
+    rows = [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]
+    for place, row in enumerate(rows):
+        row["name"] = names[row["player_id"]]
+        row["weights"] = {branch: weights[place] for branch, weights in columns["weights"].items()}
+    return {**account.content, "items": rows}
+
+
+def _of_learner(
+    session: Session,
+    population: Population,
+    settings: Settings,
+    member: Member,
+    *,
+    self_play: bool,
+    unplayable: frozenset[int],
+) -> LearnerDraw:
+    opponents, filters = population.opponents(member.signature, unplayable)
+    learner = population.place(member.id)
+    ids = [population.members[place].id for place in opponents]
+    records = payoffs.against(_records(session, member.id), member.id, ids)
+    expected = expected_score(population.ratings, np.full(opponents.size, learner), opponents)
+    win_rates = arithmetic.win_rates(payoffs.tally(records), expected)
+    candidates = Candidates(
+        learner_rating=float(population.ratings.rating[learner]),
+        learner_games=int(population.games[learner]),
+        ratings=population.ratings.rating[opponents],
+        win_rates=win_rates,
+    )
+    config = settings.matchmaking if self_play else replace(settings.matchmaking, self_play_share=0.0)
+    distribution = opponent_distribution(candidates, config)
+    if not self_play:
+        filters += (Filter(SELF_PLAY, "none was asked for: the trainer has its own", (member.id,)),)
+    for branch in distribution.branches:
+        if branch.filter:
+            removed = tuple(ids[choice] for choice in np.flatnonzero(branch.excluded))
+            filters += (Filter(branch.name, branch.filter, removed),)
+    members = [population.members[place] for place in opponents]
+    items = _items(population, opponents, np.array([record.matches for record in records], dtype=np.int64))
+    items["propensity"] = _rounded(distribution.probabilities, _DIGITS)
+    items["win_rate"] = _rounded(win_rates, 4)
+    items["weights"] = {branch.name: _rounded(branch.weights, _DIGITS) for branch in distribution.branches}
+    content = {
+        "self_play": distribution.self_play,
+        "branches": [_self_play(distribution), *(_branch(branch, members) for branch in distribution.branches)],
+        "filters": [asdict(each) for each in filters],
+        "items": items,
+    }
+    return LearnerDraw(opponents, distribution, Account.of(content))
+
+
+def _of_pairing(
+    population: Population, signature: str, unplayable: frozenset[int]
+) -> tuple[NDArray[np.int64], Account]:
+    places, filters = population.opponents(signature, unplayable)
+    items = _items(population, places, population.games[places])
+    unknown = [None] * places.size
+    branch = {
+        "name": PAIRING,
+        "share": 1.0,
+        "rule": _PAIRING_RULE,
+        "opponents": places.size,
+        "effective_opponents": None,
+        "groups": _groups([population.members[place] for place in places], None),
+    }
+    content = {
+        "self_play": 0.0,
+        "branches": [branch],
+        "filters": [asdict(each) for each in filters],
+        "items": items | {"propensity": unknown, "win_rate": unknown, "weights": {}},
+    }
+    return places, Account.of(content)
+
+
+def _records(session: Session, player_id: int) -> dict[tuple[int, int], Count]:
+    """Read one player's records up to the last closed period."""
+    numbers = Payoff.matches, Payoff.games, Payoff.points, Payoff.wins, Payoff.draws, Payoff.losses
+    own = or_(Payoff.low_id == player_id, Payoff.high_id == player_id)
+    rows = session.execute(select(Payoff.low_id, Payoff.high_id, *numbers).where(own))
+    return {(row[0], row[1]): Count(*row[2:]) for row in rows}
+
+
+def _items(population: Population, places: NDArray[np.int64], games: NDArray[np.int64]) -> dict[str, Any]:
     return {
         "player_id": [population.members[place].id for place in places],
         "games": games.tolist(),
@@ -149,17 +232,61 @@ def _items(population: Population, places: NDArray[np.int64], games: NDArray[np.
     }
 
 
+def _self_play(distribution: Distribution) -> dict[str, Any]:
+    return {
+        "name": SELF_PLAY,
+        "share": distribution.self_play,
+        "rule": "the learner itself",
+        "opponents": 1,
+        "effective_opponents": 1.0,
+        "groups": [],
+    }
+
+
+def _branch(branch: Branch, members: Sequence[Member]) -> dict[str, Any]:
+    return {
+        "name": branch.name,
+        "share": branch.share,
+        "rule": branch.rule,
+        "opponents": int(np.count_nonzero(~branch.excluded)),
+        "effective_opponents": round(effective_opponents(branch.weights), 2),
+        "groups": _groups(members, branch.weights),
+    }
+
+
+def _groups(members: Sequence[Member], weights: NDArray[np.float64] | None) -> list[dict[str, Any]]:
+    """Say upon whom weight falls: by standing, and upon the older half of the snapshots, so that crowding shows."""
+    snapshots = [place for place, member in enumerate(members) if member.kind == "snapshot"]
+    groups = {
+        "baselines": [place for place, member in enumerate(members) if member.kind == "baseline"],
+        "commanders": [place for place in snapshots if members[place].standing == "commander"],
+        "candidates": [place for place in snapshots if members[place].standing == "candidate"],
+        "older half of the snapshots": snapshots[: len(snapshots) // 2],
+    }
+    return [
+        {
+            "group": group,
+            "players": len(places),
+            "share": None if weights is None else round(float(weights[places].sum()), _DIGITS),
+        }
+        for group, places in groups.items()
+    ]
+
+
 def _rounded(values: NDArray[np.float64], digits: int) -> list[float]:
     rounded: list[float] = np.round(values, digits).tolist()
     return rounded
 
 
-def _names(session: Session, account: dict[str, Any]) -> dict[int, str]:
-    ids = account["items"]["player_id"]
-    return dict(session.execute(select(Player.id, Player.name).where(Player.id.in_(ids))).all())
-
-
-def _named(account: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
-    columns = account["items"]
-    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    return account | {"items": [row | {"name": names[row["player_id"]]} for row in rows]}
+def _in_today_s_form(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Read what version 0.1 stored: shares by name, filters in words, and no weights."""
+    if not isinstance(content["branches"], Mapping):
+        return content
+    branch = {"rule": "", "opponents": len(content["items"]["player_id"]), "effective_opponents": None, "groups": []}
+    named = (rule.partition(": ") for rule in content["filters"])
+    return {
+        **content,
+        "branches": [{"name": name, "share": share, **branch} for name, share in content["branches"].items()],
+        "filters": [{"name": name, "rule": rule or name, "removed": []} for name, _, rule in named],
+        "items": content["items"] | {"weights": {}},
+    }

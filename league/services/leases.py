@@ -1,23 +1,25 @@
 """Opponent leases: drawn, granted with the reason, explained, given back. They end by themselves at `expires_at`."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import case, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from arena.matchmaking import SELF, draw, rating_pairs
 from league import wire
 from league.config import Settings
+from league.db.engine import Database
 from league.db.models import Lease, Match, Player
 from league.errors import UnknownLeaseError
-from league.services import draws, standings, workers
+from league.services import draws, standings, unplayable, workers
+from league.services.draws import PAIRING, Account
 from league.services.population import Member, Population, PopulationCache
-
-PAIRING = "thompson"
-"""Branch of rating leases."""
 
 _RANDOM_BYTES = 6
 _SEED_LIMIT = 2**63
@@ -25,79 +27,44 @@ _SEED_LIMIT = 2**63
 Row = dict[str, Any]
 
 
-def grant_training(
-    session: Session,
+@dataclass(frozen=True)
+class Grant:
+    """Leases that are decided upon and not stored yet, with the distribution that they were drawn from."""
+
+    population: Population
+    account: Account
+    rows: Sequence[Row]
+
+
+def grant(
+    database: Database,
     settings: Settings,
     cache: PopulationCache,
-    request: wire.TrainingLeases,
+    request: wire.LeaseRequest,
     now: datetime,
     rng: np.random.Generator,
 ) -> list[wire.Lease]:
-    """Draw opponents for a learner. The learner's side alternates from lease to lease.
+    """Lease opponents for a learner, or pairs of frozen players. Drawing reads; only storing holds up other writers.
 
     Raises:
         UnknownWorkerError: There is no such worker.
         UnknownPlayerError: There is no such player.
         InvalidRequestError: The player is not a learner.
     """
-    worker = workers.require(session, request.worker_id)
-    player, _ = standings.require(session, request.player_id)
-    population = cache.get(session, player.environment)
-    learner = draws.of_learner(population, settings, request.player_id, self_play=request.self_play)
-    draw_id = draws.keep(session, draws.account_of_learner(population, learner), now)
-    drawn = draw(learner.distribution, request.count, rng)
-    first = int(rng.integers(2))
-    rows = []
-    for place, choice in enumerate(drawn.opponents):
-        opponent = request.player_id if choice == SELF else population.members[learner.opponents[choice]].id
-        at_home = (first + place) % 2 == 0
-        home, away = (request.player_id, opponent) if at_home else (opponent, request.player_id)
-        rows.append(
-            _row(settings, request, worker.id, population, now, rng)
-            | {
-                "home_id": home,
-                "away_id": away,
-                "learner_side": "home" if at_home else "away",
-                "branch": drawn.branches[place],
-                "propensity": float(drawn.propensities[place]),
-                "draw_id": draw_id,
-            }
-        )
-    return _insert(session, population, rows)
-
-
-def grant_rating(
-    session: Session,
-    settings: Settings,
-    cache: PopulationCache,
-    request: wire.RatingLeases,
-    now: datetime,
-    rng: np.random.Generator,
-) -> list[wire.Lease]:
-    """Pair frozen players that the worker can play; two consecutive leases are a pair, swapped, on one seed.
-
-    Raises:
-        UnknownWorkerError: There is no such worker.
-    """
-    worker = workers.require(session, request.worker_id)
-    population = cache.get(session, request.environment)
-    places = _one_signature(population, set(worker.signatures), rng)
-    pairs = _pairs(population, places, (request.count + 1) // 2, rng)
-    if not pairs.size:
+    with database.read() as session:
+        if isinstance(request, wire.TrainingLeases):
+            planned = _plan_training(session, settings, cache, request, now, rng)
+        else:
+            planned = _plan_rating(session, settings, cache, request, now, rng)
+    if not planned.rows:
         return []
-    draw_id = draws.keep(session, draws.account_of_pairing(population, places, PAIRING), now)
-    rows = []
-    for one, other in pairs:
-        players = population.members[one].id, population.members[other].id
-        seed = int(rng.integers(_SEED_LIMIT))
-        for home, away in (players, players[::-1]):
-            seats = {"home_id": home, "away_id": away, "learner_side": None, "seed": seed}
-            why = {"branch": PAIRING, "propensity": None, "draw_id": draw_id}
-            rows.append(_row(settings, request, worker.id, population, now, rng) | seats | why)
-    return _insert(session, population, rows)
+    with database.write() as session:
+        draws.keep(session, planned.account, now)
+        session.execute(insert(Lease), planned.rows)
+    return _bodies(planned)
 
 
-def explain(session: Session, lease_id: str) -> wire.LeaseExplanation:
+def explain(session: Session, lease_id: str, now: datetime) -> wire.LeaseExplanation:
     """Show a lease, what became of it and the distribution that it was drawn from.
 
     Raises:
@@ -108,14 +75,16 @@ def explain(session: Session, lease_id: str) -> wire.LeaseExplanation:
         raise UnknownLeaseError(lease_id, "no lease has this id", "see a match's lease_id")
     seats = session.execute(select(Player).where(Player.id.in_((lease.home_id, lease.away_id)))).scalars()
     matches = session.scalar(select(func.count()).where(Match.lease_id == lease_id)) or 0
+    account = draws.kept(session, lease.draw_id)
     return wire.LeaseExplanation.model_validate(
-        draws.kept(session, lease.draw_id)
+        draws.shown(session, account)
         | {
-            "lease": _body(_columns(lease), {player.id: _seat(player) for player in seats}),
+            "lease": _body(_columns(lease), {player.id: _seat(player) for player in seats}, account.rule(lease.branch)),
             "worker_id": lease.worker_id,
             "environment": lease.environment,
             "granted_at": lease.granted_at,
             "released_at": lease.released_at,
+            "state": _state(lease, matches, now),
             "matches": matches,
             "branch": lease.branch,
             "propensity": lease.propensity,
@@ -123,24 +92,95 @@ def explain(session: Session, lease_id: str) -> wire.LeaseExplanation:
     )
 
 
-def release(session: Session, request: wire.ReleaseRequest, now: datetime) -> int:
-    """Note that a worker will not play these leases further; return how many of them were still open.
+def release(session: Session, settings: Settings, request: wire.ReleaseRequest, now: datetime) -> wire.ReleaseAnswer:
+    """Note that a worker will not play these leases further, and whom it could not play.
 
     Raises:
         UnknownWorkerError: There is no such worker.
+        InvalidRequestError: None of the leases seats a player that is called unplayable.
     """
     workers.require(session, request.worker_id)
+    quarantined = unplayable.report(session, settings, request, now)
     still_open = Lease.worker_id == request.worker_id, Lease.released_at.is_(None), Lease.expires_at > now
-    ended = update(Lease).where(Lease.id.in_(request.lease_ids), *still_open).values(released_at=now)
-    return len(session.scalars(ended.returning(Lease.id)).all())
+    ended = update(Lease).where(Lease.id.in_(request.lease_ids), *still_open)
+    released = session.scalars(ended.values(released_at=now, state="released").returning(Lease.id)).all()
+    return wire.ReleaseAnswer(released=len(released), quarantined=quarantined)
 
 
-def _one_signature(population: Population, signatures: set[str], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the places of the frozen players of one signature, drawn among those with anybody to pair."""
-    groups = [population.opponents({signature}) for signature in sorted(signatures)]
-    groups = [group for group in groups if len(group) > 1]
-    chosen = groups[rng.integers(len(groups))] if groups else []
-    return np.array(chosen, dtype=np.int64)
+def sweep(session: Session, now: datetime, limit: int) -> Counter[str]:
+    """Settle the state of leases that have ended, the longest ended first; count them by state.
+
+    Nothing waits for it: what a lease allows follows from `expires_at`.
+    """
+    ended = select(Lease.id).where(Lease.state == "open", Lease.expires_at <= now).order_by(Lease.expires_at)
+    free = ended.limit(limit).with_for_update(skip_locked=True)
+    reported = select(func.count()).where(Match.lease_id == Lease.id).scalar_subquery()
+    state = case((reported >= Lease.budget, "played"), else_="expired")
+    settled = update(Lease).where(Lease.id.in_(free)).values(state=state).returning(Lease.state)
+    return Counter(session.scalars(settled.execution_options(synchronize_session=False)))
+
+
+def _plan_training(
+    session: Session,
+    settings: Settings,
+    cache: PopulationCache,
+    request: wire.TrainingLeases,
+    now: datetime,
+    rng: np.random.Generator,
+) -> Grant:
+    """Draw opponents for a learner. The learner's side alternates from lease to lease."""
+    worker = workers.require(session, request.worker_id)
+    player, _ = standings.require(session, request.player_id)
+    population = cache.get(session, player.environment)
+    kept_away = unplayable.known_to(session, settings, worker.id, now)
+    learner = draws.of_learner(
+        session, population, settings, player.id, self_play=request.self_play, unplayable=kept_away
+    )
+    drawn = draw(learner.distribution, request.count, rng)
+    first = int(rng.integers(2))
+    rows = _rows(settings, request, worker.id, learner.account, population.environment, request.count, now, rng)
+    for place, (row, choice, propensity) in enumerate(
+        zip(rows, drawn.opponents.tolist(), drawn.propensities.tolist(), strict=True)
+    ):
+        opponent = player.id if choice == SELF else population.members[learner.opponents[choice]].id
+        at_home = (first + place) % 2 == 0
+        row["home_id"], row["away_id"] = (player.id, opponent) if at_home else (opponent, player.id)
+        row["learner_side"] = "home" if at_home else "away"
+        row["branch"], row["propensity"] = drawn.branches[place], propensity
+    return Grant(population, learner.account, rows)
+
+
+def _plan_rating(
+    session: Session,
+    settings: Settings,
+    cache: PopulationCache,
+    request: wire.RatingLeases,
+    now: datetime,
+    rng: np.random.Generator,
+) -> Grant:
+    """Pair frozen players that the worker can play; two consecutive leases are a pair, swapped, on one seed."""
+    worker = workers.require(session, request.worker_id)
+    population = cache.get(session, request.environment)
+    kept_away = unplayable.known_to(session, settings, worker.id, now)
+    places, account = _one_signature(population, worker.signatures, kept_away, rng)
+    pairs = _pairs(population, places, (request.count + 1) // 2, rng).tolist()
+    rows = _rows(settings, request, worker.id, account, population.environment, 2 * len(pairs), now, rng)
+    for number, (one, other) in enumerate(pairs):
+        players = population.members[one].id, population.members[other].id
+        there, back = rows[2 * number], rows[2 * number + 1]
+        there["home_id"], there["away_id"] = players
+        back["away_id"], back["home_id"] = players
+        back["seed"] = there["seed"]
+    return Grant(population, account, rows)
+
+
+def _one_signature(
+    population: Population, signatures: Sequence[str], kept_away: frozenset[int], rng: np.random.Generator
+) -> tuple[NDArray[np.int64], Account]:
+    """Choose among a worker's signatures one with somebody to pair, if there is any."""
+    groups = [draws.of_pairing(population, signature, kept_away) for signature in sorted({*signatures}) or [""]]
+    peopled = [group for group in groups if group[0].size > 1] or groups
+    return peopled[rng.integers(len(peopled))]
 
 
 def _pairs(
@@ -155,31 +195,41 @@ def _pairs(
     return places[pairs]
 
 
-def _row(
+def _rows(
     settings: Settings,
     request: wire.TrainingLeases | wire.RatingLeases,
     worker_id: str,
-    population: Population,
+    account: Account,
+    environment: str,
+    count: int,
     now: datetime,
     rng: np.random.Generator,
-) -> Row:
-    return {
-        "id": f"{int(now.timestamp() * 1000):011x}{rng.bytes(_RANDOM_BYTES).hex()}",  # in time order, for the index
+) -> list[Row]:
+    """Return what leases of one request have in common, each with an id and a seed."""
+    common = {
         "worker_id": worker_id,
         "kind": request.kind,
-        "environment": population.environment,
-        "seed": int(rng.integers(_SEED_LIMIT)),
+        "environment": environment,
+        "learner_side": None,
         "budget": min(request.budget, settings.lease_budget_max),
+        "branch": PAIRING,
+        "propensity": None,
+        "draw_id": account.id,
         "granted_at": now,
         "expires_at": now + timedelta(seconds=settings.lease_expiry_s),
     }
+    prefix = f"{int(now.timestamp() * 1000):011x}"  # in time order, for the index
+    ids = [prefix + rng.bytes(_RANDOM_BYTES).hex() for _ in range(count)]
+    seeds = rng.integers(_SEED_LIMIT, size=count).tolist()
+    return [common | {"id": lease_id, "seed": seed} for lease_id, seed in zip(ids, seeds, strict=True)]
 
 
-def _insert(session: Session, population: Population, rows: list[Row]) -> list[wire.Lease]:
-    session.execute(insert(Lease), rows)
+def _bodies(granted: Grant) -> list[wire.Lease]:
+    population, rows = granted.population, granted.rows
     seated = {player for row in rows for player in (row["home_id"], row["away_id"])}
     seats = {player: _seat(population.members[population.place(player)]) for player in seated}
-    return [_body(row, seats) for row in rows]
+    reasons = {branch: granted.account.rule(branch) for branch in {row["branch"] for row in rows}}
+    return [_body(row, seats, reasons[row["branch"]]) for row in rows]
 
 
 def _seat(player: Player | Member) -> wire.Seat:
@@ -190,7 +240,7 @@ def _columns(lease: Lease) -> Row:
     return {column.key: getattr(lease, column.key) for column in Lease.__table__.columns}
 
 
-def _body(row: Row, seats: dict[int, wire.Seat]) -> wire.Lease:
+def _body(row: Row, seats: Mapping[int, wire.Seat], reason: str) -> wire.Lease:
     return wire.Lease(
         lease_id=row["id"],
         kind=row["kind"],
@@ -202,4 +252,14 @@ def _body(row: Row, seats: dict[int, wire.Seat]) -> wire.Lease:
         expires_at=row["expires_at"],
         propensity=row["propensity"],
         branch=row["branch"],
+        reason=reason,
     )
+
+
+def _state(lease: Lease, matches: int, now: datetime) -> str:
+    """Return what the row says, or will say once it is swept."""
+    if lease.state != "open":
+        return lease.state
+    if matches >= lease.budget:
+        return "played"
+    return "open" if now < lease.expires_at else "expired"

@@ -5,8 +5,10 @@ standing show at once, in every process, for the price of three index look-ups.
 """
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +18,10 @@ from sqlalchemy.orm import Session
 from arena.glicko2 import Ratings
 from league.db.models import Event, Period, Player
 from league.errors import UnknownPlayerError
-from league.services import payoffs, standings
-from league.services.payoffs import Count, Pair
+from league.services import standings
 
 Version = tuple[int | None, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,14 @@ class Member:
     standing: str | None
     checkpoint: str | None
 
-    @property
-    def plays(self) -> bool:
-        """Whether it is drawn as an opponent: frozen, and not out of play."""
-        return self.kind != "learner" and self.standing not in standings.OUT_OF_PLAY
+
+@dataclass(frozen=True)
+class Filter:
+    """A rule about who is drawn, and the ids of those whom it took out of what the filters before it left."""
+
+    name: str
+    rule: str
+    removed: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +54,13 @@ class Population:
         members: Who.
         ratings: (P,) after the last closed period.
         games: (P,) int64 rated games of each.
-        counts: Records of the pairs, up to the last closed period.
     """
 
     environment: str
     members: tuple[Member, ...]
     ratings: Ratings
     games: NDArray[np.int64]
-    counts: dict[Pair, Count]
+    _made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def places(self) -> dict[int, int]:
@@ -72,9 +77,37 @@ class Population:
             raise UnknownPlayerError(player_id, f"no player of {self.environment} has this id", "see GET /players")
         return self.places[player_id]
 
-    def opponents(self, signatures: set[str]) -> list[int]:
-        """Return the places of everybody who is drawn as an opponent under one of these signatures."""
-        return [place for place, m in enumerate(self.members) if m.plays and m.signature in signatures]
+    def opponents(self, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], tuple[Filter, ...]]:
+        """Return the places of everybody who is drawn as an opponent under a signature, and who is not and why.
+
+        Args:
+            signature: Of the environment's build.
+            unplayable: Ids of players that who asks could not play.
+        """
+        rules: tuple[tuple[str, str, Callable[[Member], bool]], ...] = (
+            ("frozen", "a learner's weights move: only frozen players are leased", lambda m: m.kind != "learner"),
+            (
+                "standing",
+                "retired and quarantined snapshots are out of play",
+                lambda m: m.standing not in standings.OUT_OF_PLAY,
+            ),
+            ("signature", f"policies of signature {signature} only", lambda m: m.signature == signature),
+            ("playable", "not those that this worker could not play", lambda m: m.id not in unplayable),
+        )
+        left = list(enumerate(self.members))
+        filters = []
+        for name, rule, passes in rules:
+            removed = tuple(member.id for _, member in left if not passes(member))
+            left = [(place, member) for place, member in left if passes(member)]
+            filters.append(Filter(name, rule, removed))
+        return np.array([place for place, _ in left], dtype=np.int64), tuple(filters)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what follows from this population alone, made when it is first asked for."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: T = self._made[key]
+        return made
 
 
 class PopulationCache:
@@ -107,7 +140,6 @@ def _load(session: Session, environment: str) -> Population:
         members=tuple(_member(player) for player, _ in rows),
         ratings=standings.ratings(rows),
         games=np.array([0 if rating is None else rating.games for _, rating in rows], dtype=np.int64),
-        counts=payoffs.stored(session, environment),
     )
 
 

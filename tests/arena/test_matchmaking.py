@@ -8,6 +8,7 @@ from arena.matchmaking import (
     Candidates,
     MatchmakingConfig,
     draw,
+    effective_opponents,
     opponent_distribution,
     pfsp_weights,
     rating_pairs,
@@ -133,6 +134,34 @@ def test_warm_up_widens_from_200_over_400_and_800_to_all(games, ratings, met):
     (branch,) = distribution.branches
     assert np.flatnonzero(~branch.excluded).tolist() == met
     assert branch.name == ("warm-up" if games < 20 else "pfsp")
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 1000])
+def test_equal_weights_count_everybody(count):
+    assert effective_opponents(np.full(count, 1 / count)) == pytest.approx(count)
+    assert effective_opponents([1.0] + [0.0] * (count - 1)) == pytest.approx(1.0)
+
+
+def test_nobody_is_no_effective_opponent():
+    assert effective_opponents([]) == 0.0
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=20).filter(lambda weights: sum(weights) > 0.1))
+def test_there_are_between_one_and_all_effective_opponents(weights):
+    share = np.array(weights) / sum(weights)
+    assert 1.0 - 1e-9 <= effective_opponents(share) <= np.count_nonzero(share) + 1e-9
+
+
+def test_a_branch_says_its_rule_in_words():
+    rules = {
+        weighting: opponent_distribution(pool([1500], [0.5]), MatchmakingConfig(weighting=weighting)).branches[0].rule
+        for weighting in [*WEIGHTINGS, "skill"]
+    }
+    assert rules["hard"] == "(1 - win rate)^2: who beats the learner; 5% uniform"
+    assert rules["skill"] == "nearness of rating, sigma 200; 5% uniform"
+    assert len(set(rules.values())) == len(rules)
+    (cold,) = opponent_distribution(pool([1500], games=0), MatchmakingConfig(uniform_share=0.0)).branches
+    assert cold.rule == "nearness of rating, sigma 200"
 
 
 def test_warm_up_says_whom_it_leaves_out_and_why():

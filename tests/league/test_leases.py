@@ -102,8 +102,18 @@ def test_a_lease_explains_the_draw_that_it_came_from(scene: Scene) -> None:
     told = scene.client.explain_lease(lease.lease_id)
     assert told.lease == lease
     assert (told.worker_id, told.environment, told.matches) == (scene.trainer.id, scene.environment, 2)
-    assert told.branches == pytest.approx({"self-play": 0.35, "warm-up": 0.65})
-    assert told.filters == ["warm-up: rating within 200 of 1500"]
+    assert told.state == "played"
+    assert {branch.name: branch.share for branch in told.branches} == pytest.approx(
+        {"self-play": 0.35, "warm-up": 0.65}
+    )
+    assert {each.name: each.removed for each in told.filters} == {
+        "frozen": [scene.learner.player_id],
+        "standing": [],
+        "signature": [],
+        "playable": [],
+        "warm-up": [],
+    }
+    assert told.lease.reason == told.branches[["self-play", "warm-up"].index(lease.branch)].rule
     assert {item.player_id for item in told.items} == {snapshot.id, scene.baseline().id}
     assert sum(item.propensity or 0 for item in told.items) == pytest.approx(0.65)
     opponent = lease.away if lease.learner_side == "home" else lease.home
@@ -122,8 +132,9 @@ def test_who_plays_itself_at_home_is_drawn_nobody_but_others(scene: Scene) -> No
         assert opponent.player_id != scene.learner.player_id
         assert lease.propensity == pytest.approx((with_self[opponent.player_id] or 0) / 0.65, abs=1e-5)
     told = scene.client.explain_lease(leases[0].lease_id)
-    assert told.branches == pytest.approx({"self-play": 0.0, "warm-up": 1.0})
-    assert told.filters[0].startswith("self-play: none was asked for")
+    assert {branch.name: branch.share for branch in told.branches} == pytest.approx({"self-play": 0.0, "warm-up": 1.0})
+    (asked,) = [each for each in told.filters if each.name == "self-play"]
+    assert asked.removed == [scene.learner.player_id]
     assert sum(item.propensity or 0 for item in told.items) == pytest.approx(1.0, abs=1e-5)
 
 
@@ -133,6 +144,8 @@ def test_a_rating_lease_explains_its_pairing(scene: Scene) -> None:
     told = scene.client.explain_lease(lease.lease_id)
     assert told.branch == "thompson"
     assert told.propensity is None
+    assert "Thompson" in lease.reason
+    assert all(item.weights == {} for item in told.items)
     assert {item.player_id for item in told.items} == {snapshot.id, scene.baseline().id}
 
 
@@ -157,7 +170,7 @@ def test_a_warm_learner_prefers_who_beats_it(scene: Scene) -> None:
     scene.client.close_period()
     preview = scene.client.preview(scene.learner.player_id)
     chance = {item.player_id: item.propensity or 0 for item in preview.items}
-    assert "pfsp" in preview.branches
+    assert [branch.name for branch in preview.branches] == ["self-play", "pfsp"]
     assert chance[unbeaten.id] > 2 * chance[beaten.id]
 
 

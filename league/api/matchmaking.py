@@ -1,0 +1,41 @@
+"""Who plays whom: leases, what they were drawn from, and what the next ones are."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from league import wire
+from league.api.dependencies import ID_LIMIT, Chance, Now, Reader, Running, Word, Worker
+from league.services import draws, leases
+from league.wire import PREFIX
+
+router = APIRouter(prefix=PREFIX, tags=["matchmaking"])
+
+
+@router.post("/leases")
+def lease(body: wire.LeaseRequest, league: Running, now: Now, rng: Chance, _: Worker) -> wire.LeaseAnswer:
+    """Lease opponents for a learner, or pairs of frozen players."""
+    granted = leases.grant(league.database, league.settings, league.population, body, now, rng)
+    league.metrics.leases.labels(body.kind).inc(len(granted))
+    return wire.LeaseAnswer(items=granted, next_poll_s=league.settings.next_poll_s)
+
+
+@router.post("/leases/release")
+def release(body: wire.ReleaseRequest, league: Running, now: Now, _: Worker) -> wire.ReleaseAnswer:
+    """Give leases back, and say who could not be played; results of theirs that are still on the way count."""
+    with league.database.write() as session:
+        return leases.release(session, league.settings, body, now)
+
+
+@router.get("/leases/{lease_id}")
+def explain(lease_id: Word, league: Running, now: Now, _: Reader) -> wire.LeaseExplanation:
+    """Show a lease, what became of it, and the distribution that it was drawn from."""
+    with league.database.read() as session:
+        return leases.explain(session, lease_id, now)
+
+
+@router.get("/matchmaking/preview")
+def preview(player: Annotated[int, Query(ge=1, lt=ID_LIMIT)], league: Running, _: Reader) -> wire.Preview:
+    """Show the distribution that a learner's next lease is drawn from."""
+    with league.database.read() as session:
+        return draws.preview(session, league.settings, league.population, player)
