@@ -61,7 +61,7 @@ class Correspondence:
     def exchange(self, step: int, metrics: Mapping[str, float | None]) -> None:
         """Deliver and publish what waits, and say how far training has come when that is due."""
         self.deliver()
-        self._publisher.publish(self._publish)
+        self._disk.write("which snapshots are published", lambda: self._publisher.publish(self._publish))
         if self._outside.clock() >= self._beat_at:
             self._beat(step, metrics)
 

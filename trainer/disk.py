@@ -2,6 +2,11 @@
 
 from collections.abc import Callable
 
+from trainer.surroundings import Surroundings
+
+ROOM_PAUSE_S = 10.0
+"""How often what cannot be left unwritten is tried on a full disk."""
+
 
 class Disk:
     """Remembers what could not be written, so that a person hears of it once, and once more when it is over.
@@ -24,6 +29,12 @@ class Disk:
         if self._refused.pop(what, None):
             self._say(f"the disk takes {what} again")
         return True
+
+    def insist(self, write: Callable[[], bool], outside: Surroundings) -> bool:
+        """Write until all of it is written, or a signal ends the wait for room; whether all is written."""
+        while not (written := write()) and not outside.stopping():
+            outside.pause(ROOM_PAUSE_S)
+        return written
 
     @property
     def refused(self) -> str:

@@ -12,7 +12,8 @@ from arena.match import play
 from arena.seeding import derive, match_seed
 from league import wire
 from league.client import LeagueClient
-from trainer.errors import UnusableOpponentError
+from trainer.disk import Disk
+from trainer.errors import UnsavedError, UnusableOpponentError
 from trainer.link import Link
 from trainer.opponents import Opponent, OpponentPool
 from trainer.spool import Spool
@@ -69,11 +70,15 @@ class RatingMembership:
         self._link.ask(lambda client: client.release(request), self._register)
 
     def report(self, results: list[wire.Result]) -> wire.ResultBatchAnswer | None:
-        """Report matches; None while the league is away."""
+        """Report matches; None while the league is away.
+
+        Raises:
+            LeagueError: The league refuses the batch.
+        """
         if self._worker is None:
             return None
         batch = wire.ResultBatch(worker_id=self._id, results=results)
-        return self._link.ask(lambda client: client.report(batch), self._register)
+        return self._link.submit(lambda client: client.report(batch), self._register)
 
     def beat(self) -> wire.Command | None:
         """Give a sign of life; None while the league is away."""
@@ -130,6 +135,7 @@ class EvaluationWorker:
     ) -> None:
         self._membership, self._pools, self._spool, self._pace = membership, pools, spool, pace
         self._terminal, self._outside, self._rng = terminal, outside, rng
+        self._disk = Disk(terminal.say)
         self._beat_at = outside.clock()
         self._dismissed = False
         self.matches = 0
@@ -137,20 +143,40 @@ class EvaluationWorker:
     def run(self) -> None:
         """Play until a signal or the league's word; what was played is delivered, or waits in the spool.
 
+        What the disk refuses is kept and tried again: a full one stops nothing.
+
         Raises:
             LeagueError: The league refuses the worker.
+            UnsavedError: The disk refuses results, and a signal came while it was waited for.
         """
-        while not self._leaving:
-            started = self._outside.clock()
-            played = self._membership.attach() and self._round()
-            self._spool.deliver(self._membership.report)
-            busy = self._outside.clock() - started
-            jitter = self._rng.uniform(0.5, 1.5)
-            self._outside.pause(
-                busy * (1.0 / self._pace.duty - 1.0) if played else self._membership.next_poll_s * jitter
+        try:
+            while not self._leaving:
+                self._play_and_rest()
+        finally:
+            written = self._write()
+        written = written or self._disk.insist(self._write, self._outside)
+        self._disk.write("results", self._spool.close)
+        if not written:
+            raise UnsavedError(
+                f"{self._spool.folder} is not written ({self._disk.refused}), and the results of the last matches are "
+                "lost: make room and start again"
             )
-        self._spool.close()
         self._terminal.say(f"played {self.matches:,} rating matches")
+
+    def _play_and_rest(self) -> None:
+        """Play a round, deliver it, and pause for what it took of the time, or as long as the league says."""
+        started = self._outside.clock()
+        played = self._membership.attach() and self._round()
+        self._disk.write("how far results are delivered", lambda: self._spool.deliver(self._membership.report))
+        busy = self._outside.clock() - started
+        jitter = self._rng.uniform(0.5, 1.5)
+        self._outside.pause(busy * (1.0 / self._pace.duty - 1.0) if played else self._membership.next_poll_s * jitter)
+
+    def _write(self) -> bool:
+        """Bring results to the disk; no lease is played on after a restart, so their sequences may be forgotten."""
+        return self._disk.write("results", self._spool.sync) and self._disk.write(
+            "a new file of results", self._spool.settle
+        )
 
     @property
     def _leaving(self) -> bool:
@@ -166,7 +192,7 @@ class EvaluationWorker:
                 if self._leaving:
                     break
                 self._play(environment, pool, list(group))
-                self._spool.sync()
+                self._write()
         return self.matches > before
 
     def _beat(self) -> None:

@@ -13,6 +13,10 @@ from trainer.errors import CallCutShortError
 SERVER_FAULT = 500
 """From this status on an error is the server's own: it is waited out."""
 
+REFUSED_FOR_NOW = (401, 403, 404, 408, 429)
+"""Refusals that do not lie in what was sent: the same may be taken later, when a token, an address or a limit has
+changed."""
+
 FIRST_BACKOFF_S = 0.5
 
 T = TypeVar("T")
@@ -83,11 +87,25 @@ class Link:
             register: Makes a league that does not know this worker any more know it again.
         """
         try:
+            return self.submit(call, register)
+        except LeagueError as error:
+            self._back_off(error)
+            return None
+
+    def submit(self, call: Callable[[LeagueClient], T], register: Callable[[LeagueClient], object]) -> T | None:
+        """Make a call like `ask`, unless the league will not have what is sent: then sending it again is of no use.
+
+        Raises:
+            LeagueError: It refuses what was sent, whenever that comes.
+        """
+        try:
             return self.attempt(call)
         except (UnknownWorkerError, UnknownLearnerError) as error:
             logger.warning("%s; registering again", error)
             self._try(register)
         except LeagueError as error:
+            if error.status not in REFUSED_FOR_NOW:
+                raise
             self._back_off(error)
         return None
 

@@ -94,18 +94,28 @@ class Membership:
         self._ask(lambda client, own: client.release(wire.ReleaseRequest(worker_id=own.worker_id, lease_ids=lease_ids)))
 
     def report(self, results: list[wire.Result]) -> wire.ResultBatchAnswer | None:
-        """Report matches; None while the league is away."""
-        return self._ask(lambda client, own: client.report(wire.ResultBatch(worker_id=own.worker_id, results=results)))
+        """Report matches; None while the league is away.
+
+        Raises:
+            LeagueError: The league refuses the batch.
+        """
+        return self._submit(
+            lambda client, own: client.report(wire.ResultBatch(worker_id=own.worker_id, results=results))
+        )
 
     def publish(self, checkpoint: bytes, step: int) -> wire.Player | None:
-        """Publish a snapshot; None while the league is away."""
+        """Publish a snapshot; None while the league is away.
+
+        Raises:
+            LeagueError: The league refuses the snapshot.
+        """
         sha256 = hashlib.sha256(checkpoint).hexdigest()
 
         def send(client: LeagueClient, own: Attachment) -> wire.Player:
             client.upload(checkpoint, sha256)
             return client.publish(wire.PlayerCreate(learner_id=own.learner_id, checkpoint=sha256, step=step))
 
-        return self._ask(send)
+        return self._submit(send)
 
     def beat(self, step: int, metrics: dict[str, float | None]) -> wire.Command | None:
         """Give a sign of life and say how far training has come; None while the league is away."""
@@ -120,6 +130,10 @@ class Membership:
     def _ask(self, call: Callable[[LeagueClient, Attachment], T]) -> T | None:
         own = self.attachment
         return None if own is None else self._link.ask(lambda client: call(client, own), self._register)
+
+    def _submit(self, call: Callable[[LeagueClient, Attachment], T]) -> T | None:
+        own = self.attachment
+        return None if own is None else self._link.submit(lambda client: call(client, own), self._register)
 
     def _register(self, client: LeagueClient) -> Attachment:
         settings, signature = self._settings, self._spec.signature

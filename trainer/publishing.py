@@ -1,5 +1,6 @@
 """Snapshots on their way to the league: written down first, published later, in order."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,8 +8,13 @@ from arena.durable import write_atomically
 from arena.environments import EnvironmentSpec
 from arena.policies import ActorCritic
 from arena.policies.checkpoint import encode
+from league.errors import LeagueError
 
 SUFFIX = ".safetensors"
+REFUSED = ".refused"
+"""Suffix of what the league will not have."""
+
+logger = logging.getLogger(__name__)
 
 
 class Publisher:
@@ -33,9 +39,17 @@ class Publisher:
 
         Args:
             send: Uploads a checkpoint and publishes it with its step; false while the league is away. Sending again
-                is safe.
+                is safe. Raises `LeagueError` where the league refuses the snapshot, which is then set aside.
+
+        Raises:
+            OSError: The disk refuses to forget what was published; the next call sends it again.
         """
         for file in sorted(self._folder.glob(f"*{SUFFIX}")):
-            if not send(file.read_bytes(), int(file.stem)):
-                return
-            file.unlink()
+            try:
+                if not send(file.read_bytes(), int(file.stem)):
+                    return
+            except LeagueError as error:
+                aside = file.rename(file.with_suffix(REFUSED))
+                logger.warning("the snapshot of step %d is set aside as %s: %s", int(file.stem), aside, error)
+            else:
+                file.unlink()

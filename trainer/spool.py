@@ -2,8 +2,9 @@
 
 Results are lines of JSON in numbered files, appended and synced in batches; what a full disk refuses waits in memory
 and is not delivered before it is written. How far they were delivered is a position, written atomically after the
-league has answered. A crash in between sends some results again, which the league answers as the first time. Files
-before the last delivered one are removed.
+league has answered. A crash in between sends some results again, which the league answers as the first time. Files are
+removed once their results are delivered and nobody needs to know their sequences any more. What the league will never
+take is set aside in `refused.jsonl`.
 """
 
 import json
@@ -16,11 +17,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from arena.durable import write_atomically
+from league.errors import LeagueError
 from league.wire import Result, ResultBatchAnswer
 from trainer.lines import LineFile
 
-FILE_BYTES = 16 * 2**20
-"""A file that has grown beyond this is followed by the next."""
+FILE_BYTES = 2**20
+"""A settled file that has grown beyond this is followed by the next."""
 
 BATCH = 500
 """Most results of one call."""
@@ -37,14 +39,20 @@ class Position:
 
 
 class Spool:
-    """The results of one run, in a folder of their own. One process at a time uses it."""
+    """The results of one run, in a folder of their own. One process at a time uses it.
+
+    Attributes:
+        folder: Where they are.
+        outcomes: How many results were accepted, duplicates, conflicts, rejected, or refused with their whole batch.
+    """
 
     def __init__(self, folder: Path, file_bytes: int = FILE_BYTES) -> None:
-        self._folder, self._file_bytes = folder, file_bytes
+        self.folder, self._file_bytes = folder, file_bytes
         folder.mkdir(parents=True, exist_ok=True)
         self._delivered = self._read_delivered()
         self._number = max([self._delivered.file, *self._numbers()])
         self._open = LineFile(self._path(self._number))
+        self._first_unsettled = min(self._numbers())
         self.outcomes: Counter[str] = Counter()
 
     def append(self, result: Result) -> None:
@@ -58,10 +66,18 @@ class Spool:
             OSError: The disk refuses; nothing is lost, and the next call tries again.
         """
         self._open.write(durably=True)
+
+    def settle(self) -> None:
+        """Forget the sequences of what is synced, since a restart will count it; its files go when delivered.
+
+        Raises:
+            OSError: The disk refuses; nothing is lost, and the next call tries again.
+        """
         if self._open.end >= self._file_bytes:
             following = LineFile(self._path(self._number + 1))
             self._open.close()
             self._number, self._open = self._number + 1, following
+            self._first_unsettled = self._number
 
     def close(self) -> None:
         """Sync and close.
@@ -84,7 +100,7 @@ class Spool:
         return ahead + self._synced.offset - self._delivered.offset
 
     def highest_sequences(self) -> dict[str, int]:
-        """Per lease, the highest sequence that was written down."""
+        """Per lease, the highest sequence that was written down and not settled."""
         highest: dict[str, int] = {}
         for number in self._numbers():
             for line in self._path(number).read_bytes().splitlines():
@@ -95,18 +111,47 @@ class Spool:
     def deliver(self, report: Callable[[list[Result]], ResultBatchAnswer | None]) -> None:
         """Send what is synced, in order, until all is delivered or the league is away.
 
+        A batch that is refused whole is sent in halves, so that only what the league will not have is set aside.
+
         Args:
-            report: Sends a batch; None while the league is away.
+            report: Sends a batch; None while the league is away. Raises `LeagueError` where it refuses the batch.
+
+        Raises:
+            OSError: The disk refuses to keep how far it came, or what is set aside; the next call sends that again.
         """
         while self._delivered < self._synced:
             results, end = self._read_batch()
-            if results:
-                answer = report(results)
-                if answer is None:
-                    return
-                self._note(results, answer)
+            if results and not self._send(results, report):
+                return
             self._delivered = end
+            self._remove_delivered()
             self._write_delivered()
+
+    def _send(self, results: list[Result], report: Callable[[list[Result]], ResultBatchAnswer | None]) -> bool:
+        """Send some results; false while the league is away."""
+        try:
+            answer = report(results)
+        except LeagueError as error:
+            if len(results) == 1:
+                self._set_aside(results[0], error)
+                return True
+            middle = len(results) // 2
+            return self._send(results[:middle], report) and self._send(results[middle:], report)
+        if answer is None:
+            return False
+        self._note(results, answer)
+        return True
+
+    def _set_aside(self, result: Result, error: LeagueError) -> None:
+        path = self.folder / "refused.jsonl"
+        refused = LineFile(path)
+        try:
+            refused.add(result.model_dump_json().encode())
+            refused.write(durably=True)
+        finally:
+            refused.close()
+        self.outcomes["refused"] += 1
+        logger.warning("result %s/%d is set aside in %s: %s", result.lease_id, result.sequence, path, error)
 
     def _note(self, results: list[Result], answer: ResultBatchAnswer) -> None:
         self.outcomes.update(item.status for item in answer.items)
@@ -131,9 +176,9 @@ class Spool:
     def _read_delivered(self) -> Position:
         """How far the last process came; from the first file on where that is not known, since resending is safe."""
         start = Position(min(self._numbers(), default=1), 0)
-        path = self._folder / "delivered.json"
+        path = self.folder / "delivered.json"
         try:
-            return Position(**json.loads(path.read_text(encoding="utf-8")))
+            return max(start, Position(**json.loads(path.read_text(encoding="utf-8"))))
         except FileNotFoundError:
             return start
         except (ValueError, TypeError) as error:
@@ -142,16 +187,19 @@ class Spool:
 
     def _write_delivered(self) -> None:
         position = {"file": self._delivered.file, "offset": self._delivered.offset}
-        write_atomically(self._folder / "delivered.json", json.dumps(position).encode())
+        write_atomically(self.folder / "delivered.json", json.dumps(position).encode())
+
+    def _remove_delivered(self) -> None:
+        """Make room, before anything is written: a missing file says as well that it was delivered."""
         for number in self._numbers():
-            if number < self._delivered.file - 1:
+            if number < min(self._delivered.file, self._first_unsettled):
                 self._path(number).unlink()
 
     def _numbers(self) -> list[int]:
-        return sorted(int(path.stem.removeprefix("results-")) for path in self._folder.glob("results-*.jsonl"))
+        return sorted(int(path.stem.removeprefix("results-")) for path in self.folder.glob("results-*.jsonl"))
 
     def _path(self, number: int) -> Path:
-        return self._folder / f"results-{number:08d}.jsonl"
+        return self.folder / f"results-{number:08d}.jsonl"
 
 
 def _parse(line: bytes) -> Result | None:

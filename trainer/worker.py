@@ -35,9 +35,6 @@ from trainer.surroundings import Surroundings
 from trainer.terminal import Goal, Terminal
 from trainer.tracking import Tracker
 
-ROOM_PAUSE_S = 10.0
-"""How often a run that is over tries to save on a full disk."""
-
 COMPILING = "kernels are compiled at the first use"
 
 
@@ -118,9 +115,7 @@ class TrainingWorker:
                 metrics = self._train(journal)
             finally:
                 saved = self._write_all(journal)
-            while not saved and not self._outside.stopping():
-                self._outside.pause(ROOM_PAUSE_S)
-                saved = self._write_all(journal)
+            saved = saved or self._disk.insist(lambda: self._write_all(journal), self._outside)
         self._leave(metrics, saved=saved)
 
     def save(self) -> bool:
@@ -129,6 +124,7 @@ class TrainingWorker:
         self._unsaved = not saved
         if saved:
             self._saved_step = self.learner.steps
+            self._disk.write("a new file of results", self.spool.settle)
         return saved
 
     def _train(self, journal: Journal) -> dict[str, float | None]:

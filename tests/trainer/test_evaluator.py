@@ -1,3 +1,4 @@
+import errno
 import random
 from dataclasses import replace
 
@@ -12,8 +13,9 @@ from arena.seeding import match_seed
 from league import wire
 from league.client import LeagueClient
 from trainer.config import LeagueSettings
-from trainer.errors import UnusableOpponentError
+from trainer.errors import UnsavedError, UnusableOpponentError
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership, _player
+from trainer.lines import GrowingFile
 from trainer.link import Link
 from trainer.membership import Membership
 from trainer.opponents import DiskCache, OpponentPool
@@ -160,6 +162,52 @@ def test_results_wait_while_the_league_is_away_and_come_once(worker_of, client, 
     assert spool.undelivered() == 0
     assert spool.outcomes == {"duplicate": played}
     assert len(matches_of(client)) == played
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Lets the disk refuse whatever grows, until it is told otherwise."""
+
+    class Disk:
+        full = True
+
+    append = GrowingFile._write_all
+
+    def appended(self, data):
+        if Disk.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append(self, data)
+
+    monkeypatch.setattr(GrowingFile, "_write_all", appended)
+    return Disk
+
+
+def test_a_full_disk_stops_no_matches_and_results_are_reported_once_there_is_room(
+    worker_of, client, link, outside, full_disk
+):
+    publish(client, link, [1, 2])
+    worker, spool = worker_of(rounds=3)
+    pause, told = outside.pauses.append, []
+    worker._disk._say = told.append
+
+    def room_after_two_rounds(seconds):
+        outside.asked = len(outside.pauses) == 3
+        full_disk.full = len(outside.pauses) < 2
+        pause(seconds)
+
+    worker._outside = replace(worker._outside, pause=room_after_two_rounds)
+    worker.run()
+    assert len(matches_of(client)) == worker.matches > 12
+    assert spool.undelivered() == 0
+    assert len([line for line in told if line.startswith("cannot write results (No space left")]) == 1
+    assert told.count("the disk takes results again") == 1
+
+
+def test_an_evaluator_that_leaves_a_full_disk_says_what_is_lost(worker_of, client, link, full_disk, tmp_path):
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(rounds=1)
+    with pytest.raises(UnsavedError, match=rf"{tmp_path}/spool is not written \(.*No space left.*make room"):
+        worker.run()
 
 
 def test_it_leaves_when_the_league_says_so(worker_of, client, link, outside):

@@ -5,7 +5,16 @@ import httpx2
 import pytest
 
 from league.client import LeagueClient
-from league.errors import ForbiddenError, InternalError, LeagueUnreachable, UnknownWorkerError
+from league.errors import (
+    ForbiddenError,
+    InternalError,
+    InvalidRequestError,
+    LeagueError,
+    LeagueUnreachable,
+    UnauthenticatedError,
+    UnknownRouteError,
+    UnknownWorkerError,
+)
 from trainer.errors import CallCutShortError
 from trainer.link import Link
 
@@ -100,10 +109,29 @@ def test_a_refusal_while_training_is_waited_out(link, client):
     assert link.away
 
 
-def test_a_league_that_forgot_the_worker_is_told_again(link, client):
+def test_what_the_league_will_never_have_is_the_senders_to_set_aside(link, client):
+    client.error = InvalidRequestError("results", "out of range", "report the match's own")
+    with pytest.raises(InvalidRequestError):
+        link.submit(lambda client: client.call(), lambda client: None)
+    assert not link.away
+
+
+class BusyError(LeagueError):
+    status = 429
+
+
+@pytest.mark.parametrize("error", [ForbiddenError, UnauthenticatedError, UnknownRouteError, BusyError, InternalError])
+def test_what_may_be_taken_later_is_sent_later(link, client, error):
+    client.error = error("this", "is refused for now", "try again")
+    assert link.submit(lambda client: client.call(), lambda client: None) is None
+    assert link.away
+
+
+@pytest.mark.parametrize("way", ["ask", "submit"])
+def test_a_league_that_forgot_the_worker_is_told_again(link, client, way):
     client.error = UnknownWorkerError("w", "no worker has this id", "register")
     registered = []
-    assert link.ask(lambda client: client.call(), registered.append) is None
+    assert getattr(link, way)(lambda client: client.call(), registered.append) is None
     assert registered == [client]
     assert not link.away
 

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import time
 
 import pytest
 
+from league.errors import InvalidRequestError, TooLargeError
 from league.wire import Result, ResultAnswer, ResultBatchAnswer
 from trainer import spool as spools
 from trainer.spool import Spool
@@ -166,15 +168,91 @@ def test_a_damaged_position_sends_everything_again_and_counts_once(opened, tmp_p
     assert "sent again" in caplog.text
 
 
-def test_large_spools_go_on_in_a_new_file_and_delivered_files_are_removed(opened, tmp_path, server):
+def files(folder):
+    return [int(file.stem.removeprefix("results-")) for file in sorted(folder.glob("results-*"))]
+
+
+def test_files_that_are_settled_go_as_soon_as_they_are_delivered(opened, tmp_path, server):
     spool = opened(file_bytes=200)
     for start in range(0, 12, 3):
         fill(spool, 3, start)
-    assert len(list(tmp_path.glob("results-*.jsonl"))) == 5
+        spool.settle()
+    assert files(tmp_path) == [1, 2, 3, 4, 5]
     spool.deliver(server.report)
     assert len(server.taken) == 12
-    assert [file.name for file in sorted(tmp_path.glob("results-*"))] == [f"results-0000000{n}.jsonl" for n in (4, 5)]
+    assert files(tmp_path) == [5]
     assert opened().undelivered() == 0
+
+
+def test_what_a_restart_does_not_count_yet_is_remembered_although_it_was_delivered(opened, tmp_path, server):
+    spool = opened(file_bytes=200)
+    fill(spool, 3)
+    spool.settle()
+    fill(spool, 3, 3)
+    spool.deliver(server.report)
+    assert files(tmp_path) == [2]
+    assert opened().highest_sequences() == {"a": 5}
+    spool.settle()
+    spool.deliver(server.report)
+    assert files(tmp_path) == [3]
+
+
+def test_delivered_files_make_room_on_a_disk_that_takes_nothing(opened, tmp_path, server, monkeypatch):
+    def full(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    spool = opened(file_bytes=200)
+    fill(spool, 3)
+    spool.settle()
+    fill(spool, 1, 3)
+    with monkeypatch.context() as refusing:
+        refusing.setattr(spools, "write_atomically", full)
+        for _ in range(2):
+            with pytest.raises(OSError, match="No space left"):
+                spool.deliver(server.report)
+    assert files(tmp_path) == [2]
+    again = opened()
+    assert again.undelivered() > 0
+    again.deliver(server.report)
+    assert sorted(key[1] for key in server.taken) == [0, 1, 2, 3]
+
+
+def test_a_result_that_the_league_will_not_have_is_set_aside_and_the_others_are_delivered(
+    opened, tmp_path, server, caplog
+):
+    def picky(results):
+        if any(each.sequence in (2, 7) for each in results):
+            raise InvalidRequestError("results", "one is not in range", "report the match's own")
+        return server.report(results)
+
+    spool = opened()
+    fill(spool, 9)
+    spool.deliver(picky)
+    assert sorted(key[1] for key in server.taken) == [0, 1, 3, 4, 5, 6, 8]
+    assert spool.undelivered() == 0
+    assert spool.outcomes == {"accepted": 7, "refused": 2}
+    aside = [Result.model_validate_json(line) for line in (tmp_path / "refused.jsonl").read_text().splitlines()]
+    assert aside == [result(sequence=2), result(sequence=7)]
+    assert "result a/2 is set aside in" in caplog.text
+    assert "one is not in range; report the match's own" in caplog.text
+
+
+def test_a_refused_batch_waits_where_the_league_goes_away_in_the_middle_of_it(opened, server):
+    def fickle(results):
+        if len(results) > 2:
+            raise TooLargeError("body", "it has too many bytes", "send less")
+        server.away = len(server.taken) > 0
+        return server.report(results)
+
+    spool = opened()
+    fill(spool, 4)
+    spool.deliver(fickle)
+    assert len(server.taken) == 2
+    assert spool.undelivered() > 0
+    server.away = False
+    spool.deliver(server.report)
+    assert len(server.taken) == 4
+    assert spool.outcomes["duplicate"] == 2
 
 
 def test_the_highest_sequence_of_every_lease_is_known_after_a_restart(opened):
@@ -188,7 +266,9 @@ def test_the_highest_sequence_of_every_lease_is_known_after_a_restart(opened):
 def test_undelivered_counts_bytes_over_several_files(opened, tmp_path):
     spool = opened(file_bytes=200)
     fill(spool, 3)
+    spool.settle()
     fill(spool, 3, 3)
+    spool.settle()
     spool.append(result(sequence=6))
     spool.sync()
     total = sum(file.stat().st_size for file in tmp_path.glob("results-*"))
@@ -201,13 +281,14 @@ from pathlib import Path
 from league.wire import Result
 from trainer.spool import Spool
 spool = Spool(Path(sys.argv[1]), file_bytes=4000)
-sequence = max(spool.highest_sequences().values(), default=-1) + 1
+sequence = int(sys.argv[2])
 while True:
     for _ in range(7):
         spool.append(Result(lease_id="a", sequence=sequence, score=1.0, decisions=1, reason="over", seed=1))
         sequence += 1
     spool.sync()
     print(sequence, flush=True)
+    spool.settle()
 """
 
 
@@ -215,9 +296,8 @@ def test_kill_9_loses_nothing_that_was_synced(opened, tmp_path, server):
     """A writer is killed twice in the middle of its work: every sequence that it called safe is delivered, once."""
     safe = 0
     for _ in range(2):
-        process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True, env={**os.environ}
-        )
+        command = [sys.executable, "-c", WRITER, str(tmp_path), str(len(server.taken))]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ})
         first = process.stdout.readline()
         time.sleep(0.05)
         os.kill(process.pid, signal.SIGKILL)

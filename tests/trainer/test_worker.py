@@ -13,7 +13,7 @@ from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from league import wire
 from league.client import LeagueClient
-from league.errors import LeagueUnreachable, LearnerMismatchError
+from league.errors import InvalidRequestError, LeagueUnreachable, LearnerMismatchError, RefusedCheckpointError
 from trainer import batches
 from trainer.config import resolve
 from trainer.errors import ConfigError, RunInUseError, StateError
@@ -233,6 +233,32 @@ def test_an_opponent_of_another_making_is_given_back_and_training_goes_on(worker
     assert worker.learner.steps == 512
     assert "cannot be played" in caplog.text
     assert "does not fit its architecture" in caplog.text
+
+
+def test_what_the_league_will_not_have_is_set_aside_and_training_goes_on(worker_of, client, tmp_path, caplog):
+    worker = worker_of(client, rps("run.total_steps=512", "league.snapshot_every_steps=128"))
+    report, publish = client.report, client.publish
+
+    def picky(batch):
+        if any(each.learner_step == 128 for each in batch.results):
+            raise InvalidRequestError("results", "learner_step 128 is not liked", "report another")
+        return report(batch)
+
+    def choosy(player):
+        if player.step == 256:
+            raise RefusedCheckpointError("checkpoint", "it is not liked", "publish another")
+        return publish(player)
+
+    client.report, client.publish = picky, choosy
+    worker.run()
+    aside = [json.loads(line) for line in (tmp_path / "run" / "spool" / "refused.jsonl").read_text().splitlines()]
+    taken = [each for each in spooled(tmp_path) if each["learner_step"] != 128]
+    assert {each["learner_step"] for each in aside} == {128}
+    assert same_results(taken, logged(client))
+    assert len(taken) + len(aside) == len(spooled(tmp_path))
+    assert [player.step for player in client.players("rps", kind="snapshot").items] == [128, 384, 512]
+    assert [file.name for file in (tmp_path / "run" / "snapshots").iterdir()] == ["000000000000256.refused"]
+    assert "the snapshot of step 256 is set aside" in caplog.text
 
 
 def test_a_learner_of_another_role_is_refused(worker_of, client):
