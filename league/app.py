@@ -30,7 +30,7 @@ from league.db import schema
 from league.db.engine import Database
 from league.services import tokens
 from league.services.population import PopulationCache
-from league.storage.directory import DirectoryStore
+from league.storage.opening import open_store
 from league.sweeper import Sweeper
 
 
@@ -45,7 +45,7 @@ def create_app(settings: Settings) -> FastAPI:
     league = League(
         settings=settings,
         database=Database(settings.database_address, settings.database_connections),
-        store=DirectoryStore(settings.store_folder, settings.checkpoint_max_bytes),
+        store=open_store(settings),
         population=PopulationCache(),
         metrics=Metrics(),
         ending=threading.Event(),
@@ -84,6 +84,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     league: League = app.state.league
     try:
         schema.check(league.database)
+        league.store.prepare()
         with league.database.read() as session:
             tokens.require_closed_or_loopback(session, league.settings)
         aggregator = Aggregator(league.database, league.settings)

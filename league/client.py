@@ -8,8 +8,10 @@
 """
 
 import hashlib
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal, Self, TypeVar
@@ -17,7 +19,7 @@ from typing import IO, Literal, Self, TypeVar
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from league import wire
+from league import transfer, wire
 from league.errors import (
     ConfigurationError,
     HashMismatchError,
@@ -63,6 +65,7 @@ class LeagueClient:
             rule = "a token is one word of ASCII characters"
             raise UnauthenticatedError("with an unusable token", rule, "give it as `league token create` printed it")
         self._owned = http is None
+        self._timeout_s = timeout_s
         self._http = httpx2.Client(base_url=url, timeout=timeout_s, follow_redirects=True) if http is None else http
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
@@ -111,25 +114,46 @@ class LeagueClient:
         return self._get("/learners", wire.Page[wire.Learner], query)
 
     def upload(self, checkpoint: Path | bytes, sha256: str) -> None:
-        """Store a checkpoint's bytes under their hash; nothing is sent where the store has them."""
-        path = f"{PREFIX}/checkpoints/{sha256}"
-        if self._send("HEAD", path).status_code == httpx2.codes.OK:
+        """Store a checkpoint's bytes under their hash; nothing is sent where the league has them.
+
+        Raises:
+            HashMismatchError: The bytes are not those that the hash names.
+            RefusedCheckpointError: They are not a safetensors file.
+        """
+        path = f"/checkpoints/{sha256}"
+        size_bytes = len(checkpoint) if isinstance(checkpoint, bytes) else checkpoint.stat().st_size
+        upload = self._post(f"{path}/uploads", wire.UploadCreate(size_bytes=size_bytes), wire.Upload)
+        if upload.stored:
             return
-        if isinstance(checkpoint, bytes):
-            self._put(path, checkpoint)
-        else:
-            with checkpoint.open("rb") as stream:
-                self._put(path, stream)
+        with io.BytesIO(checkpoint) if isinstance(checkpoint, bytes) else checkpoint.open("rb") as content:
+            if upload.url is None:
+                _raise_for_problem(self._send("PUT", PREFIX + path, content=content))
+                return
+            transfer.send(upload.url, upload.headers, content, size_bytes, self._timeout_s)
+        _raise_for_problem(self._send("POST", f"{PREFIX}{path}/complete"))
 
     def download(self, sha256: str) -> bytes:
-        """Fetch a checkpoint's bytes, verified against their hash."""
-        answer = self._send("GET", f"{PREFIX}/checkpoints/{sha256}")
-        _raise_for_problem(answer)
-        received = hashlib.sha256(answer.content).hexdigest()
+        """Fetch a checkpoint's bytes, verified against their hash; a broken transfer goes on where it broke.
+
+        Raises:
+            UnknownCheckpointError: The league does not have it.
+            HashMismatchError: Other bytes came.
+        """
+        fetch = transfer.Fetch(self._timeout_s)
+        while not fetch.complete:
+            before = fetch.received
+            try:
+                with self._stream(f"{PREFIX}/checkpoints/{sha256}", fetch.headers) as answer:
+                    fetch.take(answer)
+            except httpx2.TransportError as error:
+                if fetch.received <= before:
+                    raise self._unreachable(error) from error
+        content = fetch.content()
+        received = hashlib.sha256(content).hexdigest()
         if received != sha256:
-            rule = f"the server's bytes hash to {received}"
+            rule = f"the bytes received hash to {received}"
             raise HashMismatchError(sha256, rule, "fetch again; if it stays, publish the checkpoint anew")
-        return answer.content
+        return content
 
     def publish(self, player: wire.PlayerCreate) -> wire.Player:
         """Publish an uploaded checkpoint as a snapshot of its learner."""
@@ -272,8 +296,15 @@ class LeagueClient:
         _raise_for_problem(answer)
         return _read(answer, kind)
 
-    def _put(self, path: str, content: bytes | IO[bytes]) -> None:
-        _raise_for_problem(self._send("PUT", path, content=content))
+    @contextmanager
+    def _stream(self, path: str, headers: Mapping[str, str]) -> Iterator[httpx2.Response]:
+        """Open an answer whose body is read piece by piece; a redirect is the caller's to follow."""
+        asked = {**self._headers, **headers}
+        with self._http.stream("GET", path, headers=asked, follow_redirects=False) as answer:
+            if not answer.has_redirect_location and not answer.is_success:
+                answer.read()
+                _raise_for_problem(answer)
+            yield answer
 
     def _send(
         self,
@@ -290,9 +321,12 @@ class LeagueClient:
         try:
             return self._http.request(method, path, content=content, params=params, headers=headers)
         except httpx2.TransportError as error:
-            cause = str(error) or type(error).__name__
-            way_out = "start it with `league serve`, or check the address and the network"
-            raise LeagueUnreachable(self._http.base_url, f"no answer ({cause})", way_out) from error
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: httpx2.TransportError) -> LeagueUnreachable:
+        cause = str(error) or type(error).__name__
+        way_out = "start it with `league serve`, or check the address and the network"
+        return LeagueUnreachable(self._http.base_url, f"no answer ({cause})", way_out)
 
 
 def _raise_for_problem(answer: httpx2.Response) -> None:

@@ -6,13 +6,13 @@ A number of the matchmaking or of the promotion rule is `LEAGUE_MATCHMAKING__POW
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self
-from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from arena.matchmaking import MatchmakingConfig
 from arena.promotion import PromotionConfig
+from arena.refit import RefitConfig
 from league.errors import ConfigurationError
 
 YEAR_S = 365 * 86400.0
@@ -31,6 +31,8 @@ class Settings(BaseSettings):
     home: Path = Path("var")
     database_url: str | None = None
     store_url: str | None = None
+    store_endpoint_url: str | None = None
+    store_public_url: str | None = None
 
     database_connections: Count = 20
     body_max_bytes: Count = 16 * 2**20
@@ -46,6 +48,7 @@ class Settings(BaseSettings):
     unplayable_memory_s: Seconds = 3600.0
 
     aggregation_interval_s: Seconds = 2.0
+    aggregation_term_s: Seconds = 30.0
     period_games: Count = 15
     period_age_s: Seconds = 60.0
     period_spacing_s: Annotated[float, Field(ge=0)] = 10.0
@@ -58,6 +61,7 @@ class Settings(BaseSettings):
     baseline_deviation: Points = 30.0
     snapshot_deviation: Points = 80.0
     provisional_deviation: Points = 110.0
+    refit: RefitConfig = RefitConfig()
 
     automatic_promotion: bool = True
     promotion: PromotionConfig = PromotionConfig()
@@ -96,23 +100,6 @@ class Settings(BaseSettings):
     def database_address(self) -> str:
         """URL of the database; a SQLite file in the home folder unless set."""
         return self.database_url or f"sqlite:///{self.home / 'league.db'}"
-
-    @property
-    def store_folder(self) -> Path:
-        """Folder of the checkpoint store.
-
-        Raises:
-            ConfigurationError: The store is not a folder.
-        """
-        if self.store_url is None:
-            return self.home / "checkpoints"
-        parts = urlsplit(self.store_url)
-        if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-            return Path(unquote(parts.path))
-        if parts.scheme == "":
-            return Path(self.store_url)
-        rule = "this version keeps checkpoints in a folder only"
-        raise ConfigurationError(f"LEAGUE_STORE_URL={self.store_url}", rule, "use file:///FOLDER or leave it unset")
 
     @property
     def on_loopback(self) -> bool:

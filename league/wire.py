@@ -147,6 +147,31 @@ class Learner(Answer):
     created_at: datetime
 
 
+class UploadCreate(Request):
+    """A checkpoint about to be sent."""
+
+    size_bytes: Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class Upload(Answer):
+    """Where to send a checkpoint's bytes with PUT: nowhere if they are `stored`, else to `url` with these `headers`.
+
+    A null `url` is the checkpoint's own address at the server. After a PUT to another one, POST to
+    `/checkpoints/{sha256}/complete` has the bytes verified.
+    """
+
+    stored: bool
+    url: str | None
+    headers: dict[str, str]
+
+
+class Checkpoint(Answer):
+    """A checkpoint that the league has."""
+
+    sha256: str
+    size_bytes: int
+
+
 class PlayerCreate(Request):
     """A snapshot to publish; the same (learner, checkpoint, step) again is the same player."""
 
@@ -211,10 +236,11 @@ class ChampionRequest(Request):
 
 
 class RatingPoint(Answer):
-    """A player's rating after one period."""
+    """A player's rating after one period, made under the rating config of that id; see `RatingPeriod`."""
 
     period_id: int
     number: int
+    config_id: str
     closed_at: datetime
     rating: float
     deviation: float
@@ -390,13 +416,22 @@ class PeriodCreate(Request):
 
 
 class RatingPeriod(Answer):
-    """A closed rating period: how many matches it took in, and of how many players."""
+    """A closed rating period: how many matches it took in, and of how many players.
+
+    `config` is the rule it was rated under, `config_id` the beginning of a hash of it. Rating everything again under
+    another rule begins a new `version`, in which numbers begin anew. `refitted` says that the whole history of the
+    frozen players was fitted at the period's end.
+    """
 
     id: int
+    version: int
     number: int
     environment: str
     matches: int
     players: int
+    config_id: str
+    config: dict[str, Any]
+    refitted: bool
     closed_at: datetime
     reason: str
 

@@ -1,39 +1,101 @@
-"""Checkpoint bytes."""
+"""Checkpoint bytes: kept in a folder and sent from here, or in a bucket, whose signed addresses are given out."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.concurrency import contextmanager_in_threadpool, run_in_threadpool
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, RedirectResponse
 
-from league.api.dependencies import Reader, Running, Worker
+from league import wire
+from league.api.dependencies import Now, Reader, Running, Worker
+from league.storage.directory import DirectoryStore
+from league.storage.s3 import S3Store
+from league.storage.store import Stored
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/checkpoints", tags=["checkpoints"])
 
 Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="lower-case hexadecimal SHA-256 of the bytes")]
 
-_CREATED = 201
-_NOT_MODIFIED = 304
+_CREATED, _NOT_MODIFIED, _TEMPORARY_REDIRECT = 201, 304, 307
 _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _FOREVER = "public, max-age=31536000, immutable"
+_ELSEWHERE: dict[int | str, dict[str, Any]] = {
+    _TEMPORARY_REDIRECT: {"description": "At the signed address in `Location`, for an hour"}
+}
+_ONCE = {"Cache-Control": "no-store"}
 
 
-@router.get("/{sha256}", response_class=FileResponse, responses={200: {"content": _BYTES}})
+@router.get(
+    "/{sha256}",
+    response_class=FileResponse,
+    responses={
+        200: {"content": _BYTES},
+        206: {"description": "The asked range", "content": _BYTES},
+        _NOT_MODIFIED: {"description": "The caller has them"},
+        **_ELSEWHERE,
+    },
+)
 @router.head("/{sha256}", include_in_schema=False)
-def fetch(sha256: Sha256, request: Request, league: Running, _: Reader) -> Response:
-    """Send the bytes, or the asked range of them."""
-    path = league.store.path(sha256)
-    headers = {"ETag": f'"{sha256}"', "Cache-Control": _FOREVER}
-    if headers["ETag"] in request.headers.get("if-none-match", ""):
-        return Response(status_code=_NOT_MODIFIED, headers=headers)
-    return FileResponse(path, headers=headers, media_type="application/octet-stream")
+def fetch(sha256: Sha256, request: Request, league: Running, now: Now, _: Reader) -> Response:
+    """Send the bytes, or the asked range of them, or say where they are."""
+    lasting = {"ETag": f'"{sha256}"', "Cache-Control": _FOREVER}
+    if _has(request, lasting["ETag"]):
+        league.store.find(sha256)
+        return Response(status_code=_NOT_MODIFIED, headers=lasting)
+    if isinstance(league.store, DirectoryStore):
+        return FileResponse(league.store.path(sha256, now), headers=lasting, media_type="application/octet-stream")
+    if request.method == "HEAD":
+        size = league.store.find(sha256).size_bytes
+        return Response(headers={**lasting, "Content-Length": str(size), "Content-Type": "application/octet-stream"})
+    return RedirectResponse(league.store.download_address(sha256), headers=_ONCE)
 
 
-@router.put("/{sha256}", status_code=_CREATED, openapi_extra={"requestBody": {"required": True, "content": _BYTES}})
-async def store(sha256: Sha256, request: Request, league: Running, _: Worker) -> dict[str, str]:
-    """Take the bytes in; sending them again is fine."""
-    async with contextmanager_in_threadpool(league.store.receive(sha256)) as upload:
+@router.put(
+    "/{sha256}",
+    status_code=_CREATED,
+    response_model=wire.Checkpoint,
+    responses=_ELSEWHERE,
+    openapi_extra={"requestBody": {"required": True, "content": _BYTES}},
+)
+async def store(sha256: Sha256, request: Request, league: Running, _: Worker) -> wire.Checkpoint | Response:
+    """Take the bytes in; sending them again is fine.
+
+    Where the league keeps them in a bucket the answer is a redirect to it, and publishing verifies what came.
+    """
+    kept = league.store
+    if isinstance(kept, S3Store):
+        return RedirectResponse(await run_in_threadpool(kept.bare_upload_address, sha256), headers=_ONCE)
+    async with contextmanager_in_threadpool(kept.receive(sha256)) as upload:
         async for chunk in request.stream():
             await run_in_threadpool(upload.write, chunk)
-    return {"sha256": sha256}
+    return _described(await run_in_threadpool(kept.find, sha256))
+
+
+@router.post("/{sha256}/uploads")
+def begin(sha256: Sha256, body: wire.UploadCreate, league: Running, now: Now, _: Worker) -> wire.Upload:
+    """Say where to send the bytes, or that they are there already; a bucket takes just this size and hash."""
+    if league.store.freshen(sha256, now):
+        return wire.Upload(stored=True, url=None, headers={})
+    if isinstance(league.store, DirectoryStore):
+        league.store.require_size(body.size_bytes)
+        return wire.Upload(stored=False, url=None, headers={})
+    address = league.store.upload_address(sha256, body.size_bytes)
+    return wire.Upload(stored=False, url=address.url, headers=address.headers)
+
+
+@router.post("/{sha256}/complete")
+def complete(sha256: Sha256, league: Running, _: Worker) -> wire.Checkpoint:
+    """Verify what was sent to the bucket and make it a checkpoint; again is fine."""
+    if isinstance(league.store, S3Store):
+        league.store.complete(sha256)
+    return _described(league.store.find(sha256))
+
+
+def _has(request: Request, tag: str) -> bool:
+    named = request.headers.get("if-none-match", "")
+    return named.strip() == "*" or tag in named
+
+
+def _described(stored: Stored) -> wire.Checkpoint:
+    return wire.Checkpoint(sha256=stored.sha256, size_bytes=stored.size_bytes)

@@ -19,6 +19,7 @@ from league.errors import ForbiddenError
 from league.services import tokens
 from league.services.population import PopulationCache
 from league.storage.directory import DirectoryStore
+from league.storage.s3 import S3Store
 
 PAGE_MAX = 1000
 ID_LIMIT = 2**63
@@ -37,7 +38,7 @@ class League:
 
     settings: Settings
     database: Database
-    store: DirectoryStore
+    store: DirectoryStore | S3Store
     population: PopulationCache
     metrics: Metrics
     ending: threading.Event

@@ -28,7 +28,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        checkpoint = scope["path"].startswith(CHECKPOINTS)
+        checkpoint = scope["method"] == "PUT" and scope["path"].startswith(CHECKPOINTS)
         bound = self._checkpoint_max_bytes if checkpoint else self._body_max_bytes
         declared = _declared_bytes(scope)
         messages: list[Message] = []

@@ -13,13 +13,13 @@ from league.db.models import Learner, Player
 from league.db.upsert import insert_into
 from league.errors import NameTakenError, SignatureMismatchError
 from league.services import learners, standings
-from league.storage.directory import DirectoryStore
+from league.storage.store import CheckpointStore
 
 _HASH_PREFIX = 8
 
 
 def publish(
-    session: Session, settings: Settings, store: DirectoryStore, request: wire.PlayerCreate, now: datetime
+    session: Session, settings: Settings, store: CheckpointStore, request: wire.PlayerCreate, now: datetime
 ) -> wire.Player:
     """Make an uploaded checkpoint a candidate with its learner's rating, of which the league is less sure.
 
@@ -55,7 +55,7 @@ def listing(
     ]
 
 
-def _require_signature(store: DirectoryStore, request: wire.PlayerCreate, learner: Learner) -> None:
+def _require_signature(store: CheckpointStore, request: wire.PlayerCreate, learner: Learner) -> None:
     made_for = store.metadata(request.checkpoint).get("signature", learner.signature)
     if made_for != learner.signature:
         rule = f"checkpoint {request.checkpoint[:_HASH_PREFIX]} was made for it, learner {learner.name!r}"

@@ -1,16 +1,31 @@
 """A folder of checkpoints: `FOLDER/ab/abcdef...`, each file complete and verified or not there at all."""
 
 import hashlib
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryFile, mkstemp
-from typing import IO
+from typing import IO, Literal
 
 from arena.durable import sync_folder
 from league.errors import HashMismatchError, StoreUnavailableError, TooLargeError, UnknownCheckpointError
 from league.storage.safetensors_header import read_metadata
+from league.storage.store import Leftover, Stored
+
+STALE_PART = timedelta(hours=1)
+"""An upload writes to its part all the time: one untouched for so long has no upload any more."""
+
+_TRUST = timedelta(hours=1)
+_DAMAGED, _PART, _REMOVED = ".damaged", ".part", ".removed"
+_LEFTOVER_SUFFIXES = (_DAMAGED, _PART, _REMOVED)
+
+Fingerprint = tuple[int, int, int]
+"""Inode, size and time of change: another file under the name has another one."""
+
+log = logging.getLogger(__name__)
 
 
 class Upload:
@@ -31,30 +46,56 @@ class Upload:
             TooLargeError: More than the store takes.
         """
         self._size += len(chunk)
-        if self._size > self._max_bytes:
-            rule = f"a checkpoint has at most {self._max_bytes} bytes"
-            raise TooLargeError(f"{self._size} bytes", rule, "publish a smaller policy or raise the server's limit")
+        require_size(self._size, self._max_bytes)
         self._hash.update(chunk)
         self._file.write(chunk)
 
-    def verify(self) -> None:
+    def finish(self) -> None:
         """Check hash and format, and make the bytes durable.
 
         Raises:
             HashMismatchError: The bytes are not those that the name says.
             RefusedCheckpointError: The bytes are not a safetensors file.
         """
-        received = self._hash.hexdigest()
-        if received != self._sha256:
-            rule = f"the {self._size} bytes received hash to {received}"
-            raise HashMismatchError(self._sha256, rule, "send the whole file under its own SHA-256")
+        require_hash(self._sha256, self._hash.hexdigest(), self._size)
         self._file.flush()
-        read_metadata(self._path, self._sha256)
+        with self._path.open("rb") as stream:
+            read_metadata(stream, self._size, self._sha256)
         os.fsync(self._file.fileno())
+
+
+def require_size(size: int, max_bytes: int) -> None:
+    """Refuse more bytes than a store takes.
+
+    Raises:
+        TooLargeError: They are more.
+    """
+    if size > max_bytes:
+        rule = f"a checkpoint has at most {max_bytes} bytes"
+        raise TooLargeError(f"{size} bytes", rule, "publish a smaller policy or raise the server's limit")
+
+
+def require_hash(sha256: str, received: str, size: int) -> None:
+    """Refuse bytes under a name that is not theirs.
+
+    Raises:
+        HashMismatchError: It is not.
+    """
+    if received != sha256:
+        rule = f"the {size} bytes received hash to {received}"
+        raise HashMismatchError(sha256, rule, "send the whole file under its own SHA-256")
+
+
+def unknown(sha256: str, rule: str = "the store has no such bytes") -> UnknownCheckpointError:
+    """Return the error about a checkpoint that a store does not have."""
+    return UnknownCheckpointError(sha256, rule, f"PUT them to /checkpoints/{sha256}")
 
 
 class DirectoryStore:
     """Content-addressed checkpoints in a folder.
+
+    A file's bytes are hashed before they are first served, when the file changed, and once an hour: a disk that rots is
+    noticed before anybody plays with what it made of a policy, at the price of one read an hour.
 
     Args:
         folder: Where they live; made if missing.
@@ -64,25 +105,32 @@ class DirectoryStore:
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self.folder = folder
         self._max_bytes = max_bytes
+        self._trusted: dict[str, tuple[Fingerprint, datetime]] = {}
 
-    def path(self, sha256: str) -> Path:
-        """Return the file of a checkpoint.
+    def __str__(self) -> str:
+        return str(self.folder)
 
-        Raises:
-            UnknownCheckpointError: The store does not have it.
-        """
-        path = self._place(sha256)
-        if not path.is_file():
-            raise UnknownCheckpointError(sha256, "the store has no such bytes", f"PUT them to /checkpoints/{sha256}")
-        return path
-
-    def metadata(self, sha256: str) -> dict[str, str]:
-        """Return the metadata of a checkpoint's safetensors header.
+    def path(self, sha256: str, now: datetime) -> Path:
+        """Return the file of a checkpoint, fit to be served.
 
         Raises:
-            UnknownCheckpointError: The store does not have it.
+            UnknownCheckpointError: The store does not have it, or has it damaged.
         """
-        return read_metadata(self.path(sha256), sha256)
+        fingerprint = self._fingerprint(sha256)
+        known, until = self._trusted.get(sha256, (None, now))
+        if known != fingerprint or until <= now:
+            if not self.sound(sha256):
+                raise unknown(sha256, "its stored bytes were damaged and are set aside")
+            self._trusted[sha256] = fingerprint, now + _TRUST
+        return self._place(sha256)
+
+    def require_size(self, size_bytes: int) -> None:
+        """Refuse an upload of more bytes than the store takes before any is sent.
+
+        Raises:
+            TooLargeError: They are more.
+        """
+        require_size(size_bytes, self._max_bytes)
 
     @contextmanager
     def receive(self, sha256: str) -> Iterator[Upload]:
@@ -92,38 +140,137 @@ class DirectoryStore:
             StoreUnavailableError: The folder cannot be written.
         """
         place = self._place(sha256)
-        try:
+        with self._being("written"):
             place.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, name = mkstemp(dir=place.parent, prefix=".", suffix=".part")
+            descriptor, name = mkstemp(dir=place.parent, prefix=".", suffix=_PART)
             part = Path(name)
             try:
                 with os.fdopen(descriptor, "wb") as file:
                     upload = Upload(sha256, part, file, self._max_bytes)
                     yield upload
-                    upload.verify()
+                    upload.finish()
                 part.replace(place)
             finally:
                 part.unlink(missing_ok=True)
             sync_folder(place.parent)
             sync_folder(self.folder)
-        except OSError as error:
-            raise self._unavailable(error) from error
+
+    def prepare(self) -> None:
+        """Refuse a folder that cannot be written, and clear it of what killed servers left of uploads."""
+        self.check()
+        for leftover in self.leftovers(datetime.now(UTC) - STALE_PART):
+            if leftover.name.endswith(_PART):
+                self.discard(leftover)
 
     def check(self) -> None:
-        """Refuse a folder that cannot be written.
-
-        Raises:
-            StoreUnavailableError: It cannot.
-        """
-        try:
+        """Refuse a folder that cannot be written."""
+        with self._being("written"):
             self.folder.mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=self.folder).close()
-        except OSError as error:
-            raise self._unavailable(error) from error
+
+    def find(self, sha256: str) -> Stored:
+        """Look a checkpoint up."""
+        return _stored(self._place(sha256), self._stat(sha256))
+
+    def metadata(self, sha256: str) -> dict[str, str]:
+        """Return the metadata of a checkpoint's safetensors header."""
+        size = self._stat(sha256).st_size
+        with self._place(sha256).open("rb") as stream:
+            return read_metadata(stream, size, sha256)
+
+    def freshen(self, sha256: str, now: datetime) -> bool:
+        """Say whether a checkpoint is there and sound, and make it young."""
+        try:
+            os.utime(self.path(sha256, now))
+        except (UnknownCheckpointError, FileNotFoundError):
+            return False
+        return True
+
+    def sound(self, sha256: str) -> bool:
+        """Read a checkpoint's bytes and say whether they are still its own; damaged ones are set aside."""
+        self._stat(sha256)
+        place = self._place(sha256)
+        with self._being("read"), place.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+            if found == sha256:
+                return True
+            log.error("checkpoint %s is damaged: its bytes hash to %s; set aside as %s", sha256, found, _DAMAGED)
+            place.replace(place.with_name(sha256 + _DAMAGED))
+        return False
+
+    def listing(self) -> Iterator[Stored]:
+        """Go through all checkpoints."""
+        for path, stat in self._files():
+            if path.name.startswith(path.parent.name) and not path.suffix:
+                yield _stored(path, stat)
+
+    def remove(self, sha256: str, before: datetime) -> bool:
+        """Delete a checkpoint unless it is younger.
+
+        It is moved aside first and judged there: whoever sends it or makes it young meanwhile either does so before,
+        and it moves back, or finds it missing and sends it anew.
+        """
+        place = self._place(sha256)
+        aside = place.with_name(sha256 + _REMOVED)
+        with self._being("written"):
+            try:
+                place.replace(aside)
+            except FileNotFoundError:
+                return True
+            if _touched(aside.stat()) >= before:
+                aside.replace(place)
+                return False
+            aside.unlink()
+            sync_folder(place.parent)
+        return True
+
+    def leftovers(self, before: datetime) -> Iterator[Leftover]:
+        """Go through parts of uploads that were cut off, and damaged files that were set aside."""
+        for path, stat in self._files():
+            if path.suffix in _LEFTOVER_SUFFIXES and _touched(stat) < before:
+                yield Leftover(str(path.relative_to(self.folder)), stat.st_size, _touched(stat))
+
+    def discard(self, leftover: Leftover) -> None:
+        """Delete a leftover."""
+        with self._being("written"):
+            (self.folder / leftover.name).unlink(missing_ok=True)
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        with self._being("read"):
+            paths = [path for path in self.folder.glob("[0-9a-f][0-9a-f]/*") if path.is_file()]
+        for path in paths:
+            try:
+                yield path, path.stat()
+            except FileNotFoundError:
+                continue  # finished or removed meanwhile
+
+    def _fingerprint(self, sha256: str) -> Fingerprint:
+        stat = self._stat(sha256)
+        return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+    def _stat(self, sha256: str) -> os.stat_result:
+        with self._being("read"):
+            try:
+                return self._place(sha256).stat()
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise unknown(sha256) from error
 
     def _place(self, sha256: str) -> Path:
         return self.folder / sha256[:2] / sha256
 
-    def _unavailable(self, error: OSError) -> StoreUnavailableError:
-        rule = f"it cannot be written ({error.strerror or error})"
-        return StoreUnavailableError(self.folder, rule, "make room or give the server's user the right to write")
+    @contextmanager
+    def _being(self, deed: Literal["read", "written"]) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            rule = f"it cannot be {deed} ({error.strerror or error})"
+            way_out = "make room and give the server's user the right to read and write"
+            raise StoreUnavailableError(self.folder, rule, way_out) from error
+
+
+def _stored(path: Path, stat: os.stat_result) -> Stored:
+    return Stored(path.name, stat.st_size, _touched(stat))
+
+
+def _touched(stat: os.stat_result) -> datetime:
+    return datetime.fromtimestamp(stat.st_mtime, UTC)

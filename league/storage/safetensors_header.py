@@ -8,13 +8,14 @@ Source: the safetensors format, https://huggingface.co/docs/safetensors.
 
 import json
 import math
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from league.errors import RefusedCheckpointError
 
 _LENGTH_BYTES = 8
-_HEADER_MAX_BYTES = 100_000_000
+_HEADER_MAX_BYTES = 8 * 2**20  # some 50,000 tensors; parsing more would cost the server memory
+_DIMENSIONS_MAX = 64
+_SIDE_LIMIT = 2**63
 _BITS = {
     **dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), 8),
     **dict.fromkeys(("I16", "U16", "F16", "BF16"), 16),
@@ -27,30 +28,37 @@ _FOREIGN = (
 )
 
 
-def read_metadata(path: Path, name: str) -> dict[str, str]:
+class Readable(Protocol):
+    """Anything that is read from its beginning on."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next `size` bytes, fewer at the end."""
+
+
+def read_metadata(stream: Readable, size: int, name: str) -> dict[str, str]:
     """Return the metadata of a safetensors file after checking that the file is well-formed.
 
     Args:
-        path: The file.
+        stream: The file, at its beginning; no more than its header is read.
+        size: Bytes of the whole file.
         name: What the error calls it.
 
     Raises:
         RefusedCheckpointError: The file is something else, or damaged.
     """
+    start = stream.read(_LENGTH_BYTES)
     try:
-        return _checked_metadata(path)
+        return _checked_metadata(start, stream, size)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        rule = _foreign_kind(path) or f"not a well-formed safetensors file ({_line(error)})"
+        rule = _foreign_kind(start) or f"not a well-formed safetensors file ({_line(error)})"
         raise RefusedCheckpointError(name, rule, "save it with safetensors and upload that file") from error
 
 
-def _checked_metadata(path: Path) -> dict[str, str]:
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
-        if not 2 <= length <= min(_HEADER_MAX_BYTES, size - _LENGTH_BYTES):
-            raise ValueError(f"a header of {length} bytes does not fit a file of {size}")
-        header = json.loads(stream.read(length).decode("utf-8"), object_pairs_hook=_unique)
+def _checked_metadata(start: bytes, stream: Readable, size: int) -> dict[str, str]:
+    length = int.from_bytes(start, "little")
+    if not 2 <= length <= min(_HEADER_MAX_BYTES, size - _LENGTH_BYTES):
+        raise ValueError(f"a header of {length} bytes does not fit a file of {size}")
+    header = json.loads(stream.read(length).decode("utf-8"), object_pairs_hook=_unique)
     if not isinstance(header, dict):
         raise TypeError("the header is not an object")
     metadata = header.pop("__metadata__", {})
@@ -83,14 +91,12 @@ def _tensor_bytes(name: str, tensor: dict[str, Any]) -> int:
     shape: list[int] = tensor["shape"]
     if tensor["dtype"] not in _BITS:
         raise ValueError(f"tensor {name!r} has the unknown type {tensor['dtype']!r}")
-    if not all(type(side) is int and side >= 0 for side in shape):
+    if len(shape) > _DIMENSIONS_MAX or not all(type(side) is int and 0 <= side < _SIDE_LIMIT for side in shape):
         raise ValueError(f"tensor {name!r} has the shape {shape!r}")
     return math.prod(shape) * _BITS[tensor["dtype"]] // 8
 
 
-def _foreign_kind(path: Path) -> str | None:
-    with path.open("rb") as stream:
-        start = stream.read(4)
+def _foreign_kind(start: bytes) -> str | None:
     return next((kind for magic, kind in _FOREIGN if start.startswith(magic)), None)
 
 

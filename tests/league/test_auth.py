@@ -29,6 +29,8 @@ NEEDS_WORKER = {
     ("POST", "/api/v1/workers/{worker_id}/heartbeat"),
     ("POST", "/api/v1/learners"),
     ("PUT", "/api/v1/checkpoints/{sha256}"),
+    ("POST", "/api/v1/checkpoints/{sha256}/uploads"),
+    ("POST", "/api/v1/checkpoints/{sha256}/complete"),
     ("POST", "/api/v1/players"),
     ("POST", "/api/v1/leases"),
     ("POST", "/api/v1/leases/release"),

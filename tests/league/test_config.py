@@ -7,13 +7,14 @@ import pytest
 from league.config import Settings
 from league.db.engine import Database
 from league.errors import ConfigurationError
+from league.storage.opening import open_store
 
 
 def test_defaults_keep_everything_in_var() -> None:
     settings = Settings.load()
     assert (settings.host, settings.port) == ("127.0.0.1", 8000)
     assert settings.database_address == "sqlite:///var/league.db"
-    assert settings.store_folder == Path("var/checkpoints")
+    assert str(open_store(settings)) == "var/checkpoints"
     assert settings.on_loopback
 
 
@@ -25,7 +26,7 @@ def test_the_environment_sets_and_arguments_win(monkeypatch: pytest.MonkeyPatch)
     settings = Settings.load(port=9001, host=None)
     assert (settings.host, settings.port, settings.home) == ("0.0.0.0", 9001, Path("/srv"))
     assert settings.database_address == "postgresql://h/d"
-    assert settings.store_folder == Path("/data/check points")
+    assert str(open_store(settings)) == "/data/check points"
     assert settings.matchmaking.power == 3
     assert not settings.on_loopback
 
@@ -73,7 +74,13 @@ def test_a_floor_above_the_cap_is_refused() -> None:
         Settings.load(deviation_floor=200.0, deviation_cap=100.0)
 
 
-@pytest.mark.parametrize("url", ["s3://bucket/league", "https://example.org/store", "file://elsewhere/folder"])
-def test_a_store_that_is_no_folder_is_refused_by_name(url: str) -> None:
+@pytest.mark.parametrize("url", ["https://example.org/store", "file://elsewhere/folder", "s3://", "s3:///league"])
+def test_a_store_that_is_neither_folder_nor_bucket_is_refused_by_name(url: str) -> None:
     with pytest.raises(ConfigurationError, match=url):
-        _ = Settings.load(store_url=url).store_folder
+        open_store(Settings.load(store_url=url))
+
+
+def test_a_refused_store_url_keeps_its_secret() -> None:
+    with pytest.raises(ConfigurationError, match="s3://BUCKET/PREFIX") as refused:
+        open_store(Settings.load(store_url="s3://key:secret@bucket/league"))
+    assert "secret" not in str(refused.value)
