@@ -40,6 +40,7 @@ class Settings(BaseSettings):
 
     heartbeat_s: Seconds = 120.0
     next_poll_s: Seconds = 5.0
+    poll_jitter: Annotated[float, Field(ge=0, lt=1)] = 0.2
     lease_expiry_s: Seconds = 360.0
     lease_grace_s: Annotated[float, Field(ge=0, le=YEAR_S)] = 3600.0
     lease_budget_max: Count = 1000

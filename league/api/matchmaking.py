@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from league import wire
 from league.api.dependencies import ID_LIMIT, Chance, Now, Reader, Running, Word, Worker
 from league.services import draws, leases
+from league.services.polling import next_poll_s
 from league.wire import PREFIX
 
 router = APIRouter(prefix=PREFIX, tags=["matchmaking"])
@@ -17,7 +18,7 @@ def lease(body: wire.LeaseRequest, league: Running, now: Now, rng: Chance, _: Wo
     """Lease opponents for a learner, or pairs of frozen players."""
     granted = leases.grant(league.database, league.settings, league.population, body, now, rng)
     league.metrics.leases.labels(body.kind).inc(len(granted))
-    return wire.LeaseAnswer(items=granted, next_poll_s=league.settings.next_poll_s)
+    return wire.LeaseAnswer(items=granted, next_poll_s=next_poll_s(league.settings, rng))
 
 
 @router.post("/leases/release")

@@ -5,16 +5,19 @@ from fastapi.responses import JSONResponse
 
 from league import wire
 from league.api import problems
-from league.api.dependencies import Now, Running, Worker
+from league.api.dependencies import Chance, Now, Running, Worker
 from league.errors import ResultConflictError
 from league.services import results
+from league.services.polling import next_poll_s
 from league.wire import PREFIX
 
 router = APIRouter(prefix=PREFIX, tags=["play"])
 
 
 @router.post("/results", response_model=wire.ResultBatchAnswer)
-def report(body: wire.ResultBatch, league: Running, now: Now, _: Worker) -> wire.ResultBatchAnswer | JSONResponse:
+def report(
+    body: wire.ResultBatch, league: Running, now: Now, rng: Chance, _: Worker
+) -> wire.ResultBatchAnswer | JSONResponse:
     """Report finished matches; every item is answered on its own, and sending a batch again is safe.
 
     Where every item is a conflict the answer is a problem of status 409 that carries the items too.
@@ -23,7 +26,7 @@ def report(body: wire.ResultBatch, league: Running, now: Now, _: Worker) -> wire
         answers = results.submit(session, league.settings, body, now)
     for item in answers:
         league.metrics.results.labels(item.status).inc()
-    answer = wire.ResultBatchAnswer(items=answers, next_poll_s=league.settings.next_poll_s)
+    answer = wire.ResultBatchAnswer(items=answers, next_poll_s=next_poll_s(league.settings, rng))
     if answers and all(item.status == "conflict" for item in answers):
         first = f"{answers[0].sequence} of lease {answers[0].lease_id}"
         rule = f"it was reported otherwise before, as match {answers[0].match_id}, and so was all of the batch"

@@ -31,11 +31,16 @@ def listing(
 
 @router.post("/{worker_id}/heartbeat")
 def heartbeat(
-    worker_id: Word, league: Running, now: Now, _: Worker, body: Annotated[wire.Heartbeat | None, Body()] = None
+    worker_id: Word,
+    league: Running,
+    now: Now,
+    rng: Chance,
+    _: Worker,
+    body: Annotated[wire.Heartbeat | None, Body()] = None,
 ) -> wire.HeartbeatAnswer:
     """Stay attached, report progress, hear what to do; the body may be empty."""
     with league.database.write() as session:
-        return workers.heartbeat(session, league.settings, worker_id, body or wire.Heartbeat(), now)
+        return workers.heartbeat(session, league.settings, worker_id, body or wire.Heartbeat(), now, rng)
 
 
 @router.post("/{worker_id}/command")

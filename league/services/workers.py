@@ -12,6 +12,7 @@ from league.config import Settings
 from league.db.models import Learner, Worker
 from league.db.upsert import insert_into
 from league.errors import UnknownLearnerError, UnknownWorkerError
+from league.services.polling import next_poll_s
 
 _ID_BYTES = 8
 
@@ -31,11 +32,16 @@ def register(
     worker = session.scalars(
         statement.on_conflict_do_update(index_elements=["name", "kind"], set_=seen).returning(Worker)
     ).one()
-    return _body(worker, settings)
+    return _body(worker, settings, next_poll_s(settings, rng))
 
 
 def heartbeat(
-    session: Session, settings: Settings, worker_id: str, beat: wire.Heartbeat, now: datetime
+    session: Session,
+    settings: Settings,
+    worker_id: str,
+    beat: wire.Heartbeat,
+    now: datetime,
+    rng: np.random.Generator,
 ) -> wire.HeartbeatAnswer:
     """Note a sign of life and the learners' progress; answer what the worker is to do.
 
@@ -49,7 +55,7 @@ def heartbeat(
         raise _unknown(worker_id)
     for progress in beat.learners:
         _note_progress(session, progress, now)
-    return wire.HeartbeatAnswer.model_validate({"command": command, "next_poll_s": settings.next_poll_s})
+    return wire.HeartbeatAnswer.model_validate({"command": command, "next_poll_s": next_poll_s(settings, rng)})
 
 
 def command(session: Session, settings: Settings, worker_id: str, request: wire.CommandRequest) -> wire.Worker:
@@ -60,13 +66,13 @@ def command(session: Session, settings: Settings, worker_id: str, request: wire.
     """
     worker = require(session, worker_id)
     worker.command = request.command
-    return _body(worker, settings)
+    return _body(worker, settings, settings.next_poll_s)
 
 
 def listing(session: Session, settings: Settings, limit: int, after: str) -> list[wire.Worker]:
     """List workers by id, after the given one."""
     workers = session.scalars(select(Worker).where(Worker.id > after).order_by(Worker.id).limit(limit))
-    return [_body(worker, settings) for worker in workers]
+    return [_body(worker, settings, settings.next_poll_s) for worker in workers]
 
 
 def require(session: Session, worker_id: str) -> Worker:
@@ -97,7 +103,7 @@ def _unknown(worker_id: str) -> UnknownWorkerError:
     return UnknownWorkerError(worker_id, "no worker has this id", "register with POST /workers")
 
 
-def _body(worker: Worker, settings: Settings) -> wire.Worker:
+def _body(worker: Worker, settings: Settings, poll_s: float) -> wire.Worker:
     return wire.Worker.model_validate(
         {
             "id": worker.id,
@@ -108,6 +114,6 @@ def _body(worker: Worker, settings: Settings) -> wire.Worker:
             "command": worker.command,
             "seen_at": worker.seen_at,
             "heartbeat_s": settings.heartbeat_s,
-            "next_poll_s": settings.next_poll_s,
+            "next_poll_s": poll_s,
         }
     )
