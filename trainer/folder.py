@@ -32,11 +32,12 @@ class RunFolder:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Keep other processes out of the folder.
+        """Keep other processes out of the folder. Where nothing comes of it but an error, none is left behind.
 
         Raises:
             RunInUseError: Another process works in it.
         """
+        missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / "lock").open("w") as lock:
             try:
@@ -45,7 +46,20 @@ class RunFolder:
                 raise RunInUseError(
                     f"run folder {self.path} is in use by another trainer: give this one another --learner or --run"
                 ) from error
-            yield
+            try:
+                yield
+            except BaseException:
+                self._remove_unused(missing)
+                raise
+
+    def _remove_unused(self, made: list[Path]) -> None:
+        """Remove the folder and those above that were made with it, if there is nothing in them."""
+        if made and [each.name for each in self.path.iterdir()] == ["lock"]:
+            (self.path / "lock").unlink()
+            for folder in made:
+                if any(folder.iterdir()):
+                    return
+                folder.rmdir()
 
     def keep_settings(self, config: TrainerConfig) -> None:
         """Write down the resolved settings, as a file that `--config` and `--resume` read."""

@@ -33,12 +33,14 @@ class Membership:
     Attributes:
         attachment: As the league gave it at the last registration, or as it was saved; None before the first.
         heartbeat_s: Longest time between two beats.
+        learner_step: How far the learner had come by what the league was told, at the last registration.
     """
 
     def __init__(self, link: Link, settings: LeagueSettings, spec: EnvironmentSpec, version: str) -> None:
         self._link, self._settings, self._spec, self._version = link, settings, spec, version
         self.attachment: Attachment | None = None
         self.heartbeat_s = settings.heartbeat_s
+        self.learner_step = 0
 
     def attach(self) -> bool:
         """Register worker and learner; false while the league is away.
@@ -148,5 +150,6 @@ class Membership:
             )
         )
         self.heartbeat_s = min(settings.heartbeat_s, worker.heartbeat_s)
+        self.learner_step = learner.step or 0
         self.attachment = Attachment(worker.id, learner.id, learner.player_id)
         return self.attachment

@@ -83,9 +83,9 @@ class TrainingWorker:
         self.learner = Learner(config, spec)
         self.scores = Scoreboard()
         self._monitor = Monitor(Setup.of(config.model_dump()))
-        self._publisher = Publisher(folder.snapshots, spec, config.league.snapshot_every_steps)
         self._membership = Membership(link, config.league, spec, version)
         self._attach(saved)
+        self._publisher = Publisher(folder.snapshots, spec, config.league.snapshot_every_steps)
         self._book = self._make_book(spec)
         self.spool = Spool(folder.spool)
         self._letters = Correspondence(
@@ -286,6 +286,18 @@ class TrainingWorker:
             self._membership.attach()
         else:
             self._membership.attach_first(self._outside)
+            self._warn_of_another_run()
+
+    def _warn_of_another_run(self) -> None:
+        """Say that this run begins anew what another one has begun in the league."""
+        if step := self._membership.learner_step:
+            name = self._config.league.learner
+            self._terminal.say(
+                f"learner {name!r} has come to step {step:,} in this league, but {self._folder.path} has no saved "
+                "state and begins at step 0: two runs under one name spoil its rating and its snapshots; stop and give "
+                "another --learner, or go on with the other run by --run ITS_FOLDER --resume",
+                "yellow",
+            )
 
     def _load(self, spec: EnvironmentSpec) -> state.SavedState | None:
         """The state that the run goes on from, if there is one and it is this run's."""

@@ -105,13 +105,14 @@ def test_a_missing_tracker_is_said_before_anything_is_begun(capsys, monkeypatch)
         (["--set", "league.connect_s=0", "--league", "http://127.0.0.1:9"], 1, "start one with `league serve`"),
     ],
 )
-def test_what_a_user_can_cause_is_one_line_without_a_traceback(capsys, caplog, arguments, status, message):
+def test_what_a_user_can_cause_is_one_line_without_a_traceback(capsys, caplog, tmp_path, arguments, status, message):
     run("run", "--environment", "rps", *arguments, expect=status)
     error = capsys.readouterr().err
     assert error.startswith("trainer: ")
     assert message in error
     assert "Traceback" not in error
     assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [], "what is refused leaves no run folder behind"
 
 
 def test_an_unknown_option_is_bad_usage(capsys):

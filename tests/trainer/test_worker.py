@@ -137,6 +137,17 @@ def test_a_restart_goes_on_where_the_run_stopped(worker_of, client, tmp_path):
     assert len(client.learners("rps").items) == 1
 
 
+def test_a_second_run_of_a_learner_that_begins_at_0_is_said_with_the_way_out(worker_of, client):
+    first, second, resumed, another = [], [], [], []
+    worker_of(client, rps("run.total_steps=256"), lines=first).run()
+    worker_of(client, rps(), lines=second, run="other")
+    worker_of(client, rps(), lines=resumed)
+    worker_of(client, rps("league.learner=another"), lines=another, run="another")
+    told = "learner 'main' has come to step 256 in this league, but "
+    assert len([line for line in second if line.startswith(told) and "--resume" in line]) == 1
+    assert not [line for line in first + resumed + another if "has come to step" in line]
+
+
 def test_a_crash_between_saves_repeats_no_sequence(worker_of, client, tmp_path):
     """The state on the disk is older than the spool, as after kill -9."""
     config = rps("run.total_steps=256")
@@ -290,6 +301,22 @@ def test_a_run_folder_is_one_processs_at_a_time(tmp_path):
         pass
     with same.taken():
         assert same.path.is_dir()
+
+
+def test_a_run_folder_in_which_anything_was_written_stays_after_an_error(tmp_path):
+    folder = RunFolder(tmp_path / "runs" / "run")
+
+    def refuse(*, written):
+        with folder.taken():
+            if written:
+                folder.state.write_bytes(b"state")
+            raise ConfigError("refused")
+
+    for written in (False, True, False):
+        with pytest.raises(ConfigError):
+            refuse(written=written)
+        assert folder.state.exists() == folder.path.exists() == (tmp_path / "runs").exists()
+    assert folder.state.exists()
 
 
 def test_a_league_that_lost_its_memory_is_registered_with_again(worker_of, client, transport, tmp_path, caplog):
