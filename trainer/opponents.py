@@ -8,8 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from arena.durable import write_atomically
 from arena.environments import EnvironmentSpec, make_baseline
 from arena.errors import ArenaError
@@ -196,8 +194,6 @@ class OpponentPool:
                 f"{sha256} takes {architecture.observation_size} floats and the heads "
                 f"{[head.name for head in architecture.heads]}, which is not what {spec.name} has: publish it anew"
             )
-        if not all(bool(torch.isfinite(tensor).all()) for tensor in policy.network.state_dict().values()):
-            raise UnusableOpponentError(f"{sha256} has weights that are not finite: retire it")
 
     def _remember(self, checkpoint: str, policy: Policy, size: int) -> None:
         self._loaded[checkpoint] = (policy, size)

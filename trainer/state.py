@@ -20,6 +20,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from arena.durable import write_atomically
+from arena.policies.checkpoint import not_finite
 from trainer.errors import StateError
 
 FORMAT = "echelon-league.run"
@@ -56,7 +57,7 @@ def load(path: Path) -> SavedState | None:
     """Read a state; None where there is none.
 
     Raises:
-        StateError: The file is not a run's state, is damaged, or of a newer version.
+        StateError: The file is not a run's state, is damaged, holds what is not finite, or is of a newer version.
     """
     if not path.exists():
         return None
@@ -70,6 +71,8 @@ def load(path: Path) -> SavedState | None:
     counters = metadata.get("counters", "")
     if int(metadata["format_version"]) >= FIRST_WITH_DIGEST and metadata.get("sha256") != digest(tensors, counters):
         raise _damaged(path, "does not have the digest that it says: it was changed or damaged on the disk")
+    if strange := not_finite(tensors):
+        raise _damaged(path, f"holds numbers that are not finite in {strange}")
     try:
         return SavedState(tensors, json.loads(counters))
     except ValueError as error:

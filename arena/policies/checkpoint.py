@@ -25,6 +25,9 @@ FORMAT_VERSION = 2
 UNSAID_IN_VERSION_1 = {"encoder": EncoderKind.TANH.value, "sets": []}
 """What every network was when files did not say it yet."""
 
+NAMED = 3
+"""Tensors that an error names."""
+
 PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
 """First bytes of a pickle, and of the zip archive of one that `torch.save` writes."""
 
@@ -51,9 +54,14 @@ def decode(data: bytes, *, device: str = "cpu", source: str = "checkpoint") -> N
         source: How errors name the file.
 
     Raises:
-        CheckpointError: The bytes are not a checkpoint, are of a newer format, or do not fit their architecture.
+        CheckpointError: The bytes are not a checkpoint, are of a newer format, do not fit their architecture, or hold
+            numbers that are not finite.
     """
     metadata, tensors = _read(data, source)
+    if strange := not_finite(tensors):
+        raise CheckpointError(
+            f"{source} holds numbers that are not finite in {strange}: take a checkpoint of an earlier step"
+        )
     network = _build_skeleton(_parse_architecture(metadata, source), source)
     _require_fit(network, tensors, source)
     network = network.to_empty(device=device)
@@ -79,6 +87,13 @@ def load(path: str | Path, *, device: str = "cpu") -> NetworkPolicy:
     except OSError as error:
         raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror}; give the path of a file") from error
     return decode(data, device=device, source=str(path))
+
+
+def not_finite(tensors: Mapping[str, Tensor]) -> str:
+    """Name the tensors that hold NaN or infinity, which native code would act on without a word; empty for none."""
+    names = [name for name, tensor in sorted(tensors.items()) if not bool(torch.isfinite(tensor).all())]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def load_strictly(network: torch.nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:

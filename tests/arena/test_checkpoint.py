@@ -45,6 +45,17 @@ def rewritten(data: bytes, drop: str = "", tensors: dict | None = None, **metada
     return save_tensors(contents, kept)
 
 
+def test_weights_that_are_not_finite_are_refused_by_name(data: bytes):
+    contents = load_tensors(data)
+    contents["actor.bias"][1] = torch.nan
+    with pytest.raises(CheckpointError, match=r"^here holds numbers that are not finite in actor.bias: take"):
+        checkpoint.decode(rewritten(data, tensors=contents), source="here")
+    contents = {name: torch.full_like(tensor, torch.inf) for name, tensor in contents.items()}
+    count = len([tensor for tensor in contents.values() if tensor.numel()])
+    with pytest.raises(CheckpointError, match=rf"actor.bias, actor.weight, [a-z_.0]+ and {count - 3} more"):
+        checkpoint.decode(rewritten(data, tensors=contents), source="here")
+
+
 @pytest.mark.parametrize("core", list(CoreKind))
 @pytest.mark.parametrize("encoder", list(EncoderKind))
 def test_round_trip_keeps_the_player_bit_by_bit(

@@ -57,6 +57,17 @@ def test_a_state_that_cannot_be_read_is_refused_in_one_line(tmp_path, damage):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_state_with_numbers_that_are_not_finite_is_refused_by_the_tensors_name(tmp_path, value):
+    path = tmp_path / "state"
+    weights = torch.zeros(3, 2)
+    weights[1, 1] = value
+    tensors = {"network.actor.weight": weights, "network.actor.bias": torch.zeros(3), "rng": torch.zeros(2).byte()}
+    state.save(path, tensors, {})
+    with pytest.raises(StateError, match=r"holds numbers that are not finite in network\.actor\.weight: put a copy"):
+        state.load(path)
+
+
 def test_no_changed_bit_of_a_state_goes_unnoticed(tmp_path):
     path = tmp_path / "state"
     state.save(path, {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(True)}, {"steps": 7})
