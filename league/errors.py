@@ -228,6 +228,12 @@ class StoreUnavailableError(LeagueError):
     type, title, status = "store-unavailable", "checkpoint store unavailable", 503
 
 
+class DamagedStoreError(LeagueError):
+    """Bytes that players need are missing or changed."""
+
+    type, title, status = "damaged-store", "damaged checkpoint store", 500
+
+
 class InternalError(LeagueError):
     """The server failed; nothing of the request was kept."""
 

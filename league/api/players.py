@@ -19,8 +19,9 @@ Reason = Annotated[wire.LifecycleRequest | None, Body()]
 @router.post("")
 def publish(body: wire.PlayerCreate, league: Running, now: Now, _: Worker) -> wire.Player:
     """Publish an uploaded checkpoint as a candidate; the same again is the same player."""
+    signature = league.store.metadata(body.checkpoint).get("signature")
     with league.database.write() as session:
-        return players.publish(session, league.settings, league.store, body, now)
+        return players.publish(session, league.settings, league.store, signature, body, now)
 
 
 @router.get("")

@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from league import wire
+from league.storage.store import Leftover, Stored
 
 if TYPE_CHECKING:
     from league.services.tokens import TokenListing
@@ -103,6 +104,20 @@ def tokens(rows: "Iterable[TokenListing]", title: str | None = None) -> Table:
         revoked = NONE if row.revoked_at is None else f"{row.revoked_at:%Y-%m-%d %H:%M:%S}"
         table.add_row(row.name, row.scope, f"{row.created_at:%Y-%m-%d %H:%M:%S}", revoked)
     return table
+
+
+def garbage(rows: Iterable[Stored | Leftover], title: str | None = None) -> Table:
+    """Make a list of bytes that nobody needs."""
+    table = _table(title, [], ["object"], ["bytes"], ["last touched"])
+    for row in rows:
+        touched = row.stored_at if isinstance(row, Stored) else row.touched_at
+        table.add_row(garbage_name(row), f"{row.size_bytes:,}", f"{touched:%Y-%m-%d %H:%M:%S}")
+    return table
+
+
+def garbage_name(one: Stored | Leftover) -> str:
+    """Name a checkpoint by its hash, a leftover by its place in the store."""
+    return one.sha256 if isinstance(one, Stored) else one.name
 
 
 def player(one: wire.Player) -> Table:

@@ -9,6 +9,8 @@ from sqlalchemy.orm import Session
 from arena.glicko2 import START_VOLATILITY
 from league import wire
 from league.config import Settings
+from league.db import locks
+from league.db.locks import Lock
 from league.db.models import Learner, Player
 from league.db.upsert import insert_into
 from league.errors import NameTakenError, SignatureMismatchError
@@ -19,9 +21,16 @@ _HASH_PREFIX = 8
 
 
 def publish(
-    session: Session, settings: Settings, store: CheckpointStore, request: wire.PlayerCreate, now: datetime
+    session: Session,
+    settings: Settings,
+    store: CheckpointStore,
+    signature: str | None,
+    request: wire.PlayerCreate,
+    now: datetime,
 ) -> wire.Player:
     """Make an uploaded checkpoint a candidate with its learner's rating, of which the league is less sure.
+
+    `signature` is that of the environment which the checkpoint says it was made for; None if it does not say.
 
     Raises:
         UnknownLearnerError: There is no such learner.
@@ -29,7 +38,9 @@ def publish(
         SignatureMismatchError: It was made for another environment than its learner's.
     """
     learner = learners.require(session, request.learner_id)
-    _require_signature(store, request, learner)
+    _require_signature(signature, request, learner)
+    locks.share(session, Lock.COLLECTION, "")
+    store.find(request.checkpoint)
     known = _find(session, request)
     player_id = _insert(session, settings, request, learner, now) if known is None else known
     return standings.show(session, settings, player_id)
@@ -55,9 +66,8 @@ def listing(
     ]
 
 
-def _require_signature(store: CheckpointStore, request: wire.PlayerCreate, learner: Learner) -> None:
-    made_for = store.metadata(request.checkpoint).get("signature", learner.signature)
-    if made_for != learner.signature:
+def _require_signature(made_for: str | None, request: wire.PlayerCreate, learner: Learner) -> None:
+    if made_for not in (None, learner.signature):
         rule = f"checkpoint {request.checkpoint[:_HASH_PREFIX]} was made for it, learner {learner.name!r}"
         rule += f" plays {learner.environment} with signature {learner.signature}"
         raise SignatureMismatchError(made_for, rule, "publish it under a learner of its own environment")

@@ -174,9 +174,8 @@ class DirectoryStore:
 
     def metadata(self, sha256: str) -> dict[str, str]:
         """Return the metadata of a checkpoint's safetensors header."""
-        size = self._stat(sha256).st_size
-        with self._place(sha256).open("rb") as stream:
-            return read_metadata(stream, size, sha256)
+        with self._open(sha256) as stream:
+            return read_metadata(stream, os.fstat(stream.fileno()).st_size, sha256)
 
     def freshen(self, sha256: str, now: datetime) -> bool:
         """Say whether a checkpoint is there and sound, and make it young."""
@@ -188,14 +187,13 @@ class DirectoryStore:
 
     def sound(self, sha256: str) -> bool:
         """Read a checkpoint's bytes and say whether they are still its own; damaged ones are set aside."""
-        self._stat(sha256)
-        place = self._place(sha256)
-        with self._being("read"), place.open("rb") as stream:
+        with self._open(sha256) as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
-            if found == sha256:
-                return True
-            log.error("checkpoint %s is damaged: its bytes hash to %s; set aside as %s", sha256, found, _DAMAGED)
-            place.replace(place.with_name(sha256 + _DAMAGED))
+        if found == sha256:
+            return True
+        log.error("checkpoint %s is damaged: its bytes hash to %s; set aside as %s", sha256, found, _DAMAGED)
+        with self._being("written"):
+            self._place(sha256).replace(self._place(sha256 + _DAMAGED))
         return False
 
     def listing(self) -> Iterator[Stored]:
@@ -249,9 +247,19 @@ class DirectoryStore:
         return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
     def _stat(self, sha256: str) -> os.stat_result:
+        with self._reading(sha256):
+            return self._place(sha256).stat()
+
+    @contextmanager
+    def _open(self, sha256: str) -> Iterator[IO[bytes]]:
+        with self._reading(sha256), self._place(sha256).open("rb") as stream:
+            yield stream
+
+    @contextmanager
+    def _reading(self, sha256: str) -> Iterator[None]:
         with self._being("read"):
             try:
-                return self._place(sha256).stat()
+                yield
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise unknown(sha256) from error
 

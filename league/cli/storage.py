@@ -1,0 +1,76 @@
+"""Look after the checkpoints of a league; works on its database and its store, where the server runs."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+from rich.filesize import decimal
+
+from league.cli import database, tables
+from league.cli.connection import AsJson
+from league.cli.database import DatabaseUrl, Home
+from league.config import Settings
+from league.errors import DamagedStoreError
+from league.services import collection
+from league.services.collection import Survey
+from league.storage.opening import open_store
+from league.storage.store import Leftover, Stored
+
+app = typer.Typer()
+
+DAY_H = 24.0
+SHORTEST_H = 1.0
+"""Addresses to upload to last an hour: what is younger may still be on its way."""
+
+
+@app.command("gc", epilog="Example: league gc --dry-run")
+def collect_garbage(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")] = False,
+    older_than: Annotated[
+        float, typer.Option("--older-than", metavar="HOURS", min=SHORTEST_H, help="Keep what is younger.")
+    ] = DAY_H,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Also read every checkpoint that is kept, and set damaged ones aside.")
+    ] = False,
+    as_json: AsJson = False,
+    home: Home = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Delete checkpoints that no player has, and what uploads left that were cut off; the server may run.
+
+    Players keep their checkpoints in every standing. Exits with 1 where a player's checkpoint is missing or damaged.
+    """
+    settings = Settings.load(home=home, database_url=database_url)
+    before = datetime.now(UTC) - timedelta(hours=older_than)
+    store = open_store(settings)
+    store.check()
+    with database.current(settings) as connection:
+        found = collection.survey(connection, store, before)
+        gone = found.deletable if dry_run else list(collection.collect(connection, store, found, before))
+    damaged = [stored.sha256 for stored in collection.damaged(store, found)] if verify else []
+    if as_json:
+        tables.show_json(_account(found, gone, damaged, dry_run=dry_run))
+    else:
+        tables.show(tables.garbage(gone), *_summary(found, gone, dry_run=dry_run))
+    wrong = [*found.missing, *damaged]
+    if wrong:
+        rule = f"players have {len(found.missing)} checkpoints that are missing and {len(damaged)} that are damaged"
+        raise DamagedStoreError(str(store), f"{rule}: {', '.join(wrong)}", "put them back from a copy of the store")
+
+
+def _account(found: Survey, gone: list[Stored | Leftover], damaged: list[str], *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "items": [{"name": tables.garbage_name(one), "size_bytes": one.size_bytes} for one in gone],
+        "bytes": sum(one.size_bytes for one in gone),
+        "kept": len(found.needed),
+        "kept_bytes": sum(one.size_bytes for one in found.needed),
+        "missing": found.missing,
+        "damaged": damaged,
+    }
+
+
+def _summary(found: Survey, gone: list[Stored | Leftover], *, dry_run: bool) -> list[str]:
+    freed, kept = (decimal(sum(one.size_bytes for one in ones)) for ones in (gone, found.needed))
+    verb = "would free" if dry_run else "freed"
+    return [f"{verb} {freed} in {len(gone)} objects; players have {kept} in {len(found.needed)} checkpoints"]

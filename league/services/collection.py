@@ -1,0 +1,78 @@
+"""Collection of checkpoint bytes that nobody needs.
+
+A checkpoint is needed as long as a player has it, in whatever standing: a retired one can be reinstated and its matches
+be explained. Leases, matches and learners name players, so players are all that is looked at. What no player has is an
+upload that was never published; it is kept while it is young, because its sender may be about to publish it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import select
+
+from league.db import locks
+from league.db.engine import Database
+from league.db.locks import Lock
+from league.db.models import Player
+from league.storage.store import CheckpointStore, Leftover, Stored
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a store holds, against what players need.
+
+    Attributes:
+        needed: Checkpoints that players have.
+        unpublished: Checkpoints that no player has, old enough to be deleted.
+        leftovers: What is no checkpoint, old enough to be deleted.
+        missing: SHA-256 of what players have and the store does not.
+    """
+
+    needed: list[Stored]
+    unpublished: list[Stored]
+    leftovers: list[Leftover]
+    missing: list[str]
+
+    @property
+    def deletable(self) -> list[Stored | Leftover]:
+        """All that can go."""
+        return [*self.unpublished, *self.leftovers]
+
+
+def survey(database: Database, store: CheckpointStore, before: datetime) -> Survey:
+    """Compare the store with the players; what was touched at `before` or later is left alone."""
+    stored = list(store.listing())  # before the players: what is published meanwhile then counts as needed
+    with database.read() as session:
+        query = select(Player.checkpoint).where(Player.kind == "snapshot").distinct()
+        wanted = {checkpoint for checkpoint in session.scalars(query) if checkpoint is not None}
+    return Survey(
+        needed=[one for one in stored if one.sha256 in wanted],
+        unpublished=[one for one in stored if one.sha256 not in wanted and one.stored_at < before],
+        leftovers=list(store.leftovers(before)),
+        missing=sorted(wanted - {one.sha256 for one in stored}),
+    )
+
+
+def collect(database: Database, store: CheckpointStore, found: Survey, before: datetime) -> Iterator[Stored | Leftover]:
+    """Delete what a survey found, and say what is gone; what was published or touched since then stays."""
+    for stored in found.unpublished:
+        if _remove(database, store, stored.sha256, before):
+            yield stored
+    for leftover in found.leftovers:
+        store.discard(leftover)
+        yield leftover
+
+
+def damaged(store: CheckpointStore, found: Survey) -> Iterator[Stored]:
+    """Read every checkpoint that players need, and set aside those whose bytes are not their own any more."""
+    return (stored for stored in found.needed if not store.sound(stored.sha256))
+
+
+def _remove(database: Database, store: CheckpointStore, sha256: str, before: datetime) -> bool:
+    """Delete a checkpoint unless it has a player by now; nobody publishes while that is decided."""
+    with database.write() as session:
+        locks.hold(session, Lock.COLLECTION)
+        if session.scalar(select(Player.id).where(Player.checkpoint == sha256).limit(1)) is not None:
+            return False
+        return store.remove(sha256, before)
