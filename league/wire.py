@@ -419,8 +419,8 @@ class RatingPeriod(Answer):
     """A closed rating period: how many matches it took in, and of how many players.
 
     `config` is the rule it was rated under, `config_id` the beginning of a hash of it. Rating everything again under
-    another rule begins a new `version`, in which numbers begin anew. `refitted` says that the whole history of the
-    frozen players was fitted at the period's end.
+    another rule makes a new `version` of all periods, numbered on from the last. `refitted` says that the whole history
+    of the frozen players was fitted at the period's end.
     """
 
     id: int

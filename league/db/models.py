@@ -21,6 +21,7 @@ from sqlalchemy import (
     String,
     TypeDecorator,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -226,18 +227,24 @@ class Match(Base):
 
 
 class Period(Base):
-    """A closed rating period, with the rating rule it was closed under."""
+    """A closed rating period, with the rating rule it was closed under.
+
+    Rating the whole log again under another rule makes a new `version` of all periods, numbered on from the last; the
+    newest one is in force. `refitted` says that the whole history was fitted at the period's end.
+    """
 
     __tablename__ = "periods"
     __table_args__ = (UniqueConstraint("environment", "number"), Index(None, "environment", "last_match_id"))
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
     environment: Mapped[str]
+    version: Mapped[int] = mapped_column(server_default="1")
     number: Mapped[int]
     last_match_id: Mapped[int]
     matches: Mapped[int]
     players: Mapped[int]
     rule: Mapped[dict[str, Any]]
+    refitted: Mapped[bool] = mapped_column(server_default=false())
     reason: Mapped[str]
     closed_at: Mapped[datetime]
 
@@ -286,6 +293,16 @@ class Champion(Base):
     actor: Mapped[str]
     reason: Mapped[str]
     since: Mapped[datetime]
+
+
+class Election(Base):
+    """Which process does a duty for all of them, until when."""
+
+    __tablename__ = "elections"
+
+    duty: Mapped[str] = mapped_column(primary_key=True)
+    holder: Mapped[str]
+    until: Mapped[datetime]
 
 
 class Event(Base):

@@ -56,7 +56,8 @@ def of_player(session: Session, player_id: int, limit: int, before: int | None) 
 
 def _named() -> "Select[Match, str, str, int]":
     took_in = select(Period.id).where(Period.environment == Match.environment, Period.last_match_id >= Match.id)
-    period_id = took_in.order_by(Period.last_match_id, Period.id).limit(1).correlate(Match).scalar_subquery()
+    first = took_in.where(standings.in_force()).order_by(Period.last_match_id, Period.id).limit(1)
+    period_id = first.correlate(Match).scalar_subquery()
     query = select(Match, _HOME.name, _AWAY.name, period_id)
     return query.join(_HOME, _HOME.id == Match.home_id).join(_AWAY, _AWAY.id == Match.away_id)
 

@@ -17,7 +17,7 @@ from league.services import match_log, standings
 from league.services.match_log import Games
 
 Pair = tuple[int, int]
-_CHUNK = 500
+_COLUMNS = ("low_id", "high_id", "matches", "games", "points", "wins", "draws", "losses")
 
 
 @dataclass(frozen=True)
@@ -39,59 +39,126 @@ class Count:
 UNPLAYED = Count()
 
 
-def advance(counts: Mapping[Pair, Count], games: Games) -> dict[Pair, Count]:
-    """Add matches, newest last, to the records; return those that changed."""
-    apart = games.home != games.away
-    home, away, learning = games.home[apart], games.away[apart], games.training[apart]
-    low, high = np.minimum(home, away), np.maximum(home, away)
-    score = np.where(home == low, games.score[apart], 1.0 - games.score[apart])
-    pairs, cell = np.unique(np.stack([low, high], axis=1), axis=0, return_inverse=True)
-    cell = cell.reshape(-1)
-    new = arithmetic.tally(cell, score, learning, len(pairs))
-    matches = np.bincount(cell, minlength=len(pairs))
-    kept = arithmetic.DECAY ** np.bincount(cell, weights=learning, minlength=len(pairs))
-    changed: dict[Pair, Count] = {}
-    for place, (first, second) in enumerate(pairs.tolist()):
-        old, share = counts.get((first, second), UNPLAYED), float(kept[place])
-        changed[first, second] = Count(
-            matches=old.matches + int(matches[place]),
-            games=old.games * share + float(new.games[place]),
-            points=old.points * share + float(new.points[place]),
-            wins=old.wins * share + float(new.wins[place]),
-            draws=old.draws * share + float(new.draws[place]),
-            losses=old.losses * share + float(new.losses[place]),
+@dataclass(frozen=True, eq=False)
+class Records:
+    """The records of K pairs as columns, in order of (low, high); see `Count`.
+
+    Attributes:
+        low: (K,) int64 lower id of each pair.
+        high: (K,) int64 higher id.
+        matches: (K,) int64.
+        games: (K,) float64, as are points, wins, draws and losses.
+    """
+
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    matches: NDArray[np.int64]
+    games: NDArray[np.float64]
+    points: NDArray[np.float64]
+    wins: NDArray[np.float64]
+    draws: NDArray[np.float64]
+    losses: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return self.low.size
+
+    def advance(self, games: Games) -> "Records":
+        """Add matches, newest last."""
+        apart = games.home != games.away
+        home, away, learning = games.home[apart], games.away[apart], games.training[apart]
+        low, high = np.minimum(home, away), np.maximum(home, away)
+        score = np.where(home == low, games.score[apart], 1.0 - games.score[apart])
+        players = np.unique(np.concatenate((self.low, self.high, low, high)))
+        known, met = _codes(players, self.low, self.high), _codes(players, low, high)
+        codes = np.union1d(known, met)
+        cell = np.searchsorted(codes, met)
+        new = arithmetic.tally(cell, score, learning, codes.size)
+        kept = np.power(arithmetic.DECAY, np.bincount(cell, weights=learning, minlength=codes.size))
+        place = np.searchsorted(codes, known)
+
+        def faded(old: NDArray[np.float64], added: NDArray[np.float64]) -> NDArray[np.float64]:
+            spread = np.zeros(codes.size)
+            spread[place] = old
+            return spread * kept + added
+
+        matches = np.bincount(cell, minlength=codes.size)
+        matches[place] += self.matches
+        return Records(
+            low=players[codes // players.size],
+            high=players[codes % players.size],
+            matches=matches,
+            games=faded(self.games, new.games),
+            points=faded(self.points, new.points),
+            wins=faded(self.wins, new.wins),
+            draws=faded(self.draws, new.draws),
+            losses=faded(self.losses, new.losses),
         )
-    return changed
+
+    def among(self, games: Games) -> "Records":
+        """Return the records of the pairs that met in these matches."""
+        players = np.unique(np.concatenate((self.low, self.high)))
+        low, high = np.minimum(games.home, games.away), np.maximum(games.home, games.away)
+        apart = low != high
+        met = np.isin(_codes(players, self.low, self.high), _codes(players, low[apart], high[apart]))
+        return Records(*(column[met] for column in self._columns()))
+
+    def counts(self) -> dict[Pair, Count]:
+        """Return the records by pair."""
+        rows = zip(*(column.tolist() for column in self._columns()), strict=True)
+        return {(low, high): Count(*numbers) for low, high, *numbers in rows}
+
+    def rows(self, environment: str) -> list[dict[str, Any]]:
+        """Return the records as rows of the table."""
+        columns = [column.tolist() for column in self._columns()]
+        return [dict(zip(_COLUMNS, row, strict=True), environment=environment) for row in zip(*columns, strict=True)]
+
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        return self.low, self.high, self.matches, self.games, self.points, self.wins, self.draws, self.losses
+
+
+_NO_IDS, _NO_NUMBERS = np.zeros(0, dtype=np.int64), np.zeros(0)
+NO_RECORDS = Records(_NO_IDS, _NO_IDS, _NO_IDS, *(_NO_NUMBERS,) * 5)
+
+
+def _codes(players: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number pairs in order of (low, high), given everybody's ids in order."""
+    return np.searchsorted(players, low) * players.size + np.searchsorted(players, high)
+
+
+def read(session: Session, environment: str) -> Records:
+    """Read the records up to the last closed period."""
+    columns = [getattr(Payoff, name) for name in _COLUMNS]
+    query = select(*columns).where(Payoff.environment == environment).order_by(Payoff.low_id, Payoff.high_id)
+    rows = np.array(session.execute(query).all(), dtype=np.float64).reshape(-1, len(_COLUMNS))
+    low, high, matches = (rows[:, place].astype(np.int64) for place in range(3))
+    return Records(low, high, matches, *rows.T[3:])
 
 
 def stored(session: Session, environment: str) -> dict[Pair, Count]:
-    """Read the records up to the last closed period."""
-    numbers = Payoff.matches, Payoff.games, Payoff.points, Payoff.wins, Payoff.draws, Payoff.losses
-    rows = session.execute(select(Payoff.low_id, Payoff.high_id, *numbers).where(Payoff.environment == environment))
-    return {(row[0], row[1]): Count(*row[2:]) for row in rows}
+    """Read the records up to the last closed period, by pair."""
+    return read(session, environment).counts()
 
 
 def current(session: Session, environment: str) -> dict[Pair, Count]:
-    """Read the records up to now, open matches included."""
+    """Read the records up to now, open matches included, by pair."""
     closed = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment))
-    counts = stored(session, environment)
-    return counts | advance(counts, match_log.read(session, environment, closed or 0, None))
+    open_games = match_log.read(session, environment, closed or 0, None)
+    return read(session, environment).advance(open_games).counts()
 
 
-def write(session: Session, environment: str, changed: Mapping[Pair, Count]) -> None:
-    """Keep changed records."""
-    rows = [_row(environment, pair, count) for pair, count in sorted(changed.items())]
-    columns = ("matches", "games", "points", "wins", "draws", "losses")
-    for start in range(0, len(rows), _CHUNK):
-        statement = insert_into(session, Payoff).values(rows[start : start + _CHUNK])
-        update = {column: statement.excluded[column] for column in columns}
-        session.execute(statement.on_conflict_do_update(index_elements=["low_id", "high_id"], set_=update))
+def write(session: Session, environment: str, records: Records) -> None:
+    """Keep records, new or changed."""
+    if len(records):
+        statement = insert_into(session, Payoff)
+        update = {name: statement.excluded[name] for name in _COLUMNS[2:]}
+        statement = statement.on_conflict_do_update(index_elements=["low_id", "high_id"], set_=update)
+        session.execute(statement, records.rows(environment))
 
 
-def rewrite(session: Session, environment: str, counts: Mapping[Pair, Count]) -> None:
+def rewrite(session: Session, environment: str, records: Records) -> None:
     """Replace all records of an environment."""
     session.execute(delete(Payoff).where(Payoff.environment == environment))
-    write(session, environment, counts)
+    write(session, environment, records)
 
 
 def against(counts: Mapping[Pair, Count], player: int, opponents: Iterable[int]) -> list[Count]:
@@ -140,18 +207,3 @@ def table(session: Session, environment: str, limit: int) -> wire.Payoff:
 
 def _numbers(count: Count) -> tuple[float, float, float, float, float]:
     return count.games, count.points, count.wins, count.draws, count.losses
-
-
-def _row(environment: str, pair: Pair, count: Count) -> dict[str, Any]:
-    low, high = pair
-    return {
-        "low_id": low,
-        "high_id": high,
-        "environment": environment,
-        "matches": count.matches,
-        "games": count.games,
-        "points": count.points,
-        "wins": count.wins,
-        "draws": count.draws,
-        "losses": count.losses,
-    }

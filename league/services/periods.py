@@ -1,8 +1,15 @@
-"""Rating periods close: matches become ratings, in one transaction, the same way every time."""
+"""Rating periods close: matches become ratings, the same way every time.
 
+Closing has two phases. The first reads and computes, holding up nobody; the second writes, and only if nothing that the
+first relied on has changed meanwhile. So the work may be long, and may be begun by several processes, yet each match is
+rated once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from league import wire
@@ -10,11 +17,33 @@ from league.config import Settings
 from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
-from league.db.models import Match, Period, Player, Rating
+from league.db.models import Event, Match, Period, Player, Rating
 from league.errors import UnknownEnvironmentError
-from league.services import events, learners, match_log, payoffs, promotion, rating, standings
+from league.services import events, learners, ledger, match_log, payoffs, promotion, standings
+from league.services.ledger import Closing, Ledger, Roster
 from league.services.match_log import Games
 from league.services.rating import Entry, Rule
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a computation from the log rests on: the last period, and the last event that could change the past."""
+
+    period_id: int
+    event_id: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Draft:
+    """A period that is computed and not yet written."""
+
+    ground: Ground
+    version: int
+    number: int
+    last_match_id: int
+    games: Games
+    rule: Rule
+    closing: Closing
 
 
 def close(
@@ -25,36 +54,93 @@ def close(
     Raises:
         UnknownEnvironmentError: No learner of this environment ever registered.
     """
-    watermark = _watermark(database, environment)
-    with database.write() as session:
-        if environment not in learners.environments(session):
-            known = ", ".join(learners.environments(session)) or "none yet"
-            raise UnknownEnvironmentError(environment, f"the league plays {known}", "name one of those")
-        locks.hold(session, Lock.PERIOD, environment)
-        return _close(session, settings, environment, watermark, actor, reason, now)
+    with database.read() as session:
+        known = learners.environments(session)
+    if environment not in known:
+        rule = f"the league plays {', '.join(known) or 'none yet'}"
+        raise UnknownEnvironmentError(environment, rule, "name one of those")
+    period = None
+    while period is None:  # whoever comes first has closed one; what is left is for the next
+        period = _close(database, settings, environment, actor, reason, now)
+    return period
 
 
 def close_if_due(database: Database, settings: Settings, environment: str, now: datetime) -> wire.RatingPeriod | None:
-    """Close the open period if the rule says so and no other process is at it."""
+    """Close the open period if the rule says so and nobody else does so first."""
+    reason = due(database, settings, environment, now)
+    return None if reason is None else _close(database, settings, environment, "rule", reason, now)
+
+
+def due(database: Database, settings: Settings, environment: str, now: datetime) -> str | None:
+    """Say why the open period is to close now; None while it is not."""
     with database.read() as session:
-        if _due(session, settings, environment, now) is None:
-            return None
-    watermark = _watermark(database, environment)
-    with database.write() as session:
-        if not locks.attempt(session, Lock.PERIOD, environment):
-            return None
-        reason = _due(session, settings, environment, now)
-        if reason is None:
-            return None
-        return _close(session, settings, environment, watermark, "rule", reason, now)
+        return _due(session, settings, environment, now)
 
 
-def listing(session: Session, environment: str | None, limit: int, before: int | None) -> list[wire.RatingPeriod]:
-    """List periods, newest first, before the given one."""
-    query = select(Period).order_by(Period.id.desc()).limit(limit)
+def listing(
+    session: Session, environment: str | None, limit: int, before: int | None, version: int | None = None
+) -> list[wire.RatingPeriod]:
+    """List periods of a version, None for the present one of each environment, newest first, before the given one.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not this one.
+    """
+    learners.require_environment(session, environment)
+    query = select(Period).where(standings.in_force() if version is None else Period.version == version)
     query = query if environment is None else query.where(Period.environment == environment)
     query = query if before is None else query.where(Period.id < before)
-    return [_body(period) for period in session.scalars(query)]
+    return [_body(period) for period in session.scalars(query.order_by(Period.id.desc()).limit(limit))]
+
+
+def ground(session: Session, environment: str) -> Ground:
+    """Return what a computation from the log rests on, as the session sees it.
+
+    An event about a player or a period leaves the log as it was. Any other, such as what becomes of a worker, is taken
+    to change it.
+    """
+    concerns = or_(Event.environment == environment, Event.environment.is_(None))
+    disturbing = select(func.max(Event.id)).where(concerns, Event.player_id.is_(None), Event.kind != "period")
+    last = select(func.max(Period.id)).where(Period.environment == environment)
+    period_id, event_id = session.execute(select(last.scalar_subquery(), disturbing.scalar_subquery())).one()
+    return Ground(period_id or 0, event_id or 0)
+
+
+def still_holds(session: Session, environment: str, before: Ground) -> bool:
+    """Say whether a computation's ground is unchanged; if so it stays until the session's transaction ends."""
+    locks.hold(session, Lock.PERIOD, environment)
+    locks.hold(session, Lock.EVENTS)
+    return ground(session, environment) == before
+
+
+def roster(session: Session, environment: str) -> Roster:
+    """Return everybody as a rating period takes them at their first match."""
+    players = session.scalars(select(Player).where(Player.environment == environment)).all()
+    return Roster({player.id: entry_of(player, None) for player in players}, {p.id: p.parent_id for p in players})
+
+
+def entry_of(player: Player, last: Rating | None) -> Entry:
+    """Return a player as a rating period takes it, from its last rating or from its start."""
+    if last is None:
+        return Entry(player.kind, player.start_rating, player.start_deviation, player.start_volatility, 0, 0.0)
+    return Entry(player.kind, last.rating, last.deviation, last.volatility, last.games, last.score)
+
+
+def write_ratings(session: Session, period_id: int, entries: Mapping[int, Entry]) -> None:
+    """Append a period's ratings, by player."""
+    rows = [
+        {
+            "period_id": period_id,
+            "player_id": player_id,
+            "rating": entry.rating,
+            "deviation": entry.deviation,
+            "volatility": entry.volatility,
+            "games": entry.games,
+            "score": entry.score,
+        }
+        for player_id, entry in sorted(entries.items())
+    ]
+    if rows:
+        session.execute(insert(Rating), rows)
 
 
 def _watermark(database: Database, environment: str) -> int:
@@ -69,7 +155,6 @@ def _watermark(database: Database, environment: str) -> int:
 
 
 def _due(session: Session, settings: Settings, environment: str, now: datetime) -> str | None:
-    """Say why the open period is to close now; None while it is not."""
     last = _last(session, environment)
     still_open = Match.environment == environment, Match.id > (last.last_match_id if last else 0)
     count, oldest = session.execute(select(func.count(), func.min(Match.reported_at)).where(*still_open)).one()
@@ -87,28 +172,48 @@ def _due(session: Session, settings: Settings, environment: str, now: datetime) 
 
 
 def _close(
-    session: Session, settings: Settings, environment: str, watermark: int, actor: str, reason: str, now: datetime
-) -> wire.RatingPeriod:
+    database: Database, settings: Settings, environment: str, actor: str, reason: str, now: datetime
+) -> wire.RatingPeriod | None:
+    """Compute a period and write it; None where another process was first."""
+    watermark = _watermark(database, environment)
+    with database.read() as session:
+        draft = _draft(session, environment, watermark, Rule.of(settings))
+    with database.write() as session:
+        if not still_holds(session, environment, draft.ground):
+            return None
+        return _write(session, settings, environment, draft, actor, reason, now)
+
+
+def _draft(session: Session, environment: str, watermark: int, rule: Rule) -> _Draft:
+    before = ground(session, environment)
     last = _last(session, environment)
-    start, number = (last.last_match_id, last.number) if last else (0, 0)
-    end, rule = max(watermark, start), Rule.of(settings)
+    version, start, number = (last.version, last.last_match_id, last.number) if last else (1, 0, 0)
+    end = max(watermark, start)
     games = match_log.read(session, environment, start, end)
-    changed = rating.advance(_entries(session, environment, games), games, rule)
+    so_far = _ledger(session, environment, version)
+    closing = ledger.close(so_far, roster(session, environment), games, rule)
+    return _Draft(before, version, number + 1, end, games, rule, closing)
+
+
+def _write(
+    session: Session, settings: Settings, environment: str, draft: _Draft, actor: str, reason: str, now: datetime
+) -> wire.RatingPeriod:
     period = Period(
         environment=environment,
-        number=number + 1,
-        last_match_id=end,
-        matches=len(games),
-        players=len(games.players()),
-        rule=rule.stored(),
+        version=draft.version,
+        number=draft.number,
+        last_match_id=draft.last_match_id,
+        matches=len(draft.games),
+        players=len(draft.games.players()),
+        rule=draft.rule.stored(),
+        refitted=draft.closing.refitted,
         reason=reason,
         closed_at=now,
     )
     session.add(period)
     session.flush()
-    write_ratings(session, {period.id: changed})
-    payoffs.write(session, environment, payoffs.advance(payoffs.stored(session, environment), games))
-    locks.hold(session, Lock.EVENTS)
+    write_ratings(session, period.id, draft.closing.entries)
+    payoffs.write(session, environment, draft.closing.records.among(draft.games))
     if settings.automatic_promotion:
         promotion.apply(session, settings, environment, now)
     body = _body(period)
@@ -125,54 +230,35 @@ def _close(
     return body
 
 
-def _entries(session: Session, environment: str, games: Games) -> dict[int, Entry]:
-    """Return everybody who takes part in a period: its players, and learners that played before."""
-    idle = select(Player.id).join(Rating, Rating.player_id == Player.id)
-    idle = idle.where(Player.environment == environment, Player.kind == "learner")
-    taking_part = sorted({*games.players(), *session.scalars(idle.distinct())})
-    query = standings.rated().where(Player.id.in_(taking_part))
-    return {player.id: entry_of(player, last) for player, last in session.execute(query)}
-
-
-def entry_of(player: Player, last: Rating | None) -> Entry:
-    """Return a player as a rating period takes it, from its last rating or from its start."""
-    if last is None:
-        return Entry(player.kind, player.start_rating, player.start_deviation, player.start_volatility, 0, 0.0)
-    return Entry(player.kind, last.rating, last.deviation, last.volatility, last.games, last.score)
-
-
-def write_ratings(session: Session, ratings: dict[int, dict[int, Entry]]) -> None:
-    """Append ratings, given per period and player."""
-    rows = [
-        {
-            "period_id": period_id,
-            "player_id": player_id,
-            "rating": entry.rating,
-            "deviation": entry.deviation,
-            "volatility": entry.volatility,
-            "games": entry.games,
-            "score": entry.score,
-        }
-        for period_id, changed in ratings.items()
-        for player_id, entry in sorted(changed.items())
-    ]
-    if rows:
-        session.execute(insert(Rating), rows)
+def _ledger(session: Session, environment: str, version: int) -> Ledger:
+    """Return what the closed periods left."""
+    present = session.execute(standings.rated().where(Player.environment == environment, Rating.player_id.is_not(None)))
+    last_fit = session.scalar(
+        select(func.max(Period.id)).where(Period.environment == environment, Period.version == version, Period.refitted)
+    )
+    fitted: dict[int, int] = {}
+    if last_fit is not None:
+        then = standings.rated(last_fit).where(Player.environment == environment, Rating.player_id.is_not(None))
+        fitted = ledger.games_of_frozen({player.id: entry_of(player, last) for player, last in session.execute(then)})
+    entries = {player.id: entry_of(player, last) for player, last in present}
+    return Ledger(entries, payoffs.read(session, environment), fitted)
 
 
 def _last(session: Session, environment: str) -> Period | None:
-    return session.scalar(
-        select(Period).where(Period.environment == environment).order_by(Period.number.desc()).limit(1)
-    )
+    return session.scalar(select(Period).where(Period.environment == environment).order_by(Period.id.desc()).limit(1))
 
 
 def _body(period: Period) -> wire.RatingPeriod:
     return wire.RatingPeriod(
         id=period.id,
+        version=period.version,
         number=period.number,
         environment=period.environment,
         matches=period.matches,
         players=period.players,
+        config_id=Rule.restored(period.rule).id,
+        config=period.rule,
+        refitted=period.refitted,
         closed_at=period.closed_at,
         reason=period.reason,
     )

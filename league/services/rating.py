@@ -4,6 +4,8 @@ Training matches rate the learner alone; rating matches rate the frozen players;
 takes part from its first match on, so that a period is a function of the matches before its end and nothing else.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -12,29 +14,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.glicko2 import Kind, Ratings, Results, rate_period
+from arena.refit import RefitConfig
 from league.config import Settings
 from league.services.match_log import Games
 
 _OWN_KIND = {"learner": Kind.LEARNER, "snapshot": Kind.FROZEN, "baseline": Kind.ANCHOR}
+_ID_LENGTH = 12
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The numbers of Glicko-2 that a period was rated with; stored with it, so that it can be computed again."""
+    """How a period is rated; stored with it, so that it can be computed again.
+
+    `deviation_floor` keeps a learner's rating moving. It holds for frozen players too unless the whole history is
+    fitted, which knows how sure they are.
+    """
 
     tau: float
     deviation_floor: float
     deviation_cap: float
     volatility_cap: float
+    refit: RefitConfig
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """Take the rule that is configured now."""
-        return cls(settings.tau, settings.deviation_floor, settings.deviation_cap, settings.volatility_cap)
+        return cls(
+            settings.tau, settings.deviation_floor, settings.deviation_cap, settings.volatility_cap, settings.refit
+        )
+
+    @classmethod
+    def restored(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the rule that a period was closed under; before there was a refit it had none."""
+        numbers = {name: value for name, value in stored.items() if name != "refit"}
+        return cls(**numbers, refit=RefitConfig(**stored.get("refit", {"enabled": False})))
 
     def stored(self) -> dict[str, Any]:
         """Return the rule as JSON."""
         return asdict(self)
+
+    @property
+    def id(self) -> str:
+        """Name of the rule: the beginning of a hash of its content, the same in every league."""
+        content = json.dumps(self.stored(), sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:_ID_LENGTH]
 
 
 @dataclass(frozen=True)
@@ -47,6 +70,11 @@ class Entry:
     volatility: float
     games: int
     score: float
+
+    @property
+    def frozen(self) -> bool:
+        """Whether its strength never changes."""
+        return self.kind != "learner"
 
 
 def advance(entries: Mapping[int, Entry], games: Games, rule: Rule) -> dict[int, Entry]:
@@ -65,23 +93,30 @@ def advance(entries: Mapping[int, Entry], games: Games, rule: Rule) -> dict[int,
     own = np.array([_OWN_KIND[entry.kind] for entry in before], dtype=np.int64)
     learner = own == Kind.LEARNER
     start = _ratings(before)
-    by_training, learner_games, learner_points = _rate(start, _rows(games, ids, training=True), own, learner, rule)
-    by_rating, frozen_games, frozen_points = _rate(start, _rows(games, ids, training=False), own, ~learner, rule)
-    played = np.where(learner, learner_games, frozen_games)
-    scored = np.where(learner, learner_points, frozen_points)
+    frozen_floor = 0.0 if rule.refit.enabled else rule.deviation_floor
+    by_training, learner_games, learner_points = _rate(
+        start, _rows(games, ids, training=True), np.where(learner, own, Kind.OBSERVED), rule, rule.deviation_floor
+    )
+    by_rating, frozen_games, frozen_points = _rate(
+        start, _rows(games, ids, training=False), np.where(learner, Kind.OBSERVED, own), rule, frozen_floor
+    )
+    rating = np.where(learner, by_training.rating, by_rating.rating).tolist()
+    deviation = np.where(learner, by_training.deviation, by_rating.deviation).tolist()
+    volatility = np.where(learner, by_training.volatility, by_rating.volatility).tolist()
+    played = np.where(learner, learner_games, frozen_games).tolist()
+    scored = np.where(learner, learner_points, frozen_points).tolist()
     changed: dict[int, Entry] = {}
-    for place, old in enumerate(before):
-        after = by_training if learner[place] else by_rating
+    for place, (player, old) in enumerate(zip(ids.tolist(), before, strict=True)):
         new = Entry(
             kind=old.kind,
-            rating=float(after.rating[place]),
-            deviation=float(after.deviation[place]),
-            volatility=float(after.volatility[place]),
-            games=old.games + int(played[place]),
-            score=old.score + float(scored[place]),
+            rating=rating[place],
+            deviation=deviation[place],
+            volatility=volatility[place],
+            games=old.games + played[place],
+            score=old.score + scored[place],
         )
         if new != old:
-            changed[int(ids[place])] = new
+            changed[player] = new
     return changed
 
 
@@ -94,14 +129,22 @@ def _ratings(entries: list[Entry]) -> Ratings:
 
 
 def _rate(
-    start: Ratings, rows: Results, own: NDArray[np.int64], rated: NDArray[np.bool_], rule: Rule
+    start: Ratings, rows: Results, kinds: NDArray[np.int64], rule: Rule, floor: float
 ) -> tuple[Ratings, NDArray[np.int64], NDArray[np.float64]]:
-    """Rate the players marked in `rated`, observing the others; count everybody's games and sum their scores."""
+    """Rate the players that `kinds` does not call observed; count everybody's games and sum their scores."""
     player = np.concatenate((rows.home, rows.away))
-    counts = np.bincount(player, minlength=rated.size)
-    points = np.bincount(player, weights=np.concatenate((rows.score, 1.0 - rows.score)), minlength=rated.size)
-    kinds = np.where(rated, own, Kind.OBSERVED)
-    return rate_period(start, rows, kinds=kinds, **rule.stored()), counts, points.astype(np.float64)
+    counts = np.bincount(player, minlength=len(start))
+    points = np.bincount(player, weights=np.concatenate((rows.score, 1.0 - rows.score)), minlength=len(start))
+    rated = rate_period(
+        start,
+        rows,
+        tau=rule.tau,
+        kinds=kinds,
+        deviation_floor=floor,
+        deviation_cap=rule.deviation_cap,
+        volatility_cap=rule.volatility_cap,
+    )
+    return rated, counts, points.astype(np.float64)
 
 
 def _rows(games: Games, ids: NDArray[np.int64], training: bool) -> Results:

@@ -1,23 +1,30 @@
-"""Ratings and payoffs computed again from the match log."""
+"""Ratings and payoffs computed again from the match log, each period by the rule it was closed under."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from league.db import locks
 from league.db.engine import Database
-from league.db.locks import Lock
-from league.db.models import Period, Player, Rating
-from league.services import learners, match_log, payoffs, periods, rating
+from league.db.models import Period, Rating
+from league.services import events, learners, ledger, match_log, payoffs, periods
+from league.services.ledger import EMPTY, Closing, Ledger
+from league.services.match_log import Games
+from league.services.payoffs import Records
+from league.services.periods import Ground
 from league.services.rating import Entry, Rule
 
-History = dict[int, dict[int, Entry]]
+_QUIET_TRIES = 3
+
+Cut = tuple[int, Rule]
+"""Up to which match a period goes, and how it is rated."""
 
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What came of an environment: `differing` ratings and payoffs were not bit for bit what the log says."""
+    """What came of an environment: `differing` ratings, periods and payoffs were not bit for bit what the log says."""
 
     environment: str
     periods: int
@@ -25,70 +32,146 @@ class Rebuilt:
     differing: int
 
 
-def rebuild(database: Database, environment: str | None = None) -> list[Rebuilt]:
-    """Compute every period again, each by the rule it was closed under, and keep the outcome.
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A period computed again, and the state after it."""
 
-    Nothing differs unless somebody changed the tables from outside.
+    games: Games
+    closing: Closing
+    state: Ledger
+
+
+@dataclass(frozen=True, eq=False)
+class _Correction:
+    """A period as the log says it is."""
+
+    period_id: int
+    matches: int
+    players: int
+    closing: Closing
+
+
+@dataclass(frozen=True, eq=False)
+class _Audit:
+    """What an environment's stored ratings and payoffs should have been; `records` is None where they are right."""
+
+    ground: Ground
+    outcome: Rebuilt
+    corrections: Sequence[_Correction]
+    records: Records | None
+
+
+def rebuild(database: Database, environment: str | None = None, now: datetime | None = None) -> list[Rebuilt]:
+    """Compute every period again and keep the outcome.
+
+    Nothing differs unless somebody changed the tables from outside, or said that some results do not count. While the
+    server closes periods all the time, the last try makes it wait.
 
     Args:
         database: Whose ratings.
         environment: Which environment; None for all, each in a transaction of its own.
+        now: The time of the change in the audit log.
     """
+    return [_rebuild(database, each, now or datetime.now(UTC)) for each in _environments(database, environment)]
+
+
+def inspect(database: Database, environment: str | None = None) -> list[Rebuilt]:
+    """Compute every period again, say what differs and leave it."""
     with database.read() as session:
-        chosen = learners.environments(session) if environment is None else [environment]
-    return [_rebuild(database, each) for each in chosen]
+        return [_audit(session, each).outcome for each in _environments(database, environment)]
 
 
-def _rebuild(database: Database, environment: str) -> Rebuilt:
+def replay(session: Session, environment: str, cuts: Iterable[Cut]) -> Iterator[Step]:
+    """Compute periods from the first match on."""
+    roster = periods.roster(session, environment)
+    state, start = EMPTY, 0
+    for last_match_id, rule in cuts:
+        games = match_log.read(session, environment, start, last_match_id)
+        closing = ledger.close(state, roster, games, rule)
+        state, start = state.after(closing), last_match_id
+        yield Step(games, closing, state)
+
+
+def _environments(database: Database, environment: str | None) -> list[str]:
+    with database.read() as session:
+        return learners.environments(session) if environment is None else [environment]
+
+
+def _rebuild(database: Database, environment: str, now: datetime) -> Rebuilt:
+    for _ in range(_QUIET_TRIES):
+        with database.read() as session:
+            audit = _audit(session, environment)
+        with database.write() as session:
+            if periods.still_holds(session, environment, audit.ground):
+                return _correct(session, environment, audit, now)
     with database.write() as session:
-        locks.hold(session, Lock.PERIOD, environment)
-        history, counts = _recompute(session, environment)
-        differing = _replace_ratings(session, environment, history) + _replace_payoffs(session, environment, counts)
-    return Rebuilt(environment, len(history), sum(len(changed) for changed in history.values()), differing)
+        periods.still_holds(session, environment, audit.ground)
+        return _correct(session, environment, _audit(session, environment), now)
 
 
-def _recompute(session: Session, environment: str) -> tuple[History, dict[payoffs.Pair, payoffs.Count]]:
-    players = session.scalars(select(Player).where(Player.environment == environment))
-    beginners = {player.id: periods.entry_of(player, None) for player in players}
-    rated: dict[int, Entry] = {}
-    history: History = {}
-    counts: dict[payoffs.Pair, payoffs.Count] = {}
-    start = 0
-    for period in session.scalars(select(Period).where(Period.environment == environment).order_by(Period.number)):
-        games = match_log.read(session, environment, start, period.last_match_id)
-        entries = {player: rated.get(player, beginners[player]) for player in games.players()}
-        entries |= {player: entry for player, entry in rated.items() if entry.kind == "learner"}
-        history[period.id] = rating.advance(entries, games, Rule(**period.rule))
-        rated |= history[period.id]
-        counts |= payoffs.advance(counts, games)
-        start = period.last_match_id
-    return history, counts
+def _audit(session: Session, environment: str) -> _Audit:
+    """Compare what is stored with what the log says, version by version."""
+    ground = periods.ground(session, environment)
+    corrections: list[_Correction] = []
+    state, count, ratings, differing = EMPTY, 0, 0, 0
+    for stored in _versions(session, environment):
+        cuts = [(period.last_match_id, Rule.restored(period.rule)) for period in stored]
+        for period, step in zip(stored, replay(session, environment, cuts), strict=True):
+            correction = _Correction(period.id, len(step.games), len(step.games.players()), step.closing)
+            wrong = _differences(session, period, correction)
+            if wrong:
+                corrections.append(correction)
+            state, count = step.state, count + 1
+            ratings, differing = ratings + len(step.closing.entries), differing + wrong
+    kept, right = payoffs.stored(session, environment), state.records.counts()
+    wrong = sum(kept.get(pair) != right.get(pair) for pair in kept.keys() | right.keys())
+    outcome = Rebuilt(environment, count, ratings, differing + wrong)
+    return _Audit(ground, outcome, corrections, state.records if wrong else None)
 
 
-def _replace_ratings(session: Session, environment: str, history: History) -> int:
-    """Make the stored ratings those of the history; return how many were not."""
-    of_periods = Rating.period_id.in_(select(Period.id).where(Period.environment == environment))
-    stored = {
-        (row.period_id, row.player_id, row.rating, row.deviation, row.volatility, row.games, row.score)
-        for row in session.scalars(select(Rating).where(of_periods))
-    }
-    computed = {
-        (period_id, player_id, entry.rating, entry.deviation, entry.volatility, entry.games, entry.score)
-        for period_id, changed in history.items()
-        for player_id, entry in changed.items()
-    }
-    differing = {key[:2] for key in stored ^ computed}
-    if differing:
-        session.expunge_all()
-        session.execute(delete(Rating).where(of_periods))
-        periods.write_ratings(session, history)
-    return len(differing)
+def _versions(session: Session, environment: str) -> list[list[Period]]:
+    """Return the periods of each version, oldest first."""
+    query = select(Period).where(Period.environment == environment).order_by(Period.version, Period.number)
+    versions: dict[int, list[Period]] = {}
+    for period in session.scalars(query):
+        versions.setdefault(period.version, []).append(period)
+    return list(versions.values())
 
 
-def _replace_payoffs(session: Session, environment: str, counts: dict[payoffs.Pair, payoffs.Count]) -> int:
-    """Make the stored payoffs those given; return how many were not."""
-    stored = payoffs.stored(session, environment)
-    differing = sum(stored.get(pair) != counts.get(pair) for pair in stored.keys() | counts.keys())
-    if differing:
-        payoffs.rewrite(session, environment, counts)
-    return differing
+def _differences(session: Session, period: Period, right: _Correction) -> int:
+    """Count what is stored of a period and not right."""
+    columns = Rating.rating, Rating.deviation, Rating.volatility, Rating.games, Rating.score
+    rows = session.execute(select(Rating.player_id, *columns).where(Rating.period_id == period.id))
+    stored = {player: tuple(numbers) for player, *numbers in rows}
+    computed = {player: _numbers(entry) for player, entry in right.closing.entries.items()}
+    ratings = sum(stored.get(player) != computed.get(player) for player in stored.keys() | computed.keys())
+    summary = period.matches, period.players, period.refitted
+    return ratings + (summary != (right.matches, right.players, right.closing.refitted))
+
+
+def _numbers(entry: Entry) -> tuple[float, float, float, int, float]:
+    return entry.rating, entry.deviation, entry.volatility, entry.games, entry.score
+
+
+def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -> Rebuilt:
+    """Make what is stored what the log says."""
+    if not audit.outcome.differing:
+        return audit.outcome
+    for right in audit.corrections:
+        summary = {"matches": right.matches, "players": right.players, "refitted": right.closing.refitted}
+        session.execute(update(Period).where(Period.id == right.period_id).values(summary))
+        session.execute(delete(Rating).where(Rating.period_id == right.period_id))
+        periods.write_ratings(session, right.period_id, right.closing.entries)
+    if audit.records is not None:
+        payoffs.rewrite(session, environment, audit.records)
+    events.record(
+        session,
+        "rebuild",
+        environment=environment,
+        player_id=None,
+        actor="league rebuild",
+        reason="computed again from the match log",
+        details={"periods": len(audit.corrections), "differing": audit.outcome.differing},
+        now=now,
+    )
+    return audit.outcome

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 from sqlalchemy import ColumnElement, Row, Select, and_, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from arena.glicko2 import Ratings
 from league import wire
 from league.config import Settings
 from league.db.models import Period, Player, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
+from league.services.rating import Rule
 
 OUT_OF_PLAY = ("retired", "quarantined")
 
@@ -84,12 +85,13 @@ def curve(session: Session, player_id: int, limit: int, after: int) -> list[wire
         UnknownPlayerError: There is no such player.
     """
     require(session, player_id)
-    query = select(Rating, Period).join(Period, Period.id == Rating.period_id)
+    query = select(Rating, Period).join(Period, Period.id == Rating.period_id).where(in_force())
     query = query.where(Rating.player_id == player_id, Rating.period_id > after).order_by(Rating.period_id)
     return [
         wire.RatingPoint(
             period_id=period.id,
             number=period.number,
+            config_id=Rule.restored(period.rule).id,
             closed_at=period.closed_at,
             rating=rating.rating,
             deviation=rating.deviation,
@@ -137,6 +139,13 @@ def conservative() -> ColumnElement[float]:
 def in_play() -> ColumnElement[bool]:
     """Select everybody but retired and quarantined snapshots."""
     return func.coalesce(Player.standing, "candidate").not_in(OUT_OF_PLAY)
+
+
+def in_force() -> ColumnElement[bool]:
+    """Select the periods of the newest version of their environment."""
+    other = aliased(Period)
+    newest = select(func.max(other.version)).where(other.environment == Period.environment)
+    return Period.version == newest.correlate(Period).scalar_subquery()
 
 
 def ratings(players: "Sequence[Row[Player, Rating]]") -> Ratings:

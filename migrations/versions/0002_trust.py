@@ -14,9 +14,11 @@ ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 def upgrade() -> None:
     _add_states_of_leases()
     _add_champions()
+    _add_versions_of_ratings()
 
 
 def downgrade() -> None:
+    _drop_versions_of_ratings()
     _drop_champions()
     _drop_states_of_leases()
 
@@ -69,3 +71,31 @@ def _add_champions() -> None:
 
 def _drop_champions() -> None:
     op.drop_table("champions")
+
+
+# --- ratings ---------------------------------------------------------------------------------------------------------
+
+
+def _add_versions_of_ratings() -> None:
+    op.add_column("periods", sa.Column("version", sa.BigInteger(), server_default="1", nullable=False))
+    op.add_column("periods", sa.Column("refitted", sa.Boolean(), server_default=sa.false(), nullable=False))
+    op.create_table(
+        "elections",
+        sa.Column("duty", sa.String(), nullable=False),
+        sa.Column("holder", sa.String(), nullable=False),
+        sa.Column("until", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("duty", name=op.f("pk_elections")),
+    )
+
+
+def _drop_versions_of_ratings() -> None:
+    op.drop_table("elections")
+    op.execute(
+        """CREATE TEMPORARY TABLE outdated AS SELECT id FROM periods WHERE version <
+        (SELECT max(version) FROM periods AS other WHERE other.environment = periods.environment)"""
+    )
+    op.execute("DELETE FROM ratings WHERE period_id IN (SELECT id FROM outdated)")
+    op.execute("DELETE FROM periods WHERE id IN (SELECT id FROM outdated)")
+    op.execute("DROP TABLE outdated")
+    op.drop_column("periods", "refitted")
+    op.drop_column("periods", "version")

@@ -1,0 +1,84 @@
+"""The whole history of the frozen players, fitted at the end of a period; see `arena.refit`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from arena import refit as arithmetic
+from arena.glicko2 import Results
+from arena.refit import NO_PARENT, Fit, RefitConfig
+from league.services.payoffs import Records
+from league.services.rating import Entry, Rule
+
+Parents = Mapping[int, int | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fit of P frozen players, in order of their ids."""
+
+    ids: tuple[int, ...]
+    fit: Fit
+
+
+def is_due(entries: Mapping[int, Entry], fitted: Mapping[int, int], config: RefitConfig) -> bool:
+    """Say whether some frozen player's games have grown enough since the last fit.
+
+    Args:
+        entries: Everybody rated, by id.
+        fitted: Games of each frozen player at the last fit; those it did not know are left out.
+        config: How much is enough.
+    """
+    return config.enabled and any(
+        entry.games > (1.0 + config.growth) * fitted.get(player, 0)
+        for player, entry in entries.items()
+        if entry.kind == "snapshot"
+    )
+
+
+def fit(entries: Mapping[int, Entry], parents: Parents, records: Records, config: RefitConfig) -> Fitted:
+    """Fit every frozen player that has played.
+
+    Args:
+        entries: Everybody rated, by id.
+        parents: The snapshot that each descends from, by id.
+        records: What pairs scored; those between frozen players never fade.
+        config: The prior.
+    """
+    ids = np.array([player for player, entry in sorted(entries.items()) if entry.frozen and entry.games], np.int64)
+    known = frozenset(ids.tolist())
+    chosen = np.isin(records.low, ids) & np.isin(records.high, ids)
+    results = Results(
+        home=np.searchsorted(ids, records.low[chosen]),
+        away=np.searchsorted(ids, records.high[chosen]),
+        score=np.clip(records.points[chosen] / records.games[chosen], 0.0, 1.0),
+        games=records.matches[chosen],
+    )
+    ancestors = [_ancestor(player, parents, known) for player in ids.tolist()]
+    found = arithmetic.fit(
+        results,
+        [entries[player].rating for player in ids.tolist()],
+        anchor=[entries[player].kind == "baseline" for player in ids.tolist()],
+        parent=[NO_PARENT if other is None else int(np.searchsorted(ids, other)) for other in ancestors],
+        config=config,
+    )
+    return Fitted(tuple(ids.tolist()), found)
+
+
+def reseeded(entries: Mapping[int, Entry], fitted: Fitted, rule: Rule) -> dict[int, Entry]:
+    """Return the snapshots with rating and deviation of the fit, by id."""
+    rating, deviation = fitted.fit.rating.tolist(), np.minimum(fitted.fit.deviation, rule.deviation_cap).tolist()
+    return {
+        player: replace(entries[player], rating=rating[place], deviation=deviation[place])
+        for place, player in enumerate(fitted.ids)
+        if entries[player].kind == "snapshot"
+    }
+
+
+def _ancestor(player: int, parents: Parents, known: frozenset[int]) -> int | None:
+    """Return the nearest ancestor that is fitted too."""
+    found = parents.get(player)
+    while found is not None and found not in known:
+        found = parents.get(found)
+    return found
