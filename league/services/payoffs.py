@@ -13,7 +13,7 @@ from arena import payoff as arithmetic
 from league import wire
 from league.db.models import Payoff, Period, Player
 from league.db.upsert import insert_into
-from league.services import match_log, standings
+from league.services import learners, match_log, standings
 from league.services.match_log import Games
 
 Pair = tuple[int, int]
@@ -189,7 +189,12 @@ def matrix(counts: Mapping[Pair, Count], players: Sequence[int]) -> tuple[arithm
 
 
 def table(session: Session, environment: str, limit: int) -> wire.Payoff:
-    """Show who beats whom among those in play, the `limit` highest conservative ratings first."""
+    """Show who beats whom among those in play, the `limit` highest conservative ratings first.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not this one.
+    """
+    learners.require_environment(session, environment)
     query = standings.rated().where(Player.environment == environment, standings.in_play())
     found = session.execute(query.order_by(standings.conservative().desc(), Player.id).limit(limit)).all()
     players = [player for player, _ in found]

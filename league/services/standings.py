@@ -1,20 +1,23 @@
 """Ratings as people see them: one player's, the league table, now or as of a past period, and curves."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, Row, Select, and_, func, select
+from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, SQLColumnExpression, and_, case, func, select
 from sqlalchemy.orm import Session, aliased
 
 from arena.glicko2 import Ratings
 from league import wire
 from league.config import Settings
-from league.db.models import Period, Player, Rating
+from league.db.models import Event, Period, Player, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
+from league.services import learners
 from league.services.rating import Rule
 
 OUT_OF_PLAY = ("retired", "quarantined")
+_CHANGES = ("promote", "retire", "reinstate", "quarantine")
 
 
 def rated(as_of: int | None = None) -> "Select[Player, Rating]":
@@ -60,21 +63,35 @@ def table(
 ) -> list[wire.StandingsItem]:
     """Rank the players of an environment by conservative rating.
 
+    As of a past period, ratings, games, standings and call-signs are those of its end.
+
     Raises:
+        UnknownEnvironmentError: The league plays other environments, but not this one.
         UnknownPeriodError: `as_of` is no period.
         InvalidRequestError: `as_of` is another environment's period.
     """
+    learners.require_environment(session, environment)
     query = rated(as_of).where(Player.environment == environment)
+    columns: tuple[SQLColumnExpression[str | None], ...] = (Player.standing, Player.call_sign)
     if as_of is not None:
-        query = query.where(Player.created_at <= _period(session, as_of, environment).closed_at)
+        closed_at = _period(session, as_of, environment).closed_at
+        query = query.where(Player.created_at <= closed_at).outerjoin(Event, Event.id == _last_change(closed_at))
+        columns = _standing_of_then(), Event.details["call_sign"].as_string()
     if standing is not None:
-        query = query.where(Player.standing == standing)
+        query = query.where(columns[0] == standing)
     ranked = query.order_by(conservative().desc(), Player.id).limit(limit).offset(offset)
+    rows = session.execute(ranked.add_columns(*columns))
     return [
         wire.StandingsItem.model_validate(
-            fields(found, rating, settings) | {"rank": offset + place, "win_rate": _win_rate(rating)}
+            fields(player, rating, settings)
+            | {
+                "rank": offset + place,
+                "win_rate": _win_rate(rating),
+                "standing": then,
+                "call_sign": call_sign,
+            }
         )
-        for place, (found, rating) in enumerate(session.execute(ranked), start=1)
+        for place, (player, rating, then, call_sign) in enumerate(rows, start=1)
     ]
 
 
@@ -157,6 +174,20 @@ def ratings(players: "Sequence[Row[Player, Rating]]") -> Ratings:
         for player, rating in players
     ]
     return Ratings(*np.array(values, dtype=np.float64).reshape(-1, 3).T)
+
+
+def _last_change(until: datetime) -> ScalarSelect[int]:
+    """Select a player's last change of standing up to a time, from the audit log."""
+    changes = select(Event.id).where(Event.player_id == Player.id, Event.kind.in_(_CHANGES), Event.created_at <= until)
+    return changes.order_by(Event.id.desc()).limit(1).correlate(Player).scalar_subquery()
+
+
+def _standing_of_then() -> ColumnElement[str | None]:
+    """Return the standing that the last change led to; a snapshot begins as a candidate."""
+    return case(
+        (Event.id.is_not(None), Event.details["to"].as_string()),
+        (Player.kind == "snapshot", "candidate"),
+    )
 
 
 def _win_rate(rating: Rating | None) -> float | None:

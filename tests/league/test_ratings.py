@@ -139,6 +139,37 @@ def test_standings_as_of_a_past_period_are_those_of_then(scene: Scene, time: Any
     assert len({item.rating for _, table in tables for item in table if item.id == first.id}) == 3
 
 
+def test_standings_as_of_a_past_period_show_the_standings_of_then(scene: Scene, time: Any) -> None:
+    snapshot = scene.publish(1)
+    changes = [scene.client.promote, scene.client.retire, scene.client.reinstate, scene.client.quarantine]
+    seen: list[tuple[int, wire.StandingsItem]] = []
+
+    def close() -> None:
+        time.advance(60)
+        period = scene.client.close_period()
+        now = next(item for item in scene.client.standings(scene.environment).items if item.id == snapshot.id)
+        seen.append((period.id, now))
+
+    close()
+    for change in changes:
+        time.advance(60)
+        change(snapshot.id, "to see it change")
+        close()
+    assert [item.standing for _, item in seen] == ["candidate", "commander", "retired", "candidate", "quarantined"]
+    for period_id, item in seen:
+        then = scene.client.standings(scene.environment, standing=item.standing, as_of=period_id).items
+        assert [(row.standing, row.call_sign) for row in then] == [(item.standing, item.call_sign)]
+    others = scene.client.standings(scene.environment, as_of=seen[0][0]).items
+    assert {row.standing for row in others if row.kind != "snapshot"} == {None}
+
+
+@ON_SQLITE
+def test_an_environment_that_nobody_plays_is_refused_naming_the_known_ones(scene: Scene) -> None:
+    for call in (scene.client.standings, scene.client.payoff, scene.client.periods):
+        with pytest.raises(UnknownEnvironmentError, match=r"nobody-plays-this: the league plays rps"):
+            call("nobody-plays-this")
+
+
 def test_standings_rank_by_conservative_rating_and_page_through(scene: Scene) -> None:
     players = [scene.publish(step) for step in range(4)]
     scene.evaluate(24, winner=players[2].id)
@@ -159,7 +190,6 @@ def test_standings_rank_by_conservative_rating_and_page_through(scene: Scene) ->
             break
     assert paged == table
     assert len(scene.client.standings(scene.environment, standing="candidate").items) == 4
-    assert scene.client.standings("nobody-plays-this").items == []
 
 
 def test_a_rating_curve_has_a_point_per_period_that_changed_it(scene: Scene, time: Any) -> None:
