@@ -1,10 +1,13 @@
 """The match log as arrays, in the order that it was written."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import func, select
+from sqlalchemy import Select, SQLColumnExpression, func, select
 from sqlalchemy.orm import Session
 
 from league.db.models import Match
@@ -36,20 +39,34 @@ class Games:
 
 def read(session: Session, environment: str, after: int, through: int | None) -> Games:
     """Read the matches with ids in (after, through]; to the end of the log where `through` is None."""
-    query = select(Match.home_id, Match.away_id, Match.score, Match.kind == "training")
-    query = query.where(Match.environment == environment, Match.id > after)
-    if through is not None:
-        query = query.where(Match.id <= through)
-    rows = session.execute(query.order_by(Match.id)).all()
-    columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
-    return Games(
-        home=np.array(columns[0], dtype=np.int64),
-        away=np.array(columns[1], dtype=np.int64),
-        score=np.array(columns[2], dtype=np.float64),
-        training=np.array(columns[3], dtype=np.bool_),
-    )
+    columns = Match.home_id, Match.away_id, Match.score, Match.kind == "training"
+    home, away, score, training = _columns(session, _chosen(environment, after, through, *columns), len(columns))
+    return Games(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
+
+
+def ids(session: Session, environment: str, after: int, through: int | None) -> NDArray[np.int64]:
+    """Read the ids of the matches that `read` returns."""
+    (found,) = _columns(session, _chosen(environment, after, through, Match.id), 1)
+    return np.asarray(found, dtype=np.int64)
 
 
 def end(session: Session, environment: str) -> int:
     """Return the id of the environment's last match; 0 where there is none."""
     return session.scalar(select(func.max(Match.id)).where(Match.environment == environment)) or 0
+
+
+def _chosen(environment: str, after: int, through: int | None, *columns: SQLColumnExpression[Any]) -> Select[Any]:
+    query = select(*columns).where(Match.environment == environment, Match.id > after).order_by(Match.id)
+    return query if through is None else query.where(Match.id <= through)
+
+
+def _columns(session: Session, query: Select[Any], count: int) -> NDArray[np.float64]:
+    """Return the rows of a query as (count, rows), exact for ids below 2^53.
+
+    The log is long: values go from the driver's cursor straight into the array.
+    """
+    result = session.connection().execute(query)
+    rows = cast("Iterable[tuple[float, ...]]", result.cursor)
+    values = np.fromiter(chain.from_iterable(rows), dtype=np.float64)
+    result.close()
+    return values.reshape(-1, count).T
