@@ -81,11 +81,13 @@ class Token(Base):
     digest: Mapped[str] = mapped_column(unique=True)
     scope: Mapped[str]
     created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+    used_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
 
 
 class Worker(Base):
-    """A process that plays."""
+    """A process that plays. `owner` is the worker token that registered it; nobody's while the league is open."""
 
     __tablename__ = "workers"
     __table_args__ = (UniqueConstraint("name", "kind"),)
@@ -96,12 +98,13 @@ class Worker(Base):
     version: Mapped[str]
     signatures: Mapped[list[str]]
     command: Mapped[str]
+    owner: Mapped[str | None]
     registered_at: Mapped[datetime]
     seen_at: Mapped[datetime]
 
 
 class Learner(Base):
-    """A trained lineage and its latest metrics."""
+    """A trained lineage and its latest metrics. `owner` is the worker token that founded it."""
 
     __tablename__ = "learners"
     __table_args__ = (UniqueConstraint("environment", "name"),)
@@ -114,6 +117,7 @@ class Learner(Base):
     step: Mapped[int | None]
     metrics: Mapped[dict[str, Any]]
     metrics_at: Mapped[datetime | None]
+    owner: Mapped[str | None]
     created_at: Mapped[datetime]
 
 

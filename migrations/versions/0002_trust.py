@@ -15,9 +15,11 @@ def upgrade() -> None:
     _add_states_of_leases()
     _add_champions()
     _add_versions_of_ratings()
+    _add_terms_of_tokens()
 
 
 def downgrade() -> None:
+    _drop_terms_of_tokens()
     _drop_versions_of_ratings()
     _drop_champions()
     _drop_states_of_leases()
@@ -99,3 +101,20 @@ def _drop_versions_of_ratings() -> None:
     op.execute("DROP TABLE outdated")
     op.drop_column("periods", "refitted")
     op.drop_column("periods", "version")
+
+
+# --- tokens ----------------------------------------------------------------------------------------------------------
+
+
+def _add_terms_of_tokens() -> None:
+    op.add_column("tokens", sa.Column("expires_at", sa.DateTime(timezone=True), nullable=True))
+    op.add_column("tokens", sa.Column("used_at", sa.DateTime(timezone=True), nullable=True))
+    op.add_column("workers", sa.Column("owner", sa.String(), nullable=True))
+    op.add_column("learners", sa.Column("owner", sa.String(), nullable=True))
+
+
+def _drop_terms_of_tokens() -> None:
+    op.drop_column("learners", "owner")
+    op.drop_column("workers", "owner")
+    op.drop_column("tokens", "used_at")
+    op.drop_column("tokens", "expires_at")
