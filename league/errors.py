@@ -210,6 +210,24 @@ class NewerDatabaseError(LeagueError):
     type, title, status = "newer-database", "database of a newer version", 503
 
 
+class RefusedArchiveError(LeagueError):
+    """A file is not the whole archive of a league."""
+
+    type, title, status = "refused-archive", "refused archive", 422
+
+
+class NewerArchiveError(LeagueError):
+    """An archive was written by a newer version."""
+
+    type, title, status = "newer-archive", "archive of a newer version", 422
+
+
+class OccupiedLeagueError(LeagueError):
+    """A league is to be imported where one is already."""
+
+    type, title, status = "occupied-league", "occupied league", 409
+
+
 class RebuildMismatchError(LeagueError):
     """Ratings computed again from the match log differ from the stored ones."""
 

@@ -14,6 +14,9 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.errors import NewerDatabaseError, OldDatabaseError
 
+VERSION_TABLE = "alembic_version"
+"""Where alembic notes the revision of a schema."""
+
 
 def upgrade(database: Database) -> None:
     """Bring the schema to this version's head; safe to call from several processes at once.
@@ -21,12 +24,19 @@ def upgrade(database: Database) -> None:
     Raises:
         NewerDatabaseError: The schema belongs to a newer version.
     """
-    config = _config()
     with database.write_connection() as connection:
         locks.hold(connection, Lock.SCHEMA)
         _refuse_newer(database, connection)
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        move(connection, head())
+
+
+def move(connection: Connection, revision: str) -> None:
+    """Bring a schema up, or down, to a revision, inside the connection's transaction."""
+    config = _config()
+    config.attributes["connection"] = connection
+    newer = revisions()[: revisions().index(revision)]
+    change = command.downgrade if _current(connection) in newer else command.upgrade
+    change(config, revision)
 
 
 def check(database: Database) -> None:
@@ -49,10 +59,14 @@ def head() -> str:
     return str(_scripts().get_current_head())
 
 
+def revisions() -> list[str]:
+    """Return every revision that this version knows, newest first."""
+    return [script.revision for script in _scripts().walk_revisions()]
+
+
 def _refuse_newer(database: Database, connection: Connection) -> None:
     current = _current(connection)
-    known = {script.revision for script in _scripts().walk_revisions()}
-    if current is not None and current not in known:
+    if current is not None and current not in revisions():
         rule = f"this version knows revisions up to {head()}"
         raise NewerDatabaseError(f"{database} at revision {current}", rule, "install the version that made it")
 

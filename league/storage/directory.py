@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryFile, mkstemp
 from typing import IO, Literal
@@ -19,6 +20,7 @@ STALE_PART = timedelta(hours=1)
 """An upload writes to its part all the time: one untouched for so long has no upload any more."""
 
 _TRUST = timedelta(hours=1)
+_BLOCK_BYTES = 2**20
 _DAMAGED, _PART, _REMOVED = ".damaged", ".part", ".removed"
 _LEFTOVER_SUFFIXES = (_DAMAGED, _PART, _REMOVED)
 
@@ -174,7 +176,7 @@ class DirectoryStore:
 
     def metadata(self, sha256: str) -> dict[str, str]:
         """Return the metadata of a checkpoint's safetensors header."""
-        with self._open(sha256) as stream:
+        with self.open(sha256) as stream:
             return read_metadata(stream, os.fstat(stream.fileno()).st_size, sha256)
 
     def freshen(self, sha256: str, now: datetime) -> bool:
@@ -187,7 +189,7 @@ class DirectoryStore:
 
     def sound(self, sha256: str) -> bool:
         """Read a checkpoint's bytes and say whether they are still its own; damaged ones are set aside."""
-        with self._open(sha256) as stream:
+        with self.open(sha256) as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
         if found == sha256:
             return True
@@ -195,6 +197,20 @@ class DirectoryStore:
         with self._being("written"):
             self._place(sha256).replace(self._place(sha256 + _DAMAGED))
         return False
+
+    @contextmanager
+    def open(self, sha256: str) -> Iterator[BufferedReader]:
+        """Read a checkpoint's bytes."""
+        with self._reading(sha256):
+            stream = self._place(sha256).open("rb")
+        with stream:
+            yield stream
+
+    def take_in(self, sha256: str, stream: IO[bytes]) -> None:
+        """Store a checkpoint whose bytes are at hand."""
+        with self.receive(sha256) as upload:
+            while block := stream.read(_BLOCK_BYTES):
+                upload.write(block)
 
     def listing(self) -> Iterator[Stored]:
         """Go through all checkpoints."""
@@ -249,11 +265,6 @@ class DirectoryStore:
     def _stat(self, sha256: str) -> os.stat_result:
         with self._reading(sha256):
             return self._place(sha256).stat()
-
-    @contextmanager
-    def _open(self, sha256: str) -> Iterator[IO[bytes]]:
-        with self._reading(sha256), self._place(sha256).open("rb") as stream:
-            yield stream
 
     @contextmanager
     def _reading(self, sha256: str) -> Iterator[None]:

@@ -8,10 +8,10 @@ reaches, and is verified there: the store itself hashes what it copies. Then it 
 import base64
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import IO, Any, Self
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -201,6 +201,18 @@ class S3Store:
             self._copy(self._key(sha256), self._under("checked", f"damaged-{sha256}"))
             self._delete(self._key(sha256))
         return False
+
+    @contextmanager
+    def open(self, sha256: str) -> Iterator[IO[bytes]]:
+        """Read a checkpoint's bytes."""
+        with self._answering(sha256), closing(self._client.get_object(**self._at(self._key(sha256)))["Body"]) as stream:
+            yield stream
+
+    def take_in(self, sha256: str, stream: IO[bytes]) -> None:
+        """Store a checkpoint whose bytes are at hand."""
+        with self._answering():
+            self._client.upload_fileobj(stream, self._address.bucket, self._incoming(sha256))
+        self.complete(sha256)
 
     def listing(self) -> Iterator[Stored]:
         """Go through all checkpoints."""

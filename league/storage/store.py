@@ -5,9 +5,10 @@ all, and never changes. What is still on its way in, or was found damaged, is a 
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import IO, Protocol
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,22 @@ class CheckpointStore(Protocol):
 
         Raises:
             UnknownCheckpointError: The store does not have it.
+        """
+
+    def open(self, sha256: str) -> AbstractContextManager[IO[bytes]]:
+        """Read a checkpoint's bytes as they are stored, from the first on.
+
+        Raises:
+            UnknownCheckpointError: The store does not have it.
+        """
+
+    def take_in(self, sha256: str, stream: IO[bytes]) -> None:
+        """Store a checkpoint whose bytes are at hand, verified; again is fine.
+
+        Raises:
+            TooLargeError: It is more than the store takes.
+            HashMismatchError: The bytes are not those that the name says.
+            RefusedCheckpointError: The bytes are not a safetensors file.
         """
 
     def listing(self) -> Iterator[Stored]:

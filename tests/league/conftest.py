@@ -79,6 +79,15 @@ def empty_database_url(backend: str, request: pytest.FixtureRequest, tmp_path: P
 
 
 @pytest.fixture
+def other_empty_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database of the other kind, without tables."""
+    if backend == "postgresql":
+        yield f"sqlite:///{tmp_path / 'other.db'}"
+        return
+    yield from _postgres_database(request.getfixturevalue("postgres_url"), "template1")
+
+
+@pytest.fixture
 def database_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A migrated database that holds nothing."""
     if backend == "sqlite":

@@ -1,5 +1,6 @@
 """The contract of checkpoint stores, held against a folder and a bucket: taken in whole and verified, or not at all."""
 
+import io
 import json
 import os
 import sys
@@ -217,6 +218,20 @@ def test_damaged_bytes_are_found_at_rest_lose_their_name_and_are_healed_by_sendi
     assert [left.size_bytes for left in kept.store.leftovers(datetime.now(UTC) + SOON)] == [len(data)]
     league.upload(data, name)
     assert league.download(name) == data
+
+
+def test_whole_checkpoints_are_copied_from_store_to_store(league: LeagueClient, kept: Kept) -> None:
+    data = safetensors(3)
+    for _ in range(2):
+        kept.store.take_in(sha256(data), io.BytesIO(data))
+    with kept.store.open(sha256(data)) as stream:
+        assert stream.read(10) + stream.read() == data
+    assert league.download(sha256(data)) == data
+    with pytest.raises(HashMismatchError, match=sha256(data)):
+        kept.store.take_in("0" * 64, io.BytesIO(data))
+    assert kept.names() == [place(sha256(data))]
+    with pytest.raises(UnknownCheckpointError, match="0" * 64), kept.store.open("0" * 64):
+        pass
 
 
 def test_all_checkpoints_and_no_leftovers_are_listed(league: LeagueClient, kept: Kept) -> None:

@@ -1,0 +1,84 @@
+"""Move a whole league: out of its database and store into one file, and back in elsewhere."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress as Bars
+from rich.progress import TaskID
+
+from league.cli import database
+from league.cli.database import DatabaseUrl, Home
+from league.config import Settings
+from league.services import exporting, importing
+from league.services.archive import ArchiveReader, Manifest, Progress
+from league.storage.opening import open_store
+
+app = typer.Typer()
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A zip archive of JSON lines and checkpoints.")]
+
+
+@app.command("export", epilog="Example: league export league.zip")
+def export(
+    file: File,
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Leave out checkpoints that the store lost, and name them.")
+    ] = False,
+    home: Home = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Write a whole league into one file, as of this moment; its server may run.
+
+    The file has every player, rating, match, lease, event and checkpoint, and of tokens the hashes: the tokens go on
+    working where it is imported, and nobody can read them out of it.
+    """
+    settings = Settings.load(home=home, database_url=database_url)
+    with database.current(settings) as connection, _progress() as progress:
+        manifest = exporting.export(
+            connection, open_store(settings), file, datetime.now(UTC), progress, allow_missing=allow_missing
+        )
+    typer.echo(f"{file}: {_summary(manifest)}, {file.stat().st_size:,} bytes")
+    for sha256 in manifest.missing:
+        typer.echo(f"left out: checkpoint {sha256}, which the store does not have", err=True)
+
+
+@app.command("import", epilog="Example: league import league.zip --home /srv/league")
+def import_league(file: File, home: Home = None, database_url: DatabaseUrl = None) -> None:
+    """Take a whole league out of a file of `league export` into a database that holds none yet.
+
+    SQLite and PostgreSQL may change places. Nothing is imported unless all of it is; a second try goes on quickly.
+    """
+    settings = Settings.load(home=home, database_url=database_url)
+    with (
+        ArchiveReader(file) as archive,
+        database.connected(settings) as connection,
+        _progress() as progress,
+    ):
+        importing.load(archive, connection, open_store(settings), datetime.now(UTC), progress)
+    typer.echo(f"{connection}: {_summary(archive.manifest)}")
+
+
+def _summary(manifest: Manifest) -> str:
+    rows = manifest.rows
+    counts = ", ".join(f"{rows[table]:,} {table}" for table in ("players", "matches", "periods", "tokens"))
+    return f"{counts} and {manifest.checkpoints:,} checkpoints of {manifest.exported_at:%Y-%m-%d %H:%M:%S %Z}"
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """Show bars on a terminal, and nothing elsewhere."""
+    with Bars(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def report(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done)
+
+        yield report

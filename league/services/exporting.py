@@ -1,0 +1,141 @@
+"""A whole league into one file, as of one moment, while its servers go on."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import mkstemp
+from typing import IO
+
+from sqlalchemy import Connection, MetaData, RowMapping, Table, func, select
+
+from arena.durable import sync_folder
+from league.db import schema
+from league.db.engine import Database
+from league.db.models import Player
+from league.errors import ConfigurationError, UnknownCheckpointError
+from league.services.archive import AT_ONCE, FORMAT, ArchiveWriter, Manifest, Progress
+from league.storage.store import CheckpointStore
+
+
+def export(
+    database: Database,
+    store: CheckpointStore,
+    path: Path,
+    now: datetime,
+    progress: Progress,
+    *,
+    allow_missing: bool = False,
+) -> Manifest:
+    """Write every table and checkpoint into an archive, which appears when it is complete.
+
+    The tables are of one moment. Of tokens it holds the hashes, as the database does.
+
+    Args:
+        database: Whose league; at this version's schema.
+        store: Where its checkpoints are.
+        path: The file to make; it must not exist.
+        now: The time of the export.
+        progress: Told how far it is.
+        allow_missing: Whether checkpoints that the store does not have are left out and named in the manifest.
+
+    Returns:
+        What was written.
+
+    Raises:
+        ConfigurationError: The file exists, or cannot be written.
+        UnknownCheckpointError: The store lacks a checkpoint of a player.
+    """
+    with _appearing(path) as file, ArchiveWriter(file) as archive:
+        with database.read() as session:
+            rows = _write_tables(session.connection(), archive, progress)
+            is_hash = Player.checkpoint.is_not(None) & ~Player.checkpoint.startswith("baseline:")
+            named = list(
+                session.scalars(select(Player.checkpoint).where(is_hash).distinct().order_by(Player.checkpoint))
+            )
+        missing = _write_checkpoints(store, [str(each) for each in named], archive, progress, allow_missing)
+        manifest = Manifest(
+            format=FORMAT,
+            revision=schema.head(),
+            version=version("echelon-league"),
+            exported_at=now,
+            rows=rows,
+            checkpoints=len(named) - len(missing),
+            missing=missing,
+        )
+        archive.write_manifest(manifest)
+    return manifest
+
+
+def tables_of(connection: Connection) -> list[Table]:
+    """Return the league's tables as the database has them, each after those that it refers to."""
+    metadata = MetaData()
+    metadata.reflect(connection)
+    return [table for table in metadata.sorted_tables if table.name != schema.VERSION_TABLE]
+
+
+def _write_tables(connection: Connection, archive: ArchiveWriter, progress: Progress) -> dict[str, int]:
+    tables = tables_of(connection)
+    counts = {table.name: connection.scalar(select(func.count()).select_from(table)) or 0 for table in tables}
+    return {
+        table.name: archive.write_table(table.name, _rows(connection, table, counts[table.name], progress))
+        for table in tables
+    }
+
+
+def _rows(connection: Connection, table: Table, count: int, progress: Progress) -> Iterator[RowMapping]:
+    query = select(table).order_by(*table.primary_key.columns)
+    done = 0
+    for batch in connection.execute(query, execution_options={"yield_per": AT_ONCE}).mappings().partitions():
+        yield from batch
+        done += len(batch)
+        progress(table.name, done, count)
+
+
+def _write_checkpoints(
+    store: CheckpointStore, named: list[str], archive: ArchiveWriter, progress: Progress, allow_missing: bool
+) -> list[str]:
+    missing = []
+    for done, sha256 in enumerate(named, start=1):
+        if _sound(store, sha256):
+            with store.open(sha256) as stream:
+                archive.write_checkpoint(sha256, stream)
+        elif allow_missing:
+            missing.append(sha256)
+        else:
+            rule = "a player was published with it and the store does not have it, or has it damaged"
+            way_out = "publish it again, or leave such checkpoints out with --allow-missing"
+            raise UnknownCheckpointError(sha256, rule, way_out)
+        progress("checkpoints", done, len(named))
+    return missing
+
+
+def _sound(store: CheckpointStore, sha256: str) -> bool:
+    try:
+        return store.sound(sha256)
+    except UnknownCheckpointError:
+        return False
+
+
+@contextmanager
+def _appearing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that has its name when the block ends without an error, and else is gone."""
+    if path.exists():
+        raise ConfigurationError(f"file {path}", "it exists", "remove it or choose another name")
+    try:
+        descriptor, name = mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        part = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        sync_folder(path.parent)
+    except OSError as error:
+        rule = f"it cannot be written ({error.strerror or error})"
+        raise ConfigurationError(f"file {path}", rule, "make room or choose another place") from error

@@ -1,0 +1,46 @@
+"""`league export` and `league import` move a league between folders, with one-line refusals."""
+
+from pathlib import Path
+
+import pytest
+from league_command import Run
+from league_scene import Scene
+
+from league import wire
+
+
+@pytest.fixture
+def exported(command: Run, scene: Scene, snapshot: wire.Player, tmp_path: Path) -> Path:
+    path = tmp_path / "league.zip"
+    outcome = command("export", path, "--home", tmp_path)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith(f"{path}: 3 players, 8 matches, 1 periods, 0 tokens and 1 checkpoints of ")
+    return path
+
+
+def test_a_league_moves_to_another_home(command: Run, exported: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    outcome = command("import", exported, "--home", there)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "3 players, 8 matches" in outcome.out
+    assert "bit-identical" in command("rebuild", "--home", there).out
+    assert command("export", tmp_path / "again.zip", "--home", there).code == 0
+
+
+def test_refusals_are_one_line_with_the_way_out(command: Run, exported: Path, tmp_path: Path) -> None:
+    occupied = command("import", exported, "--home", tmp_path)
+    assert (occupied.code, "new home folder" in occupied.one_line_error) == (1, True)
+    again = command("export", exported, "--home", tmp_path)
+    assert (again.code, "it exists" in again.one_line_error) == (2, True)
+    missing = command("import", tmp_path / "nowhere.zip", "--home", tmp_path / "there")
+    assert (missing.code, "No such file" in missing.one_line_error) == (1, True)
+
+
+def test_a_checkpoint_that_is_left_out_is_named(command: Run, snapshot: wire.Player, tmp_path: Path) -> None:
+    for path in (tmp_path / "checkpoints").glob("*/*"):
+        path.unlink()
+    refused = command("export", tmp_path / "league.zip", "--home", tmp_path)
+    assert "--allow-missing" in refused.one_line_error
+    allowed = command("export", tmp_path / "league.zip", "--allow-missing", "--home", tmp_path)
+    assert allowed.code == 0
+    assert f"left out: checkpoint {snapshot.checkpoint}" in allowed.err
