@@ -17,13 +17,13 @@ from trainer.acting import Acting
 from trainer.batches import open_batches
 from trainer.chunks import cut
 from trainer.collector import Collector, Episode
-from trainer.config import TrainerConfig
 from trainer.learner import Learner, build_network
 from trainer.leases import Assignment
 from trainer.ledger import Ledger
 from trainer.losses import probability_ratio
 from trainer.opponents import SELF, Opponent
 from trainer.rollout import Rollout
+from trainer.settings import TrainerConfig
 from trainer.synthetic import SYNTHETIC, Nobody, Synthetic, WorkItem
 
 

@@ -4,8 +4,8 @@ import math
 
 from arena.environments import EnvironmentSpec
 from arena.environments.protocol import Environment, ShapedEnvironment
-from trainer.config import TrainerConfig
 from trainer.errors import ConfigError
+from trainer.settings import TrainerConfig
 
 
 def check_discount(env: Environment, gamma: float) -> None:

@@ -14,17 +14,14 @@ from typing import Annotated
 
 import torch
 import typer
-from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from arena.environments import make, names
 from arena.errors import ArenaError, UnknownEnvironmentError
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import ConfigurationError, LeagueError
-from league.wire import Name
 from trainer import config as settings
 from trainer.bench import Bench, acting_steps_per_s
-from trainer.config import TrainerConfig
 from trainer.doctor import as_json as diagnosis_as_json
 from trainer.doctor import diagnose, show, write
 from trainer.errors import ConfigError, NoRunError, TrainerError
@@ -36,6 +33,8 @@ from trainer.opponents import DiskCache, OpponentPool
 from trainer.plan import plan
 from trainer.plan import show as show_plan
 from trainer.resuming import settings_of
+from trainer.settings import LeagueSettings, TrainerConfig
+from trainer.settings.run import WORKER_NAME_MAX, check_name
 from trainer.spool import Spool
 from trainer.surroundings import Signals
 from trainer.synthetic import SYNTHETIC, WorkItem
@@ -44,7 +43,7 @@ from trainer.tracking import TensorBoard, Tracker, WeightsAndBiases, load_wandb
 from trainer.worker import TrainingWorker
 
 BAD_USAGE = 2
-DEFAULT_LEARNER = settings.LeagueSettings().learner
+DEFAULT_LEARNER = LeagueSettings().learner
 PLAN_WIDTH = 100
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EVALUATOR_TIMEOUT_S = 30.0
@@ -82,9 +81,9 @@ Overrides = Annotated[
 
 def _worker_name(name: str) -> str:
     try:
-        return TypeAdapter(Name).validate_python(name)
-    except ValidationError as error:
-        raise typer.BadParameter(f"{name!r} is no name: {error.errors()[0]['msg']}") from error
+        return check_name(name, WORKER_NAME_MAX)
+    except ValueError as error:
+        raise typer.BadParameter(f"{name!r} is no name: {error}") from error
 
 
 @app.command(epilog=SETTINGS_HELP)

@@ -5,7 +5,6 @@ has a default, a range and a description; `trainer run --help` is written from t
 """
 
 import difflib
-import json
 import textwrap
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -17,35 +16,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainer.errors import ConfigError
-from trainer.settings import (
-    CurriculumSettings,
-    EnvironmentSettings,
-    HealthSettings,
-    LeagueSettings,
-    NetworkSettings,
-    NormalizationSettings,
-    OptimizerSettings,
-    PPOSettings,
-    RolloutSettings,
-    RunSettings,
-    ScheduleSettings,
-    Section,
-    TrainerConfig,
-)
+from trainer.settings import EnvironmentSettings, OptimizerSettings, PPOSettings, Section, TrainerConfig
+from trainer.wording import explain, limits, toml
 
 __all__ = [
-    "CurriculumSettings",
-    "EnvironmentSettings",
-    "HealthSettings",
-    "LeagueSettings",
-    "NetworkSettings",
-    "NormalizationSettings",
     "OptimizerSettings",
     "PPOSettings",
-    "RolloutSettings",
-    "RunSettings",
-    "ScheduleSettings",
-    "Section",
     "Settings",
     "TrainerConfig",
     "describe",
@@ -147,11 +123,7 @@ def validate(settings: Mapping[str, Any]) -> TrainerConfig:
     try:
         return TrainerConfig.model_validate(settings)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        reason = first["msg"].removeprefix("Value error, ")
-        value = f"{where} is {first['input']!r}: " if where else ""
-        raise ConfigError(f"{value}{reason}; see `trainer run --help`") from error
+        raise ConfigError(explain(error, sections())) from error
 
 
 def sections() -> dict[str, type[Section]]:
@@ -169,8 +141,8 @@ def describe() -> str:
     for section, model in sections().items():
         lines += ["", *_folded(f"[{section}] {(model.__doc__ or '').splitlines()[0]}", "")]
         for key, field in model.model_fields.items():
-            default = _toml_value(field.default)
-            lines += _folded(f"{section}.{key} = {default}{_range(field.metadata)}: {field.description}", "  ")
+            span = f" ({bounds})" if (bounds := limits(field.metadata)) else ""
+            lines += _folded(f"{section}.{key} = {toml(field.default)}{span}: {field.description}", "  ")
     return "\n".join(lines).strip()
 
 
@@ -178,7 +150,7 @@ def to_toml(config: TrainerConfig) -> str:
     """The resolved configuration as a file that `--config` reads."""
     lines = []
     for section, values in config.model_dump(mode="json").items():
-        lines += [f"[{section}]", *(f"{key} = {_toml_value(value)}" for key, value in values.items()), ""]
+        lines += [f"[{section}]", *(f"{key} = {toml(value)}" for key, value in values.items()), ""]
     return "\n".join(lines)
 
 
@@ -208,33 +180,6 @@ def _parse_value(text: str) -> Any:  # noqa: ANN401  any TOML value
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
-
-
-def _toml_value(value: Any) -> str:  # noqa: ANN401  any TOML value
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return f'"{value}"'
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{json.dumps(key)} = {_toml_value(each)}' for key, each in value.items())}}}"
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(_toml_value(each) for each in value)}]"
-    return repr(value)
-
-
-def _range(metadata: Iterable[Any]) -> str:
-    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
-    bounds = [
-        f"{sign} {_number(getattr(bound, name))}"
-        for bound in metadata
-        for name, sign in signs.items()
-        if getattr(bound, name, None) is not None
-    ]
-    return f" ({', '.join(bounds)})" if bounds else ""
-
-
-def _number(value: float) -> str:
-    return f"2**{int(value).bit_length() - 1}" if value >= 2**32 else f"{value:g}"
 
 
 def _folded(line: str, indent: str) -> list[str]:

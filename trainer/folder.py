@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from arena.durable import write_atomically
-from trainer.config import TrainerConfig, to_toml
+from trainer.config import to_toml
 from trainer.errors import RunInUseError
+from trainer.settings import TrainerConfig
 
 
 class RunFolder:

@@ -14,7 +14,6 @@ from arena.policies.checkpoint import load_strictly
 from arena.seeding import derive
 from trainer import schedules
 from trainer.advantages import Turns, estimate, own_turns
-from trainer.config import NetworkSettings, TrainerConfig
 from trainer.diagnostics import continuous_heads
 from trainer.distributed import ALONE, Ranks, any_of
 from trainer.errors import ConfigError, StateError
@@ -32,6 +31,7 @@ from trainer.owed import Owed
 from trainer.ppo import PPO, Renew
 from trainer.rollout import Rollout
 from trainer.samples import Targets
+from trainer.settings import NetworkSettings, TrainerConfig
 
 
 class Learner:

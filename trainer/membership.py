@@ -9,8 +9,8 @@ from arena.environments import EnvironmentSpec
 from league import wire
 from league.client import LeagueClient
 from league.errors import LeagueUnreachable
-from trainer.config import LeagueSettings
 from trainer.link import Link
+from trainer.settings import LeagueSettings
 from trainer.surroundings import Surroundings
 
 ATTACH_PAUSE_S = 0.25

@@ -17,10 +17,10 @@ from arena.environments.protocol import Environment
 from arena.policies import ActorCritic
 from trainer.advantages import horizon
 from trainer.checks import check_discount, check_minibatches
-from trainer.config import TrainerConfig
 from trainer.learner import Learner
 from trainer.lessons import Course
 from trainer.rollout import Rollout
+from trainer.settings import TrainerConfig
 
 FLOAT_BYTES = 4
 COPIES_OF_WEIGHTS = 4

@@ -11,7 +11,6 @@ from trainer import state
 from trainer.batches import open_batches
 from trainer.checks import check_discount, check_minibatches
 from trainer.collector import Collector, Episode
-from trainer.config import TrainerConfig
 from trainer.correspondence import Correspondence
 from trainer.disk import Disk
 from trainer.errors import UnsavedError
@@ -30,6 +29,7 @@ from trainer.publishing import Publisher
 from trainer.records import remembered
 from trainer.resuming import check_changes, check_origin
 from trainer.rollout import Rollout
+from trainer.settings import TrainerConfig
 from trainer.spool import Spool
 from trainer.surroundings import Surroundings
 from trainer.terminal import Goal, Terminal

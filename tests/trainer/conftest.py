@@ -24,12 +24,13 @@ from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from trainer.collector import Collector, Episode
-from trainer.config import TrainerConfig, validate
+from trainer.config import validate
 from trainer.folder import RunFolder
 from trainer.learner import Learner
 from trainer.link import Link
 from trainer.opponents import SELF, Opponent
 from trainer.rollout import Rollout
+from trainer.settings import TrainerConfig
 from trainer.surroundings import Surroundings
 from trainer.terminal import Terminal
 from trainer.tracking import TensorBoard

@@ -59,18 +59,33 @@ def test_the_environment_option_wins_over_the_file(tmp_path):
     [
         ("ppo.gama=0.9", "unknown setting 'ppo.gama': the nearest is 'ppo.gamma'"),
         ("poo.gamma=0.9", "unknown section 'poo': the nearest is 'ppo'"),
-        ("ppo.gamma=1.7", "ppo.gamma is 1.7: Input should be less than or equal to 1"),
-        ("ppo.epochs=many", "ppo.epochs is 'many'"),
+        ("ppo.gamma=1.7", "ppo.gamma is 1.7: give a number from 0 to 1, such as the default 0.995"),
+        ("ppo.clip=1", "ppo.clip is 1: give a number above 0 and below 1, such as the default 0.2"),
+        ("ppo.target_kl=0", "ppo.target_kl is 0: give a number above 0, such as the default 0.015"),
+        ("ppo.epochs=many", "ppo.epochs is 'many': give a whole number from 1 to 100, such as the default 2"),
+        ("ppo.epochs=1.5", "ppo.epochs is 1.5: give a whole number from 1 to 100"),
+        ("run.seed=-1", "run.seed is -1: give a whole number of at least 0 and below 2**63, such as the default 0"),
+        ("run.deterministic=maybe", "run.deterministic is 'maybe': give true or false, such as the default false"),
+        ("ppo.precision=half", "is 'half': give one of float32, bfloat16, such as the default \"float32\""),
+        ("ppo.compile=3", 'ppo.compile is 3: give text, such as the default ""'),
+        ("environment.name=''", "environment.name is '': give text that is not empty"),
         ("gamma=0.9", "cannot read the setting 'gamma=0.9': write it as section.key=value"),
         ("ppo.gamma", "cannot read the setting 'ppo.gamma'"),
-        ("rollout.chunk=7", "steps 64 is not a multiple of chunk 7"),
-        ("ppo.entropy_factors={comm = -1}", "ppo.entropy_factors.comm is -1"),
-        ("ppo.burn_in=16", "ppo.burn_in 16 takes all of rollout.chunk 16"),
-        ("league.role=spy", "league.role is 'spy'"),
-        ("network.encoder_sizes=[64, 0]", "network.encoder_sizes.1 is 0: Input should be greater than or equal to 1"),
-        ("network.encoder_sizes=[1000000]", "network.encoder_sizes.0 is 1000000: Input should be less than"),
-        ("schedules.learning_rate=inf", "schedules.learning_rate is inf: Input should be a finite number"),
-        ("ppo.entropy_floors={move = nan}", "ppo.entropy_floors.move is nan: Input should be a finite number"),
+        ("rollout.chunk=7", "rollout.steps is 64, which is no multiple of rollout.chunk 7: set it to 63, or"),
+        ("ppo.entropy_factors={comm = -1}", "ppo.entropy_factors.comm is -1: give a number of at least 0"),
+        ("ppo.entropy_factors=3", "ppo.entropy_factors is 3: give a table { NAME = VALUE }, each value a number of"),
+        ("ppo.burn_in=16", "ppo.burn_in is 16, which leaves nothing to learn from of a rollout.chunk of 16: set"),
+        ("league.role=spy", "league.role is 'spy': give one of main, main_exploiter, league_exploiter"),
+        ("league.learner=a/b", "league.learner is 'a/b': give 1 to 56 letters, digits, spaces and any of"),
+        (f"league.learner={60 * 'x'}", "xx': it has 60 characters; give at most 56"),
+        ("network.encoder_sizes=[64, 0]", "network.encoder_sizes.1 is 0: give a whole number from 1 to 8192"),
+        ("network.encoder_sizes=[1000000]", "network.encoder_sizes.0 is 1000000: give a whole number from 1 to"),
+        ("network.encoder_sizes=3", "is 3: give a list of at least one item, each a whole number from 1 to 8192"),
+        ("network.encoder_sizes=[]", "network.encoder_sizes is []: give a list of at least one item"),
+        ("schedules.learning_rate=inf", "schedules.learning_rate is inf: give a number of at least 0"),
+        ("ppo.entropy_floors={move = nan}", "ppo.entropy_floors.move is nan: give a number that is finite"),
+        ("curriculum.team_share=0.5", "curriculum.team_share is 0.5, but curriculum.matches is 0"),
+        ("curriculum.map_share=0.5", "set curriculum.matches too, or leave curriculum.map_share out"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_refused_by_name_in_one_line(text, message):
@@ -78,6 +93,13 @@ def test_a_setting_that_cannot_be_used_is_refused_by_name_in_one_line(text, mess
         resolve(None, None, [text])
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("section", sections())
+def test_every_setting_that_is_of_the_wrong_kind_is_refused_in_our_own_words(section):
+    for key in sections()[section].model_fields:
+        with pytest.raises(ConfigError, match=rf"^{section}\.{key} is None: give (?!.*Input)"):
+            validate({section: {key: None}})
 
 
 def test_an_unknown_key_of_the_file_is_refused_by_name(tmp_path):
@@ -118,7 +140,8 @@ def test_values_are_read_as_toml_and_text_as_text():
 
 def test_the_resolved_configuration_is_a_file_that_gives_itself():
     heads = "ppo.entropy_factors={answer = 0.5, 'odd one' = 2}"
-    config = resolve("recall", None, ["network.encoder_sizes=[16, 8]", "league.learner=with space", heads])
+    odd = """ppo.compile='a "quoted" \\ path'"""
+    config = resolve("recall", None, ["network.encoder_sizes=[16, 8]", "league.learner=with space", heads, odd])
     assert config.ppo.entropy_factors == {"answer": 0.5, "odd one": 2.0}
     assert validate(tomllib.loads(to_toml(config))) == config
 

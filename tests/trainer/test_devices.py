@@ -6,10 +6,10 @@ from torch import Tensor
 
 from arena.environments import declare
 from arena.policies import ActorCritic, Architecture, NetworkPolicy
-from trainer.config import OptimizerSettings, PPOSettings
 from trainer.learner import restore_moments
 from trainer.opponents import Opponent
 from trainer.ppo import PPO
+from trainer.settings import OptimizerSettings, PPOSettings
 from trainer.stacks import Stack, make_actor
 
 WITHOUT_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")

@@ -12,13 +12,13 @@ from arena.policies.checkpoint import encode
 from arena.seeding import match_seed
 from league import wire
 from league.client import LeagueClient
-from trainer.config import LeagueSettings
 from trainer.errors import UnsavedError, UnusableOpponentError
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership, _player
 from trainer.lines import GrowingFile
 from trainer.link import Link
 from trainer.membership import Membership
 from trainer.opponents import DiskCache, OpponentPool
+from trainer.settings import LeagueSettings
 from trainer.spool import Spool
 from trainer.terminal import Terminal
 

@@ -55,6 +55,7 @@ class TrainerConfig(Section):
     def _burn_in_leaves_something_to_learn_from(self) -> "TrainerConfig":
         if self.ppo.burn_in >= self.rollout.chunk:
             raise ValueError(
-                f"ppo.burn_in {self.ppo.burn_in} takes all of rollout.chunk {self.rollout.chunk}; choose a smaller one"
+                f"ppo.burn_in is {self.ppo.burn_in}, which leaves nothing to learn from of a rollout.chunk of "
+                f"{self.rollout.chunk}: set ppo.burn_in to less than that, or rollout.chunk to more"
             )
         return self

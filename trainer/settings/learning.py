@@ -50,8 +50,15 @@ class RolloutSettings(Section):
     @model_validator(mode="after")
     def _chunks_fill_the_rollout(self) -> "RolloutSettings":
         if self.steps % self.chunk:
-            raise ValueError(f"steps {self.steps} is not a multiple of chunk {self.chunk}; choose one that is")
+            raise ValueError(
+                f"rollout.steps is {self.steps}, which is no multiple of rollout.chunk {self.chunk}: set it to "
+                f"{_multiple_near(self.steps, self.chunk)}, or rollout.chunk to a divisor of it"
+            )
         return self
+
+
+def _multiple_near(number: int, divisor: int) -> int:
+    return max(1, round(number / divisor)) * divisor
 
 
 class PPOSettings(Section):

@@ -1,6 +1,6 @@
 """Sections that say what runs, where, and in whose company."""
 
-from pydantic import Field, field_validator
+from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from league.wire import Name, Role
 from trainer.history import COMPONENT_SHARE
@@ -8,6 +8,26 @@ from trainer.settings.section import Section
 
 LEARNER_NAME_MAX = 56
 """Longest name of a learner: its worker's is `trainer-` and this, and the league takes 64 characters."""
+
+
+WORKER_NAME_MAX = 64
+"""Longest name of a worker that fits wherever the league shows it."""
+
+
+def check_name(name: str, longest: int) -> str:
+    """A name that the league takes.
+
+    Raises:
+        ValueError: It has none of its form, or is too long.
+    """
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError as error:
+        rule = "letters, digits, spaces and any of _ . : + -, no space and no colon in front"
+        raise ValueError(f"give 1 to {longest} {rule}") from error
+    if len(name) > longest:
+        raise ValueError(f"it has {len(name)} characters; give at most {longest}")
+    return name
 
 
 class RunSettings(Section):
@@ -58,6 +78,16 @@ class CurriculumSettings(Section):
     team_share: float = Field(1.0, gt=0.0, le=1.0, description="Share of each team that takes part in the first match")
     map_share: float = Field(1.0, gt=0.0, le=1.0, description="Share of the maps, the easiest, in the first match")
 
+    @model_validator(mode="after")
+    def _shares_grow_over_matches(self) -> "CurriculumSettings":
+        for name, share in {"team_share": self.team_share, "map_share": self.map_share}.items():
+            if share < 1.0 and not self.matches:
+                raise ValueError(
+                    f"curriculum.{name} is {share}, but curriculum.matches is 0, which plays the whole game from the "
+                    f"start: set curriculum.matches too, or leave curriculum.{name} out"
+                )
+        return self
+
 
 class HealthSettings(Section):
     """What the monitor of a run is told."""
@@ -73,7 +103,7 @@ class HealthSettings(Section):
 class LeagueSettings(Section):
     """The league and this learner's place in it."""
 
-    learner: Name = Field("main", description="Name of the trained lineage")
+    learner: str = Field("main", description="Name of the trained lineage")
     role: Role = Field(
         "main", description="Label: main, main_exploiter or league_exploiter; opponents are drawn alike for all"
     )
@@ -89,7 +119,5 @@ class LeagueSettings(Section):
 
     @field_validator("learner")
     @classmethod
-    def _name_has_room_for_a_prefix(cls, learner: str) -> str:
-        if len(learner) > LEARNER_NAME_MAX:
-            raise ValueError(f"it has {len(learner)} characters; take at most {LEARNER_NAME_MAX}")
-        return learner
+    def _is_a_name(cls, learner: str) -> str:
+        return check_name(learner, LEARNER_NAME_MAX)
