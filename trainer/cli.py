@@ -45,6 +45,8 @@ from trainer.worker import TrainingWorker
 BAD_USAGE = 2
 DEFAULT_LEARNER = LeagueSettings().learner
 PLAN_WIDTH = 100
+ITERATIONS = 5
+"""Of `trainer bench`."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EVALUATOR_TIMEOUT_S = 30.0
 EVALUATOR_BACKOFF_S = 30.0
@@ -211,16 +213,26 @@ def bench(
         typer.Option("--consistency", help="Learning rate 0: print the largest |ratio - 1| of every chunk instead."),
     ] = False,
     opponents: Annotated[
-        int, typer.Option("--opponents", min=0, help="Different frozen opponents; 0 plays the learner's live weights.")
-    ] = 0,
+        int | None,
+        typer.Option("--opponents", min=0, help="Different frozen opponents [default: the learner's live weights]."),
+    ] = None,
     acting: Annotated[
         int | None,
         typer.Option("--acting", metavar="ROWS", min=1, help="Print decisions a second on so many rows alone instead."),
     ] = None,
-    iterations: Annotated[int, typer.Option("--iterations", min=1, help="Iterations; medians are printed.")] = 5,
+    iterations: Annotated[
+        int | None,
+        typer.Option("--iterations", min=1, help=f"Iterations; medians are printed [default: {ITERATIONS}]."),
+    ] = None,
     end_chance: Annotated[
-        float, typer.Option("--end-chance", min=0.0, max=1.0, help="Chance that a synthetic episode ends at a step.")
-    ] = WorkItem.end_chance,
+        float | None,
+        typer.Option(
+            "--end-chance",
+            min=0.0,
+            max=1.0,
+            help=f"Chance that a synthetic episode ends at a step [default: {WorkItem.end_chance}].",
+        ),
+    ] = None,
     config_file: ConfigFile = None,
     overrides: Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -231,27 +243,36 @@ def bench(
 
     Example: trainer bench --environment mech-company --opponents 16 --set environment.num_envs=256
     """
+    synthetic = environment == SYNTHETIC
+    stepped = acting is None and not synthetic
+    _refuse_idle(
+        ("--acting", acting, "--consistency", consistency),
+        ("--iterations", iterations, "--consistency", consistency),
+        ("--opponents", opponents, "--acting", acting is not None),
+        ("--opponents", opponents, f"--environment {SYNTHETIC}, whose other side never acts", synthetic),
+        ("--end-chance", end_chance, f"--environment {environment}, which ends its own matches", stepped),
+    )
     still = ["schedules.learning_rate=0.0", "schedules.learning_rate_final=0.0"] if consistency else []
     config = settings.resolve(environment, config_file, [*(overrides or []), *still])
     prepare(config.run)
-    work = WorkItem(end_chance=end_chance)
+    work = WorkItem() if end_chance is None else WorkItem(end_chance=end_chance)
     if acting is not None:
-        steps_per_s = acting_steps_per_s(config, work, acting, iterations)
+        steps_per_s = acting_steps_per_s(config, work, acting, iterations or ITERATIONS)
         _print(as_json, {"rows": acting, "threads": config.run.threads, "acting_steps_per_s": steps_per_s})
         return
-    item = Bench(config, work, opponents=opponents)
+    item = Bench(config, work, opponents=opponents or 0)
     if consistency:
         errors = item.ratio_errors()
         _print(as_json, {"environment": environment, "ratio_errors": errors, "largest": max(errors)})
         return
-    measured = item.measure(iterations)
+    measured = item.measure(iterations or ITERATIONS)
     _print(
         as_json,
         {
             "environment": environment,
             "num_envs": config.environment.num_envs,
             "threads": config.run.threads,
-            "opponents": opponents,
+            "opponents": opponents or 0,
             "self_play_envs": item.self_play_envs,
             "rollout_s": measured.rollout_s,
             "arena_s": measured.arena_s,
@@ -309,6 +330,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         way_out = "free the disk or choose another --run" if error.errno in FULL else "choose another --run"
         typer.echo(f"trainer: {place}: {error.strerror}; {way_out}", err=True)
         sys.exit(1)
+
+
+def _refuse_idle(*pairs: tuple[str, float | None, str, bool]) -> None:
+    """Refuse options that would change nothing beside others: an option and its value, and what it would be idle with.
+
+    Raises:
+        ConfigError: There is such a pair.
+    """
+    for idle, given, other, beside in pairs:
+        if given is not None and beside:
+            raise ConfigError(f"{idle} {given} changes nothing with {other}: leave one of them out")
 
 
 def _show_plan(config: TrainerConfig, *, as_json: bool) -> None:

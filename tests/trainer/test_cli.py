@@ -158,6 +158,24 @@ def test_bench_prints_json_that_scripts_read(capsys):
     assert max(values["ratio_errors"]) == values["largest"] < 1e-5
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--acting", "8", "--consistency"],
+        ["--iterations", "3", "--consistency"],
+        ["--opponents", "2", "--acting", "8", "--environment", "rps"],
+        ["--opponents", "2"],
+        ["--end-chance", "0.0", "--environment", "rps"],
+    ],
+)
+def test_bench_refuses_what_would_change_nothing(capsys, arguments):
+    run("bench", *arguments, expect=2)
+    message = capsys.readouterr().err
+    assert message.startswith(f"trainer: {' '.join(arguments[:2])} changes nothing with ")
+    assert message.endswith("leave one of them out\n")
+    assert message.count("\n") == 1
+
+
 def test_the_module_is_the_command():
     finished = subprocess.run([sys.executable, "-m", "trainer", "--help"], capture_output=True, text=True, check=False)
     assert finished.returncode == 0
