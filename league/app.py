@@ -22,6 +22,7 @@ from league.api import (
     tables,
     workers,
 )
+from league.api.callers import Callers
 from league.api.dependencies import League
 from league.api.limits import BodyLimit
 from league.api.metrics import Measurement, Metrics
@@ -48,6 +49,7 @@ def create_app(settings: Settings) -> FastAPI:
         store=open_store(settings),
         population=PopulationCache(),
         metrics=Metrics(),
+        callers=Callers(settings.rate_per_s, settings.rate_burst),
         ending=threading.Event(),
     )
     app = FastAPI(

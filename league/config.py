@@ -37,6 +37,8 @@ class Settings(BaseSettings):
     database_connections: Count = 20
     body_max_bytes: Count = 16 * 2**20
     checkpoint_max_bytes: Count = 512 * 2**20
+    rate_per_s: Annotated[float, Field(gt=0, le=1e6)] = 2000.0
+    rate_burst: Count = 10_000
 
     heartbeat_s: Seconds = 120.0
     next_poll_s: Seconds = 5.0

@@ -17,11 +17,13 @@ class LeagueError(Exception):
         value: The offending value, as text.
         rule: What it breaks.
         way_out: What to do about it.
+        retry_after_s: Whole seconds after which the same call may succeed; None where waiting does not help.
     """
 
     type: ClassVar[str] = "league-error"
     title: ClassVar[str] = "league error"
     status: ClassVar[int] = 500
+    retry_after_s: int | None = None
 
     def __init__(self, value: object, rule: str, way_out: str) -> None:
         self.value = str(value)
@@ -186,6 +188,12 @@ class ForbiddenError(LeagueError):
     type, title, status = "forbidden", "forbidden call", 403
 
 
+class RateLimitedError(LeagueError):
+    """The caller makes more calls than the server takes of one."""
+
+    type, title, status = "rate-limited", "too many calls", 429
+
+
 class OpenServerError(LeagueError):
     """A server without any token may listen on loopback only."""
 
@@ -232,6 +240,12 @@ class RebuildMismatchError(LeagueError):
     """Ratings computed again from the match log differ from the stored ones."""
 
     type, title, status = "rebuild-mismatch", "rebuild mismatch", 500
+
+
+class InvariantError(LeagueError):
+    """Something that must hold in the league's tables or store does not."""
+
+    type, title, status = "broken-invariant", "broken invariant", 500
 
 
 class DatabaseUnavailableError(LeagueError):

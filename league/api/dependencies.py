@@ -11,11 +11,12 @@ import numpy as np
 from fastapi import Depends, Path, Query, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from league.api.callers import REFUSED_COST, Callers
 from league.api.metrics import Metrics
 from league.auth import OPEN, Principal, Scope
 from league.config import Settings, is_loopback
 from league.db.engine import Database
-from league.errors import ForbiddenError
+from league.errors import ForbiddenError, UnauthenticatedError
 from league.services import tokens
 from league.services.population import PopulationCache
 from league.storage.directory import DirectoryStore
@@ -41,6 +42,7 @@ class League:
     store: DirectoryStore | S3Store
     population: PopulationCache
     metrics: Metrics
+    callers: Callers
     ending: threading.Event
 
 
@@ -72,18 +74,15 @@ Before = Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="`next_curso
 
 
 def _caller(scope: Scope) -> Callable[..., Principal]:
-    """Return a dependency that finds out who calls and requires the scope."""
+    """Return a dependency that finds out who calls, counts the call and requires the scope."""
 
     def authorise(
         request: Request,
         league: Running,
+        now: Now,
         credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> Principal:
-        secret = None if credentials is None else credentials.credentials
-        with league.database.read() as session:
-            principal = tokens.authenticate(session, league.settings, secret)
-        if principal is OPEN:
-            _refuse_foreign_page(request.headers.get("origin"))
+        principal = _identify(request, league, None if credentials is None else credentials.credentials, now)
         if principal.scope < scope:
             rule = f"its scope is {principal.scope.word}, the call needs {scope.word}"
             way_out = f"make a token with `league token create NAME --scope {scope.word}`"
@@ -91,6 +90,26 @@ def _caller(scope: Scope) -> Callable[..., Principal]:
         return principal
 
     return authorise
+
+
+def _identify(request: Request, league: League, secret: str | None, now: datetime) -> Principal:
+    """Find out who calls; a token's calls are counted together, an open server's and refused ones by address."""
+    address = f"address {request.client.host}" if request.client is not None else "an unknown address"
+    try:
+        with league.database.read() as session:
+            principal = tokens.authenticate(session, league.settings, secret, now)
+    except UnauthenticatedError:
+        league.callers.admit(address, now, REFUSED_COST)
+        raise
+    if principal is OPEN:
+        _refuse_foreign_page(request.headers.get("origin"))
+        league.callers.admit(address, now)
+        return principal
+    league.callers.admit(f"token {principal.name!r}", now)
+    if league.callers.use_to_note(principal.name, now):
+        with league.database.write() as session:
+            tokens.note_use(session, principal.name, now)
+    return principal
 
 
 def _refuse_foreign_page(origin: str | None) -> None:

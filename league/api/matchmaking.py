@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, Chance, Now, Reader, Running, Word, Worker
-from league.services import draws, leases
+from league.services import draws, leases, ownership
 from league.services.polling import next_poll_s
 from league.wire import PREFIX
 
@@ -14,17 +14,23 @@ router = APIRouter(prefix=PREFIX, tags=["matchmaking"])
 
 
 @router.post("/leases")
-def lease(body: wire.LeaseRequest, league: Running, now: Now, rng: Chance, _: Worker) -> wire.LeaseAnswer:
+def lease(body: wire.LeaseRequest, league: Running, now: Now, rng: Chance, caller: Worker) -> wire.LeaseAnswer:
     """Lease opponents for a learner, or pairs of frozen players."""
+    if ownership.bound(caller):
+        with league.database.read() as session:
+            ownership.require_worker(session, caller, body.worker_id)
+            if isinstance(body, wire.TrainingLeases):
+                ownership.require_learner_of(session, caller, body.player_id)
     granted = leases.grant(league.database, league.settings, league.population, body, now, rng)
     league.metrics.leases.labels(body.kind).inc(len(granted))
     return wire.LeaseAnswer(items=granted, next_poll_s=next_poll_s(league.settings, rng))
 
 
 @router.post("/leases/release")
-def release(body: wire.ReleaseRequest, league: Running, now: Now, _: Worker) -> wire.ReleaseAnswer:
+def release(body: wire.ReleaseRequest, league: Running, now: Now, caller: Worker) -> wire.ReleaseAnswer:
     """Give leases back, and say who could not be played; results of theirs that are still on the way count."""
     with league.database.write() as session:
+        ownership.require_worker(session, caller, body.worker_id)
         return leases.release(session, league.settings, body, now)
 
 

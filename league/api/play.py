@@ -7,7 +7,7 @@ from league import wire
 from league.api import problems
 from league.api.dependencies import Chance, Now, Running, Worker
 from league.errors import ResultConflictError
-from league.services import results
+from league.services import ownership, results
 from league.services.polling import next_poll_s
 from league.wire import PREFIX
 
@@ -16,13 +16,14 @@ router = APIRouter(prefix=PREFIX, tags=["play"])
 
 @router.post("/results", response_model=wire.ResultBatchAnswer)
 def report(
-    body: wire.ResultBatch, league: Running, now: Now, rng: Chance, _: Worker
+    body: wire.ResultBatch, league: Running, now: Now, rng: Chance, caller: Worker
 ) -> wire.ResultBatchAnswer | JSONResponse:
     """Report finished matches; every item is answered on its own, and sending a batch again is safe.
 
     Where every item is a conflict the answer is a problem of status 409 that carries the items too.
     """
     with league.database.write() as session:
+        ownership.require_worker(session, caller, body.worker_id)
         answers = results.submit(session, league.settings, body, now)
     for item in answers:
         league.metrics.results.labels(item.status).inc()

@@ -8,7 +8,7 @@ from league import wire
 from league.api.dependencies import Admin, After, Before, Filter, Id, League, Limit, Now, Reader, Running, Worker
 from league.api.paging import page
 from league.auth import Principal
-from league.services import lifecycle, matches, players, standings
+from league.services import lifecycle, matches, ownership, players, standings
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/players", tags=["players"])
@@ -17,10 +17,11 @@ Reason = Annotated[wire.LifecycleRequest | None, Body()]
 
 
 @router.post("")
-def publish(body: wire.PlayerCreate, league: Running, now: Now, _: Worker) -> wire.Player:
+def publish(body: wire.PlayerCreate, league: Running, now: Now, caller: Worker) -> wire.Player:
     """Publish an uploaded checkpoint as a candidate; the same again is the same player."""
     signature = league.store.metadata(body.checkpoint).get("signature")
     with league.database.write() as session:
+        ownership.require_learner(session, caller, body.learner_id)
         return players.publish(session, league.settings, league.store, signature, body, now)
 
 

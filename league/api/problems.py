@@ -68,8 +68,9 @@ def response(error: LeagueError, members: Mapping[str, Any] | None = None) -> JS
     headers = {}
     if isinstance(error, UnauthenticatedError):
         headers["WWW-Authenticate"] = "Bearer"
-    if error.status == _SERVICE_UNAVAILABLE:
-        headers["Retry-After"] = str(RETRY_AFTER_S)
+    wait_s = error.retry_after_s or (RETRY_AFTER_S if error.status == _SERVICE_UNAVAILABLE else None)
+    if wait_s is not None:
+        headers["Retry-After"] = str(wait_s)
     document = error.problem() | dict(members or {})
     return JSONResponse(document, status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
 

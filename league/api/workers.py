@@ -7,17 +7,19 @@ from fastapi import APIRouter, Body, Query
 from league import wire
 from league.api.dependencies import TEXT, Admin, Chance, Limit, Now, Reader, Running, Word, Worker
 from league.api.paging import page
-from league.services import workers
+from league.services import ownership, workers
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/workers", tags=["workers"])
 
 
 @router.post("")
-def register(body: wire.WorkerCreate, league: Running, now: Now, rng: Chance, _: Worker) -> wire.Worker:
+def register(body: wire.WorkerCreate, league: Running, now: Now, rng: Chance, caller: Worker) -> wire.Worker:
     """Attach; the same name and kind again is the same worker."""
     with league.database.write() as session:
-        return workers.register(session, league.settings, body, now, rng)
+        worker = workers.register(session, league.settings, body, now, rng)
+        ownership.claim_worker(session, caller, worker.id)
+    return worker
 
 
 @router.get("")
@@ -35,12 +37,16 @@ def heartbeat(
     league: Running,
     now: Now,
     rng: Chance,
-    _: Worker,
+    caller: Worker,
     body: Annotated[wire.Heartbeat | None, Body()] = None,
 ) -> wire.HeartbeatAnswer:
     """Stay attached, report progress, hear what to do; the body may be empty."""
+    beat = body or wire.Heartbeat()
     with league.database.write() as session:
-        return workers.heartbeat(session, league.settings, worker_id, body or wire.Heartbeat(), now, rng)
+        ownership.require_worker(session, caller, worker_id)
+        for progress in beat.learners:
+            ownership.require_learner(session, caller, progress.learner_id)
+        return workers.heartbeat(session, league.settings, worker_id, beat, now, rng)
 
 
 @router.post("/{worker_id}/command")

@@ -1,6 +1,7 @@
 """Rows of the league as tables for a terminal: every rating stands as rating ± 2 RD beside its number of games."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -12,6 +13,8 @@ from league import wire
 from league.storage.store import Leftover, Stored
 
 if TYPE_CHECKING:
+    from league.services.checking import Violation
+    from league.services.rerating import Comparison
     from league.services.tokens import TokenListing
 
 PIPED_WIDTH = 200
@@ -99,10 +102,10 @@ def matches(rows: Iterable[wire.Match], title: str | None = None) -> Table:
 
 def tokens(rows: "Iterable[TokenListing]", title: str | None = None) -> Table:
     """Make a list of tokens."""
-    table = _table(title, [], ["token", "scope", "created", "revoked"])
+    table = _table(title, [], ["token", "scope", "created", "last used", "expires", "revoked"])
     for row in rows:
-        revoked = NONE if row.revoked_at is None else f"{row.revoked_at:%Y-%m-%d %H:%M:%S}"
-        table.add_row(row.name, row.scope, f"{row.created_at:%Y-%m-%d %H:%M:%S}", revoked)
+        moments = (row.created_at, row.used_at, row.expires_at, row.revoked_at)
+        table.add_row(row.name, row.scope, *(_moment(moment) for moment in moments))
     return table
 
 
@@ -118,6 +121,26 @@ def garbage(rows: Iterable[Stored | Leftover], title: str | None = None) -> Tabl
 def garbage_name(one: Stored | Leftover) -> str:
     """Name a checkpoint by its hash, a leftover by its place in the store."""
     return one.sha256 if isinstance(one, Stored) else one.name
+
+
+def comparison(one: "Comparison", title: str | None = None) -> Table:
+    """Make a table of players as they are rated and as another rule would rate them."""
+    ranks, ratings = ["rank", "was", "id"], ["rating ± 2 RD", "was", "change", "games"]
+    table = _table(title, ranks, ["player", "kind"], ratings)
+    for line in one.items:
+        was, then = line.present, line.proposed
+        name = [str(then.rank), str(was.rank), str(line.player_id), line.name, line.kind]
+        measures = [f"{place.rating:.0f} ± {2 * place.deviation:.0f}" for place in (then, was)]
+        table.add_row(*name, *measures, f"{then.rating - was.rating:+.0f}", str(then.games))
+    return table
+
+
+def violations(found: "Iterable[Violation]", title: str | None = None) -> Table:
+    """Make a list of what is wrong with a league's books."""
+    table = _table(title, [], ["invariant", "environment", "finding"])
+    for one in found:
+        table.add_row(one.invariant, one.environment or NONE, one.finding)
+    return table
 
 
 def player(one: wire.Player) -> Table:
@@ -180,3 +203,7 @@ def _table(title: str | None, *blocks: Sequence[str]) -> Table:
         for name in block:
             table.add_column(name, justify="right" if number % 2 == 0 else "left", no_wrap=name != "player")
     return table
+
+
+def _moment(moment: datetime | None) -> str:
+    return NONE if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"

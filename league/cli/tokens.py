@@ -1,7 +1,9 @@
-"""Make, list and revoke the bearer tokens that close a league; works on its database, where the server runs."""
+"""Make, list, renew and revoke the bearer tokens that close a league; works on its database, where the server runs."""
 
-from datetime import UTC, datetime
-from typing import Annotated, Literal
+import getpass
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -11,34 +13,62 @@ from league.cli.database import DatabaseUrl, Home
 from league.config import Settings
 from league.services import tokens
 
-app = typer.Typer(help="Make, list and revoke bearer tokens, on the league's database.", no_args_is_help=True)
+app = typer.Typer(help="Make, list, renew and revoke bearer tokens, on the league's database.", no_args_is_help=True)
+
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 TokenName = Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is; the event log names it.")]
 ScopeName = Annotated[
     Literal["read", "worker", "admin"],
     typer.Option("--scope", help="What it may do; each scope holds those before it."),
 ]
+Expiry = Annotated[
+    str | None,
+    typer.Option(
+        "--expires", metavar="WHEN", help="Its end: 12h, 30d, 8w, or a date such as 2030-01-31. Never if not given."
+    ),
+]
 
 
-@app.command(epilog="Example: league token create laptop --scope worker")
+@app.command(epilog="Example: league token create laptop --scope worker --expires 90d")
 def create(
-    name: TokenName, scope: ScopeName, as_json: AsJson = False, home: Home = None, database_url: DatabaseUrl = None
+    name: TokenName,
+    scope: ScopeName,
+    expires: Expiry = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    database_url: DatabaseUrl = None,
 ) -> None:
     """Make a token and print it, once: only its hash is kept. The first token closes the league."""
+    now = datetime.now(UTC)
+    expires_at = end_of(expires, now)
     settings = Settings.load(home=home, database_url=database_url)
     database.migrate(settings)
     with database.connected(settings) as connection, connection.write() as session:
-        secret = tokens.create(session, name, scope, datetime.now(UTC))
-    if as_json:
-        tables.show_json({"name": name, "scope": scope, "token": secret})
-        return
-    typer.echo(secret)
-    typer.echo("keep it: nobody can read it again; programs take it from LEAGUE_TOKEN", err=True)
+        secret = tokens.create(session, name, scope, now, actor=person(), expires_at=expires_at)
+    _show({"name": name, "scope": scope, "token": secret, "expires_at": expires_at}, as_json=as_json)
+
+
+@app.command(epilog="Example: league token renew laptop --expires 90d")
+def renew(
+    name: TokenName,
+    expires: Expiry = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Give a token a new secret and print it, once; the old one ends. Its workers and learners stay its own."""
+    now = datetime.now(UTC)
+    expires_at = end_of(expires, now)
+    settings = Settings.load(home=home, database_url=database_url)
+    with database.current(settings) as connection, connection.write() as session:
+        secret = tokens.renew(session, name, now, actor=person(), expires_at=expires_at)
+    _show({"name": name, "token": secret, "expires_at": expires_at}, as_json=as_json)
 
 
 @app.command("list", epilog="Example: league token list")
 def list_tokens(as_json: AsJson = False, home: Home = None, database_url: DatabaseUrl = None) -> None:
-    """List all tokens by name, the revoked ones too."""
+    """List all tokens by name, those that ended too, with when each was last used."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.read() as session:
         rows = tokens.listing(session)
@@ -50,8 +80,35 @@ def list_tokens(as_json: AsJson = False, home: Home = None, database_url: Databa
 
 @app.command(epilog="Example: league token revoke laptop")
 def revoke(name: TokenName, home: Home = None, database_url: DatabaseUrl = None) -> None:
-    """End a token for good. Revoking the last one leaves the league closed."""
+    """End a token at once. Revoking the last one leaves the league closed."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
-        tokens.revoke(session, name, datetime.now(UTC))
+        tokens.revoke(session, name, datetime.now(UTC), actor=person())
     typer.echo(f"revoked {name}")
+
+
+def end_of(expires: str | None, now: datetime) -> datetime | None:
+    """Read when a token ends: so many hours, days or weeks from now, or a date or time, in UTC unless it says."""
+    if expires is None:
+        return None
+    span = re.fullmatch(r"([1-9][0-9]{0,4})([hdw])", expires)
+    if span is not None:
+        return now + int(span[1]) * _UNITS[span[2]]
+    try:
+        moment = datetime.fromisoformat(expires)
+    except ValueError as error:
+        raise typer.BadParameter(f"{expires!r} is no time; say 12h, 30d, 8w, or a date such as 2030-01-31") from error
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def person() -> str:
+    """Name whoever types, for the audit log."""
+    return f"{getpass.getuser()} at the command line"
+
+
+def _show(issued: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        tables.show_json(issued)
+        return
+    typer.echo(issued["token"])
+    typer.echo("keep it: nobody can read it again; programs take it from LEAGUE_TOKEN", err=True)

@@ -1,9 +1,10 @@
-"""Bearer tokens: made once, shown once, stored hashed, revoked for good."""
+"""Bearer tokens: made once, shown once, stored hashed, ended by time or for good. Every change is in the audit log."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
-from sqlalchemy import select, update
+from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
 from league.auth import OPEN, Principal, Scope, digest, new_secret
@@ -11,68 +12,98 @@ from league.config import Settings
 from league.db.models import Token
 from league.db.upsert import insert_into
 from league.errors import InvalidRequestError, NameTakenError, OpenServerError, UnauthenticatedError, UnknownTokenError
+from league.services import events
 
 _CREATE = "make one with `league token create NAME --scope SCOPE`"
 
 
 @dataclass(frozen=True)
 class TokenListing:
-    """What is known of a token; its secret is not."""
+    """What is known of a token; its secret is not. `used_at` is exact to some minutes."""
 
     name: str
     scope: str
     created_at: datetime
+    expires_at: datetime | None
+    used_at: datetime | None
     revoked_at: datetime | None
 
 
-def create(session: Session, name: str, scope: str, now: datetime) -> str:
+def create(
+    session: Session, name: str, scope: str, now: datetime, *, actor: str, expires_at: datetime | None = None
+) -> str:
     """Make a token and return its secret, which nobody can read again.
 
     Raises:
-        InvalidRequestError: There is no such scope, or the name is not one line of text.
-        NameTakenError: A token has this name, perhaps a revoked one.
+        InvalidRequestError: There is no such scope, the name is not one line of text, or the end has passed.
+        NameTakenError: A token has this name, perhaps one that ended.
     """
     words = [known.word for known in Scope]
     if scope not in words:
         raise InvalidRequestError(f"scope {scope!r}", f"a token has one of {', '.join(words)}", "choose one of them")
     if not (name.isprintable() and name.strip()):
         raise InvalidRequestError(f"token name {name!r}", "a name is one line of text", "choose another name")
+    _require_future(expires_at, now)
     secret = new_secret()
-    row = {"name": name, "digest": digest(secret), "scope": scope, "created_at": now, "revoked_at": None}
+    row = {"name": name, "digest": digest(secret), "scope": scope, "created_at": now, "expires_at": expires_at}
     statement = insert_into(session, Token).values(row).on_conflict_do_nothing().returning(Token.id)
     if session.scalar(statement) is None:
-        raise NameTakenError(name, "a token, perhaps a revoked one, has this name", "choose another name")
+        way_out = f"choose another name, or give that one a new secret with `league token renew {name}`"
+        raise NameTakenError(name, "a token, perhaps one that ended, has this name", way_out)
+    _record(session, "created", name, scope, expires_at, actor, now)
     return secret
 
 
-def listing(session: Session) -> list[TokenListing]:
-    """List all tokens, oldest first."""
-    tokens = session.scalars(select(Token).order_by(Token.id))
-    return [TokenListing(token.name, token.scope, token.created_at, token.revoked_at) for token in tokens]
+def renew(session: Session, name: str, now: datetime, *, actor: str, expires_at: datetime | None = None) -> str:
+    """Give a token a new secret and a new end, also one that was revoked; what it owns stays its own.
+
+    Raises:
+        InvalidRequestError: The end has passed.
+        UnknownTokenError: There is no token of this name.
+    """
+    token = _require(session, name)
+    _require_future(expires_at, now)
+    secret = new_secret()
+    token.digest, token.expires_at, token.revoked_at = digest(secret), expires_at, None
+    _record(session, "renewed", name, token.scope, expires_at, actor, now)
+    return secret
 
 
-def revoke(session: Session, name: str, now: datetime) -> None:
+def revoke(session: Session, name: str, now: datetime, *, actor: str) -> None:
     """End a token; revoking twice is fine.
 
     Raises:
         UnknownTokenError: There is no token of this name.
     """
-    token = session.scalar(select(Token).where(Token.name == name))
-    if token is None:
-        raise UnknownTokenError(name, "no token has this name", "see them with `league token list`")
-    session.execute(update(Token).where(Token.name == name, Token.revoked_at.is_(None)).values(revoked_at=now))
+    token = _require(session, name)
+    if token.revoked_at is None:
+        token.revoked_at = now
+        _record(session, "revoked", name, token.scope, token.expires_at, actor, now)
+
+
+def listing(session: Session) -> list[TokenListing]:
+    """List all tokens, oldest first."""
+    return [
+        TokenListing(token.name, token.scope, token.created_at, token.expires_at, token.used_at, token.revoked_at)
+        for token in session.scalars(select(Token).order_by(Token.id))
+    ]
+
+
+def name_of(session: Session, secret: str) -> str | None:
+    """Return the name of the token with this secret, ended or not; None if there is none."""
+    return session.scalar(select(Token.name).where(Token.digest == digest(secret)))
 
 
 def any_exists(session: Session) -> bool:
-    """Say whether a token was ever made; a revoked one counts, so that revoking the last does not open the server."""
+    """Say whether a token was ever made; one that ended counts, so that ending the last does not open the server."""
     return session.scalar(select(Token.id).limit(1)) is not None
 
 
-def authenticate(session: Session, settings: Settings, secret: str | None) -> Principal:
+def authenticate(session: Session, settings: Settings, secret: str | None, now: datetime) -> Principal:
     """Find out who is calling.
 
     Raises:
-        UnauthenticatedError: No token came and the server is not open, or the token is unknown or revoked.
+        UnauthenticatedError: No token came and the server is not open, or the token is unknown, revoked or expired.
     """
     if secret is None:
         if settings.on_loopback and not any_exists(session):
@@ -81,7 +112,17 @@ def authenticate(session: Session, settings: Settings, secret: str | None) -> Pr
     token = session.scalar(select(Token).where(Token.digest == digest(secret), Token.revoked_at.is_(None)))
     if token is None:
         raise UnauthenticatedError("with an unusable token", "it is unknown or revoked", _CREATE)
+    if token.expires_at is not None and token.expires_at <= now:
+        rule = f"token {token.name!r} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC"
+        way_out = f"give it a new secret with `league token renew {token.name}`"
+        raise UnauthenticatedError("with an unusable token", rule, way_out)
     return Principal(token.name, Scope[token.scope.upper()])
+
+
+def note_use(session: Session, name: str, now: datetime) -> None:
+    """Write down that a token was used, unless a later use is known."""
+    known = or_(Token.used_at.is_(None), Token.used_at < now)
+    session.execute(update(Token).where(Token.name == name, known).values(used_at=now))
 
 
 def require_closed_or_loopback(session: Session, settings: Settings) -> None:
@@ -93,3 +134,38 @@ def require_closed_or_loopback(session: Session, settings: Settings) -> None:
     if not settings.on_loopback and not any_exists(session):
         rule = "without any token the server listens on loopback only"
         raise OpenServerError(settings.host, rule, f"{_CREATE}, or listen on 127.0.0.1")
+
+
+def _require(session: Session, name: str) -> Token:
+    token = session.scalar(select(Token).where(Token.name == name).with_for_update())
+    if token is None:
+        raise UnknownTokenError(name, "no token has this name", "see them with `league token list`")
+    return token
+
+
+def _require_future(expires_at: datetime | None, now: datetime) -> None:
+    if expires_at is not None and expires_at <= now:
+        rule = "a token must end after now"
+        raise InvalidRequestError(f"end {expires_at:%Y-%m-%d %H:%M} UTC", rule, "choose a later time")
+
+
+def _record(
+    session: Session,
+    change: Literal["created", "renewed", "revoked"],
+    name: str,
+    scope: str,
+    expires_at: datetime | None,
+    actor: str,
+    now: datetime,
+) -> None:
+    end = None if expires_at is None else expires_at.isoformat()
+    events.record(
+        session,
+        "token",
+        environment=None,
+        player_id=None,
+        actor=actor,
+        reason="",
+        details={"change": change, "token": name, "scope": scope, "expires_at": end},
+        now=now,
+    )

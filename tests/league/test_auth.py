@@ -48,7 +48,7 @@ NEEDS_ADMIN = {
 
 def make(database: Database, scope: str, name: str | None = None) -> str:
     with database.write() as session:
-        return tokens.create(session, name or scope, scope, NOW)
+        return tokens.create(session, name or scope, scope, NOW, actor="test")
 
 
 def needed(method: str, path: str) -> Scope | None:
@@ -101,7 +101,7 @@ def test_a_server_is_open_until_the_first_token_and_closed_for_good_after_it(
         league.players()
     assert LeagueClient(http=http, token=secret).players().items == []
     with database.write() as session:
-        tokens.revoke(session, "wall", NOW)
+        tokens.revoke(session, "wall", NOW, actor="test")
     with pytest.raises(UnauthenticatedError, match="unknown or revoked"):
         LeagueClient(http=http, token=secret).players()
     with pytest.raises(UnauthenticatedError, match="this server is closed"):
@@ -135,7 +135,7 @@ def test_tokens_have_a_known_scope_and_a_name_of_their_own(database: Database) -
     with pytest.raises(InvalidRequestError, match="read, worker, admin"):
         make(database, "king")
     with database.write() as session, pytest.raises(UnknownTokenError, match="nobody"):
-        tokens.revoke(session, "nobody", NOW)
+        tokens.revoke(session, "nobody", NOW, actor="test")
 
 
 @ON_SQLITE

@@ -21,7 +21,7 @@ from league.db.engine import Database
 from league.db.models import Base
 from league.errors import OldDatabaseError
 from league.services import tokens
-from league.services.rebuild import rebuild
+from league.services.rebuild import inspect
 
 FIXTURES = Path(__file__).parent / "fixtures"
 VERSIONS = Path(__file__).parents[2] / "migrations" / "versions"
@@ -77,7 +77,7 @@ def test_an_upgrade_keeps_every_rating_bit_for_bit(released: Database, released_
         players = LeagueClient(http=http).players(limit=1000).items
     assert len(stored) > 5
     assert {p.id: (p.rating, p.deviation, p.volatility, p.games) for p in players if p.id in stored} == stored
-    assert [outcome.differing for outcome in rebuild(released)] == [0, 0]
+    assert [outcome.differing for outcome in inspect(released)] == [0, 0]
 
 
 def test_a_downgrade_brings_the_released_schema_back_with_every_row(released: Database) -> None:
@@ -141,4 +141,4 @@ def current(database: Database) -> str:
 def token(database: Database) -> str:
     """Make a token; the released leagues are closed."""
     with database.write() as session:
-        return tokens.create(session, "test", "admin", datetime(2030, 1, 1, tzinfo=UTC))
+        return tokens.create(session, "test", "admin", datetime(2030, 1, 1, tzinfo=UTC), actor="test")

@@ -5,11 +5,14 @@ import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sqlalchemy.orm import Session
+
 from league.cli import database
 from league.config import Settings
 from league.errors import UnauthenticatedError
 from league.services import tokens
 
+_ACTOR = "league up"
 _OWNER_ONLY = 0o600
 
 
@@ -18,16 +21,24 @@ def own_credential(settings: Settings, file: Path) -> str | None:
 
     The file is readable by its owner alone.
     """
+    now = datetime.now(UTC)
     with database.current(settings) as connection, connection.write() as session:
         if not tokens.any_exists(session):
             return None
         kept = file.read_text().strip() if file.exists() else ""
         try:
-            tokens.authenticate(session, settings, kept)
+            tokens.authenticate(session, settings, kept, now)
         except UnauthenticatedError:
-            kept = tokens.create(session, f"up-{secrets.token_hex(4)}", "worker", datetime.now(UTC))
+            kept = _usable(session, tokens.name_of(session, kept), now)
             _keep(file, kept)
     return kept
+
+
+def _usable(session: Session, name: str | None, now: datetime) -> str:
+    """Renew the token that was kept, to which the run's learner belongs, or make one."""
+    if name is not None:
+        return tokens.renew(session, name, now, actor=_ACTOR)
+    return tokens.create(session, f"up-{secrets.token_hex(4)}", "worker", now, actor=_ACTOR)
 
 
 def _keep(file: Path, secret: str) -> None:

@@ -1,10 +1,13 @@
 """`league token`."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from league_command import Run
+
+from league.cli.tokens import end_of
 
 
 def test_a_token_is_printed_alone_on_stdout_and_listed_without_its_secret(command: Run, tmp_path: Path) -> None:
@@ -45,4 +48,38 @@ def test_what_cannot_be_done_is_refused_in_one_line(
     outcome = command("token", *arguments, "--home", tmp_path)
     assert outcome.code == code
     assert says in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_token_has_an_end_and_a_renewed_one_a_new_secret(command: Run, tmp_path: Path) -> None:
+    first = json.loads(
+        command("token", "create", "a", "--scope", "read", "--expires", "30d", "--json", "--home", tmp_path).out
+    )
+    left = datetime.fromisoformat(first["expires_at"]) - datetime.now(UTC)
+    assert timedelta(days=29, hours=23) < left <= timedelta(days=30)
+    renewed = command("token", "renew", "a", "--expires", "2099-01-31", "--home", tmp_path).out.strip()
+    assert renewed != first["token"]
+    (listed,) = json.loads(command("token", "list", "--json", "--home", tmp_path).out)["items"]
+    assert listed["expires_at"] == "2099-01-31T00:00:00Z"
+    assert "2099-01-31 00:00:00" in command("token", "list", "--home", tmp_path).out
+
+
+@pytest.mark.parametrize(
+    ("expires", "end"),
+    [
+        ("12h", datetime(2030, 1, 1, 12, tzinfo=UTC)),
+        ("2w", datetime(2030, 1, 15, tzinfo=UTC)),
+        ("2030-02-01", datetime(2030, 2, 1, tzinfo=UTC)),
+        ("2030-02-01T12:00:00+02:00", datetime(2030, 2, 1, 10, tzinfo=UTC)),
+    ],
+)
+def test_an_end_is_a_span_or_a_time(expires: str, end: datetime) -> None:
+    assert end_of(expires, datetime(2030, 1, 1, tzinfo=UTC)) == end
+
+
+@pytest.mark.parametrize(("expires", "code"), [("soon", 2), ("0d", 2), ("-3d", 2), ("30", 2), ("2001-01-01", 1)])
+def test_an_end_that_is_none_is_refused_by_name(command: Run, tmp_path: Path, expires: str, code: int) -> None:
+    outcome = command("token", "create", "a", "--scope", "read", "--expires", expires, "--home", tmp_path)
+    assert outcome.code == code
+    assert expires in outcome.err
     assert "Traceback" not in outcome.err

@@ -1,0 +1,92 @@
+"""What one process remembers of its callers: how much they called of late, and when the use of a token was noted.
+
+Calls are counted in a token bucket for each caller: it holds `burst` calls, refills at `per_s`, and a call that finds
+it empty is refused. Several processes each count for themselves.
+
+Source: the token bucket of RFC 2697, with one rate.
+"""
+
+import math
+import threading
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from league.errors import RateLimitedError
+
+REFUSED_COST = 100
+"""A call with a token that is none counts as so many: whoever tries tokens is slowed down soon."""
+
+NOTE_EVERY = timedelta(minutes=10)
+
+_CALLERS_MAX = 10_000
+
+
+@dataclass
+class _Bucket:
+    calls: float
+    filled_at: datetime
+
+
+class Callers:
+    """The callers of one process.
+
+    Args:
+        per_s: Calls a second that a caller may make for ever.
+        burst: Calls that it may make at once.
+    """
+
+    def __init__(self, per_s: float, burst: int) -> None:
+        self._per_s = per_s
+        self._burst = float(burst)
+        self._buckets: dict[str, _Bucket] = {}
+        self._noted: dict[str, datetime] = {}
+        self._lock = threading.Lock()
+
+    def admit(self, caller: str, now: datetime, cost: int = 1) -> None:
+        """Count a call.
+
+        Raises:
+            RateLimitedError: The caller made too many of late; `retry_after_s` says how long to wait.
+        """
+        with self._lock:
+            bucket = self._filled(caller, now)
+            if bucket.calls >= min(cost, self._burst):
+                bucket.calls -= cost
+                return
+            wait_s = (min(cost, self._burst) - bucket.calls) / self._per_s
+        rule = f"this server takes {self._per_s:g} calls a second of one caller, and {self._burst:g} at once"
+        error = RateLimitedError(
+            f"from {caller}", rule, "call again later, send larger batches, or raise LEAGUE_RATE_PER_S"
+        )
+        error.retry_after_s = max(1, math.ceil(wait_s))
+        raise error
+
+    def use_to_note(self, token: str, now: datetime) -> bool:
+        """Say whether the use of a token is due to be written down, as it is every ten minutes."""
+        with self._lock:
+            noted = self._noted.get(token)
+            due = noted is None or now - noted >= NOTE_EVERY
+            if due:
+                self._noted[token] = now
+        return due
+
+    def _filled(self, caller: str, now: datetime) -> _Bucket:
+        bucket = self._buckets.get(caller)
+        if bucket is None:
+            self._forget_idle(now)
+            bucket = self._buckets[caller] = _Bucket(self._burst, now)
+        self._fill(bucket, now)
+        return bucket
+
+    def _fill(self, bucket: _Bucket, now: datetime) -> None:
+        passed_s = max(0.0, (now - bucket.filled_at).total_seconds())
+        bucket.calls = min(self._burst, bucket.calls + passed_s * self._per_s)
+        bucket.filled_at = now
+
+    def _forget_idle(self, now: datetime) -> None:
+        """Drop full buckets, which are as good as none, once there are many."""
+        if len(self._buckets) < _CALLERS_MAX:
+            return
+        for bucket in self._buckets.values():
+            self._fill(bucket, now)
+        self._buckets = {name: bucket for name, bucket in self._buckets.items() if bucket.calls < self._burst}
