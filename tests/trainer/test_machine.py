@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -63,8 +64,8 @@ def test_a_device_that_cannot_be_used_is_refused_before_anything_is_set(device):
 
 
 PRODUCTS_OF_MANY_SIZES = """
-import resource
 import sys
+from pathlib import Path
 
 import torch
 
@@ -76,21 +77,21 @@ if sys.argv[1] == "prepared":
 weight, seen = torch.randn(512, 400).bfloat16(), torch.randn(2000, 400).bfloat16()
 for size in range(1000, 1400):
     (seen[:size] @ weight.t()).t() @ seen[:size]
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+lines = Path("/proc/self/status").read_text().splitlines()
+print(next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")))
 """
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not say what memory was used")
 def test_minibatches_of_ever_other_sizes_in_half_precision_do_not_fill_the_memory():
-    def most_mb(when: str, **said: str) -> int:
+    def most_mb(when: str) -> int:
         run = [sys.executable, "-c", PRODUCTS_OF_MANY_SIZES, when]
-        done = subprocess.run(run, check=True, capture_output=True, text=True, env={**os.environ, **said})
-        return int(done.stdout)
+        return int(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
 
-    torchs_own = most_mb("as torch does it")
-    said_at_the_start = most_mb("as torch does it", **FEW_COMPILED)
-    if said_at_the_start > 0.7 * torchs_own:
-        pytest.skip("on this processor oneDNN keeps nothing that the limits would free")
-    assert most_mb("prepared") < 1.2 * said_at_the_start
+    kept = most_mb("as torch does it")
+    if kept < 500:
+        pytest.skip("this processor multiplies bfloat16 without compiling")
+    assert most_mb("prepared") < 0.7 * kept
 
 
 def test_what_the_user_says_of_compiled_products_holds(monkeypatch):
