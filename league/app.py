@@ -1,11 +1,13 @@
 """The application: settings in, ASGI out."""
 
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 
+import numpy as np
 from fastapi import FastAPI
 
 from league.aggregator import Aggregator
@@ -22,6 +24,7 @@ from league.api import (
     tables,
     workers,
 )
+from league.api.admission import Admission
 from league.api.callers import Callers
 from league.api.dependencies import League
 from league.api.limits import BodyLimit
@@ -76,6 +79,9 @@ def create_app(settings: Settings) -> FastAPI:
     problems.install(app)
     app.add_middleware(
         BodyLimit, body_max_bytes=settings.body_max_bytes, checkpoint_max_bytes=settings.checkpoint_max_bytes
+    )
+    app.add_middleware(
+        Admission, config=settings.lanes, metrics=league.metrics, clock=time.monotonic, rng=np.random.default_rng()
     )
     app.add_middleware(Measurement, metrics=league.metrics)
     return app

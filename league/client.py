@@ -10,6 +10,8 @@
 import hashlib
 import io
 import json
+import random
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from league import transfer, wire
 from league.errors import (
+    BusyError,
     ConfigurationError,
     HashMismatchError,
     LeagueError,
@@ -28,10 +31,14 @@ from league.errors import (
     UnauthenticatedError,
     from_problem,
 )
+from league.lanes import lane_of
+from league.patience import Patience
 from league.wire import PREFIX
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _CONFLICT = 409
+_TOO_MANY_REQUESTS = 429
+_PATIENCE_S = 30.0
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 Query = Mapping[str, str | int | None]
@@ -45,6 +52,8 @@ class LeagueClient:
         token: Bearer token; needed unless the server is open.
         http: An HTTP client to use instead of one made for `url`; it stays the caller's to close.
         timeout_s: Longest wait for a connection, and between two pieces of an answer, in seconds.
+        patience: How a server is waited out that is busy and says when to come back; None: up to 30 s a call. Calls of
+            that kind made before its time are refused here, without troubling the server.
 
     Raises:
         ConfigurationError: The address is not one of HTTP.
@@ -57,6 +66,7 @@ class LeagueClient:
         token: str | None = None,
         http: httpx2.Client | None = None,
         timeout_s: float = 30.0,
+        patience: Patience | None = None,
     ) -> None:
         if not url.startswith(("http://", "https://")):
             rule = "a league is reached under http:// or https://"
@@ -66,6 +76,7 @@ class LeagueClient:
             raise UnauthenticatedError("with an unusable token", rule, "give it as `league token create` printed it")
         self._owned = http is None
         self._timeout_s = timeout_s
+        self._patience = patience_of(_PATIENCE_S) if patience is None else patience
         self._http = httpx2.Client(base_url=url, timeout=timeout_s, follow_redirects=True) if http is None else http
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
@@ -318,10 +329,20 @@ class LeagueClient:
         if body is not None:
             content, headers["Content-Type"] = body.model_dump_json().encode(), "application/json"
         params = {key: value for key, value in (query or {}).items() if value is not None}
-        try:
-            return self._http.request(method, path, content=content, params=params, headers=headers)
-        except httpx2.TransportError as error:
-            raise self._unreachable(error) from error
+        lane, until = lane_of(method, path), self._patience.begin()
+        start = 0 if content is None or isinstance(content, bytes) else content.tell()
+        while True:
+            self._patience.await_turn(lane, until)
+            try:
+                answer = self._http.request(method, path, content=content, params=params, headers=headers)
+            except httpx2.TransportError as error:
+                raise self._unreachable(error) from error
+            refusal = _come_back_later(answer)
+            if refusal is None:
+                return answer
+            self._patience.note(lane, refusal)
+            if not (content is None or isinstance(content, bytes)):
+                content.seek(start)
 
     def _unreachable(self, error: httpx2.TransportError) -> LeagueUnreachable:
         cause = str(error) or type(error).__name__
@@ -329,17 +350,39 @@ class LeagueClient:
         return LeagueUnreachable(self._http.base_url, f"no answer ({cause})", way_out)
 
 
+def patience_of(seconds: float) -> Patience:
+    """Return patience with a busy server for so many seconds a call; 0 never waits."""
+    return Patience(seconds, time.monotonic, time.sleep, random.Random())  # noqa: S311 - jitter
+
+
+def _come_back_later(answer: httpx2.Response) -> LeagueError | None:
+    """Return the refusal of a call that nothing came of yet because there are too many; None for any other answer."""
+    if answer.status_code not in (BusyError.status, _TOO_MANY_REQUESTS):
+        return None
+    error = _problem(answer)
+    early = isinstance(error, BusyError) or answer.status_code == _TOO_MANY_REQUESTS
+    return error if early and error is not None and error.retry_after_s is not None else None
+
+
+def _problem(answer: httpx2.Response) -> LeagueError | None:
+    """Return the error that the answer carries, if it carries one."""
+    try:
+        problem = answer.json()
+    except json.JSONDecodeError:
+        return None
+    if not (isinstance(problem, dict) and "type" in problem):
+        return None
+    error = from_problem(problem)
+    seconds = answer.headers.get("Retry-After", "")
+    error.retry_after_s = int(seconds) if seconds.isdecimal() else None
+    return error
+
+
 def _raise_for_problem(answer: httpx2.Response) -> None:
     """Raise the error that the answer carries, if it carries one."""
     if answer.is_success:
         return
-    try:
-        problem = answer.json()
-    except json.JSONDecodeError:
-        problem = None
-    if isinstance(problem, dict) and "type" in problem:
-        raise from_problem(problem)
-    raise _strange(answer, f"it answered {answer.status_code}")
+    raise _problem(answer) or _strange(answer, f"it answered {answer.status_code}")
 
 
 def _read(answer: httpx2.Response, kind: type[AnswerT]) -> AnswerT:

@@ -14,6 +14,7 @@ from arena.matchmaking import MatchmakingConfig
 from arena.promotion import PromotionConfig
 from arena.refit import RefitConfig
 from league.errors import ConfigurationError
+from league.lanes import LaneConfig
 
 YEAR_S = 365 * 86400.0
 Seconds = Annotated[float, Field(gt=0, le=YEAR_S)]
@@ -35,6 +36,7 @@ class Settings(BaseSettings):
     store_public_url: str | None = None
 
     database_connections: Count = 20
+    lanes: LaneConfig = LaneConfig()
     body_max_bytes: Count = 16 * 2**20
     checkpoint_max_bytes: Count = 512 * 2**20
     rate_per_s: Annotated[float, Field(gt=0, le=1e6)] = 2000.0

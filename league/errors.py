@@ -266,6 +266,12 @@ class DamagedStoreError(LeagueError):
     type, title, status = "damaged-store", "damaged checkpoint store", 500
 
 
+class BusyError(LeagueError):
+    """The server has more to do than it can; nothing of the call was done."""
+
+    type, title, status = "busy", "server busy", 503
+
+
 class InternalError(LeagueError):
     """The server failed; nothing of the request was kept."""
 

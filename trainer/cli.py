@@ -18,7 +18,7 @@ from rich.console import Console
 
 from arena.environments import make, names
 from arena.errors import ArenaError, UnknownEnvironmentError
-from league.client import DEFAULT_URL, LeagueClient
+from league.client import DEFAULT_URL, LeagueClient, patience_of
 from league.errors import ConfigurationError, LeagueError
 from trainer import config as settings
 from trainer.bench import Bench, acting_steps_per_s
@@ -374,7 +374,7 @@ def _terminal() -> Terminal:
 def _connect(league: str, token: str | None, timeout_s: float) -> LeagueClient:
     if not league.startswith(("http://", "https://")):
         raise typer.BadParameter(f"{league!r} is no http:// or https:// address; say for example {DEFAULT_URL}")
-    return LeagueClient(league, token=token or None, timeout_s=timeout_s)
+    return LeagueClient(league, token=token or None, timeout_s=timeout_s, patience=patience_of(0.0))
 
 
 def _link(client: LeagueClient, backoff_max_s: float, signals: Signals) -> Link:

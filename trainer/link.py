@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from league.client import LeagueClient
-from league.errors import LeagueError, UnknownLearnerError, UnknownWorkerError
+from league.errors import BusyError, LeagueError, UnknownLearnerError, UnknownWorkerError
 from trainer.errors import CallCutShortError
 
 SERVER_FAULT = 500
@@ -27,7 +27,8 @@ class Link:
     """A league that answers, or is away.
 
     After a failed call the next attempt waits twice as long as before, up to `backoff_max_s`, shortened by a random
-    share of up to a half so that workers do not come back all at once. After a call that was cut short none is made any
+    share of up to a half so that workers do not come back all at once. A call that a busy league refuses holds up none
+    of another kind: the client keeps that kind back until its time. After a call that was cut short none is made any
     more.
 
     Args:
@@ -58,7 +59,7 @@ class Link:
         return self._failures > 0
 
     def attempt(self, call: Callable[[LeagueClient], T]) -> T | None:
-        """Make a call if one is due; None while the league is away.
+        """Make a call if one is due; None while the league is away, or busy with calls of this kind.
 
         Raises:
             LeagueError: The league answered and refused.
@@ -70,6 +71,9 @@ class Link:
                 answer = call(self._client)
         except CallCutShortError:
             self._retry_at = float("inf")
+            return None
+        except BusyError as error:
+            logger.info("%s", error)
             return None
         except LeagueError as error:
             if error.status < SERVER_FAULT:

@@ -35,6 +35,12 @@ class Metrics:
             "league_leases_settled", "Leases swept after their end.", ("state",), registry=self.registry
         )
         self.results = Counter("league_results", "Results answered.", ("status",), registry=self.registry)
+        self.refused = Counter(
+            "league_calls_refused", "Calls refused because their lane was full.", ("lane",), registry=self.registry
+        )
+        self.waiting = Gauge(
+            "league_calls_waiting", "Calls that wait for their turn.", ("lane",), registry=self.registry
+        )
         self._players = Gauge("league_players", "Players.", ("environment", "kind", "standing"), registry=self.registry)
         self._periods = Gauge("league_periods", "Closed rating periods.", ("environment",), registry=self.registry)
 

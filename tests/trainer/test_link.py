@@ -6,6 +6,7 @@ import pytest
 
 from league.client import LeagueClient
 from league.errors import (
+    BusyError,
     ForbiddenError,
     InternalError,
     InvalidRequestError,
@@ -84,6 +85,14 @@ def test_a_league_that_is_away_is_left_alone_until_the_next_attempt_is_due(link,
     assert not link.away
 
 
+def test_a_busy_league_holds_up_no_calls_of_another_kind(link, client, clock):
+    client.error = BusyError("for POST /api/v1/leases", "others wait before it", "send it again in 4 s")
+    assert attempt(link) is None
+    assert not link.away
+    client.error = None
+    assert attempt(link) == "answer"
+
+
 def test_pauses_double_up_to_the_longest_and_are_shortened_by_chance(link, client, clock):
     client.error = UNREACHABLE
     attempt(link)
@@ -116,11 +125,13 @@ def test_what_the_league_will_never_have_is_the_senders_to_set_aside(link, clien
     assert not link.away
 
 
-class BusyError(LeagueError):
+class TooFastError(LeagueError):
     status = 429
 
 
-@pytest.mark.parametrize("error", [ForbiddenError, UnauthenticatedError, UnknownRouteError, BusyError, InternalError])
+@pytest.mark.parametrize(
+    "error", [ForbiddenError, UnauthenticatedError, UnknownRouteError, TooFastError, InternalError]
+)
 def test_what_may_be_taken_later_is_sent_later(link, client, error):
     client.error = error("this", "is refused for now", "try again")
     assert link.submit(lambda client: client.call(), lambda client: None) is None

@@ -14,7 +14,7 @@ from league.cli.up.child import Child, Death
 from league.cli.up.plan import Plan, server_job, worker_jobs
 from league.cli.up.restarts import RestartRule
 from league.cli.up.screen import TAIL_LINES, Part, Screen, View
-from league.client import LeagueClient
+from league.client import LeagueClient, patience_of
 from league.errors import LeagueError, LeagueUnreachable, UnauthenticatedError
 
 TICK_S = 0.25
@@ -46,7 +46,7 @@ class Supervisor:
         self._screen = screen
         self._credential = credential
         self._token = credential()
-        self._client = LeagueClient(plan.url, token=self._token, timeout_s=CALL_TIMEOUT_S)
+        self._client = LeagueClient(plan.url, token=self._token, timeout_s=CALL_TIMEOUT_S, patience=patience_of(0.0))
         self._server = Child(server_job(plan), RULE)
         self._workers = [Child(job, RULE) for job in worker_jobs(plan, self._token)]
         self._overview = overview.NOTHING_YET
@@ -130,7 +130,7 @@ class Supervisor:
         self._screen.say("the league wants a token now; starting trainer and evaluator again with one")
         self._token = token
         self._client.close()
-        self._client = LeagueClient(self._plan.url, token=token, timeout_s=CALL_TIMEOUT_S)
+        self._client = LeagueClient(self._plan.url, token=token, timeout_s=CALL_TIMEOUT_S, patience=patience_of(0.0))
         for worker, job in zip(self._workers, worker_jobs(self._plan, token), strict=True):
             worker.replace(job, now_s, STOP_GRACE_S)
 
