@@ -5,16 +5,29 @@ Every time is aware UTC; ratings are on the Glicko scale; a score is home's, in 
 """
 
 import json
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    JsonValue,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import from_json, to_json
 
 PREFIX = "/api/v1"
 """Path before every call but health, readiness and metrics."""
 
 METADATA_MAX_BYTES = 64 * 2**10  # of a player, as JSON
+LEASE_ID_MAX_LENGTH = 64
 
 Role = Literal["main", "main_exploiter", "league_exploiter"]
 Kind = Literal["learner", "snapshot", "baseline"]
@@ -123,12 +136,16 @@ class CommandRequest(Request):
 
 
 class LearnerCreate(Request):
-    """A lineage to train, found or made by (environment, name)."""
+    """A lineage to train, found or made by (environment, name).
+
+    `max_decisions` is the environment's longest match; results of longer ones are then refused.
+    """
 
     name: Name
     role: Role
     environment: EnvironmentName
     signature: Signature
+    max_decisions: Annotated[int, Field(ge=1, lt=2**53)] | None = None
 
 
 class Learner(Answer):
@@ -358,6 +375,56 @@ class ResultBatch(Request):
 
     worker_id: Text
     results: Annotated[list[Result], Field(max_length=10_000)]
+
+
+def storable_lease_id(text: str) -> bool:
+    """Say whether some league may have granted a lease of this id."""
+    return len(text) <= LEASE_ID_MAX_LENGTH and text.isascii() and text.isprintable()
+
+
+@dataclass(frozen=True)
+class UnreadableResult:
+    """An item of a batch that is no result, and why; `content` is the item as text."""
+
+    lease_id: str
+    sequence: int
+    content: str
+    detail: str
+
+
+def _read_item(item: object, read: ValidatorFunctionWrapHandler) -> Result | UnreadableResult:
+    """Keep a bad item from failing its batch."""
+    try:
+        result: Result = read(item)
+    except ValidationError as error:
+        return _unreadable(item, error)
+    return result
+
+
+def _unreadable(item: object, error: ValidationError) -> UnreadableResult:
+    first = error.errors()[0]
+    named = item if isinstance(item, dict) else {}
+    lease_id, sequence = named.get("lease_id"), named.get("sequence")
+    place = ".".join(str(part) for part in first["loc"][1:]) or "item"
+    rule = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
+    return UnreadableResult(
+        lease_id=lease_id if isinstance(lease_id, str) and storable_lease_id(lease_id) else "",
+        sequence=sequence if type(sequence) is int else -1,
+        content=repr(item),
+        detail=f"unreadable result: {place}={first['input']!a:.120}: {rule}; see /docs for what a result is",
+    )
+
+
+class ReceivedBatch(Request):
+    """Finished matches of one worker, each item read on its own."""
+
+    model_config = ConfigDict(title="ResultBatch")
+
+    worker_id: Text
+    results: Annotated[
+        list[Annotated[Result | SkipJsonSchema[InstanceOf[UnreadableResult]], WrapValidator(_read_item)]],
+        Field(max_length=10_000),
+    ]
 
 
 class ResultAnswer(Answer):

@@ -146,7 +146,11 @@ class Membership:
         )
         learner = client.learner(
             wire.LearnerCreate(
-                name=settings.learner, role=settings.role, environment=self._spec.name, signature=signature
+                name=settings.learner,
+                role=settings.role,
+                environment=self._spec.name,
+                signature=signature,
+                max_decisions=self._spec.max_decisions,
             )
         )
         self.heartbeat_s = min(settings.heartbeat_s, worker.heartbeat_s)

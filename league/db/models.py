@@ -114,6 +114,7 @@ class Learner(Base):
     name: Mapped[str]
     role: Mapped[str]
     signature: Mapped[str]
+    max_decisions: Mapped[int | None]
     step: Mapped[int | None]
     metrics: Mapped[dict[str, Any]]
     metrics_at: Mapped[datetime | None]
@@ -228,6 +229,21 @@ class Match(Base):
     payload_hash: Mapped[bytes]
     worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"))
     reported_at: Mapped[datetime]
+
+
+class Refusal(Base):
+    """A result that was not taken, and what its worker was told; `digest` is of all that it said."""
+
+    __tablename__ = "refusals"
+    __table_args__ = (Index(None, "worker_id", "refused_at"),)
+
+    worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"), primary_key=True)
+    lease_id: Mapped[str] = mapped_column(primary_key=True)
+    digest: Mapped[bytes] = mapped_column(primary_key=True)
+    status: Mapped[str]
+    match_id: Mapped[int | None] = mapped_column(ForeignKey("matches.id"))
+    detail: Mapped[str]
+    refused_at: Mapped[datetime]
 
 
 class Period(Base):

@@ -35,6 +35,8 @@ def get_or_create(session: Session, settings: Settings, request: wire.LearnerCre
     if learner is None:
         raise UnknownLearnerError(request.name, "it vanished while it was made", "send the call again")
     _require_match(learner, request)
+    if learner.max_decisions is None:
+        learner.max_decisions = request.max_decisions
     return _bodies(session, [learner])[0]
 
 

@@ -1,174 +1,268 @@
 """Results come in, exactly once.
 
 The key of a result is (lease, sequence). The first payload under a key stays; the same again is a duplicate, another
-one a conflict. Whether a key is new is decided by the unique index, so racing requests agree.
+one a conflict. Whether a key is new is decided by the unique index, so racing requests agree. What is not taken is kept
+as a refusal, so that sending it again is answered as it was the first time.
 """
 
 import hashlib
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import func, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league import wire
 from league.config import Settings
 from league.db import locks
+from league.db.bulk import among, insert_new
+from league.db.engine import Database
 from league.db.locks import Lock
-from league.db.models import Lease, Match
-from league.db.upsert import insert_into
-from league.services import workers
+from league.db.models import Learner, Lease, Match, Player, Refusal
+from league.services import result_rules, workers
+from league.services.result_rules import Reporter, Terms
 
-INTEGER_LIMIT = 2**63  # what both databases store
-REASON_MAX_LENGTH = 64
 _HASH_BYTES = 16
-_CHUNK = 500
+_REFUSED: dict[str, wire.ResultStatus] = {"conflict": "conflict", "rejected": "rejected"}
 
 Key = tuple[str, int]
-Stored = dict[Key, tuple[int, bytes]]
-T = TypeVar("T")
+Readable = Mapping[int, wire.Result]
+"""Results by their place in the batch."""
+
+Limits = Mapping[tuple[str, str], int | None]
+"""Longest match per environment and signature; None where no learner declared it."""
 
 
-def submit(session: Session, settings: Settings, batch: wire.ResultBatch, now: datetime) -> list[wire.ResultAnswer]:
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one result."""
+
+    status: wire.ResultStatus
+    match_id: int | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the log has under a key."""
+
+    match_id: int
+    payload_hash: bytes
+    late: bool
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """The places of a batch, before anything is written.
+
+    Attributes:
+        settled: Verdicts that nothing can change any more.
+        doubtful: Why a result is refused, unless it was taken before.
+        fresh: The first place of each key that may be new.
+    """
+
+    settled: dict[int, Verdict] = field(default_factory=dict)
+    doubtful: dict[int, str] = field(default_factory=dict)
+    fresh: dict[Key, int] = field(default_factory=dict)
+
+
+def submit(database: Database, settings: Settings, batch: wire.ReceivedBatch, now: datetime) -> list[wire.ResultAnswer]:
     """Take in a worker's results; answer each on its own, in order.
+
+    What a result is judged by never changes, so it is read beforehand, and the write transaction is short.
 
     Raises:
         UnknownWorkerError: There is no such worker.
     """
-    worker = workers.require(session, batch.worker_id)
-    leases = _leases(session, sorted({result.lease_id for result in batch.results if "\0" not in result.lease_id}))
-    budgets = {lease.id: lease.budget for lease in leases.values()}
-    possible = [result for result in batch.results if 0 <= result.sequence < budgets.get(result.lease_id, 0)]
-    stored = _stored(session, possible)
-    fresh, refusals = _judge(batch.results, leases, stored, worker.id, settings, now)
-    rows = [_row(batch.results[place], leases[lease_id], now) for (lease_id, _), place in sorted(fresh.items())]
-    inserted = _insert(session, rows)
-    stored = (stored if len(inserted) == len(fresh) else _stored(session, possible)) | inserted
-    accepted = {fresh[key] for key in inserted}
-    return [
-        _answer(result, "rejected", None, refusals[place])
-        if place in refusals
-        else _taken(result, place in accepted, *stored[_key(result)], late=now > leases[result.lease_id].expires_at)
-        for place, result in enumerate(batch.results)
-    ]
+    readable = {place: result for place, result in enumerate(batch.results) if isinstance(result, wire.Result)}
+    with database.read() as session:
+        worker = workers.require(session, batch.worker_id)
+        reporter = Reporter(worker.id, frozenset(worker.signatures))
+        lease_ids = sorted({result.lease_id for result in batch.results if wire.storable_lease_id(result.lease_id)})
+        terms, told = _terms(session, lease_ids), _told(session, reporter.worker_id, lease_ids)
+        limits = _limits(session, {each.environment for each in terms.values()})
+        places = _sort(batch.results, terms, told, limits, reporter, settings, now)
+        doubted = {place: readable[place] for place in places.doubtful}
+        verdicts = places.settled | _compare(session, doubted, places.doubtful)
+    rows = [_row(readable[place], terms[lease_id], now) for (lease_id, _), place in sorted(places.fresh.items())]
+    with database.write() as session:
+        for key, verdict in _insert(session, rows).items():
+            verdicts[places.fresh[key]] = verdict
+        verdicts |= _compare(session, {place: readable[place] for place in readable.keys() - verdicts.keys()}, {})
+        _remember(session, reporter.worker_id, batch.results, verdicts, now)
+    return [_answer(result, verdicts[place]) for place, result in enumerate(batch.results)]
 
 
-def _judge(
-    results: Sequence[wire.Result],
-    leases: Mapping[str, Lease],
-    stored: Stored,
-    worker_id: str,
+def _sort(
+    results: Sequence[wire.Result | wire.UnreadableResult],
+    terms: Mapping[str, Terms],
+    told: Mapping[bytes, Verdict],
+    limits: Limits,
+    reporter: Reporter,
     settings: Settings,
     now: datetime,
-) -> tuple[dict[Key, int], dict[int, str]]:
-    """Return the first place of each new key, and why the results at other places are refused."""
-    refusals: dict[int, str] = {}
-    fresh: dict[Key, int] = {}
+) -> _Sorted:
+    places = _Sorted()
     for place, result in enumerate(results):
-        lease = leases.get(result.lease_id)
-        if lease is None:
-            refusals[place] = f"unknown lease {result.lease_id[:64]!r}: this league granted no such one; lease anew"
-        elif lease.worker_id != worker_id:
-            refusals[place] = f"foreign lease {lease.id}: it is another worker's; report your own leases only"
-        elif _key(result) not in stored:
-            refusal = _refusal(result, lease, settings, now)
-            if refusal is None:
-                fresh.setdefault(_key(result), place)
+        own = terms.get(result.lease_id)
+        before = told.get(_digest(result)) if told else None
+        if before is not None:
+            places.settled[place] = before
+        elif isinstance(result, wire.UnreadableResult):
+            places.settled[place] = Verdict("rejected", None, result.detail)
+        elif own is None or own.worker_id != reporter.worker_id:
+            places.settled[place] = Verdict("rejected", None, result_rules.not_owned(result, own))
+        else:
+            longest = limits.get((own.environment, own.signature))
+            reason = result_rules.refusal(result, own, reporter, longest, settings.lease_grace_s, now)
+            if reason is None:
+                places.fresh.setdefault(_key(result), place)
             else:
-                refusals[place] = refusal
-    return fresh, refusals
+                places.doubtful[place] = reason
+    return places
 
 
-def _leases(session: Session, lease_ids: Sequence[str]) -> dict[str, Lease]:
-    found = (session.scalars(select(Lease).where(Lease.id.in_(chunk))) for chunk in _chunks(lease_ids))
-    return {lease.id: lease for leases in found for lease in leases}
+# --- what the league knows -------------------------------------------------------------------------------------------
 
 
-def _stored(session: Session, results: Sequence[wire.Result]) -> Stored:
-    """Return what is known under the keys of the results, and perhaps under more keys of the same leases."""
-    columns = select(Match.lease_id, Match.sequence, Match.id, Match.payload_hash)
-    stored: Stored = {}
-    for chunk in _chunks(results):
-        leases, sequences = {result.lease_id for result in chunk}, {result.sequence for result in chunk}
-        rows = session.execute(columns.where(Match.lease_id.in_(leases), Match.sequence.in_(sequences)))
-        stored |= {(lease_id, sequence): (key, payload) for lease_id, sequence, key, payload in rows}
-    return stored
+_TERMS: tuple[InstrumentedAttribute[Any], ...] = (
+    Lease.id,
+    Lease.worker_id,
+    Lease.kind,
+    Lease.environment,
+    Lease.home_id,
+    Lease.away_id,
+    Lease.seed,
+    Lease.budget,
+    Lease.expires_at,
+    Player.signature,
+)
 
 
-def _insert(session: Session, rows: Sequence[dict[str, Any]]) -> Stored:
-    """Insert what nobody else has inserted meanwhile, in the order of keys, so that racing batches cannot deadlock."""
+def _terms(session: Session, lease_ids: Collection[str]) -> dict[str, Terms]:
+    query = select(*_TERMS).join(Player, Player.id == Lease.home_id).where(among(session, Lease.id, lease_ids))
+    return {terms.lease_id: terms for terms in (Terms(*row) for row in session.execute(query))}
+
+
+def _limits(session: Session, environments: Collection[str]) -> Limits:
+    own = Learner.environment, Learner.signature
+    query = select(*own, func.max(Learner.max_decisions)).where(Learner.environment.in_(environments)).group_by(*own)
+    return {(environment, signature): longest for environment, signature, longest in session.execute(query)}
+
+
+def _told(session: Session, worker_id: str, lease_ids: Collection[str]) -> dict[bytes, Verdict]:
+    """Return what the worker was told of results that were not taken, by their digests."""
+    query = select(Refusal).where(Refusal.worker_id == worker_id, among(session, Refusal.lease_id, lease_ids))
+    return {row.digest: Verdict(_REFUSED[row.status], row.match_id, row.detail) for row in session.scalars(query)}
+
+
+def _kept(session: Session, results: Collection[wire.Result]) -> dict[Key, Kept]:
+    """Return what the log has under the keys of the results, and perhaps under more keys of the same leases."""
+    if not results:
+        return {}
+    columns = Match.lease_id, Match.sequence, Match.id, Match.payload_hash, Match.late
+    leases = {result.lease_id for result in results}
+    sequences = {result.sequence for result in results if 0 <= result.sequence < result_rules.INTEGER_LIMIT}
+    query = select(*columns).where(among(session, Match.lease_id, leases), among(session, Match.sequence, sequences))
+    rows = session.execute(query)
+    return {(lease_id, sequence): Kept(match_id, payload, late) for lease_id, sequence, match_id, payload, late in rows}
+
+
+def _compare(session: Session, results: Readable, doubts: Mapping[int, str]) -> dict[int, Verdict]:
+    """Judge results by what the log has under their keys; one that it has not is refused for its doubt."""
+    kept = _kept(session, results.values())
+    verdicts = {}
+    for place, result in results.items():
+        known = kept.get(_key(result))
+        verdicts[place] = Verdict("rejected", None, doubts[place]) if known is None else _compared(result, known)
+    return verdicts
+
+
+# --- what is written -------------------------------------------------------------------------------------------------
+
+
+def _insert(session: Session, rows: Sequence[dict[str, Any]]) -> dict[Key, Verdict]:
+    """Insert what nobody else has inserted meanwhile; rows come in the order of keys, so racing batches finish."""
     for environment in sorted({row["environment"] for row in rows}):
         locks.share(session, Lock.INTAKE, environment)
-    if not rows:
-        return {}
-    statement = insert_into(session, Match).on_conflict_do_nothing()
-    new = session.execute(statement.returning(Match.lease_id, Match.sequence, Match.id, Match.payload_hash), rows)
-    return {(lease_id, sequence): (key, payload) for lease_id, sequence, key, payload in new}
-
-
-def _row(result: wire.Result, lease: Lease, now: datetime) -> dict[str, Any]:
+    inserted = insert_new(session, Match, rows, returning=(Match.lease_id, Match.sequence, Match.id, Match.late))
     return {
-        "lease_id": lease.id,
+        (lease_id, sequence): Verdict("accepted", match_id, _lateness(late))
+        for lease_id, sequence, match_id, late in inserted
+    }
+
+
+def _row(result: wire.Result, terms: Terms, now: datetime) -> dict[str, Any]:
+    return {
+        "lease_id": terms.lease_id,
         "sequence": result.sequence,
-        "kind": lease.kind,
-        "environment": lease.environment,
-        "home_id": lease.home_id,
-        "away_id": lease.away_id,
+        "kind": terms.kind,
+        "environment": terms.environment,
+        "home_id": terms.home_id,
+        "away_id": terms.away_id,
         "score": result.score,
         "decisions": result.decisions,
         "reason": result.reason,
         "seed": result.seed,
         "learner_step": result.learner_step,
-        "late": now > lease.expires_at,
+        "late": now > terms.expires_at,
         "payload_hash": _payload_hash(result),
-        "worker_id": lease.worker_id,
+        "worker_id": terms.worker_id,
         "reported_at": now,
     }
 
 
-def _payload_hash(result: wire.Result) -> bytes:
-    score = result.score + 0.0  # -0.0 is 0.0
-    payload = (score, result.decisions, result.reason, result.seed, result.learner_step)
-    return hashlib.blake2b(repr(payload).encode(), digest_size=_HASH_BYTES).digest()
+def _remember(
+    session: Session,
+    worker_id: str,
+    results: Sequence[wire.Result | wire.UnreadableResult],
+    verdicts: Mapping[int, Verdict],
+    now: datetime,
+) -> None:
+    """Keep what was not taken, with what its worker is told."""
+    refused = {
+        _digest(results[place]): (results[place].lease_id, verdict)
+        for place, verdict in verdicts.items()
+        if verdict.status in _REFUSED
+    }
+    rows = [
+        {
+            "worker_id": worker_id,
+            "digest": digest,
+            "lease_id": lease_id if wire.storable_lease_id(lease_id) else "",
+            "status": verdict.status,
+            "match_id": verdict.match_id,
+            "detail": verdict.detail,
+            "refused_at": now,
+        }
+        for digest, (lease_id, verdict) in sorted(refused.items())
+    ]
+    insert_new(session, Refusal, rows)
 
 
-def _refusal(result: wire.Result, lease: Lease, settings: Settings, now: datetime) -> str | None:
-    """Say why a new result of an own lease cannot be taken; None where it can."""
-    if now > lease.expires_at + timedelta(seconds=settings.lease_grace_s):
-        rule = f"it expired at {lease.expires_at:%Y-%m-%dT%H:%M:%SZ}, more than {settings.lease_grace_s:g} s ago"
-        return f"expired lease {lease.id}: {rule}; drop the result and lease anew"
-    if not 0 <= result.sequence < lease.budget:
-        return f"sequence {result.sequence}: the lease is for matches 0 to {lease.budget - 1}; lease anew for more"
-    if not (math.isfinite(result.score) and 0 <= result.score <= 1):
-        return f"score {result.score}: home's score lies in [0, 1]; report a win as 1, a draw as 0.5, a loss as 0"
-    if len(result.reason) > REASON_MAX_LENGTH or "\0" in result.reason:
-        start = result.reason[:REASON_MAX_LENGTH]
-        rule = f"it has at most {REASON_MAX_LENGTH} characters, none of them NUL"
-        return f"reason {start!r}: {rule}; report the outcome's short name"
-    for name, value in (("decisions", result.decisions), ("seed", result.seed), ("learner_step", result.learner_step)):
-        if value is not None and not 0 <= value < INTEGER_LIMIT:
-            return f"{name} {value}: it lies in [0, 2^63); report the match's own"
-    return None
+# --- one result ------------------------------------------------------------------------------------------------------
 
 
-def _taken(result: wire.Result, new: bool, match_id: int, payload: bytes, *, late: bool) -> wire.ResultAnswer:
-    if new:
-        return _answer(result, "accepted", match_id, "late: inside the grace after the lease's end" if late else None)
-    if payload == _payload_hash(result):
-        return _answer(result, "duplicate", match_id, None)
-    detail = (
-        f"conflict: sequence {result.sequence} of the lease was reported otherwise as match {match_id}, which stays"
-    )
-    return _answer(result, "conflict", match_id, detail)
+def _compared(result: wire.Result, kept: Kept) -> Verdict:
+    if kept.payload_hash == _payload_hash(result):
+        return Verdict("duplicate", kept.match_id, _lateness(kept.late))
+    stays = f"was reported otherwise as match {kept.match_id}, which stays"
+    return Verdict("conflict", kept.match_id, f"conflict: sequence {result.sequence} of the lease {stays}")
 
 
-def _answer(
-    result: wire.Result, status: wire.ResultStatus, match_id: int | None, detail: str | None
-) -> wire.ResultAnswer:
+def _lateness(late: bool) -> str | None:
+    return "late: inside the grace after the lease's end" if late else None
+
+
+def _answer(result: wire.Result | wire.UnreadableResult, verdict: Verdict) -> wire.ResultAnswer:
     return wire.ResultAnswer(
-        lease_id=result.lease_id, sequence=result.sequence, status=status, match_id=match_id, detail=detail
+        lease_id=result.lease_id,
+        sequence=result.sequence,
+        status=verdict.status,
+        match_id=verdict.match_id,
+        detail=verdict.detail,
     )
 
 
@@ -176,5 +270,17 @@ def _key(result: wire.Result) -> Key:
     return result.lease_id, result.sequence
 
 
-def _chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK))
+def _payload_hash(result: wire.Result) -> bytes:
+    score = result.score + 0.0  # -0.0 is 0.0
+    return _hash(score, result.decisions, result.reason, result.seed, result.learner_step)
+
+
+def _digest(result: wire.Result | wire.UnreadableResult) -> bytes:
+    """Tell one report from every other, whatever is in it."""
+    if isinstance(result, wire.UnreadableResult):
+        return _hash(result.content)
+    return _hash(result.lease_id, result.sequence, _payload_hash(result))
+
+
+def _hash(*parts: object) -> bytes:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=_HASH_BYTES).digest()

@@ -16,9 +16,11 @@ def upgrade() -> None:
     _add_champions()
     _add_versions_of_ratings()
     _add_terms_of_tokens()
+    _add_refusals()
 
 
 def downgrade() -> None:
+    _drop_refusals()
     _drop_terms_of_tokens()
     _drop_versions_of_ratings()
     _drop_champions()
@@ -118,3 +120,29 @@ def _drop_terms_of_tokens() -> None:
     op.drop_column("workers", "owner")
     op.drop_column("tokens", "used_at")
     op.drop_column("tokens", "expires_at")
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+def _add_refusals() -> None:
+    op.add_column("learners", sa.Column("max_decisions", sa.BigInteger(), nullable=True))
+    op.create_table(
+        "refusals",
+        sa.Column("worker_id", sa.String(), nullable=False),
+        sa.Column("lease_id", sa.String(), nullable=False),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
+        sa.Column("status", sa.String(), nullable=False),
+        sa.Column("match_id", ID, nullable=True),
+        sa.Column("detail", sa.String(), nullable=False),
+        sa.Column("refused_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(["match_id"], ["matches.id"], name=op.f("fk_refusals_match_id_matches")),
+        sa.ForeignKeyConstraint(["worker_id"], ["workers.id"], name=op.f("fk_refusals_worker_id_workers")),
+        sa.PrimaryKeyConstraint("worker_id", "lease_id", "digest", name=op.f("pk_refusals")),
+    )
+    op.create_index(op.f("ix_refusals_worker_id_refused_at"), "refusals", ["worker_id", "refused_at"])
+
+
+def _drop_refusals() -> None:
+    op.drop_table("refusals")
+    op.drop_column("learners", "max_decisions")

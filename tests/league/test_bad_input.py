@@ -110,7 +110,7 @@ def test_what_is_not_a_body_is_refused(http: TestClient) -> None:
 
 def test_odd_results_are_rejected_one_by_one(scene: Scene, http: TestClient) -> None:
     (lease,) = scene.opponent_leases(1)
-    good = {"lease_id": lease.lease_id, "sequence": 0, "score": 1, "decisions": 1, "reason": "r", "seed": 0}
+    good = {"lease_id": lease.lease_id, "sequence": 0, "score": 1, "decisions": 1, "reason": "r", "seed": lease.seed}
     body = json.dumps({"worker_id": scene.trainer.id, "results": [*(good | changes for changes in RESULTS), good]})
     answer = http.post("/api/v1/results", content=body, headers=JSON)
     assert answer.status_code == 200

@@ -41,13 +41,9 @@ def publish_with(scene: Scene, http: TestClient, metadata: object) -> httpx2.Res
 
 
 def test_text_that_is_not_unicode_is_refused(scene: Scene, http: TestClient) -> None:
-    (lease,) = scene.opponent_leases(1)
-    finished = result(lease).model_dump()
     snapshot = scene.publish(step=1)
     calls: list[tuple[str, object]] = [
         ("/results", {"worker_id": SURROGATE, "results": []}),
-        ("/results", {"worker_id": scene.trainer.id, "results": [finished | {"reason": SURROGATE}]}),
-        ("/results", {"worker_id": scene.trainer.id, "results": [finished | {"lease_id": SURROGATE}]}),
         ("/leases/release", {"worker_id": scene.trainer.id, "lease_ids": [SURROGATE]}),
         ("/workers", {"name": SURROGATE, "kind": "trainer", "version": "1", "signatures": []}),
         (f"/players/{snapshot.id}/retire", {"reason": SURROGATE}),
