@@ -14,7 +14,7 @@ from torch import Tensor
 from arena.environments.protocol import Actions, Environment, Observation, StepResult
 from arena.environments.registry import declare, make, make_baseline
 from arena.errors import ArenaError, CheckpointError, UnknownPolicyError
-from arena.policies.checkpoint import load
+from arena.policies.checkpoint import NEWEST, load
 from arena.policies.network import NetworkPolicy
 from arena.policies.protocol import Policy, State
 from arena.policies.stacked import frozen
@@ -256,11 +256,11 @@ class _Player:
 
 
 def resolve_policy(environment: str, name: str) -> Policy:
-    """Find a player by name: one of the environment's baselines, or the path of a checkpoint.
+    """Find a player by name: a baseline of the environment, the path of a checkpoint, or the folder of a training run.
 
     Raises:
         UnknownEnvironmentError: No environment has that name.
-        UnknownPolicyError: The name is neither a baseline nor a file.
+        UnknownPolicyError: The name is neither a baseline nor a file, nor a folder of a run that has saved.
         CheckpointError: The file is no checkpoint, or was trained for another environment.
     """
     if Path(name).suffix == CHECKPOINT_SUFFIX or Path(name).is_file():
@@ -268,7 +268,19 @@ def resolve_policy(environment: str, name: str) -> Policy:
     try:
         return make_baseline(environment, name)
     except UnknownPolicyError as error:
-        raise UnknownPolicyError(f"{error}, or give the path of a checkpoint") from error
+        if Path(name).is_dir():
+            return _load_checked(environment, str(_newest_of(Path(name))))
+        way_out = "or give the path of a checkpoint or of a run folder"
+        raise UnknownPolicyError(f"{error}, {way_out}") from error
+
+
+def _newest_of(run: Path) -> Path:
+    if not (run / NEWEST).is_file():
+        raise UnknownPolicyError(
+            f"{run} is a folder without {NEWEST}: give the folder of a `trainer run` that has saved, or the path of a "
+            "checkpoint"
+        )
+    return run / NEWEST
 
 
 def _load_checked(environment: str, path: str) -> NetworkPolicy:

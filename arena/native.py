@@ -1,9 +1,12 @@
 """Where NVIDIA Warp is started, for whoever runs its kernels."""
 
+import ctypes
+import functools
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import resources
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -15,7 +18,7 @@ try:
 except (ImportError, OSError) as error:
     raise ArenaError(f"NVIDIA Warp does not load here ({error}): pip install warp-lang") from error
 
-__all__ = ["require_memory", "source", "wp"]
+__all__ = ["openmp", "require_memory", "source", "wp"]
 
 
 def source(*files: str) -> str:
@@ -36,6 +39,23 @@ def require_memory(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]],
                 f"native code got {tensor.dtype} {tuple(tensor.shape)} on {tensor.device} as its input {number}: "
                 f"it takes {dtype} {shape} on the CPU"
             )
+
+
+@functools.cache
+def openmp() -> tuple[int, ...] | None:
+    """Where the OpenMP that torch has loaded begins a team and numbers its members; None where there is none.
+
+    Its threads are those that torch's own products have just used: they are awake, and no others are in their way.
+    """
+    maps = Path("/proc/self/maps")
+    loaded = {line.split()[-1] for line in maps.read_text().splitlines()} if maps.exists() else set()
+    for file in sorted(each for each in loaded if "omp" in Path(each).name and "torch" in each):
+        library = ctypes.CDLL(file)
+        names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+        if all(hasattr(library, name) for name in names):
+            found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
+            return tuple(each for each in found if each)
+    return None
 
 
 def _start_warp() -> None:

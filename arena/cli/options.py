@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-PLAYER_HELP = "A baseline of the environment, or the path of a checkpoint."
+PLAYER_HELP = "A baseline of the environment, or the path of a checkpoint or of a run folder."
 
 EnvironmentName = Annotated[str, typer.Option("--environment", help="The game; `arena environments` lists them.")]
 Matches = Annotated[int, typer.Option("--matches", min=1, help="Matches between two players; sides swap in pairs.")]

@@ -25,6 +25,9 @@ FORMAT_VERSION = 2
 UNSAID_IN_VERSION_1 = {"encoder": EncoderKind.TANH.value, "sets": []}
 """What every network was when files did not say it yet."""
 
+NEWEST = "policy.safetensors"
+"""Checkpoint of the newest weights in the folder of a training run."""
+
 NAMED = 3
 """Tensors that an error names."""
 

@@ -1,9 +1,10 @@
-// One decision of many rows through the networks of K slots, on one core: the body of a function.
+// One decision of many rows through the networks of K slots, on some cores: the body of a function.
 //
 // Its arguments are `sizes` and `addresses`, as arena/policies/fused.py fills them. Rows come sorted by slot. Weights
 // lie in panels of 64 columns, a row of biases and a row for every input, so that the sums of BLOCK rows x 64 columns
 // stay in registers while the panel streams by once. A panel of gates holds enter, forget, new and leave of 16 units
-// side by side. Every sum runs in the order of its inputs: what a row gets does not hang on who shares its block.
+// side by side. Every sum runs in the order of its inputs: what a row gets does not hang on who shares its block, and
+// threads of the OpenMP that torch has loaded share the rows.
 
 enum { CHUNK = 120, MOST_LAYERS = 16 };
 const float CLIP = 10.0f, TINY = 1e-5f;
@@ -20,10 +21,13 @@ struct Call {
     float* next_hidden;            // (R, units)
     float* next_cell;              // (R, units)
     float* readout;                // (R, columns)
-    float* scratch;
+    float* scratch;                // (parts, scratch)
+    Together* together;
+    Member *member, *members;
 };
 struct Sizes {
     int slots, slot_size, units, columns;  // units is 0 without memory
+    int parts, scratch;
     int rectified, layers, widths[MOST_LAYERS + 1];  // the first `rectified` layers end in LayerNorm and ReLU
 };
 const Call call = *(const Call*)addresses.data;
@@ -88,144 +92,154 @@ for (int layer = 0; layer <= size.layers; ++layer)
     widest = size.widths[layer] > widest ? size.widths[layer] : widest;
 const int units = size.units, last = size.widths[size.layers], core = units ? units : last;
 
-// One pass: up to CHUNK acting rows of a slot. `from` holds what the next layer reads, `into` what it writes.
-struct Pass { const float* weights; float *sums, *from, *into; int rows, row[CHUNK]; };
-Pass pass;
-pass.sums = call.scratch;                          // (CHUNK, PANEL)
-pass.from = pass.sums + CHUNK * PANEL;             // (CHUNK, widest + units)
-pass.into = pass.from + CHUNK * (widest + units);  // the same
-auto swap = [&] { float* from = pass.from; pass.from = pass.into; pass.into = from; };
+// One thread's share of the rows.
+auto take = [&](int part) {
+    const int rows = call.first[size.slots];
+    const int from = (int)((long)rows * part / size.parts), to = (int)((long)rows * (part + 1) / size.parts);
+    // One pass: up to CHUNK acting rows of a slot. `from` holds what the next layer reads, `into` what it writes.
+    struct Pass { const float* weights; float *sums, *from, *into; int rows, row[CHUNK]; };
+    Pass pass;
+    pass.sums = call.scratch + (long)part * size.scratch;  // (CHUNK, PANEL)
+    pass.from = pass.sums + CHUNK * PANEL;                 // (CHUNK, widest + units)
+    pass.into = pass.from + CHUNK * (widest + units);      // the same
+    auto swap = [&] { float* from = pass.from; pass.from = pass.into; pass.into = from; };
 
-auto stand_by = [&](long row) {
-    for (int u = 0; u < units; ++u) {
-        call.next_hidden[row * units + u] = call.starts[row] ? 0.0f : call.hidden[row * units + u];
-        call.next_cell[row * units + u] = call.starts[row] ? 0.0f : call.cell[row * units + u];
-    }
-    for (int c = 0; c < size.columns; ++c) call.readout[row * size.columns + c] = 0.0f;
-};
-// The next rows of a slot that act, at most that many; those in between stand by. Returns the place after them.
-auto gather = [&](int place, int end, int most) {
-    for (pass.rows = 0; place < end; ++place) {
-        const int row = call.order[place];
-        if (!call.active[row]) { stand_by(row); continue; }
-        if (pass.rows == most) break;
-        pass.row[pass.rows++] = row;
-    }
-    return place;
-};
-// Where a row of the core's inputs, [features, hidden], begins when there are no layers before it.
-auto stride_of = [&](int layer) { return size.widths[layer] + (layer == size.layers ? units : 0); };
-auto normalise_observations = [&] {
-    const int seen = size.widths[0];
-    const float *mean = pass.weights, *inverse_std = mean + seen;
-    for (int i = 0; i < pass.rows; ++i) {
-        const float* values = call.values + (long)pass.row[i] * seen;
-        float* into = pass.from + (long)i * stride_of(0);
-        for (int d = 0; d < seen; ++d)
-            into[d] = __builtin_fminf(__builtin_fmaxf((values[d] - mean[d]) * inverse_std[d], -CLIP), CLIP);
-    }
-    pass.weights += 2 * seen;
-};
-// Multiplies with the next layer panel by panel; `use` takes a row's number, the first column, how many, their sums.
-auto multiply = [&](int inputs, int outputs, auto use) {
-    for (int begin = 0; begin < outputs; begin += PANEL, pass.weights += PANEL * (inputs + 1)) {
-        const int columns = outputs - begin < PANEL ? outputs - begin : PANEL;
-        sum_rows(pass.rows, columns, pass.from, inputs, pass.weights, pass.sums);
-        for (int i = 0; i < pass.rows; ++i) use(i, begin, columns, pass.sums + PANEL * i);
-    }
-};
-struct Scale { float mean, inverse; };  // of a row: its mean, and one over its standard deviation
-auto scale_of = [&](const float* feature, int count) {
-    const int whole = count / LANES * LANES;
-    Lanes sums = (Lanes)(0.0f), squares = (Lanes)(0.0f);
-    for (int f = 0; f < whole; f += LANES) sums += *(const Lanes*)(feature + f);
-    float sum = total(sums), square = 0.0f;
-    for (int f = whole; f < count; ++f) sum += feature[f];
-    const float mean = sum / count;
-    for (int f = 0; f < whole; f += LANES) {
-        const Lanes off = *(const Lanes*)(feature + f) - mean;
-        squares += off * off;
-    }
-    for (int f = whole; f < count; ++f) square += (feature[f] - mean) * (feature[f] - mean);
-    return Scale{mean, 1.0f / __builtin_sqrtf((total(squares) + square) / count + TINY)};
-};
-auto rectified_layer = [&](int layer) {
-    const int width = size.widths[layer], whole = width / LANES * LANES;
-    multiply(size.widths[layer - 1], width, [&](int i, int begin, int columns, float* sums) {
-        float* into = pass.into + (long)i * stride_of(layer) + begin;
-        for (int c = 0; c < columns; ++c) into[c] = sums[c];
-    });
-    const float *scale = pass.weights, *offset = scale + width;
-    for (int i = 0; i < pass.rows; ++i) {
-        float* feature = pass.into + (long)i * stride_of(layer);
-        const Scale of = scale_of(feature, width);
-        for (int f = 0; f < whole; f += LANES) {
-            const Lanes normed = (*(const Lanes*)(feature + f) - of.mean) * of.inverse;
-            const Lanes shifted = multiply_add(normed, *(const Lanes*)(scale + f), *(const Lanes*)(offset + f));
-            *(Lanes*)(feature + f) = __builtin_elementwise_max(shifted, (Lanes)(0.0f));
+    auto stand_by = [&](long row) {
+        for (int u = 0; u < units; ++u) {
+            call.next_hidden[row * units + u] = call.starts[row] ? 0.0f : call.hidden[row * units + u];
+            call.next_cell[row * units + u] = call.starts[row] ? 0.0f : call.cell[row * units + u];
         }
-        for (int f = whole; f < width; ++f)
-            feature[f] = __builtin_fmaxf((feature[f] - of.mean) * of.inverse * scale[f] + offset[f], 0.0f);
-    }
-    pass.weights += 2 * width;
-    swap();
-};
-auto tanh_layer = [&](int layer) {
-    multiply(size.widths[layer - 1], size.widths[layer], [&](int i, int begin, int columns, float* sums) {
-        for (int c = 0; c < columns; c += LANES) *(Lanes*)(sums + c) = tanh(*(const Lanes*)(sums + c));
-        float* into = pass.into + (long)i * stride_of(layer) + begin;
-        for (int c = 0; c < columns; ++c) into[c] = sums[c];
-    });
-    swap();
-};
-auto remember = [&] {
-    for (int i = 0; i < pass.rows; ++i) {
-        const long row = pass.row[i];
-        float* into = pass.from + (long)i * (last + units) + last;
-        for (int u = 0; u < units; ++u) into[u] = call.starts[row] ? 0.0f : call.hidden[row * units + u];
-    }
-    multiply(last + units, 4 * units, [&](int i, int begin, int, float* sums) {
-        const Lanes* gate = (const Lanes*)sums;
-        const int unit = begin / 4;
-        const long row = pass.row[i], at = row * units + unit;
-        const Lanes before = call.starts[row] ? (Lanes)(0.0f) : *(const Lanes*)(call.cell + at);
-        const Lanes cell = sigmoid(gate[1]) * before + sigmoid(gate[0]) * tanh(gate[2]);
-        const Lanes hidden = sigmoid(gate[3]) * tanh(cell);
-        *(Lanes*)(call.next_cell + at) = cell;
-        *(Lanes*)(call.next_hidden + at) = hidden;
-        *(Lanes*)(pass.into + (long)i * units + unit) = hidden;
-    });
-    swap();
-};
-// The LayerNorm but for its scale and offset, which the next layer has taken over.
-auto normalise_features = [&] {
-    for (int i = 0; i < pass.rows; ++i) {
-        float* feature = pass.from + (long)i * core;
-        const Scale of = scale_of(feature, core);
-        for (int f = 0; f < core; f += LANES)
-            *(Lanes*)(feature + f) = (*(const Lanes*)(feature + f) - of.mean) * of.inverse;
-    }
-};
-auto read_out = [&] {
-    multiply(core, size.columns, [&](int i, int begin, int columns, float* sums) {
-        float* into = call.readout + (long)pass.row[i] * size.columns + begin;
-        for (int c = 0; c < columns; ++c) into[c] = sums[c];
-    });
-};
+        for (int c = 0; c < size.columns; ++c) call.readout[row * size.columns + c] = 0.0f;
+    };
+    // The next rows of a slot that act, at most that many; those in between stand by. Returns the place after them.
+    auto gather = [&](int place, int end, int most) {
+        for (pass.rows = 0; place < end; ++place) {
+            const int row = call.order[place];
+            if (!call.active[row]) { stand_by(row); continue; }
+            if (pass.rows == most) break;
+            pass.row[pass.rows++] = row;
+        }
+        return place;
+    };
+    // Where a row of the core's inputs, [features, hidden], begins when there are no layers before it.
+    auto stride_of = [&](int layer) { return size.widths[layer] + (layer == size.layers ? units : 0); };
+    auto normalise_observations = [&] {
+        const int seen = size.widths[0];
+        const float *mean = pass.weights, *inverse_std = mean + seen;
+        for (int i = 0; i < pass.rows; ++i) {
+            const float* values = call.values + (long)pass.row[i] * seen;
+            float* into = pass.from + (long)i * stride_of(0);
+            for (int d = 0; d < seen; ++d)
+                into[d] = __builtin_fminf(__builtin_fmaxf((values[d] - mean[d]) * inverse_std[d], -CLIP), CLIP);
+        }
+        pass.weights += 2 * seen;
+    };
+    // Multiplies with the next layer panel by panel; `use` takes a row's number, the first column, how many, their sums.
+    auto multiply = [&](int inputs, int outputs, auto use) {
+        for (int begin = 0; begin < outputs; begin += PANEL, pass.weights += PANEL * (inputs + 1)) {
+            const int columns = outputs - begin < PANEL ? outputs - begin : PANEL;
+            sum_rows(pass.rows, columns, pass.from, inputs, pass.weights, pass.sums);
+            for (int i = 0; i < pass.rows; ++i) use(i, begin, columns, pass.sums + PANEL * i);
+        }
+    };
+    struct Scale { float mean, inverse; };  // of a row: its mean, and one over its standard deviation
+    auto scale_of = [&](const float* feature, int count) {
+        const int whole = count / LANES * LANES;
+        Lanes sums = (Lanes)(0.0f), squares = (Lanes)(0.0f);
+        for (int f = 0; f < whole; f += LANES) sums += *(const Lanes*)(feature + f);
+        float sum = total(sums), square = 0.0f;
+        for (int f = whole; f < count; ++f) sum += feature[f];
+        const float mean = sum / count;
+        for (int f = 0; f < whole; f += LANES) {
+            const Lanes off = *(const Lanes*)(feature + f) - mean;
+            squares += off * off;
+        }
+        for (int f = whole; f < count; ++f) square += (feature[f] - mean) * (feature[f] - mean);
+        return Scale{mean, 1.0f / __builtin_sqrtf((total(squares) + square) / count + TINY)};
+    };
+    auto rectified_layer = [&](int layer) {
+        const int width = size.widths[layer], whole = width / LANES * LANES;
+        multiply(size.widths[layer - 1], width, [&](int i, int begin, int columns, float* sums) {
+            float* into = pass.into + (long)i * stride_of(layer) + begin;
+            for (int c = 0; c < columns; ++c) into[c] = sums[c];
+        });
+        const float *scale = pass.weights, *offset = scale + width;
+        for (int i = 0; i < pass.rows; ++i) {
+            float* feature = pass.into + (long)i * stride_of(layer);
+            const Scale of = scale_of(feature, width);
+            for (int f = 0; f < whole; f += LANES) {
+                const Lanes normed = (*(const Lanes*)(feature + f) - of.mean) * of.inverse;
+                const Lanes shifted = multiply_add(normed, *(const Lanes*)(scale + f), *(const Lanes*)(offset + f));
+                *(Lanes*)(feature + f) = __builtin_elementwise_max(shifted, (Lanes)(0.0f));
+            }
+            for (int f = whole; f < width; ++f)
+                feature[f] = __builtin_fmaxf((feature[f] - of.mean) * of.inverse * scale[f] + offset[f], 0.0f);
+        }
+        pass.weights += 2 * width;
+        swap();
+    };
+    auto tanh_layer = [&](int layer) {
+        multiply(size.widths[layer - 1], size.widths[layer], [&](int i, int begin, int columns, float* sums) {
+            for (int c = 0; c < columns; c += LANES) *(Lanes*)(sums + c) = tanh(*(const Lanes*)(sums + c));
+            float* into = pass.into + (long)i * stride_of(layer) + begin;
+            for (int c = 0; c < columns; ++c) into[c] = sums[c];
+        });
+        swap();
+    };
+    auto remember = [&] {
+        for (int i = 0; i < pass.rows; ++i) {
+            const long row = pass.row[i];
+            float* into = pass.from + (long)i * (last + units) + last;
+            for (int u = 0; u < units; ++u) into[u] = call.starts[row] ? 0.0f : call.hidden[row * units + u];
+        }
+        multiply(last + units, 4 * units, [&](int i, int begin, int, float* sums) {
+            const Lanes* gate = (const Lanes*)sums;
+            const int unit = begin / 4;
+            const long row = pass.row[i], at = row * units + unit;
+            const Lanes before = call.starts[row] ? (Lanes)(0.0f) : *(const Lanes*)(call.cell + at);
+            const Lanes cell = sigmoid(gate[1]) * before + sigmoid(gate[0]) * tanh(gate[2]);
+            const Lanes hidden = sigmoid(gate[3]) * tanh(cell);
+            *(Lanes*)(call.next_cell + at) = cell;
+            *(Lanes*)(call.next_hidden + at) = hidden;
+            *(Lanes*)(pass.into + (long)i * units + unit) = hidden;
+        });
+        swap();
+    };
+    // The LayerNorm but for its scale and offset, which the next layer has taken over.
+    auto normalise_features = [&] {
+        for (int i = 0; i < pass.rows; ++i) {
+            float* feature = pass.from + (long)i * core;
+            const Scale of = scale_of(feature, core);
+            for (int f = 0; f < core; f += LANES)
+                *(Lanes*)(feature + f) = (*(const Lanes*)(feature + f) - of.mean) * of.inverse;
+        }
+    };
+    auto read_out = [&] {
+        multiply(core, size.columns, [&](int i, int begin, int columns, float* sums) {
+            float* into = call.readout + (long)pass.row[i] * size.columns + begin;
+            for (int c = 0; c < columns; ++c) into[c] = sums[c];
+        });
+    };
 
-for (int slot = 0; slot < size.slots; ++slot) {
-    const int end = call.first[slot + 1];
-    int place = call.first[slot], acting = 0;
-    for (int each = place; each < end; ++each) acting += call.active[call.order[each]];
-    const int passes = acting ? (acting + CHUNK - 1) / CHUNK : 1;
-    for (int done = 0; done < passes; ++done) {
-        place = gather(place, end, acting * (done + 1) / passes - acting * done / passes);
-        pass.weights = call.weights + (long)slot * size.slot_size;
-        normalise_observations();
-        for (int layer = 1; layer <= size.layers; ++layer)
-            layer <= size.rectified ? rectified_layer(layer) : tanh_layer(layer);
-        if (units) remember();
-        normalise_features();
-        read_out();
+    for (int slot = 0; slot < size.slots; ++slot) {
+        const int opens = call.first[slot], closes = call.first[slot + 1], end = closes < to ? closes : to;
+        int place = opens > from ? opens : from, acting = 0;
+        if (place >= end) continue;
+        for (int each = place; each < end; ++each) acting += call.active[call.order[each]];
+        const int passes = acting ? (acting + CHUNK - 1) / CHUNK : 1;
+        for (int done = 0; done < passes; ++done) {
+            place = gather(place, end, acting * (done + 1) / passes - acting * done / passes);
+            pass.weights = call.weights + (long)slot * size.slot_size;
+            normalise_observations();
+            for (int layer = 1; layer <= size.layers; ++layer)
+                layer <= size.rectified ? rectified_layer(layer) : tanh_layer(layer);
+            if (units) remember();
+            normalise_features();
+            read_out();
+        }
     }
-}
+};
+if (size.parts == 1)
+    take(0);
+else
+    share_out(take, size.parts, call.together, call.member, call.members);

@@ -1,4 +1,4 @@
-"""Many policies' decisions in one native call on one core: no intermediate result leaves the caches.
+"""Many policies' decisions in one native call: no intermediate result leaves the caches.
 
 The network is written out in C++ (`fused.h`), which Warp compiles for the processor at hand at its first use.
 """
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.native import require_memory, source, wp
+from arena.native import openmp, require_memory, source, wp
 from arena.policies.cores import RecurrentState
 from arena.policies.layers import Affine, FrozenLayers, Rectified, Step, hidden_widths
 from arena.policies.network import ActorCritic, Architecture, NetworkOutput
@@ -19,7 +19,10 @@ from arena.policies.network import ActorCritic, Architecture, NetworkOutput
 LANES, PANEL, CHUNK, MOST_LAYERS = 16, 64, 120, 16
 """Units of a vector, columns of a panel, rows of a pass, and layers that there is room for, as in `fused.h`."""
 
-POINTERS = 12
+FEWEST_ROWS = 24
+"""Rows that are worth a thread."""
+
+POINTERS = 15
 """Addresses of a call, as in `fused.h`."""
 
 wp.set_module_options({"enable_backward": False})
@@ -60,9 +63,10 @@ class FusedNetworks:
         units = 0 if shapes.gates is None else architecture.recurrent_size
         self._observed, self._units, self._columns = widths[0], units, len(shapes.readout.bias)
         self._weights = torch.zeros(slots, len(_pack(shapes)))
-        self._scratch = torch.empty(CHUNK * (PANEL + 2 * (max(widths) + units)))
+        self._scratch = torch.empty(1, CHUNK * (PANEL + 2 * (max(widths) + units)))
         rectified = sum(isinstance(layer, Rectified) for layer in shapes.hidden)
-        shape = [*self._weights.shape, units, self._columns, rectified, len(widths) - 1, *widths]
+        shape = [*self._weights.shape, units, self._columns, 1, self._scratch.shape[1]]
+        shape += [rectified, len(widths) - 1, *widths]
         sizes = torch.tensor(shape + [0] * (MOST_LAYERS + 1 - len(widths)), dtype=torch.int32)
         addresses = torch.zeros(POINTERS, dtype=torch.int64)
         self._sizes, self._addresses = sizes.numpy(), addresses.numpy()
@@ -112,9 +116,12 @@ class FusedNetworks:
         inputs = [tensor.contiguous() for tensor in given]
         after = RecurrentState(*(torch.empty_like(part) for part in inputs[1:3]))
         readout = values.new_empty(len(order), self._columns)
+        parts = min(torch.get_num_threads(), max(1, len(order) // FEWEST_ROWS)) if (team := openmp()) else 1
+        if len(self._scratch) < parts:
+            self._scratch = self._scratch.new_empty(parts, self._scratch.shape[1])
         tensors = (self._weights, first, order, *inputs, *after, readout, self._scratch)
-        self._sizes[0] = len(first) - 1
-        self._addresses[:] = [tensor.data_ptr() for tensor in tensors]
+        self._sizes[0], self._sizes[4] = len(first) - 1, parts
+        self._addresses[:] = [*(tensor.data_ptr() for tensor in tensors), *(team or (0, 0, 0))]
         self._launch.launch()
         return NetworkOutput(readout[:, :-1], readout[:, -1], after)
 

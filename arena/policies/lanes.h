@@ -1,4 +1,5 @@
-// What fused.h and scan.h are both built from, read before them: the widths of registers, and arithmetic on 16 units at once.
+// What fused.h and scan.h are both built from, read before them: the widths of registers, arithmetic on 16 units at once,
+// and threads.
 
 #if defined(__AVX512F__)
 enum { WIDTH = 16, BLOCK = 6, ABREAST = 4 };  // floats in a register; rows x registers whose sums stay in registers
@@ -43,3 +44,18 @@ struct Three { enum { count = 3 }; };
 struct Four { enum { count = 4 }; };
 struct Five { enum { count = 5 }; };
 struct Six { enum { count = 6 }; };
+
+// OpenMP, as libgomp has it.
+typedef int Count;  // Warp makes a macro of `int` before a parenthesis
+typedef void Together(void (*)(void*), void*, unsigned, unsigned);  // GOMP_parallel
+typedef Count Member();                                             // omp_get_thread_num, omp_get_num_threads
+// Has a team take every part: at once where there are as many threads.
+auto share_out = [](auto& take, int parts, Together* together, Member* member, Member* members) {
+    struct Team { decltype(&take) take; Member *member, *members; int parts; };
+    Team team = {&take, member, members, parts};
+    auto work = [](void* given) {
+        Team& team = *(Team*)given;
+        for (int part = team.member(); part < team.parts; part += team.members()) (*team.take)(part);
+    };
+    together(work, &team, parts, 0);
+};

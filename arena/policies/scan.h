@@ -10,7 +10,7 @@
 // by. Every sum runs in the order of its inputs: what a run gets does not hang on who shares its block.
 //
 // With half precision all factors are bfloat16 and all sums float: a row of a panel then holds two inputs of every
-// column side by side, the inputs of the gates are multiplied here too, and gradients leave as bfloat16.
+// column side by side, and gradients leave as bfloat16.
 
 #if defined(__AVX512BF16__)
 typedef __bf16 Half;
@@ -18,24 +18,20 @@ typedef Half Pairs __attribute__((ext_vector_type(2 * LANES), aligned(2), may_al
 typedef Half Halves __attribute__((ext_vector_type(LANES), aligned(2), may_alias));
 #endif
 
-typedef int Count;  // Warp makes a macro of `int` before a parenthesis
 struct Call {
     const int* first;      // (steps + 1)
-    const float* weights;  // forward: panels of gates (units, 64); backward: panels of units (4 units, 64)
-    float* gates;          // (N, 4 units): sums of the inputs, then what the gates let through
-    float* before;         // (N, units): hidden state before each decision
+    const float* weights;  // forward: panels of gates (inputs, 64); backward: panels of units (4 units, 64)
+    float* gates;          // (N, 4 units): what the gates let through
+    float* inputs;         // (N, inputs): features of each decision, then the hidden state before it
     float* cells;          // (N, units): cell after each decision
     const float* cell;     // (S, units): cell before each run
     float* output;         // (N, units): hidden state after each decision; backward: the loss's gradient with respect to it
     float* gradient;       // (N, 4 units): backward: the loss's gradient with respect to the gates' sums
     float* carried;        // (S, 2 units): backward, zeros: gradients of hidden and cell on their way back
     const float* bias;     // (4 units): forward
-    // half precision, forward: panels of gates (inputs, 64), and the inputs (N, inputs)
-    const float *input_weights, *features;
     const int* bounds;     // (parts + 1): runs at which to part them
-    void (*together)(void (*)(void*), void*, unsigned, unsigned);  // GOMP_parallel
-    Count (*member)();     // omp_get_thread_num
-    Count (*members)();    // omp_get_num_threads
+    Together* together;
+    Member *member, *members;
 };
 enum Direction { FORWARD, BACKWARD, ASK };
 struct Sizes { int direction, half, units, inputs, steps, parts; };
@@ -62,13 +58,17 @@ auto fold_pair = [&](const Half* x, const Half* weights, Vector sum) {
     return __builtin_ia32_dpbf16ps_512(sum, __builtin_bit_cast(Pairs, pair), *(const Pairs*)weights);
 };
 #endif
+struct Sums { float* into; int stride; const float* bias; };  // they begin at the bias, or where there is none at what they are
 // sums (rows, 64), `stride` apart, += x (rows, inputs) times a panel of weights (inputs, 64), `abreast` inputs at once
-auto add_block = [&](auto rows, auto fold, int abreast, auto* x, int inputs, auto* panel, float* sums, int stride) {
+auto add_block = [&](auto rows, auto fold, int abreast, auto* x, int inputs, auto* panel, int first, Sums sums) {
     enum { ROWS = decltype(rows)::count };
+    float* into = sums.into + (long)first * sums.stride;
+    const float* begin = sums.bias ? sums.bias : into;
+    const int apart = sums.bias ? 0 : sums.stride;
     for (int column = 0; column < PANEL; column += WIDTH * ABREAST) {
         Vector sum[ROWS][ABREAST];
         for (int r = 0; r < ROWS; ++r)
-            for (int j = 0; j < ABREAST; ++j) sum[r][j] = *(const Vector*)(sums + r * stride + column + WIDTH * j);
+            for (int j = 0; j < ABREAST; ++j) sum[r][j] = *(const Vector*)(begin + r * apart + column + WIDTH * j);
         for (int k = 0; k < inputs; k += abreast) {
             auto* weights = panel + PANEL * k + column * abreast;
             for (int r = 0; r < ROWS; ++r)
@@ -76,37 +76,35 @@ auto add_block = [&](auto rows, auto fold, int abreast, auto* x, int inputs, aut
                     sum[r][j] = fold(x + r * inputs + k, weights + WIDTH * abreast * j, sum[r][j]);
         }
         for (int r = 0; r < ROWS; ++r)
-            for (int j = 0; j < ABREAST; ++j) *(Vector*)(sums + r * stride + column + WIDTH * j) = sum[r][j];
+            for (int j = 0; j < ABREAST; ++j) *(Vector*)(into + r * sums.stride + column + WIDTH * j) = sum[r][j];
     }
 };
-// The same for any number of rows; `use` takes the first row and the number of each block that is done.
-auto add_rows = [&](auto fold, int abreast, int rows, auto* x, int inputs, auto* panel, float* sums, int stride) {
+// The same for any number of rows.
+auto add_rows = [&](auto fold, int abreast, int rows, auto* x, int inputs, auto* panel, Sums sums) {
     const int blocks = (rows + BLOCK - 1) / BLOCK;
     for (int block = 0; block < blocks; ++block) {
         const int from = (int)((long)rows * block / blocks);
         auto* seen = x + (long)from * inputs;
-        float* into = sums + (long)from * stride;
         switch ((int)((long)rows * (block + 1) / blocks) - from) {
-            case 1: add_block(One(), fold, abreast, seen, inputs, panel, into, stride); break;
-            case 2: add_block(Two(), fold, abreast, seen, inputs, panel, into, stride); break;
-            case 3: add_block(Three(), fold, abreast, seen, inputs, panel, into, stride); break;
-            case 4: add_block(Four(), fold, abreast, seen, inputs, panel, into, stride); break;
-            case 5: add_block(Five(), fold, abreast, seen, inputs, panel, into, stride); break;
-            default: add_block(Six(), fold, abreast, seen, inputs, panel, into, stride);
+            case 1: add_block(One(), fold, abreast, seen, inputs, panel, from, sums); break;
+            case 2: add_block(Two(), fold, abreast, seen, inputs, panel, from, sums); break;
+            case 3: add_block(Three(), fold, abreast, seen, inputs, panel, from, sums); break;
+            case 4: add_block(Four(), fold, abreast, seen, inputs, panel, from, sums); break;
+            case 5: add_block(Five(), fold, abreast, seen, inputs, panel, from, sums); break;
+            default: add_block(Six(), fold, abreast, seen, inputs, panel, from, sums);
         }
     }
 };
 // Adds the product of rows, from row `first` of `x`, and panel number `panel` of `weights`.
-auto multiply = [&](int rows, const float* x, long first, int inputs, const float* weights, int panel, float* sums,
-                    int stride) {
+auto multiply = [&](int rows, const float* x, long first, int inputs, const float* weights, int panel, Sums sums) {
 #if defined(__AVX512BF16__)
     if (size.half) {
         const Half *seen = (const Half*)x + first * inputs, *own = (const Half*)weights + (long)panel * inputs * PANEL;
-        add_rows(fold_pair, 2, rows, seen, inputs, own, sums, stride);
+        add_rows(fold_pair, 2, rows, seen, inputs, own, sums);
         return;
     }
 #endif
-    add_rows(fold, 1, rows, x + first * inputs, inputs, weights + (long)panel * inputs * PANEL, sums, stride);
+    add_rows(fold, 1, rows, x + first * inputs, inputs, weights + (long)panel * inputs * PANEL, sums);
 };
 // Writes what will be a factor, from entry `at` on.
 auto write = [&](float* into, long at, Lanes values) {
@@ -134,31 +132,22 @@ auto take = [&](int part) {
         const long row = call.first[t] + run;
         const int unit = LANES * panel;
         Lanes* gate = (Lanes*)(call.gates + row * gate_columns + PANEL * panel);
-        const Lanes* bias = (const Lanes*)(call.bias + PANEL * panel);
-        gate[0] = sigmoid(gate[0] + bias[0]);
-        gate[1] = sigmoid(gate[1] + bias[1]);
-        gate[2] = tanh(gate[2] + bias[2]);
-        gate[3] = sigmoid(gate[3] + bias[3]);
+        gate[0] = sigmoid(gate[0]);
+        gate[1] = sigmoid(gate[1]);
+        gate[2] = tanh(gate[2]);
+        gate[3] = sigmoid(gate[3]);
         const Lanes cell = gate[1] * *(const Lanes*)(cell_before(t, run) + unit) + gate[0] * gate[2];
         const Lanes hidden = gate[3] * tanh(cell);
         *(Lanes*)(call.cells + row * units + unit) = cell;
         *(Lanes*)(call.output + row * units + unit) = hidden;
-        if (goes_on) write(call.before, (long)(call.first[t + 1] + run) * units + unit, hidden);
-    };
-    auto clear = [&](int rows, float* sums) {
-        for (int i = 0; i < rows; ++i)
-            for (int column = 0; column < PANEL; ++column) sums[(long)i * gate_columns + column] = 0.0f;
+        if (goes_on) write(call.inputs, (long)(call.first[t + 1] + run + 1) * size.inputs - units + unit, hidden);
     };
     auto step_forward = [&](int t, int rows) {
         const int going_on = t + 1 < size.steps ? rows_at(t + 1) : 0;
         const long row = call.first[t] + from;
         for (int panel = 0; panel < units / LANES; ++panel) {
-            float* sums = call.gates + row * gate_columns + PANEL * panel;
-            if (size.half) {
-                clear(rows, sums);
-                multiply(rows, call.features, row, size.inputs, call.input_weights, panel, sums, gate_columns);
-            }
-            multiply(rows, call.before, row, units, call.weights, panel, sums, gate_columns);
+            const Sums sums = {call.gates + row * gate_columns + PANEL * panel, gate_columns, call.bias + PANEL * panel};
+            multiply(rows, call.inputs, row, size.inputs, call.weights, panel, sums);
             for (int i = 0; i < rows; ++i) let_through(t, from + i, panel, i < going_on);
         }
     };
@@ -187,7 +176,7 @@ auto take = [&](int part) {
         if (t == 0) return;
         float* carried = call.carried + (long)from * 2 * units;
         for (int panel = 0; panel < units / PANEL; ++panel)
-            multiply(rows, call.gradient, row, gate_columns, call.weights, panel, carried + PANEL * panel, 2 * units);
+            multiply(rows, call.gradient, row, gate_columns, call.weights, panel, {carried + PANEL * panel, 2 * units, 0});
     };
     if (size.direction == BACKWARD)
         for (int t = size.steps - 1; t >= 0; --t) step_backward(t, rows_at(t));
@@ -195,13 +184,7 @@ auto take = [&](int part) {
         for (int t = 0; t < size.steps; ++t) step_forward(t, rows_at(t));
 };
 
-struct Team { decltype(take)* take; const Call* call; int parts; };
-Team team = {&take, &call, size.parts};
-auto work = [](void* given) {
-    Team& team = *(Team*)given;
-    for (int part = team.call->member(); part < team.parts; part += team.call->members()) (*team.take)(part);
-};
 if (size.parts == 1)
     take(0);
 else
-    call.together(work, &team, size.parts, 0);
+    share_out(take, size.parts, call.together, call.member, call.members);

@@ -1,17 +1,15 @@
 """An LSTM over runs of decisions in native code: nothing is padded, and gates pass through memory once.
 
-The recurrence is written out in C++ (`scan.h`), which Warp compiles for the processor at hand at its first use; what
-does not depend on time is done in torch by single products over all decisions.
+The recurrence is written out in C++ (`scan.h`), which Warp compiles for the processor at hand at its first use.
+Gradients of weights and features, which do not depend on time, are single products over all decisions in torch.
 """
 
 import bisect
-import ctypes
 import functools
 import itertools
 import threading
 from collections.abc import Sequence
 from enum import IntEnum
-from pathlib import Path
 from typing import Any, no_type_check
 
 import torch
@@ -19,11 +17,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from arena.errors import ArenaError
-from arena.native import require_memory, source, wp
+from arena.native import openmp, require_memory, source, wp
 from arena.policies.cores import SCANNED_UNITS
 
 LANES, PANEL = 16, SCANNED_UNITS
 """Units of a vector and columns of a panel, as in `scan.h`."""
+
+ROWS = 64
+"""Products are made of multiples of so many decisions."""
 
 FEWEST_RUNS = 24
 """Runs that are worth a thread."""
@@ -81,22 +82,20 @@ def scan(
 
     Returns:
         Hidden state after each decision (N, H); then, for the gradient: what the gates let through (N, 4H), the cell
-        after each decision and the hidden state before it (N, H).
+        after each decision (N, H), features and hidden state before it (N and some rows of zeros, F + H).
     """
-    decisions, units = len(features), hidden.shape[1]
-    features = features.contiguous()
-    _require(decisions, first, (hidden, cell, weight_ih, weight_hh, bias), features.shape[1])
-    half, bias, inputs = features.dtype is torch.bfloat16, _side_by_side(bias), _side_by_side(weight_ih)
-    with torch.autocast("cpu", enabled=False):
-        gates = bias.new_empty(decisions, 4 * units) if half else features @ inputs.t()
-    before, cells, output = (like.new_empty(decisions, units) for like in (features, bias, bias))
-    before[: len(hidden)] = hidden
-    weights = _panels(_side_by_side(weight_hh), half)
-    of_features = _panels(inputs, half) if half else bias
+    (decisions, width), units = features.shape, hidden.shape[1]
+    _require(decisions, first, (hidden, cell, weight_ih, weight_hh, bias), width)
+    inputs = features.new_empty(_filled_up(decisions), width + units)
+    inputs[:decisions, :width], inputs[: len(hidden), width:] = features, hidden
+    inputs[decisions:] = 0.0
+    gates, cells, output = (bias.new_empty(decisions, columns * units) for columns in (4, 1, 1))
+    half, bias = features.dtype is torch.bfloat16, _side_by_side(bias)
+    weights = _panels(_side_by_side(torch.cat([weight_ih, weight_hh], dim=1)), half)
     none = first.new_empty(0)
-    tensors = (weights, gates, before, cells, cell.contiguous(), output, none, none, bias, of_features, features)
-    _run(Direction.FORWARD, first, tensors, half=half, units=units, inputs=features.shape[1])
-    return output, gates, cells, before
+    tensors = (weights, gates, inputs, cells, cell.contiguous(), output, none, none, bias)
+    _run(Direction.FORWARD, first, tensors, half=half, units=units, inputs=width + units)
+    return output, gates, cells, inputs
 
 
 @torch.library.custom_op("arena::scan_backward", mutates_args=())
@@ -104,45 +103,55 @@ def scan_backward(
     gradient: Tensor,
     gates: Tensor,
     cells: Tensor,
-    before: Tensor,
+    inputs: Tensor,
     cell: Tensor,
     weight_hh: Tensor,
     first: Tensor,
 ) -> Tensor:
-    """The loss's gradient with respect to the sums in the gates (N, 4H), given that with respect to the output."""
-    units, half = cell.shape[1], before.dtype is torch.bfloat16
+    """The loss's gradient with respect to the sums in the gates, given that with respect to the output.
+
+    Returns:
+        (N and as many rows of zeros as `inputs` has, 4H), in its precision.
+    """
+    units, half = cell.shape[1], inputs.dtype is torch.bfloat16
     weights = _panels(_side_by_side(weight_hh).t(), half)
-    into, carried = torch.empty_like(gates, dtype=before.dtype), cell.new_zeros(len(cell), 2 * units)
+    into, carried = inputs.new_empty(len(inputs), 4 * units), cell.new_zeros(len(cell), 2 * units)
+    into[len(gates) :] = 0.0
     none = first.new_empty(0)
-    tensors = (weights, gates, before, cells, cell.contiguous(), gradient.contiguous(), into, carried, none, none, none)
-    _run(Direction.BACKWARD, first, tensors, half=half, units=units, inputs=4 * units)
+    tensors = (weights, gates, inputs, cells, cell.contiguous(), gradient.contiguous(), into, carried, none)
+    _run(Direction.BACKWARD, first, tensors, half=half, units=units, inputs=inputs.shape[1])
     return into
 
 
 @scan.register_fake
 def _(features: Tensor, hidden: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    decisions, units = features.shape[0], hidden.shape[1]  # `len` would fix them for a compiled graph
-    output, gates, cells = (hidden.new_empty(decisions, width * units) for width in (1, 4, 1))
-    return output, gates, cells, features.new_empty(decisions, units)
+    (decisions, width), units = features.shape, hidden.shape[1]
+    output, gates, cells = (hidden.new_empty(decisions, columns * units) for columns in (1, 4, 1))
+    return output, gates, cells, features.new_empty(_filled_up(decisions), width + units)
 
 
 @scan_backward.register_fake
-def _(gradient: Tensor, gates: Tensor, cells: Tensor, before: Tensor, *_: Tensor) -> Tensor:
-    return torch.empty_like(gates, dtype=before.dtype)
+def _(gradient: Tensor, gates: Tensor, cells: Tensor, inputs: Tensor, cell: Tensor, *_: Tensor) -> Tensor:
+    return inputs.new_empty(inputs.shape[0], 4 * cell.shape[1])
+
+
+def _filled_up(decisions: int) -> int:
+    """Rows of what is multiplied when `decisions` are; few different numbers of rows are few products to compile."""
+    return -(-decisions // ROWS) * ROWS
 
 
 def _remember(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401  torch's own
-    features, _, cell, weight_ih, weight_hh, _, first = inputs
+    _, _, cell, weight_ih, weight_hh, _, first = inputs
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(features, cell, weight_ih, weight_hh, first, *output[1:])
+    ctx.save_for_backward(cell, weight_ih, weight_hh, first, *output[1:])
 
 
 def _backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Tensor | None, ...]:  # noqa: ANN401  torch's own
-    features, cell, weight_ih, weight_hh, first, gates, cells, before = ctx.saved_tensors
-    sums = torch.ops.arena.scan_backward(gradient, gates, cells, before, cell, weight_hh, first)
-    inputs = _side_by_side(weight_ih).to(sums.dtype)
-    of_features = sums @ inputs if ctx.needs_input_grad[0] else None
-    of_weights = (_in_torchs_order(sums.t() @ given).float() for given in (features, before))
+    cell, weight_ih, weight_hh, first, gates, cells, inputs = ctx.saved_tensors
+    sums = torch.ops.arena.scan_backward(gradient, gates, cells, inputs, cell, weight_hh, first)
+    of_features = (sums @ _side_by_side(weight_ih).to(sums.dtype))[: len(gates)] if ctx.needs_input_grad[0] else None
+    of_both = _in_torchs_order((sums.t() @ inputs).float())
+    of_weights = torch.split(of_both, [weight_ih.shape[1], weight_hh.shape[1]], dim=1)
     return of_features, None, None, *of_weights, _in_torchs_order(sums.sum(dim=0, dtype=torch.float32)), None
 
 
@@ -153,7 +162,7 @@ class _Launch:
     """A launch of the kernel; one at a time."""
 
     def __init__(self) -> None:
-        sizes, addresses = torch.zeros(6, dtype=torch.int32), torch.zeros(16, dtype=torch.int64)
+        sizes, addresses = torch.zeros(6, dtype=torch.int32), torch.zeros(14, dtype=torch.int64)
         self._sizes, self._addresses = sizes.numpy(), addresses.numpy()
         places = [wp.from_torch(sizes), wp.from_torch(addresses, dtype=wp.uint64)]
         self._launch = wp.launch(scan_all, dim=1, inputs=places, device="cpu", record_cmd=True)
@@ -177,23 +186,6 @@ def _launcher() -> _Launch:
     return _Launch()
 
 
-@functools.cache
-def _openmp() -> tuple[int, ...] | None:
-    """Where the OpenMP that torch has loaded begins a team and numbers its members; None where there is none.
-
-    Its threads are those that torch's own products have just used: they are awake, and no others are in their way.
-    """
-    maps = Path("/proc/self/maps")
-    loaded = {line.split()[-1] for line in maps.read_text().splitlines()} if maps.exists() else set()
-    for file in sorted(each for each in loaded if "omp" in Path(each).name and "torch" in each):
-        library = ctypes.CDLL(file)
-        names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
-        if all(hasattr(library, name) for name in names):
-            found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
-            return tuple(each for each in found if each)
-    return None
-
-
 def _require(decisions: int, first: Tensor, tensors: tuple[Tensor, ...], inputs: int) -> None:
     """Refuse what does not fit `decisions` of the runs that begin at `first`."""
     runs, units = tensors[0].shape
@@ -207,7 +199,7 @@ def _require(decisions: int, first: Tensor, tensors: tuple[Tensor, ...], inputs:
 def _run(
     direction: Direction, first: Tensor, tensors: tuple[Tensor, ...], *, half: bool, units: int, inputs: int
 ) -> None:
-    starts, team = first.tolist(), _openmp()
+    starts, team = first.tolist(), openmp()
     parts = min(torch.get_num_threads(), max(1, starts[1] // FEWEST_RUNS)) if team else 1
     parted = torch.tensor(bounds(starts, parts), dtype=torch.int32)
     setting = (direction, half, units, inputs, len(starts) - 1, parts)

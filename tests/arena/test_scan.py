@@ -24,13 +24,6 @@ def core() -> LSTMCore:
     return core
 
 
-@pytest.fixture
-def threads():
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
-
-
 def random_runs(longest: int = STEPS) -> tuple[torch.Tensor, Runs]:
     lengths = torch.randint(1, longest + 1, (RUNS,)).sort(descending=True).values
     return lengths, Runs.of(lengths, STEPS)

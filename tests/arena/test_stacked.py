@@ -217,6 +217,22 @@ def test_what_a_row_gets_does_not_hang_on_who_else_is_there():
             assert torch.equal(alone.state.cell, everybody.state.cell[some])
 
 
+@pytest.mark.parametrize("rows", [1, 50, 3 * CHUNK + 7])
+def test_threads_share_the_rows_and_change_no_bit(rows, threads):
+    networks = networks_of(SMALL)
+    together, slots = fused(networks), torch.arange(rows) % SLOTS
+    seen, state = observation_of(SMALL, rows), state_of(networks[0], rows)
+    starts, results = torch.rand(rows) < 0.3, []
+    for count in (1, 2, 3):
+        threads(count)
+        with torch.inference_mode():
+            results.append(together.arrange(slots)(seen.values, state, starts, seen.active))
+    for parameters, value, after in results[1:]:
+        assert torch.equal(parameters, results[0].parameters)
+        assert torch.equal(value, results[0].value)
+        assert all(torch.equal(*parts) for parts in zip(after, results[0].state, strict=True))
+
+
 def test_another_policy_in_a_slot_changes_its_own_rows_only(put_together):
     networks, rows = networks_of(SMALL), 30
     together, slots = put_together(networks), torch.arange(rows) % SLOTS
