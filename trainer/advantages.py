@@ -38,12 +38,11 @@ def gae(
     """
     deltas = rewards + gamma * next_values.masked_fill(terminated, 0.0) - values
     carry = (gamma * lam) * (~episode_end).to(deltas.dtype)
-    advantages = torch.empty_like(deltas)
-    ahead = torch.zeros_like(deltas[0])
-    for t in reversed(range(deltas.shape[0])):
-        ahead = deltas[t] + carry[t] * ahead
-        advantages[t] = ahead
-    return advantages
+    ahead, advantages = torch.zeros_like(deltas[0]), []
+    for delta, kept in zip(reversed(deltas.unbind()), reversed(carry.unbind()), strict=True):
+        ahead = torch.addcmul(delta, kept, ahead)
+        advantages.append(ahead)
+    return torch.stack(advantages[::-1])
 
 
 def horizon(gamma: float, lam: float) -> float:
@@ -116,12 +115,23 @@ def own_turns(
         turn_based: Whether inactive agents wait for their turn; otherwise they are out of the game.
         limit_decides: Whether the limit decides the match: nothing is owed after it, and `final_value` does not count.
     """
-    held = active if turn_based else torch.ones_like(active)
+    if not turn_based:
+        ended = terminated | truncated
+        return Turns(
+            order=torch.arange(len(reward), device=reward.device).unsqueeze(1).expand(reward.shape),
+            reward=reward,
+            value=value,
+            next_value=torch.where(ended, final_value, torch.cat([value[1:], last_value.unsqueeze(0)])),
+            terminated=ended if limit_decides else terminated,
+            episode_end=ended,
+            known=torch.ones_like(active),
+            valid=active,
+        )
     earned = torch.zeros_like(last_value)
     ahead = last_value.clone()
     game_over = torch.zeros_like(last_active)
     over = game_over.clone()
-    known = last_active | (not turn_based)
+    known = last_active
     columns: list[tuple[Tensor, ...]] = []
     for t in reversed(range(reward.shape[0])):
         ended = terminated[t] | truncated[t]
@@ -131,18 +141,18 @@ def own_turns(
         over = over | ended
         known = known | ended
         columns.append((earned, ahead, game_over, over, known))
-        earned = earned.masked_fill(held[t], 0.0)
-        ahead = torch.where(held[t], value[t], ahead)
-        game_over, over, known = game_over & ~held[t], over & ~held[t], known | held[t]
-    return _together(held, active, value, columns[::-1])
+        earned = earned.masked_fill(active[t], 0.0)
+        ahead = torch.where(active[t], value[t], ahead)
+        game_over, over, known = game_over & ~active[t], over & ~active[t], known | active[t]
+    return _together(active, value, columns[::-1])
 
 
-def _together(held: Tensor, active: Tensor, value: Tensor, columns: list[tuple[Tensor, ...]]) -> Turns:
-    order = (~held).to(torch.uint8).argsort(dim=0, stable=True)
+def _together(active: Tensor, value: Tensor, columns: list[tuple[Tensor, ...]]) -> Turns:
+    order = (~active).to(torch.uint8).argsort(dim=0, stable=True)
     earned, ahead, game_over, over, known = (
         torch.stack(column).gather(0, order) for column in zip(*columns, strict=True)
     )
-    known = known & held.gather(0, order)
+    known = known & active.gather(0, order)
     return Turns(
         order=order,
         reward=earned,
@@ -151,7 +161,7 @@ def _together(held: Tensor, active: Tensor, value: Tensor, columns: list[tuple[T
         terminated=game_over,
         episode_end=over,
         known=known,
-        valid=known & active.gather(0, order),
+        valid=known,
     )
 
 

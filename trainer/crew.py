@@ -94,8 +94,8 @@ class Crew:
     def seat(self, away: Mapping[int, bool], opponents: Mapping[int, Opponent]) -> None:
         """Take up the matches of some environments: the learner's side, and whom it plays unless itself."""
         others = away.keys() - self._self_play
-        self.seats.place({row: away[row] for row in others})
-        self.opponents.seat({row: opponents[row] for row in others})
+        moved = self.seats.place({row: away[row] for row in others})
+        self.opponents.seat({row: opponents[row] for row in others}, moved)
 
     def announce(self, seeds: Mapping[int, int]) -> None:
         """Tell the environment by which seeds the next matches of some rows open."""

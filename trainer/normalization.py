@@ -165,12 +165,14 @@ class RewardScaler:
 
         trace[t] = gamma trace[t-1] (1 - episode_end[t-1]) + r[t]
         """
-        traces = torch.empty_like(reward, dtype=torch.float64)
-        for t in range(reward.shape[0]):
-            self._trace = torch.where(known[t], self._gamma * self._trace + reward[t], self._trace)
-            traces[t] = self._trace
-            self._trace = self._trace.masked_fill(known[t] & episode_end[t], 0.0)
-        self.moments = self.moments.pooled(_moments(traces[valid]), self._ranks)
+        earned = reward.double().masked_fill(~known, 0.0)
+        kept = torch.full_like(earned, self._gamma).masked_fill_(~known, 1.0)
+        kept[1:].masked_fill_(known[:-1] & episode_end[:-1], 0.0)
+        traces = [self._trace]
+        for gained, factor in zip(earned.unbind(), kept.unbind(), strict=True):
+            traces.append(torch.addcmul(gained, factor, traces[-1]))
+        self._trace = traces[-1].masked_fill(known[-1] & episode_end[-1], 0.0)
+        self.moments = self.moments.pooled(_moments(torch.stack(traces[1:])[valid]), self._ranks)
 
     def scale(self, reward: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Rewards in units of the return's deviation, clipped; unchanged in size while nothing varied."""

@@ -1,6 +1,6 @@
 """The opponents of all environments, in groups that act in one call."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import torch
@@ -42,12 +42,19 @@ class Opponents:
         self._groups: dict[str, _Group] = {}
         self._arrange()
 
-    def seat(self, seating: Mapping[int, Opponent]) -> None:
+    def seat(self, seating: Mapping[int, Opponent], moved: Set[int] = frozenset()) -> None:
         """Give some environments their next opponent; all others keep theirs, and its memory bit for bit.
 
         An environment that comes into a group gets a fresh memory. One that stays in its group keeps its place: the
         opening of its next episode clears its memory.
+
+        Args:
+            seating: Opponents by environment.
+            moved: Environments where they sit on the other side now.
         """
+        seated = {row: opponent for group in self._groups.values() for row, opponent in group.opponents.items()}
+        if not moved and all(seated.get(row) is opponent for row, opponent in seating.items()):
+            return
         groups: dict[str, dict[int, Opponent]] = {}
         for row, opponent in sorted(seating.items()):
             groups.setdefault(group_of(opponent), {})[row] = opponent

@@ -100,8 +100,8 @@ class Owed:
 
     def _fallen(self, active: Bool[Tensor, "T R"], episode_start: Bool[Tensor, "T R"]) -> Bool[Tensor, "T R"]:
         """Who is out of a match in which it has acted, in this rollout or before."""
-        fallen = torch.empty_like(active)
-        for t in range(len(active)):
-            self._played = (self._played & ~episode_start[t]) | active[t]
-            fallen[t] = self._played & ~active[t]
-        return fallen
+        times = torch.arange(1, len(active) + 1, device=active.device).unsqueeze(1)
+        acted, opened = ((times * flags).cummax(dim=0).values for flags in (active, episode_start))
+        played = torch.where(opened > 0, acted >= opened, self._played | (acted > 0))
+        self._played = played[-1]
+        return played & ~active

@@ -97,11 +97,15 @@ class Seats:
         self.environment_of_row = self._environments.repeat_interleave(self.agents).to(device)
         self.learner = self._places(self._environments, self._away)
 
-    def place(self, away: Mapping[int, bool]) -> None:
-        """Seat the learner in some environments, on the away side or at home."""
-        for environment, side in away.items():
-            self._away[environment] = side
-        self.learner = self._places(self._environments, self._away)
+    def place(self, away: Mapping[int, bool]) -> set[int]:
+        """Seat the learner in some environments, on the away side or at home; those where it was on the other."""
+        before = self._away.tolist()
+        moved = {environment for environment, side in away.items() if before[environment] != side}
+        for environment in moved:
+            self._away[environment] = away[environment]
+        if moved:
+            self.learner = self._places(self._environments, self._away)
+        return moved
 
     def opponents(self, rows: Sequence[int]) -> Places:
         """Places on the other side of some environments."""
