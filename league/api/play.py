@@ -9,7 +9,7 @@ from league import wire
 from league.api import problems
 from league.api.dependencies import Chance, Now, Running, Worker
 from league.errors import ResultConflictError
-from league.services import ownership, results
+from league.services import results
 from league.services.polling import next_poll_s
 from league.wire import PREFIX
 
@@ -17,28 +17,14 @@ router = APIRouter(prefix=PREFIX, tags=["play"])
 
 
 @router.post("/results", response_model=wire.ResultBatchAnswer)
-<<<<<<< HEAD
-def report(body: wire.ReceivedBatch, league: Running, now: Now, rng: Chance, _: Worker) -> Response:
-=======
-def report(
-    body: wire.ResultBatch, league: Running, now: Now, rng: Chance, caller: Worker
-) -> wire.ResultBatchAnswer | JSONResponse:
->>>>>>> origin/main
+def report(body: wire.ReceivedBatch, league: Running, now: Now, rng: Chance, caller: Worker) -> Response:
     """Report finished matches; every item is answered on its own, and sending a batch again is safe.
 
     Where every item is a conflict the answer is a problem of status 409 that carries the items too.
     """
-<<<<<<< HEAD
-    answers = results.submit(league.database, league.settings, body, now)
+    answers = results.submit(league.database, league.settings, caller, body, now)
     for status, count in Counter(item.status for item in answers).items():
         league.metrics.results.labels(status).inc(count)
-=======
-    with league.database.write() as session:
-        ownership.require_worker(session, caller, body.worker_id)
-        answers = results.submit(session, league.settings, body, now)
-    for item in answers:
-        league.metrics.results.labels(item.status).inc()
->>>>>>> origin/main
     answer = wire.ResultBatchAnswer(items=answers, next_poll_s=next_poll_s(league.settings, rng))
     if answers and all(item.status == "conflict" for item in answers):
         first = f"{answers[0].sequence} of lease {answers[0].lease_id}"

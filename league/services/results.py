@@ -15,13 +15,14 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league import wire
+from league.auth import Principal
 from league.config import Settings
 from league.db import locks
 from league.db.bulk import among, insert_new
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Learner, Lease, Match, Player, Refusal
-from league.services import result_rules, workers
+from league.services import ownership, result_rules, workers
 from league.services.result_rules import Reporter, Terms
 
 _HASH_BYTES = 16
@@ -68,16 +69,20 @@ class _Sorted:
     fresh: dict[Key, int] = field(default_factory=dict)
 
 
-def submit(database: Database, settings: Settings, batch: wire.ReceivedBatch, now: datetime) -> list[wire.ResultAnswer]:
+def submit(
+    database: Database, settings: Settings, caller: Principal, batch: wire.ReceivedBatch, now: datetime
+) -> list[wire.ResultAnswer]:
     """Take in a worker's results; answer each on its own, in order.
 
     What a result is judged by never changes, so it is read beforehand, and the write transaction is short.
 
     Raises:
         UnknownWorkerError: There is no such worker.
+        ForbiddenError: The worker is another token's.
     """
     readable = {place: result for place, result in enumerate(batch.results) if isinstance(result, wire.Result)}
     with database.read() as session:
+        ownership.require_worker(session, caller, batch.worker_id)
         worker = workers.require(session, batch.worker_id)
         reporter = Reporter(worker.id, frozenset(worker.signatures))
         lease_ids = sorted({result.lease_id for result in batch.results if wire.storable_lease_id(result.lease_id)})
