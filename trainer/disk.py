@@ -19,7 +19,7 @@ class Disk:
         self._say = say
         self._refused: dict[str, str] = {}
 
-    def write(self, what: str, action: Callable[[], None]) -> bool:
+    def write(self, what: str, action: Callable[[], object]) -> bool:
         """Do something that writes `what`; false where the disk refuses, and it is then to be done again later."""
         try:
             action()

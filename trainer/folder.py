@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from arena.durable import write_atomically
+from arena.policies.checkpoint import NEWEST
 from trainer.config import to_toml
 from trainer.errors import RunInUseError
 from trainer.settings import TrainerConfig
@@ -18,6 +19,7 @@ class RunFolder:
         path: The folder.
         settings: The resolved settings of the last session.
         state: What a restart continues from.
+        policy: The weights in it as a checkpoint, for everybody else.
         spool: Results on their way to the league.
         opponents: Downloaded checkpoints.
         snapshots: Checkpoints that are still to be published.
@@ -27,6 +29,7 @@ class RunFolder:
         self.path = path
         self.settings = path / "config.toml"
         self.state = path / "state.safetensors"
+        self.policy = path / NEWEST
         self.spool = path / "spool"
         self.opponents = path / "opponents"
         self.snapshots = path / "snapshots"

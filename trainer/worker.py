@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 
 from arena.environments import EnvironmentSpec
 from arena.policies import NetworkPolicy
 from trainer import state
+from trainer.archive import Archive, Parts, attachment_of
 from trainer.batches import open_batches
 from trainer.checks import check_discount, check_minibatches
 from trainer.collector import Collector, Episode
@@ -31,6 +32,7 @@ from trainer.resuming import check_changes, check_origin
 from trainer.rollout import Rollout
 from trainer.settings import TrainerConfig
 from trainer.spool import Spool
+from trainer.state import SavedState
 from trainer.surroundings import Surroundings
 from trainer.terminal import Goal, Terminal
 from trainer.tracking import Tracker
@@ -75,7 +77,7 @@ class TrainingWorker:
         played, seed = config.environment, config.run.seed
         with terminal.waiting(f"opening {played.num_envs} x {played.name}", COMPILING):
             self._batches = open_batches(played, config.run)
-        spec = self._spec = self._batches[0].spec
+        spec = self._batches[0].spec
         check_discount(self._batches[0], config.ppo.gamma)
         check_minibatches(config, spec)
         self._course = Course.of(self._batches, config.curriculum)
@@ -84,13 +86,14 @@ class TrainingWorker:
         self.scores = Scoreboard()
         self._monitor = Monitor(Setup.of(config.model_dump()))
         self._membership = Membership(link, config.league, spec, version)
-        self._attach(saved)
+        self._attach(attachment_of(saved))
         self._publisher = Publisher(folder.snapshots, spec, config.league.snapshot_every_steps)
         self._book = self._make_book(spec)
         self.spool = Spool(folder.spool)
         self._letters = Correspondence(
             self._membership, self.spool, self._publisher, disk=self._disk, terminal=terminal, outside=outside
         )
+        self._archive = self._make_archive(spec)
         if saved is not None:
             self._resume(saved)
         folder.keep_settings(config)
@@ -99,7 +102,7 @@ class TrainingWorker:
         self._provenance.begin({**facts, "seed": seed}, outside.now(), self.learner.steps)
         self._collector = self._open_matches()
         self._updated_at = outside.clock()
-        self._first, self._unsaved, self._saved_step = True, False, self.learner.steps
+        self._first = True
 
     def run(self) -> None:
         """Train until the run's end, a signal, or the league's word; leave everything saved and delivered.
@@ -120,12 +123,7 @@ class TrainingWorker:
 
     def save(self) -> bool:
         """Write the state down, after every result that it counts; false while the disk refuses."""
-        saved = self._disk.write("results", self.spool.sync) and self._disk.write("the run's state", self._write_state)
-        self._unsaved = not saved
-        if saved:
-            self._saved_step = self.learner.steps
-            self._disk.write("a new file of results", self.spool.settle)
-        return saved
+        return self._archive.save(self._collector.pending)
 
     def _train(self, journal: Journal) -> dict[str, float | None]:
         """Learn until it is over; the last update's metrics."""
@@ -165,22 +163,6 @@ class TrainingWorker:
         self._disk.write("the end of the session", lambda: self._provenance.end(*ended))
         return all((self.save(), self._disk.write("metrics", journal.flush)))
 
-    def _write_state(self) -> None:
-        attachment = self._membership.attachment
-        counters = {
-            "signature": self._spec.signature,
-            "learner": self._config.league.learner,
-            "steps": self.learner.steps,
-            "updates": self.learner.updates,
-            "episodes": self.scores.episodes,
-            "taught_at": 0 if self._course is None else self._course.taught_at,
-            "self_play_episodes": self.scores.self_play_episodes,
-            "snapshot_step": self._publisher.last_step,
-            "attachment": None if attachment is None else asdict(attachment),
-            "leases": self._book.saved(self._collector.pending),
-        }
-        state.save(self._folder.state, self.learner.tensors(), counters)
-
     def _finished(self) -> bool:
         total = self._config.run.total_steps
         return self._letters.dismissed or self._outside.stopping() or bool(total and self.learner.steps >= total)
@@ -217,7 +199,7 @@ class TrainingWorker:
         self._tell(verdicts, journal)
         if self._publisher.due(step):
             self._disk.write("a snapshot", lambda: self._publisher.take(self.learner.network, step))
-        if self._unsaved or updates % self._config.run.save_every_updates == 0:
+        if self._archive.behind or updates % self._config.run.save_every_updates == 0:
             self.save()
         if not self._outside.stopping():
             self._letters.exchange(step, metrics)
@@ -243,7 +225,7 @@ class TrainingWorker:
         if not saved:
             raise UnsavedError(
                 f"run folder {self._folder.path} is not written ({self._disk.refused}), and what was learned after "
-                f"step {self._saved_step:,} is lost: make room and start again"
+                f"step {self._archive.step:,} is lost: make room and start again"
             )
         kept = f"; {waiting:,} bytes of results wait for the league" if waiting else ""
         self._terminal.say(f"saved at step {self.learner.steps:,} in {self._folder.path}{kept}")
@@ -279,10 +261,16 @@ class TrainingWorker:
             device_cache_bytes=self._config.league.device_cache_bytes,
         )
 
-    def _attach(self, saved: state.SavedState | None) -> None:
+    def _make_archive(self, spec: EnvironmentSpec) -> Archive:
+        parts = Parts(
+            self.learner, self.scores, self._course, self._publisher, self._membership, self._book, self.spool
+        )
+        return Archive(self._folder, spec, self._config.league.learner, parts, self._disk)
+
+    def _attach(self, known: Attachment | None) -> None:
         """Attach; a run that was attached before starts without the league, a new one waits for it."""
-        if saved is not None and saved.counters["attachment"]:
-            self._membership.attachment = Attachment(**saved.counters["attachment"])
+        if known is not None:
+            self._membership.attachment = known
             self._membership.attach()
         else:
             self._membership.attach_first(self._outside)
@@ -299,7 +287,7 @@ class TrainingWorker:
                 "yellow",
             )
 
-    def _load(self, spec: EnvironmentSpec) -> state.SavedState | None:
+    def _load(self, spec: EnvironmentSpec) -> SavedState | None:
         """The state that the run goes on from, if there is one and it is this run's."""
         saved = state.load(self._folder.state)
         if saved is not None:
@@ -308,15 +296,8 @@ class TrainingWorker:
                 self._terminal.say(f"settings that changed: {', '.join(map(str, changed))}")
         return saved
 
-    def _resume(self, saved: state.SavedState) -> None:
-        counters = saved.counters
-        self.learner.restore(saved.tensors, counters["steps"], counters["updates"])
-        self.scores.episodes = counters["episodes"]
-        self.scores.self_play_episodes = counters.get("self_play_episodes", 0)
-        if self._course is not None:
-            self._course.advance(counters.get("taught_at", self.scores.episodes), ())
-        self._publisher.last_step = counters["snapshot_step"]
-        self._book.restore(counters["leases"], self.spool.highest_sequences())
+    def _resume(self, saved: SavedState) -> None:
+        self._archive.restore(saved)
         for record in remembered(self._folder.path):
             if record.update <= self.learner.updates:
                 self._monitor.take(record.update, record.metrics)

@@ -9,6 +9,8 @@ import torch
 from arena.environments import declare, make
 from arena.environments.mech.curriculum import Lesson
 from arena.environments.recall import Recall
+from arena.errors import CheckpointError, UnknownPolicyError
+from arena.match import play_series, resolve_policy
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from league import wire
@@ -90,6 +92,19 @@ def test_a_run_folder_says_how_it_was_made_and_keeps_its_metrics(worker_of, clie
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [64, 128]
     assert any((tmp_path / "run" / "tensorboard").iterdir())
+
+
+def test_a_run_folder_plays_matches_with_the_weights_that_it_saved(worker_of, client, tmp_path):
+    with pytest.raises(UnknownPolicyError, match=r"is a folder without policy\.safetensors: give the folder of a"):
+        resolve_policy("rps", str(tmp_path))
+    worker = worker_of(client, rps("run.total_steps=128"))
+    worker.run()
+    policy = resolve_policy("rps", str(tmp_path / "run"))
+    weights = worker.learner.network.state_dict()
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in policy.network.state_dict().items())
+    assert len(play_series("rps", policy, resolve_policy("rps", "random"), matches=2, seed=0).matches) == 2
+    with pytest.raises(CheckpointError, match="was trained for rps"):
+        resolve_policy("recall", str(tmp_path / "run"))
 
 
 def test_training_goes_on_while_the_league_is_away_and_loses_nothing(worker_of, client, transport, tmp_path, outside):
