@@ -11,6 +11,7 @@ import torch
 from arena.environments.protocol import Environment
 from arena.policies import ActorCritic
 from trainer.crew import Crew, Ended
+from trainer.distributed import ALONE, Ranks, any_of
 from trainer.hands import Hands
 from trainer.leases import Assignment
 from trainer.rollout import Rollout
@@ -70,6 +71,7 @@ class Collector:
         rng: Chance of the learner's and the opponents' actions.
         self_play: Numbers of the environments in which both sides are the learner's.
         device_cache_bytes: Most bytes of weights that stay on the device for opponents that nobody plays just now.
+        ranks: With whom the learner learns, each on environments of its own.
 
     Attributes:
         crews: A batch each, with everybody who acts in it.
@@ -85,8 +87,10 @@ class Collector:
         *,
         self_play: Set[int],
         device_cache_bytes: int,
+        ranks: Ranks = ALONE,
     ) -> None:
-        self._network, self._dealer, self._on_episode, self._rng = network, dealer, on_episode, rng
+        self._dealer, self._on_episode, self._rng, self._ranks = dealer, on_episode, rng, ranks
+        self._device = network.observation_mean.device
         self.crews: list[Crew] = []
         number, cache_bytes = 0, device_cache_bytes // len(environments)
         for environment in environments:
@@ -115,7 +119,7 @@ class Collector:
 
     @torch.inference_mode()
     def collect(self, rollout: Rollout, stopping: Callable[[], bool]) -> bool:
-        """Fill a rollout; false if `stopping` said so first, and the rollout is then of no use.
+        """Fill a rollout; false if `stopping` said so first, on any rank, and the rollout is then of no use.
 
         Raises:
             TrainerError: What the environment showed does not fit its spec.
@@ -125,15 +129,22 @@ class Collector:
             crew.refresh()
         with self._hands as hands:
             for t in range(len(rollout.reward)):
-                if stopping():
+                opening = t % rollout.chunk == 0
+                if self._agree_to_stop(stopping, opening=opening):
                     return False
-                if t % rollout.chunk == 0:
+                if opening:
                     self._share_chance()
                 hands.each(partial(self._step, parts, t))
                 for crew in self.crews:
                     self._turn_over(crew)
             hands.each(partial(self._finish, parts))
         return True
+
+    def _agree_to_stop(self, stopping: Callable[[], bool], *, opening: bool) -> bool:
+        """Ask before every decision. Ranks have to leave together, and talk of it before a chunk, since that costs."""
+        if self._ranks.count == 1:
+            return stopping()
+        return opening and any_of(self._ranks, stopping(), self._device)
 
     def _step(self, parts: Sequence[Rollout], t: int, number: int) -> None:
         self.crews[number].step(parts[number], t, self._chances[number])

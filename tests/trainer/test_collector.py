@@ -75,6 +75,46 @@ def test_results_belong_to_the_opponent_that_played(play):
         assert episode.learner_score == (1.0 - episode.score if assignment.away else episode.score)
 
 
+class Pair:
+    """Two ranks, of which the other one is asked to stop before a number of exchanges."""
+
+    count, number = 2, 0
+
+    def __init__(self, other_stops_at):
+        self.exchanges, self.other_stops_at = 0, other_stops_at
+
+    def gather(self, values):
+        raise NotImplementedError
+
+    def total(self, values):
+        self.exchanges += 1
+        return values + float(self.exchanges >= self.other_stops_at)
+
+
+@pytest.mark.parametrize(
+    ("own_decision", "other_exchange", "decisions", "exchanges"),
+    [(99, 99, 12, 3), (99, 2, 4, 2), (5, 99, 8, 3), (8, 99, 8, 3), (0, 99, 0, 1)],
+)
+def test_ranks_leave_a_rollout_together_and_talk_of_it_once_a_chunk(
+    play, own_decision, other_exchange, decisions, exchanges
+):
+    """Chunks of 4 decisions: a rank that left on its own would wait for the others, or they for it, forever."""
+    played, ranks = play(sides=1), Pair(other_exchange)
+    game = FakeGame(3)
+    collector = Collector(
+        [game],
+        played.learner.network,
+        played.dealer,
+        played.episodes.append,
+        played.learner.rng,
+        self_play=frozenset(),
+        device_cache_bytes=2**20,
+        ranks=ranks,
+    )
+    filled = collector.collect(played.rollout, lambda: len(game.played) >= own_decision)
+    assert (filled, len(game.played), ranks.exchanges) == (decisions == 12, decisions, exchanges)
+
+
 class Failing(ScriptedDealer):
     """Deals so many matches."""
 
