@@ -1,19 +1,25 @@
-"""Look after a league: close a rating period, rebuild every rating, bring the database up to date."""
+"""Look after a league: close a period, compute every rating again, check the books, bring the database up to date."""
 
-from typing import Annotated
+import tomllib
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from league.cli import database, tables
 from league.cli.connection import AsJson, Environment, Token, Url, connect
 from league.cli.database import DatabaseUrl, Home
+from league.cli.storage import DAY_H
 from league.client import DEFAULT_URL
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
-from league.errors import RebuildMismatchError, UnknownEnvironmentError
-from league.services import learners
+from league.errors import ConfigurationError, InvariantError, RebuildMismatchError, UnknownEnvironmentError
+from league.services import checking, learners, rerating
 from league.services import rebuild as rebuilding
+from league.services.rating import Rule
+from league.storage.opening import open_store
 
 app = typer.Typer()
 db = typer.Typer(help="Look after the database's schema.", no_args_is_help=True)
@@ -36,11 +42,19 @@ def close_period(
         tables.show(f"{period.environment}: closed {tables.period_line(period)}")
 
 
-@app.command(epilog="Example: league rebuild --environment mech-duel")
+@app.command(epilog="Example: league rebuild --config new.toml --dry-run --environment mech-duel")
 def rebuild(
     environment: Annotated[
         str | None, typer.Option("--environment", help="Only this game.", show_default="all")
     ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", help="TOML file with other numbers: tau, deviation_floor, ..., period_games, [refit]."
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and leave it.")] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept with --config's periods.")] = "rated again",
     as_json: AsJson = False,
     home: Home = None,
     database_url: DatabaseUrl = None,
@@ -49,20 +63,45 @@ def rebuild(
 
     The outcome must be bit-identical to what is stored. Where it is not, because somebody changed the tables, the
     outcome replaces it and the command exits with 1.
+
+    With --config everything is rated under other numbers and shown beside what is; without --dry-run it becomes the
+    league's ratings, as a new version. Names that the file leaves out keep their values.
     """
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection:
         _require_known(connection, environment)
-        outcome = rebuilding.rebuild(connection, environment)
+        if config is None:
+            _rebuild(connection, environment, dry_run, as_json)
+        else:
+            _rerate(connection, settings, environment, config, dry_run, reason, as_json)
+
+
+@app.command(epilog="Example: league check --json")
+def check(
+    environment: Annotated[
+        str | None, typer.Option("--environment", help="Only this game.", show_default="all")
+    ] = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Check that the league's books are right: references, matches, payoffs, ratings, standings, checkpoints.
+
+    Changes nothing; the server may run. Exits with 1 and a list of what is wrong where something is.
+    """
+    settings = Settings.load(home=home, database_url=database_url)
+    store = open_store(settings)
+    with database.current(settings) as connection:
+        _require_known(connection, environment)
+        young = datetime.now(UTC) - timedelta(hours=DAY_H)
+        found = checking.check(connection, store, environment, unpublished_before=young)
     if as_json:
-        tables.show_json({"items": outcome, "next_cursor": None})
+        tables.show_json({"items": found, "next_cursor": None})
     else:
-        lines = [_report(one) for one in outcome]
-        tables.show(*(lines or ["nothing to rebuild: no game is played yet"]))
-    wrong = [one.environment for one in outcome if one.differing]
-    if wrong:
-        rule = "stored ratings or payoffs were not what the match log says; they are now"
-        raise RebuildMismatchError(", ".join(wrong), rule, "find out who writes to the tables beside the league")
+        tables.show(tables.violations(found) if found else "all is right")
+    if found:
+        wrong = ", ".join(sorted({one.invariant for one in found}))
+        raise InvariantError(wrong, f"{len(found)} of the league's invariants do not hold", "see the list")
 
 
 @db.command(epilog="Example: league db upgrade --database-url postgresql://league@localhost/league")
@@ -73,8 +112,8 @@ def upgrade(home: Home = None, database_url: DatabaseUrl = None) -> None:
     typer.echo(f"at revision {schema.head()}")
 
 
-@db.command(epilog="Example: league db check")
-def check(home: Home = None, database_url: DatabaseUrl = None) -> None:
+@db.command("check", epilog="Example: league db check")
+def check_schema(home: Home = None, database_url: DatabaseUrl = None) -> None:
     """Say whether the database's schema is this version's; exits with 1 where it is not."""
     with database.current(Settings.load(home=home, database_url=database_url)) as connection:
         typer.echo(f"{connection} is at revision {schema.head()}, as this version needs")
@@ -85,6 +124,80 @@ def _require_known(connection: Database, environment: str | None) -> None:
         known = learners.environments(session)
     if environment is not None and environment not in known:
         raise UnknownEnvironmentError(environment, f"the league plays {', '.join(known) or 'none yet'}", "name another")
+
+
+def _rebuild(connection: Database, environment: str | None, dry_run: bool, as_json: bool) -> None:
+    if dry_run:
+        with connection.read() as session:
+            chosen = [environment] if environment else learners.environments(session)
+            outcome = [rebuilding.inspect(session, each) for each in chosen]
+    else:
+        outcome = rebuilding.rebuild(connection, datetime.now(UTC), environment)
+    if as_json:
+        tables.show_json({"items": outcome, "next_cursor": None})
+    else:
+        lines = [_report(one) for one in outcome]
+        tables.show(*(lines or ["nothing to rebuild: no game is played yet"]))
+    wrong = [one.environment for one in outcome if one.differing]
+    if wrong:
+        rule = "stored ratings or payoffs are not what the match log says"
+        way_out = (
+            "run it without --dry-run to mend them" if dry_run else "they are now: find out who writes to the tables"
+        )
+        raise RebuildMismatchError(", ".join(wrong), rule, way_out)
+
+
+def _rerate(
+    connection: Database,
+    settings: Settings,
+    environment: str | None,
+    config: Path,
+    dry_run: bool,
+    reason: str,
+    as_json: bool,
+) -> None:
+    changes = _toml(config)
+    with connection.read() as session:
+        environment = environment or learners.only_environment(session)
+    proposal = rerating.propose(connection, settings, environment, changes)
+    if dry_run:
+        outcome = rerating.compare(connection, environment, proposal)
+    else:
+        outcome = rerating.apply(
+            connection, environment, proposal, actor="league rebuild", reason=reason, now=datetime.now(UTC)
+        )
+    if as_json:
+        tables.show_json({**vars(outcome), "applied": not dry_run, "next_cursor": None})
+    else:
+        tables.show(tables.comparison(outcome), *_verdict(outcome, settings, proposal, applied=not dry_run))
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigurationError(f"--config {path}", str(error.strerror), "name a TOML file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"--config {path}", f"it is no TOML ({error})", "correct it") from error
+
+
+def _verdict(
+    outcome: rerating.Comparison, settings: Settings, proposal: rerating.Proposal, *, applied: bool
+) -> list[str]:
+    """Say in words how both rules fared, and what the server will go on with."""
+    lines = [
+        f"{word}: rating config {course.config_id}, {course.periods} periods, "
+        f"log loss of the next period's matches {'-' if course.log_loss is None else f'{course.log_loss:.4f}'}"
+        for word, course in (("present", outcome.present), ("proposed", outcome.proposed))
+    ]
+    if not applied:
+        return [*lines, "nothing was changed; without --dry-run the proposed ratings become the league's"]
+    lines.append("the proposed ratings are the league's now; the old ones stay as history")
+    if Rule.of(settings) != proposal.rule:
+        lines.append(
+            "the server closes further periods by its own settings: start it with the same numbers (LEAGUE_...)"
+        )
+    return lines
 
 
 def _report(outcome: rebuilding.Rebuilt) -> str:

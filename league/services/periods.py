@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, insert, or_, select
+from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
 from league import wire
@@ -17,20 +17,13 @@ from league.config import Settings
 from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
-from league.db.models import Event, Match, Period, Player, Rating
+from league.db.models import Match, Period, Player, Rating
 from league.errors import UnknownEnvironmentError
-from league.services import events, learners, ledger, match_log, payoffs, promotion, standings
+from league.services import events, ground, learners, ledger, match_log, payoffs, promotion, standings
+from league.services.ground import Ground
 from league.services.ledger import Closing, Ledger, Roster
 from league.services.match_log import Games
 from league.services.rating import Entry, Rule
-
-
-@dataclass(frozen=True)
-class Ground:
-    """What a computation from the log rests on: the last period, and the last event that could change the past."""
-
-    period_id: int
-    event_id: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,26 +83,6 @@ def listing(
     query = query if environment is None else query.where(Period.environment == environment)
     query = query if before is None else query.where(Period.id < before)
     return [_body(period) for period in session.scalars(query.order_by(Period.id.desc()).limit(limit))]
-
-
-def ground(session: Session, environment: str) -> Ground:
-    """Return what a computation from the log rests on, as the session sees it.
-
-    An event about a player or a period leaves the log as it was. Any other, such as what becomes of a worker, is taken
-    to change it.
-    """
-    concerns = or_(Event.environment == environment, Event.environment.is_(None))
-    disturbing = select(func.max(Event.id)).where(concerns, Event.player_id.is_(None), Event.kind != "period")
-    last = select(func.max(Period.id)).where(Period.environment == environment)
-    period_id, event_id = session.execute(select(last.scalar_subquery(), disturbing.scalar_subquery())).one()
-    return Ground(period_id or 0, event_id or 0)
-
-
-def still_holds(session: Session, environment: str, before: Ground) -> bool:
-    """Say whether a computation's ground is unchanged; if so it stays until the session's transaction ends."""
-    locks.hold(session, Lock.PERIOD, environment)
-    locks.hold(session, Lock.EVENTS)
-    return ground(session, environment) == before
 
 
 def roster(session: Session, environment: str) -> Roster:
@@ -179,13 +152,13 @@ def _close(
     with database.read() as session:
         draft = _draft(session, environment, watermark, Rule.of(settings))
     with database.write() as session:
-        if not still_holds(session, environment, draft.ground):
+        if not ground.still_holds(session, environment, draft.ground):
             return None
         return _write(session, settings, environment, draft, actor, reason, now)
 
 
 def _draft(session: Session, environment: str, watermark: int, rule: Rule) -> _Draft:
-    before = ground(session, environment)
+    before = ground.read(session, environment)
     last = _last(session, environment)
     version, start, number = (last.version, last.last_match_id, last.number) if last else (1, 0, 0)
     end = max(watermark, start)

@@ -6,7 +6,7 @@ takes part from its first match on, so that a period is a function of the matche
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -92,7 +92,7 @@ def advance(entries: Mapping[int, Entry], games: Games, rule: Rule) -> dict[int,
     before = [entries[int(player)] for player in ids]
     own = np.array([_OWN_KIND[entry.kind] for entry in before], dtype=np.int64)
     learner = own == Kind.LEARNER
-    start = _ratings(before)
+    start = as_ratings(before)
     frozen_floor = 0.0 if rule.refit.enabled else rule.deviation_floor
     by_training, learner_games, learner_points = _rate(
         start, _rows(games, ids, training=True), np.where(learner, own, Kind.OBSERVED), rule, rule.deviation_floor
@@ -120,7 +120,8 @@ def advance(entries: Mapping[int, Entry], games: Games, rule: Rule) -> dict[int,
     return changed
 
 
-def _ratings(entries: list[Entry]) -> Ratings:
+def as_ratings(entries: Sequence[Entry]) -> Ratings:
+    """Return entries as arrays."""
     return Ratings(
         rating=np.array([entry.rating for entry in entries]),
         deviation=np.array([entry.deviation for entry in entries]),

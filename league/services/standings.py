@@ -75,8 +75,8 @@ def table(
     columns: tuple[SQLColumnExpression[str | None], ...] = (Player.standing, Player.call_sign)
     if as_of is not None:
         closed_at = _period(session, as_of, environment).closed_at
-        query = query.where(Player.created_at <= closed_at).outerjoin(Event, Event.id == _last_change(closed_at))
-        columns = _standing_of_then(), Event.details["call_sign"].as_string()
+        query = query.where(Player.created_at <= closed_at).outerjoin(Event, Event.id == last_change(closed_at))
+        columns = standing_told(), Event.details["call_sign"].as_string()
     if standing is not None:
         query = query.where(columns[0] == standing)
     ranked = query.order_by(conservative().desc(), Player.id).limit(limit).offset(offset)
@@ -165,6 +165,21 @@ def in_force() -> ColumnElement[bool]:
     return Period.version == newest.correlate(Period).scalar_subquery()
 
 
+def last_change(until: datetime | None = None) -> ScalarSelect[int]:
+    """Select a player's last change of standing, up to a time, from the audit log."""
+    changes = select(Event.id).where(Event.player_id == Player.id, Event.kind.in_(_CHANGES))
+    changes = changes if until is None else changes.where(Event.created_at <= until)
+    return changes.order_by(Event.id.desc()).limit(1).correlate(Player).scalar_subquery()
+
+
+def standing_told() -> ColumnElement[str | None]:
+    """Return the standing that the joined change led to; a snapshot begins as a candidate."""
+    return case(
+        (Event.id.is_not(None), Event.details["to"].as_string()),
+        (Player.kind == "snapshot", "candidate"),
+    )
+
+
 def ratings(players: "Sequence[Row[Player, Rating]]") -> Ratings:
     """Return the ratings of selected players as arrays."""
     values = [
@@ -174,20 +189,6 @@ def ratings(players: "Sequence[Row[Player, Rating]]") -> Ratings:
         for player, rating in players
     ]
     return Ratings(*np.array(values, dtype=np.float64).reshape(-1, 3).T)
-
-
-def _last_change(until: datetime) -> ScalarSelect[int]:
-    """Select a player's last change of standing up to a time, from the audit log."""
-    changes = select(Event.id).where(Event.player_id == Player.id, Event.kind.in_(_CHANGES), Event.created_at <= until)
-    return changes.order_by(Event.id.desc()).limit(1).correlate(Player).scalar_subquery()
-
-
-def _standing_of_then() -> ColumnElement[str | None]:
-    """Return the standing that the last change led to; a snapshot begins as a candidate."""
-    return case(
-        (Event.id.is_not(None), Event.details["to"].as_string()),
-        (Player.kind == "snapshot", "candidate"),
-    )
 
 
 def _win_rate(rating: Rating | None) -> float | None:

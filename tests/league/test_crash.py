@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from league_history import recomputed
 from league_scene import Scene, result
 
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import LeagueError
-from league.services.rebuild import rebuild
 
 SENDERS = 4
 RESULTS_EACH = 60
@@ -103,4 +103,4 @@ def test_a_server_killed_at_work_loses_no_accepted_result_and_counts_none_twice(
         periods = client.periods(limit=1000).items
     assert sum(period.matches for period in periods) == SENDERS * RESULTS_EACH
     server.kill()
-    assert rebuild(database)[0].differing == 0
+    assert recomputed(database)[0].differing == 0

@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from league_history import play_periods, recomputed
 from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import select, update
 
@@ -20,7 +21,7 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Match, Payoff, Rating
 from league.errors import InvalidRequestError, UnknownEnvironmentError, UnknownPeriodError, UnknownPlayerError
-from league.services import match_log, periods
+from league.services import events, match_log, periods
 from league.services.rebuild import rebuild
 
 Configure = Callable[..., Settings]
@@ -242,25 +243,28 @@ def test_a_player_s_matches_are_listed_newest_first_from_both_sides(scene: Scene
 
 
 def test_rebuild_gives_the_same_ratings_bit_for_bit(scene: Scene, database: Database, time: Any) -> None:
-    league_of_several_periods(scene, time)
+    play_periods(scene, time)
     before = ratings(scene)
-    (told,) = rebuild(database)
+    (told,) = rebuild(database, time.now)
     assert (told.environment, told.periods, told.differing) == (scene.environment, 6, 0)
     assert told.ratings > 10
     assert ratings(scene) == before
 
 
 def test_rebuild_mends_ratings_and_payoffs_that_somebody_changed(scene: Scene, database: Database, time: Any) -> None:
-    league_of_several_periods(scene, time)
+    play_periods(scene, time)
     before = ratings(scene), scene.client.payoff(scene.environment)
     with database.write() as session:
         session.execute(update(Rating).values(rating=Rating.rating + 1e-9))
         session.execute(update(Payoff).values(points=0.0))
     assert ratings(scene) != before[0]
-    (told,) = rebuild(database, scene.environment)
+    (seen,) = recomputed(database)
+    assert ratings(scene) != before[0]
+    (told,) = rebuild(database, time.now, scene.environment)
+    assert seen == told
     assert told.differing > told.ratings
     assert (ratings(scene), scene.client.payoff(scene.environment)) == before
-    assert rebuild(database)[0].differing == 0
+    assert recomputed(database)[0].differing == 0
 
 
 def test_two_servers_closing_at_once_take_each_match_into_one_period(serve: Callable[..., TestClient]) -> None:
@@ -299,7 +303,7 @@ def test_results_that_come_in_while_periods_close_are_all_rated_once(
         finished.set()
         assert closing.result() == 200
     assert scene.client.player(scene.learner.player_id).games == 200
-    assert rebuild(database)[0].differing == 0
+    assert recomputed(database)[0].differing == 0
 
 
 def test_a_period_closes_by_itself_when_old_enough_and_only_with_results(
@@ -367,6 +371,68 @@ def test_the_aggregator_survives_a_failure(
     assert all("trying again" in record.getMessage() for record in caplog.records if record.name == "league.aggregator")
 
 
+def test_two_racing_aggregators_rate_every_match_once(
+    scene: Scene, database: Database, database_url: str, configure: Configure
+) -> None:
+    """Both look all the time, on connections of their own, while results come in."""
+    settings = configure(aggregation_interval_s=0.001, period_games=1, period_spacing_s=0.0, aggregation_term_s=0.02)
+    databases = [Database(database_url) for _ in range(2)]
+    aggregators = [Aggregator(own, settings) for own in databases]
+    for aggregator in aggregators:
+        aggregator.start()
+    for _ in range(10):
+        scene.train(6)
+    waited = threading.Event()
+    while sum(period.matches for period in scene.client.periods(limit=1000).items) < 60:
+        waited.wait(0.01)
+    for aggregator, own in zip(aggregators, databases, strict=True):
+        aggregator.stop()
+        own.close()
+    periods_closed = scene.client.periods(limit=1000).items
+    assert sum(period.matches for period in periods_closed) == 60
+    assert [period.number for period in periods_closed] == list(range(len(periods_closed), 0, -1))
+    assert scene.client.player(scene.learner.player_id).games == 60
+    assert recomputed(database)[0].differing == 0
+
+
+def test_a_period_that_another_process_closed_meanwhile_is_not_closed_twice(
+    scene: Scene, database: Database, configure: Configure, time: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.train(20)
+    draft = periods._draft
+
+    def overtaken(*arguments: Any) -> Any:
+        outcome = draft(*arguments)
+        monkeypatch.setattr(periods, "_draft", draft)
+        scene.client.close_period()
+        return outcome
+
+    monkeypatch.setattr(periods, "_draft", overtaken)
+    assert periods.close_if_due(database, configure(period_games=1), scene.environment, time.now) is None
+    assert [period.matches for period in scene.client.periods().items] == [20]
+
+
+def test_a_period_is_computed_anew_where_the_log_s_meaning_changed_meanwhile(
+    scene: Scene, database: Database, configure: Configure, time: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What concerns no player in particular, such as a worker whose results do not count, may change any rating."""
+    scene.train(20)
+    draft, drafts = periods._draft, []
+
+    def disturbed(*arguments: Any) -> Any:
+        drafts.append(draft(*arguments))
+        if len(drafts) == 1:
+            with database.write() as session:
+                about = {"environment": None, "player_id": None, "actor": "me", "reason": "", "details": {}}
+                events.record(session, "something", **about, now=time.now)
+        return drafts[-1]
+
+    monkeypatch.setattr(periods, "_draft", disturbed)
+    closed = periods.close(database, configure(), scene.environment, actor="me", reason="", now=time.now)
+    assert len(drafts) == 2
+    assert closed.matches == 20
+
+
 @ON_SQLITE
 def test_an_empty_period_is_closed_by_hand_only(scene: Scene, time: Any) -> None:
     scene.publish(1)
@@ -411,16 +477,3 @@ def test_the_log_is_read_in_the_order_it_was_written(scene: Scene, database: Dat
     assert games.home.tolist() == [row[0] for row in rows]
     assert games.score.tolist() == [row[1] for row in rows]
     assert games.training.all()
-
-
-def league_of_several_periods(scene: Scene, time: Any) -> None:
-    rng = np.random.default_rng(7)
-    players = [scene.publish(step) for step in range(3)]
-    for number in range(6):
-        scene.train(int(rng.integers(5, 15)), learner_score=float(rng.random()))
-        scene.evaluate(8, winner=players[number % 3].id)
-        time.advance(60)
-        scene.client.close_period()
-        if number == 2:
-            players.append(scene.publish(10))
-    assert time.now > datetime(2030, 1, 1, tzinfo=UTC)

@@ -1,10 +1,12 @@
 """`league db` and `league rebuild`, on the database."""
 
+import json
 import sqlite3
 from pathlib import Path
 
 import pytest
 from league_command import Run
+from league_scene import Scene
 
 from league import wire
 
@@ -87,3 +89,67 @@ def test_a_rating_changed_behind_the_leagues_back_is_reported_and_set_right(
     assert "rebuild mismatch rps" in outcome.one_line_error
     assert "1 ratings or payoffs differed" in outcome.out
     assert command("rebuild", "--home", tmp_path).code == 0
+
+
+def test_a_dry_run_of_another_config_shows_it_beside_what_is_and_changes_nothing(
+    online: Run, scene: Scene, snapshot: wire.Player, tmp_path: Path
+) -> None:
+    before = scene.client.standings(scene.environment)
+    new = tmp_path / "new.toml"
+    new.write_text("tau = 1.0\ndeviation_cap = 100\n[refit]\nenabled = false\n")
+    outcome = online("rebuild", "--config", new, "--dry-run", "--home", tmp_path)
+    assert outcome.code == 0
+    assert "nothing was changed" in outcome.out
+    assert "± 200" in outcome.out
+    assert scene.client.standings(scene.environment) == before
+    told = json.loads(online("rebuild", "--config", new, "--dry-run", "--json", "--home", tmp_path).out)
+    assert told["applied"] is False
+    assert told["proposed"]["config"]["deviation_cap"] == 100
+    assert {item["name"] for item in told["items"]} == {row.name for row in before.items}
+
+
+def test_another_config_becomes_the_league_s_and_says_what_the_server_will_do(
+    online: Run, scene: Scene, snapshot: wire.Player, tmp_path: Path
+) -> None:
+    new = tmp_path / "new.toml"
+    new.write_text("deviation_cap = 100\n")
+    outcome = online("rebuild", "--config", new, "--reason", "too wide", "--home", tmp_path)
+    assert outcome.code == 0
+    assert "start it with the same numbers" in outcome.out
+    (period,) = scene.client.periods().items
+    assert (period.version, period.reason) == (2, "too wide")
+    assert all(row.deviation <= 100 for row in scene.client.standings(scene.environment).items if row.games)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [("tau = ", "it is no TOML"), ("tua = 1", "tua: a rating config has tau"), (None, "name a TOML file")],
+)
+def test_a_config_that_cannot_be_used_is_named_in_one_line(
+    online: Run, scene: Scene, snapshot: wire.Player, tmp_path: Path, content: str | None, says: str
+) -> None:
+    if content is not None:
+        (tmp_path / "new.toml").write_text(content)
+    outcome = online("rebuild", "--config", tmp_path / "new.toml", "--dry-run", "--home", tmp_path)
+    assert outcome.code == 2
+    assert says in outcome.one_line_error
+
+
+def test_check_says_that_all_is_right_and_lists_what_is_not(
+    online: Run, scene: Scene, snapshot: wire.Player, tmp_path: Path
+) -> None:
+    sound = online("check", "--home", tmp_path)
+    assert (sound.code, sound.out) == (0, "all is right\n")
+    with sqlite3.connect(tmp_path / "league.db") as connection:
+        connection.execute("UPDATE ratings SET rating = rating + 1")
+    connection.close()
+    outcome = online("check", "--home", tmp_path)
+    assert outcome.code == 1
+    assert "broken invariant ratings" in outcome.one_line_error
+    assert "league rebuild" in outcome.out
+    told = json.loads(online("check", "--json", "--home", tmp_path).out)
+    assert [item["invariant"] for item in told["items"]] == ["ratings"]
+    dry = online("rebuild", "--dry-run", "--home", tmp_path)
+    assert "without --dry-run" in dry.one_line_error
+    assert online("rebuild", "--home", tmp_path).code == 1
+    assert online("check", "--home", tmp_path).code == 0

@@ -1,0 +1,153 @@
+"""Whether a league's books are right: what must hold among its tables and its store, checked without changing them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from sqlalchemy import ForeignKey, and_, func, or_, select
+from sqlalchemy.orm import Session, aliased
+
+from league.db.engine import Database
+from league.db.models import Base, Event, Learner, Lease, Match, Period, Player
+from league.services import champions, collection, learners, match_log, payoffs, rebuild, standings
+from league.storage.store import CheckpointStore
+
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Something that must hold and does not; `environment` is null where it is of the whole league."""
+
+    invariant: str
+    environment: str | None
+    finding: str
+
+
+def check(
+    database: Database, store: CheckpointStore, environment: str | None = None, *, unpublished_before: datetime
+) -> list[Violation]:
+    """Look for what is wrong; what follows from something is looked at where that is right.
+
+    Args:
+        database: The league's tables.
+        store: The league's checkpoints.
+        environment: Which environment; None for all.
+        unpublished_before: Checkpoints that no player has are let pass where they came at this time or later: somebody
+            may be about to publish them.
+    """
+    with database.read() as session:
+        found = list(_references(session))
+        if found:
+            return found  # the rest is read along them
+        for each in learners.environments(session) if environment is None else [environment]:
+            found += _players(session, each)
+            in_log = list(_matches(session, each))
+            found += in_log or [*_payoffs(session, each), *_ratings(session, each)]
+    return [*found, *_checkpoints(database, store, unpublished_before)]
+
+
+def _references(session: Session) -> Iterator[Violation]:
+    """Every reference points at a row: no lease without a player, no match without a lease."""
+    for table in Base.metadata.sorted_tables:
+        for key in sorted(table.foreign_keys, key=lambda key: key.parent.name):
+            lost = _dangling(session, key)
+            if lost:
+                finding = f"{lost} rows of {table.name} have a {key.parent.name} that {key.column.table.name} lacks"
+                yield Violation("references", None, finding)
+
+
+def _dangling(session: Session, key: ForeignKey) -> int:
+    target = key.column.table.alias()
+    exists = select(target.c[key.column.name]).where(target.c[key.column.name] == key.parent).exists()
+    query = select(func.count()).select_from(key.parent.table).where(key.parent.is_not(None), ~exists)
+    return session.scalar(query) or 0
+
+
+def _matches(session: Session, environment: str) -> Iterator[Violation]:
+    """A match is one that its lease allowed, between players of its environment, and no period took in one too many."""
+    home, away = aliased(Player), aliased(Player)
+    query = select(Match.id).join(Lease, Lease.id == Match.lease_id)
+    query = query.join(home, home.id == Match.home_id).join(away, away.id == Match.away_id)
+    as_leased = and_(
+        Lease.environment == Match.environment,
+        Lease.kind == Match.kind,
+        Lease.home_id == Match.home_id,
+        Lease.away_id == Match.away_id,
+        Match.sequence >= 0,
+        Match.sequence < Lease.budget,
+        Match.score >= 0.0,
+        Match.score <= 1.0,
+        Match.environment == environment,
+        away.environment == environment,
+    )
+    strange = session.scalars(query.where(home.environment == environment, ~as_leased).order_by(Match.id)).all()
+    if strange:
+        yield Violation("matches", environment, f"{len(strange)} are not what their lease allowed: {_some(strange)}")
+    closed = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
+    if closed > match_log.end(session, environment):
+        yield Violation("matches", environment, f"the last period took in match {closed}, which the log lacks")
+
+
+def _payoffs(session: Session, environment: str) -> Iterator[Violation]:
+    """Each pair's record counts the matches of the log up to the last period."""
+    closed = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
+    games = match_log.read(session, environment, 0, closed)
+    apart = games.home != games.away
+    pairs = np.stack((np.minimum(games.home, games.away), np.maximum(games.home, games.away)))[:, apart]
+    met, played = np.unique(pairs, axis=1, return_counts=True)
+    in_log = dict(zip(zip(*met.tolist(), strict=True), played.tolist(), strict=True))
+    kept = {pair: count.matches for pair, count in payoffs.stored(session, environment).items()}
+    wrong = sorted(pair for pair in in_log.keys() | kept.keys() if in_log.get(pair, 0) != kept.get(pair, 0))
+    if wrong:
+        finding = f"{len(wrong)} pairs' records do not count the log's matches: {_some(wrong)}"
+        yield Violation("payoffs", environment, finding)
+
+
+def _ratings(session: Session, environment: str) -> Iterator[Violation]:
+    """Every rating and payoff is what the log says, bit for bit."""
+    differing = rebuild.inspect(session, environment).differing
+    if differing:
+        finding = f"{differing} ratings or payoffs are not what the log says; `league rebuild` mends them"
+        yield Violation("ratings", environment, finding)
+
+
+def _players(session: Session, environment: str) -> Iterator[Violation]:
+    """Learners have a player each, snapshots a checkpoint, and standings are those of the audit log."""
+    own = select(func.count()).where(Player.learner_id == Learner.id, Player.kind == "learner")
+    alone = own.correlate(Learner).scalar_subquery() != 1
+    lost = session.scalars(select(Learner.id).where(Learner.environment == environment, alone)).all()
+    if lost:
+        yield Violation("learners", environment, f"{len(lost)} have no player of their own: {_some(lost)}")
+    snapshot = Player.environment == environment, Player.kind == "snapshot"
+    bare = or_(Player.checkpoint.is_(None), Player.learner_id.is_(None))
+    empty = session.scalars(select(Player.id).where(*snapshot, bare)).all()
+    if empty:
+        yield Violation("players", environment, f"{len(empty)} snapshots lack a checkpoint or learner: {_some(empty)}")
+    query = select(Player.id).outerjoin(Event, Event.id == standings.last_change())
+    told = standings.standing_told()
+    unlike = session.scalars(query.where(*snapshot, or_(Player.standing.is_(None), Player.standing != told))).all()
+    if unlike:
+        finding = f"{len(unlike)} players' standings are not what the audit log says: {_some(unlike)}"
+        yield Violation("standings", environment, finding)
+    champion = champions.holder(session, environment)
+    if champion is not None and standings.require(session, champion)[0].standing != "commander":
+        yield Violation("champion", environment, f"player {champion} is champion and no commander")
+
+
+def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -> Iterator[Violation]:
+    """Players' checkpoints are in the store, and nothing else is."""
+    found = collection.survey(database, store, before)
+    if found.missing:
+        finding = f"{len(found.missing)} that players have are not in the store: {_some(found.missing)}"
+        yield Violation("checkpoints", None, finding)
+    if found.deletable:
+        size = sum(one.size_bytes for one in found.deletable)
+        finding = f"{len(found.deletable)} files of {size} bytes belong to no player; `league gc` deletes them"
+        yield Violation("checkpoints", None, finding)
+
+
+def _some(values: Sequence[object]) -> str:
+    named = [str(value) for value in values[:_EXAMPLES]]
+    return ", ".join([*named, "..."] if len(values) > _EXAMPLES else named)

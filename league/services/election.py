@@ -1,0 +1,35 @@
+"""One process does a duty for all of them: elected in the database, for a term that it renews while it is at work.
+
+Two processes may think for a moment that they hold an office, where one was stopped past its term. What they do must
+bear that; closing a period does, because only one of them can write it.
+"""
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, or_
+from sqlalchemy.orm import Session
+
+from league.db.models import Election
+from league.db.upsert import insert_into
+
+
+def stand(session: Session, duty: str, candidate: str, now: datetime, term_s: float) -> bool:
+    """Take an office that is free, or renew one's own; say whether the candidate holds it now.
+
+    Args:
+        session: A write transaction.
+        duty: Which office.
+        candidate: Who stands, the same at every call of a process.
+        now: The time.
+        term_s: How long an office is held without renewal, in seconds.
+    """
+    row = {"duty": duty, "holder": candidate, "until": now + timedelta(seconds=term_s)}
+    statement = insert_into(session, Election).values(row)
+    free = or_(Election.holder == candidate, Election.until <= now)
+    statement = statement.on_conflict_do_update(index_elements=["duty"], set_=row, where=free)
+    return session.scalar(statement.returning(Election.holder)) == candidate
+
+
+def resign(session: Session, candidate: str) -> None:
+    """Give up every office, so that nobody waits for the terms' ends."""
+    session.execute(delete(Election).where(Election.holder == candidate))

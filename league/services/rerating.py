@@ -1,0 +1,282 @@
+"""What another rule would have made of the match log, and rating it all again under that rule."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from arena.glicko2 import expected_score
+from league.config import Settings
+from league.db.engine import Database
+from league.db.models import Period, Player
+from league.errors import ConfigurationError, InvalidRequestError
+from league.services import events, ground, match_log, payoffs, periods, standings
+from league.services.ground import Ground
+from league.services.ledger import EMPTY, Roster
+from league.services.match_log import Games
+from league.services.payoffs import Records
+from league.services.rating import Entry, Rule, as_ratings
+from league.services.rebuild import Cut, Step, replay
+
+_RULE = ("tau", "deviation_floor", "deviation_cap", "volatility_cap", "refit")
+_SURENESS_MAX = 1.0 - 1e-6  # a prediction beyond this counts as this, or one surprise would outweigh all the rest
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Another rule; `period_games` cuts the log into other periods, None leaves those there are."""
+
+    rule: Rule
+    period_games: int | None
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a rule fared: its id and numbers, how many periods, and its mean surprise at the next period's results.
+
+    `log_loss` is in nats per match, predicted by the ratings before the match's period; null without matches.
+    """
+
+    config_id: str
+    config: Mapping[str, Any]
+    periods: int
+    log_loss: float | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a rule puts a player; ranks count from 1, in order of rating - 2 RD."""
+
+    rank: int
+    rating: float
+    deviation: float
+    games: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """A player as it is rated and as it would be."""
+
+    player_id: int
+    name: str
+    kind: str
+    present: Place
+    proposed: Place
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A rule beside the one in force; players in order of the proposed ranks."""
+
+    environment: str
+    present: Course
+    proposed: Course
+    items: Sequence[Line]
+
+
+@dataclass(frozen=True, eq=False)
+class _Rerated:
+    """The periods of a new version, computed and not yet written."""
+
+    ground: Ground
+    periods: Sequence[Period]
+    entries: Sequence[Mapping[int, Entry]]
+    records: Records
+
+
+def propose(database: Database, settings: Settings, environment: str, changes: Mapping[str, Any]) -> Proposal:
+    """Return the rule in force with changes of its numbers, as a file of them says.
+
+    Args:
+        database: The league's.
+        settings: Whose rule is meant where no period was closed yet.
+        environment: Whose rule.
+        changes: New values by name: those of a rating config, and `period_games`.
+
+    Raises:
+        ConfigurationError: A name or a value is not one of a rating config.
+    """
+    with database.read() as session:
+        last = _last(session, environment)
+    base = (Rule.of(settings) if last is None else Rule.restored(last.rule)).stored()
+    refit = changes.get("refit", {})
+    _require_known("", changes, (*_RULE, "period_games"))
+    _require_known("refit.", refit if isinstance(refit, Mapping) else {}, base["refit"])
+    given = {**base, **changes, "refit": {**base["refit"], **refit} if isinstance(refit, Mapping) else refit}
+    try:
+        checked = Settings(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise ConfigurationError(f"{name} = {first['input']}", first["msg"], "correct it in the file") from error
+    return Proposal(Rule.of(checked), checked.period_games if "period_games" in changes else None)
+
+
+def compare(database: Database, environment: str, proposal: Proposal) -> Comparison:
+    """Compute what a rule would have given, beside what is. Changes nothing.
+
+    Raises:
+        InvalidRequestError: No period was closed yet.
+    """
+    with database.read() as session:
+        stored = _present_periods(session, environment)
+        roster = periods.roster(session, environment)
+        players = session.execute(standings.rated().where(Player.environment == environment)).all()
+        now = [(period.last_match_id, Rule.restored(period.rule)) for period in stored]
+        present, _ = _follow(replay(session, environment, now), now, roster)
+        cuts = _cuts(session, environment, stored, proposal)
+        proposed, entries = _follow(replay(session, environment, cuts), cuts, roster)
+    ranked_now = _ranked({player.id: periods.entry_of(player, rating) for player, rating in players})
+    ranked_then = _ranked({**roster.newcomers, **entries})
+    lines = [
+        Line(player.id, player.call_sign or player.name, player.kind, ranked_now[player.id], ranked_then[player.id])
+        for player, _ in players
+    ]
+    return Comparison(environment, present, proposed, sorted(lines, key=lambda line: line.proposed.rank))
+
+
+def apply(
+    database: Database, environment: str, proposal: Proposal, *, actor: str, reason: str, now: datetime
+) -> Comparison:
+    """Rate everything again under a rule, as a new version; the old version's periods and ratings stay as history.
+
+    Raises:
+        InvalidRequestError: No period was closed yet.
+    """
+    comparison = compare(database, environment, proposal)
+    ground.settle(
+        database,
+        environment,
+        lambda session: _rerate(session, environment, proposal, reason),
+        lambda session, rerated: _write(session, environment, rerated, actor, reason, now),
+    )
+    return comparison
+
+
+def _require_known(prefix: str, given: Mapping[str, Any], known: Mapping[str, Any] | Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            rule = f"a rating config has {', '.join(prefix + each for each in known)}"
+            raise ConfigurationError(f"{prefix}{name}", rule, "correct it in the file")
+
+
+def _last(session: Session, environment: str) -> Period | None:
+    return session.scalar(select(Period).where(Period.environment == environment).order_by(Period.id.desc()).limit(1))
+
+
+def _present_periods(session: Session, environment: str) -> list[Period]:
+    query = select(Period).where(Period.environment == environment, standings.in_force()).order_by(Period.number)
+    found = list(session.scalars(query))
+    if not found:
+        rule = "no rating period was closed yet"
+        raise InvalidRequestError(environment, rule, "close one with `league close-period`")
+    return found
+
+
+def _cuts(session: Session, environment: str, stored: Sequence[Period], proposal: Proposal) -> list[Cut]:
+    """Return the periods of a proposal; the last one takes in whatever the present ones have."""
+    last = stored[-1].last_match_id
+    if proposal.period_games is None:
+        return [(period.last_match_id, proposal.rule) for period in stored]
+    games = match_log.read(session, environment, 0, last)
+    ids = match_log.ids(session, environment, 0, last)
+    ends = ids[_ends(games, proposal.period_games)].tolist()
+    return [(end, proposal.rule) for end in ends if end != last] + [(last, proposal.rule)]
+
+
+def _ends(games: Games, period_games: int) -> list[int]:
+    """Return the place of each period's last match, as if the server had looked after every match."""
+    ends: list[int] = []
+    active: set[int] = set()
+    start = 0
+    for place, (home, away) in enumerate(zip(games.home.tolist(), games.away.tolist(), strict=True)):
+        active.add(home)
+        active.add(away)
+        if 2 * (place + 1 - start) >= period_games * len(active):
+            ends.append(place)
+            active.clear()
+            start = place + 1
+    return ends
+
+
+def _follow(steps: Iterator[Step], cuts: Sequence[Cut], roster: Roster) -> tuple[Course, Mapping[int, Entry]]:
+    """Run through periods; return how the rule fared and the ratings after the last."""
+    entries: Mapping[int, Entry] = {}
+    matches, surprise = 0, 0.0
+    for step in steps:
+        count, total = _surprise({**roster.newcomers, **step.before.entries}, step.games)
+        matches, surprise = matches + count, surprise + total
+        entries = step.after.entries
+    rule = cuts[-1][1]
+    return Course(rule.id, rule.stored(), len(cuts), surprise / matches if matches else None), entries
+
+
+def _surprise(entries: Mapping[int, Entry], games: Games) -> tuple[int, float]:
+    """Return how many matches of two players there are and the sum of their log losses."""
+    ids = np.array(games.players(), dtype=np.int64)
+    ratings = as_ratings([entries[player] for player in ids.tolist()])
+    apart = games.home != games.away
+    home, away = np.searchsorted(ids, games.home[apart]), np.searchsorted(ids, games.away[apart])
+    expected = np.clip(expected_score(ratings, home, away), 1.0 - _SURENESS_MAX, _SURENESS_MAX)
+    score = games.score[apart]
+    loss = -(score * np.log(expected) + (1.0 - score) * np.log1p(-expected))
+    return int(apart.sum()), float(loss.sum())
+
+
+def _ranked(entries: Mapping[int, Entry]) -> dict[int, Place]:
+    order = sorted(entries, key=lambda player: (2 * entries[player].deviation - entries[player].rating, player))
+    return {
+        player: Place(rank, entries[player].rating, entries[player].deviation, entries[player].games)
+        for rank, player in enumerate(order, start=1)
+    }
+
+
+def _rerate(session: Session, environment: str, proposal: Proposal, reason: str) -> _Rerated:
+    base = ground.read(session, environment)
+    stored = _present_periods(session, environment)
+    cuts = _cuts(session, environment, stored, proposal)
+    made: list[Period] = []
+    entries: list[Mapping[int, Entry]] = []
+    records = EMPTY.records
+    for (last_match_id, rule), step in zip(cuts, replay(session, environment, cuts), strict=True):
+        made.append(
+            Period(
+                environment=environment,
+                version=stored[-1].version + 1,
+                number=stored[-1].number + len(made) + 1,
+                last_match_id=last_match_id,
+                matches=len(step.games),
+                players=len(step.games.players()),
+                rule=rule.stored(),
+                refitted=step.closing.refitted,
+                reason=reason,
+                closed_at=next(period.closed_at for period in stored if period.last_match_id >= last_match_id),
+            )
+        )
+        entries.append(step.closing.entries)
+        records = step.after.records
+    return _Rerated(base, made, entries, records)
+
+
+def _write(session: Session, environment: str, rerated: _Rerated, actor: str, reason: str, now: datetime) -> None:
+    for period, entries in zip(rerated.periods, rerated.entries, strict=True):
+        session.add(period)
+        session.flush()
+        periods.write_ratings(session, period.id, entries)
+    payoffs.rewrite(session, environment, rerated.records)
+    last = rerated.periods[-1]
+    events.record(
+        session,
+        "rerate",
+        environment=environment,
+        player_id=None,
+        actor=actor,
+        reason=reason,
+        details={"version": last.version, "periods": len(rerated.periods), "config": last.rule},
+        now=now,
+    )

@@ -1,0 +1,117 @@
+"""Every invariant is seen when it is broken, and a league at work breaks none."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from league_history import play_periods
+from league_scene import Scene, safetensors, sha256
+from sqlalchemy import delete, text, update
+
+from league.config import Settings
+from league.db.engine import Database
+from league.db.models import Champion, Lease, Match, Payoff, Period, Player, Rating
+from league.services.checking import Violation, check
+from league.storage.opening import open_store
+
+
+@pytest.fixture
+def league_at_work(scene: Scene, time: Any) -> Scene:
+    play_periods(scene, time)
+    scene.client.promote(scene.client.players(scene.environment, standing="candidate").items[0].id)
+    scene.train(3)
+    return scene
+
+
+@pytest.fixture
+def look(
+    league_at_work: Scene, database: Database, configure: Callable[..., Settings], time: Any
+) -> Iterator[Callable[[], list[Violation]]]:
+    store = open_store(configure())
+    later = time.now + timedelta(days=10_000)
+    return lambda: check(database, store, unpublished_before=later)
+
+
+def test_a_league_at_work_breaks_none(look: Callable[[], list[Violation]]) -> None:
+    assert look() == []
+
+
+def broken(look: Callable[[], list[Violation]]) -> set[str]:
+    return {violation.invariant for violation in look()}
+
+
+@pytest.mark.parametrize(
+    ("statement", "invariants"),
+    [
+        (update(Rating).values(rating=Rating.rating + 1e-9), {"ratings"}),
+        (update(Payoff).values(matches=Payoff.matches + 1), {"payoffs", "ratings"}),
+        (update(Payoff).values(points=Payoff.points + 1.0), {"ratings"}),
+        (update(Period).values(players=0), {"ratings"}),
+        (update(Match).where(Match.id == 1).values(score=1.5), {"matches"}),
+        (update(Match).where(Match.id == 1).values(environment="chess"), {"matches"}),
+        (update(Match).where(Match.id == 1).values(sequence=10**6), {"matches"}),
+        (update(Lease).values(kind="rating"), {"matches"}),
+        (update(Player).where(Player.kind == "snapshot").values(standing="retired"), {"standings"}),
+        (update(Player).where(Player.kind == "learner").values(kind="baseline"), {"learners", "ratings"}),
+        (update(Player).where(Player.kind == "snapshot").values(checkpoint=None), {"players", "checkpoints"}),
+    ],
+)
+def test_what_somebody_changed_in_the_tables_is_found(
+    look: Callable[[], list[Violation]], database: Database, statement: Any, invariants: set[str]
+) -> None:
+    with database.write() as session:
+        session.execute(statement)
+    assert broken(look) == invariants
+
+
+def test_a_reference_to_nowhere_is_found(
+    look: Callable[[], list[Violation]], database: Database, backend: str, league_at_work: Scene
+) -> None:
+    """PostgreSQL keeps references by itself; whoever opens SQLite's file can leave them dangling."""
+    if backend != "sqlite":
+        pytest.skip("the database refuses it")
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql("ROLLBACK")
+        connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
+        connection.exec_driver_sql("DELETE FROM players WHERE id = (SELECT max(player_id) FROM ratings)")
+        connection.exec_driver_sql("BEGIN")
+    assert broken(look) == {"references"}
+    assert any("of ratings have a player_id that players lacks" in violation.finding for violation in look())
+
+
+def test_a_champion_that_is_no_commander_is_found(
+    look: Callable[[], list[Violation]], database: Database, league_at_work: Scene, time: Any
+) -> None:
+    candidate = league_at_work.publish(77)
+    with database.write() as session:
+        session.execute(delete(Champion))
+        session.add(
+            Champion(environment=league_at_work.environment, number=1, player_id=candidate.id, actor="me", reason="",
+                     since=time.now)
+        )  # fmt: skip
+    assert broken(look) == {"champion"}
+
+
+def test_bytes_without_a_player_and_players_without_bytes_are_found(
+    look: Callable[[], list[Violation]], league_at_work: Scene, tmp_path: Path
+) -> None:
+    orphan = safetensors(12345)
+    league_at_work.client.upload(orphan, sha256(orphan))
+    (found,) = look()
+    assert "1 files" in found.finding
+    assert "league gc" in found.finding
+    for file in (tmp_path / "checkpoints").rglob("*"):
+        if file.is_file():
+            file.unlink()
+    missing = next(violation for violation in look() if "not in the store" in violation.finding)
+    assert missing.invariant == "checkpoints"
+
+
+def test_only_the_named_environment_is_looked_at(
+    look: Callable[[], list[Violation]], database: Database, configure: Callable[..., Settings], time: Any
+) -> None:
+    with database.write() as session:
+        session.execute(text("UPDATE ratings SET rating = rating + 1"))
+    assert check(database, open_store(configure()), "recall", unpublished_before=time.now) == []
