@@ -144,7 +144,7 @@ SYMPTOMS: Mapping[str, Symptom] = {
         symptoms.weakest_result,
         "the learner beats every rated opponent and learns from itself alone",
         "publish more often (league.snapshot_every_steps), promote snapshots with `league promote`, or train a second "
-        "learner as main_exploiter (league.role)",
+        "learner beside it (--learner, and another run.seed), which it then meets",
     ),
     "opponents_too_hard": Symptom(
         Severity.WARNING,
@@ -177,8 +177,8 @@ SYMPTOMS: Mapping[str, Symptom] = {
         Severity.HINT,
         symptoms.left_to_learn,
         "nothing is left to learn from these opponents",
-        "stop here (run.total_steps), or give it opponents of another making: a second learner (league.learner) as "
-        "main_exploiter (league.role)",
+        "stop here (run.total_steps), or give it opponents of another making: a second learner (--learner) with "
+        "another run.seed or network",
     ),
 }
 

@@ -304,6 +304,7 @@ def test_advice_names_settings_that_exist():
         named = set(re.findall(rf"\b(?:{prefixes})\.[a-z_]+", symptom.advice))
         assert named
         assert named <= known
+        assert "exploiter" not in symptom.advice, "roles are labels: nothing changes with them"
 
 
 def test_the_documentation_explains_every_verdict():
