@@ -53,8 +53,7 @@ async def _messages(league: League, cursor: Cursor) -> AsyncIterator[str]:
 
 
 def _latest(league: League) -> Cursor:
-    with league.database.read() as session:
-        return events.latest(session)
+    return events.latest(league.database)
 
 
 def _since(league: League, cursor: Cursor) -> list[tuple[Cursor, wire.Event]]:
@@ -62,7 +61,7 @@ def _since(league: League, cursor: Cursor) -> list[tuple[Cursor, wire.Event]]:
     event_id, match_id = cursor
     with league.database.read() as session:
         log = events.since(session, event_id, _BATCH)
-        told = events.results_since(session, match_id)
+    told = events.results_since(league.database, match_id)
     fresh = [((event.id, match_id), event) for event in log]
     last_id = log[-1].id if log else event_id
     # only the last of them moves past the matches: a reader cut off before it hears of all again

@@ -8,7 +8,15 @@ import zlib
 from enum import IntEnum
 
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
+
+from league.db.engine import Database
+
+SILENCE_S = 30.0
+"""How long one who shares a lock may do nothing before PostgreSQL ends its transaction: others wait for it."""
+
+_NOT_AVAILABLE = "55P03"  # PostgreSQL's code for a lock that was not had in time
 
 
 class Lock(IntEnum):
@@ -27,8 +35,24 @@ def hold(session: Session | Connection, lock: Lock, environment: str = "") -> No
 
 
 def share(session: Session, lock: Lock, environment: str) -> None:
-    """Wait for a lock and hold it together with others who share it."""
-    _call(session, "pg_advisory_xact_lock_shared", lock, environment)
+    """Wait for a lock and hold it together with others who share it, never silent for longer than `SILENCE_S`."""
+    limit = f"set_config('idle_in_transaction_session_timeout', '{1000 * SILENCE_S:.0f}', true)"
+    _call(session, f"{limit}, pg_advisory_xact_lock_shared", lock, environment)
+
+
+def outlast(database: Database, lock: Lock, environment: str, patience_s: float) -> bool:
+    """Wait until all who share a lock now have ended; say whether they had within the patience."""
+    if database.sqlite:
+        return True
+    try:
+        with database.write() as session:
+            session.execute(text(f"SET LOCAL lock_timeout = '{1000 * patience_s:.0f}ms'"))
+            hold(session, lock, environment)
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) == _NOT_AVAILABLE:
+            return False
+        raise
+    return True
 
 
 def attempt(session: Session, lock: Lock, environment: str) -> bool:
@@ -41,5 +65,5 @@ def _call(session: Session | Connection, function: str, lock: Lock, environment:
     if connection.dialect.name != "postgresql":
         return True
     key = zlib.crc32(environment.encode()) - 2**31
-    answer = connection.execute(text(f"SELECT {function}(:lock, :key)"), {"lock": int(lock), "key": key}).scalar()
+    *_, answer = connection.execute(text(f"SELECT {function}(:lock, :key)"), {"lock": int(lock), "key": key}).one()
     return answer is not False

@@ -8,8 +8,10 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.db import locks
+from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Match
+from league.services import match_log
 
 
 def record(
@@ -39,11 +41,15 @@ def record(
     session.flush()
 
 
-def latest(session: Session) -> tuple[int, int]:
-    """Return the last event's id and the last match's id; 0 where there is none."""
-    event_id = session.scalar(select(func.max(Event.id)))
-    match_id = session.scalar(select(func.max(Match.id)))
-    return event_id or 0, match_id or 0
+def latest(database: Database) -> tuple[int, int]:
+    """Return the last event's id and the id of a match after which all others are still to come; 0 where none is."""
+    with database.read() as session:
+        event_id = session.scalar(select(func.max(Event.id))) or 0
+        any_match = session.scalar(select(Match.id).limit(1)) is not None
+    match_id = 0
+    while any_match and match_id == 0:
+        match_id = match_log.settled_after(database, 0)
+    return event_id, match_id
 
 
 def since(session: Session, event_id: int, limit: int) -> list[wire.Event]:
@@ -52,10 +58,12 @@ def since(session: Session, event_id: int, limit: int) -> list[wire.Event]:
     return [_body(event) for event in events]
 
 
-def results_since(session: Session, match_id: int) -> list[wire.Event]:
+def results_since(database: Database, match_id: int) -> list[wire.Event]:
     """Tell, per environment, of the matches that came in after a match; the id is that of the last one."""
     columns = Match.environment, func.count(), func.max(Match.id), func.max(Match.reported_at)
-    rows = session.execute(select(*columns).where(Match.id > match_id).group_by(Match.environment))
+    fresh = Match.id > match_id, Match.id <= match_log.settled_after(database, match_id)
+    with database.read() as session:
+        rows = session.execute(select(*columns).where(*fresh).group_by(Match.environment)).all()
     told = [
         wire.Event(
             id=last_id,

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from sqlalchemy import Select, SQLColumnExpression, func, select
 from sqlalchemy.orm import Session
 
-from league.db.models import Match
+from league.db import locks
+from league.db.engine import Database
+from league.db.locks import Lock
+from league.db.models import Learner, Match
+
+PATIENCE_S = 0.25
+"""How long a reader holds up those who write matches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +59,22 @@ def ids(session: Session, environment: str, after: int, through: int | None) -> 
 def end(session: Session, environment: str) -> int:
     """Return the id of the environment's last match; 0 where there is none."""
     return session.scalar(select(func.max(Match.id)).where(Match.environment == environment)) or 0
+
+
+def settled_after(database: Database, match_id: int) -> int:
+    """Return the last id that a reader may go on to from `match_id`: no match still on its way in falls under it.
+
+    PostgreSQL gives ids out before their transactions commit, so that the last visible id may be ahead of one that
+    becomes visible later. Whoever may have drawn a lower one shares the intake lock: wait for those. Writers must not
+    wait long for readers, so a reader that has no luck stays where it is, and comes back.
+    """
+    with database.read() as session:
+        last = session.scalar(select(func.max(Match.id))) or 0
+        environments = session.scalars(select(Learner.environment).distinct()).all()
+    if last <= match_id:
+        return match_id
+    outlasted = (locks.outlast(database, Lock.INTAKE, environment, PATIENCE_S) for environment in environments)
+    return last if all(outlasted) else match_id
 
 
 def _chosen(environment: str, after: int, through: int | None, *columns: SQLColumnExpression[Any]) -> Select[Any]:
