@@ -29,6 +29,7 @@ from league.api.callers import Callers
 from league.api.dependencies import League
 from league.api.limits import BodyLimit
 from league.api.metrics import Measurement, Metrics
+from league.api.request_ids import RequestIds
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
@@ -62,6 +63,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=_lifespan,
         responses=problems.RESPONSES,
     )
+    league.metrics.watch(league.database)
     app.state.league = league
     for module in (
         workers,
@@ -84,6 +86,7 @@ def create_app(settings: Settings) -> FastAPI:
         Admission, config=settings.lanes, metrics=league.metrics, clock=time.monotonic, rng=np.random.default_rng()
     )
     app.add_middleware(Measurement, metrics=league.metrics)
+    app.add_middleware(RequestIds)
     return app
 
 

@@ -1,8 +1,16 @@
 """Settings of the server, each from `LEAGUE_<NAME>` in the environment or from the command line.
 
+A variable of the environment that begins with `LEAGUE_` and is none of them is refused: it is a setting that somebody
+believes in and that has no effect. `league settings` shows them all.
+
 A number of the matchmaking or of the promotion rule is `LEAGUE_MATCHMAKING__POWER=3`, `LEAGUE_PROMOTION__CAPACITY=50`.
 """
 
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, is_dataclass
+from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -15,11 +23,28 @@ from arena.promotion import PromotionConfig
 from arena.refit import RefitConfig
 from league.errors import ConfigurationError
 from league.lanes import LaneConfig
+from league.log import Format, Level
 
 YEAR_S = 365 * 86400.0
 Seconds = Annotated[float, Field(gt=0, le=YEAR_S)]
 Points = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+
+PREFIX = "LEAGUE_"
+CLIENT_SIDE = {"LEAGUE_URL", "LEAGUE_TOKEN"}
+"""Variables that commands and workers read: where the server is, and what opens it."""
+
+_OF_TESTS = "LEAGUE_TEST_"
+_PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*(?=@)|([?&]password=)[^&]*")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting as it stands, fit to be shown: without passwords."""
+
+    variable: str
+    value: str
+    default: str
 
 
 class Settings(BaseSettings):
@@ -30,6 +55,8 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     home: Path = Path("var")
+    log_level: Level = "info"
+    log_format: Format = "text"
     database_url: str | None = None
     store_url: str | None = None
     store_endpoint_url: str | None = None
@@ -77,8 +104,9 @@ class Settings(BaseSettings):
         """Read the environment; `overrides` that are not None win.
 
         Raises:
-            ConfigurationError: A setting has an unusable value.
+            ConfigurationError: A setting has an unusable value, or a variable named like one is none.
         """
+        _refuse_unknown(os.environ)
         given = {name: value for name, value in overrides.items() if value is not None}
         try:
             return cls(**given)
@@ -86,7 +114,7 @@ class Settings(BaseSettings):
             first = error.errors()[0]
             name = "LEAGUE_" + "__".join(str(part) for part in first["loc"]).upper()
             way_out = f"correct or unset {name}"
-            raise ConfigurationError(f"{name}={first['input']}", first["msg"], way_out) from error
+            raise ConfigurationError(f"{name}={_shown(first['input'])}", first["msg"], way_out) from error
         except SettingsError as error:
             way_out = "name one number each, such as LEAGUE_MATCHMAKING__POWER=3"
             raise ConfigurationError("in LEAGUE_MATCHMAKING or LEAGUE_PROMOTION", str(error), way_out) from error
@@ -100,6 +128,12 @@ class Settings(BaseSettings):
                 "lower the floor or raise the cap",
             )
         return self
+
+    def listing(self) -> list[Setting]:
+        """List every setting by its variable, those of groups one by one."""
+        return [
+            Setting(variable, _shown(_at(self, path)), _shown(_default(path))) for variable, path in _paths().items()
+        ]
 
     @property
     def database_address(self) -> str:
@@ -120,3 +154,45 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _paths() -> dict[str, tuple[str, ...]]:
+    """Return where each variable's value is: the name of a field, or of a group and of a number in it."""
+    paths: dict[str, tuple[str, ...]] = {}
+    for name, field in Settings.model_fields.items():
+        group: list[tuple[str, ...]] = [(name,)]
+        if is_dataclass(field.default):
+            group = [(name, member.name) for member in fields(field.default)]
+        paths |= {PREFIX + "__".join(path).upper(): path for path in group}
+    return paths
+
+
+def _default(path: tuple[str, ...]) -> object:
+    field, *rest = path
+    return _at(Settings.model_fields[field].default, rest)
+
+
+def _at(value: object, path: Iterable[str]) -> object:
+    for name in path:
+        value = getattr(value, name)
+    return value
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else _PASSWORD.sub(r"\1\2***", str(value))
+
+
+def _refuse_unknown(names: Iterable[str]) -> None:
+    """Refuse variables that are named like settings and are none.
+
+    Raises:
+        ConfigurationError: There is one.
+    """
+    groups = {PREFIX + name.upper() for name in Settings.model_fields}
+    known = {*_paths(), *groups, *CLIENT_SIDE}
+    for name in sorted(names):
+        variable = name.upper()
+        if variable.startswith(PREFIX) and not variable.startswith(_OF_TESTS) and variable not in known:
+            close = get_close_matches(variable.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in known], n=1)
+            hint = f"say {PREFIX}{close[0]}" if close else "see `league settings`"
+            raise ConfigurationError(name, "no setting has this name", f"{hint}, or unset it")

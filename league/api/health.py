@@ -1,12 +1,16 @@
 """Liveness, readiness, metrics."""
 
+from collections.abc import Callable
+
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
+from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from league import wire
-from league.api.dependencies import Running
+from league.api.dependencies import Now, Running
 from league.db import schema
+from league.db.engine import Database
 from league.errors import LeagueError
 
 router = APIRouter(tags=["health"])
@@ -24,22 +28,32 @@ async def live() -> wire.Health:
 @router.get("/readyz", responses={_UNREADY: {"model": wire.Health}})
 def ready(league: Running, response: Response) -> wire.Health:
     """Say whether database, schema and store are fit for work, and if not, why."""
-    checks = {"database": _OK, "store": _OK}
-    try:
-        schema.check(league.database)
-    except (LeagueError, SQLAlchemyError) as error:
-        checks["database"] = str(error).splitlines()[0]
-    try:
-        league.store.check()
-    except LeagueError as error:
-        checks["store"] = str(error)
+    checks = {
+        "database": _state(lambda: _ask(league.database)),
+        "schema": _state(lambda: schema.check(league.database)),
+        "store": _state(league.store.check),
+    }
     if all(state == _OK for state in checks.values()):
         return wire.Health(status="ok", checks=checks)
     response.status_code = _UNREADY
     return wire.Health(status="unready", checks=checks)
 
 
+def _state(check: Callable[[], None]) -> str:
+    """Return `ok`, or in one line why not."""
+    try:
+        check()
+    except (LeagueError, SQLAlchemyError) as error:
+        return str(error).splitlines()[0]
+    return _OK
+
+
+def _ask(database: Database) -> None:
+    with database.read() as session:
+        session.execute(select(1))
+
+
 @router.get("/metrics", response_class=Response)
-def metrics(league: Running) -> Response:
+def metrics(league: Running, now: Now) -> Response:
     """Send the figures for Prometheus."""
-    return Response(league.metrics.exposition(league.database), media_type=CONTENT_TYPE_LATEST)
+    return Response(league.metrics.exposition(league.database, now), media_type=CONTENT_TYPE_LATEST)

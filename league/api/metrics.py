@@ -1,18 +1,22 @@
 """Figures for Prometheus: counted in this process, or read from the database when they are asked for."""
 
+from datetime import datetime
 from time import perf_counter
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from sqlalchemy import func, select
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
+from sqlalchemy import Connection, Engine, event, func, select
+from sqlalchemy.orm import Session
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from league.db.engine import Database
-from league.db.models import Period, Player
+from league.db.models import Match, Period, Player
+from league.services import learners
 
 LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 _UNMATCHED = "unmatched"
 _FAILED = 500
+_START_S = "league_statement_start_s"
 
 
 class Metrics:
@@ -43,8 +47,27 @@ class Metrics:
         )
         self._players = Gauge("league_players", "Players.", ("environment", "kind", "standing"), registry=self.registry)
         self._periods = Gauge("league_periods", "Closed rating periods.", ("environment",), registry=self.registry)
+        self._lag_s = Gauge(
+            "league_period_lag_seconds",
+            "Age of the oldest match that no rating period has taken in; 0 where all are rated.",
+            ("environment",),
+            registry=self.registry,
+        )
+        self._statements = Summary(
+            "league_database_seconds",
+            "Time of statements, waiting for the database's locks included.",
+            ("transaction",),
+            registry=self.registry,
+        )
+        self._connections = Gauge("league_database_connections", "Connections that are in use.", registry=self.registry)
 
-    def exposition(self, database: Database) -> bytes:
+    def watch(self, database: Database) -> None:
+        """Time every statement of a database, and count its connections in use."""
+        _StatementClock(database.engine, self._statements)
+        event.listen(database.engine, "checkout", lambda *_: self._connections.inc())
+        event.listen(database.engine, "checkin", lambda *_: self._connections.dec())
+
+    def exposition(self, database: Database, now: datetime) -> bytes:
         """Return all figures in Prometheus' text format."""
         players = select(Player.environment, Player.kind, Player.standing, func.count())
         periods = select(Period.environment, func.count()).group_by(Period.environment)
@@ -56,7 +79,32 @@ class Metrics:
                 self._players.labels(environment, kind, standing or "").set(count)
             for environment, count in session.execute(periods):
                 self._periods.labels(environment).set(count)
+            for environment in learners.environments(session):
+                self._lag_s.labels(environment).set(_lag_s(session, environment, now))
         return generate_latest(self.registry)
+
+
+def _lag_s(session: Session, environment: str, now: datetime) -> float:
+    rated = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
+    waiting = select(Match.reported_at).where(Match.environment == environment, Match.id > rated)
+    oldest = session.scalar(waiting.order_by(Match.id).limit(1))
+    return 0.0 if oldest is None else (now - oldest).total_seconds()
+
+
+class _StatementClock:
+    """Times the statements of an engine."""
+
+    def __init__(self, engine: Engine, seconds: Summary) -> None:
+        self._kinds = {write: seconds.labels("write" if write else "read") for write in (False, True)}
+        event.listen(engine, "before_cursor_execute", self._begin)
+        event.listen(engine, "after_cursor_execute", self._end)
+
+    def _begin(self, connection: Connection, *_: object) -> None:
+        connection.info[_START_S] = perf_counter()
+
+    def _end(self, connection: Connection, *_: object) -> None:
+        write = connection.get_execution_options().get("league_write", False)
+        self._kinds[write].observe(perf_counter() - connection.info[_START_S])
 
 
 class Measurement:

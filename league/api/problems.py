@@ -13,6 +13,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from league.api.request_ids import HEADER as REQUEST_ID
 from league.errors import (
     DatabaseUnavailableError,
     InternalError,
@@ -21,6 +22,7 @@ from league.errors import (
     UnauthenticatedError,
     UnknownRouteError,
 )
+from league.log import request_id
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
@@ -32,7 +34,10 @@ _WAY_OUT = "see /docs for what the call takes"
 
 
 class Problem(BaseModel):
-    """An error as a document: `detail` is made of `value`, the `rule` it breaks and the `way_out`."""
+    """An error as a document: `detail` is made of `value`, the `rule` it breaks and the `way_out`.
+
+    The server's log names the request by `request_id`.
+    """
 
     type: str
     title: str
@@ -41,6 +46,7 @@ class Problem(BaseModel):
     value: str
     rule: str
     way_out: str
+    request_id: str | None
 
 
 RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -71,7 +77,10 @@ def response(error: LeagueError, members: Mapping[str, Any] | None = None) -> JS
     wait_s = error.retry_after_s or (RETRY_AFTER_S if error.status == _SERVICE_UNAVAILABLE else None)
     if wait_s is not None:
         headers["Retry-After"] = str(wait_s)
-    document = error.problem() | dict(members or {})
+    asked = request_id.get()
+    if asked is not None:
+        headers[REQUEST_ID] = asked  # defects are answered outside of the middleware that names all other answers
+    document = error.problem() | {"request_id": asked} | dict(members or {})
     return JSONResponse(document, status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
 
 
@@ -98,9 +107,10 @@ async def _refused_by_framework(request: Request, error: Exception) -> JSONRespo
     call, rule = f"{request.method} {request.url.path}", _lower(error.detail)
     if error.status_code not in _NO_ROUTE:
         return response(InvalidRequestError(call, rule, _WAY_OUT))
-    problem = UnknownRouteError(call, rule, "see /docs for the calls there are").problem()
-    document = problem | {"status": error.status_code}
-    return JSONResponse(document, status_code=error.status_code, headers=error.headers, media_type=MEDIA_TYPE)
+    answer = response(UnknownRouteError(call, rule, "see /docs for the calls there are"), {"status": error.status_code})
+    answer.status_code = error.status_code
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 async def _gone(_request: Request, _error: Exception) -> JSONResponse:

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from league.cli import database, listening
+from league import log
+from league.cli import database, listening, tables
+from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home
 from league.config import Settings
 from league.services import tokens
@@ -33,13 +35,26 @@ def serve(host: Host = None, port: Port = None, home: Home = None, database_url:
     """Run the league server; it brings its database up to date by itself.
 
     On loopback, while no token exists, it is open to every program of this machine, and says so. The first token closes
-    it (`league token create`); any other address refuses to start without one. LEAGUE_STORE_URL names another folder
-    for checkpoints.
+    it (`league token create`); any other address refuses to start without one. `league settings` lists what can
+    be set.
     """
     settings = Settings.load(host=host, port=port, home=home, database_url=database_url)
     with listening.take(settings.host, settings.port) as listener:
         prepare(settings)
         _run(settings, listener)
+
+
+@app.command("settings", epilog="Example: LEAGUE_PORT=8001 league settings")
+def show_settings(as_json: AsJson = False, home: Home = None, database_url: DatabaseUrl = None) -> None:
+    """List every setting with its value and, where it differs, its default: `league serve` starts with these.
+
+    Each is a variable of the environment. Passwords are not shown.
+    """
+    listing = Settings.load(home=home, database_url=database_url).listing()
+    if as_json:
+        tables.show_json({"items": listing, "next_cursor": None})
+    else:
+        tables.show(tables.settings(listing))
 
 
 def prepare(settings: Settings) -> None:
@@ -65,6 +80,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
 
     from league.app import create_app
 
+    log.configure(settings.log_level, settings.log_format)
     app = create_app(settings)
 
     class Server(uvicorn.Server):
@@ -76,7 +92,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
         uvicorn.Config(
             app,
             access_log=False,
-            log_level="warning",
+            log_config=None,
             timeout_graceful_shutdown=_SHUTDOWN_GRACE_S,
         )
     )

@@ -13,6 +13,7 @@ from league import wire
 from league.storage.store import Leftover, Stored
 
 if TYPE_CHECKING:
+    from league.config import Setting
     from league.services.checking import Violation
     from league.services.rerating import Comparison
     from league.services.tokens import TokenListing
@@ -140,6 +141,14 @@ def violations(found: "Iterable[Violation]", title: str | None = None) -> Table:
     table = _table(title, [], ["invariant", "environment", "finding"])
     for one in found:
         table.add_row(one.invariant, one.environment or NONE, one.finding)
+    return table
+
+
+def settings(rows: "Iterable[Setting]", title: str | None = None) -> Table:
+    """Make a list of settings, with the default of those that differ from it."""
+    table = _table(title, [], ["setting", "value", "default"])
+    for row in rows:
+        table.add_row(row.variable, row.value or NONE, "" if row.value == row.default else row.default or NONE)
     return table
 
 

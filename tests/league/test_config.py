@@ -84,3 +84,64 @@ def test_a_refused_store_url_keeps_its_secret() -> None:
     with pytest.raises(ConfigurationError, match="s3://BUCKET/PREFIX") as refused:
         open_store(Settings.load(store_url="s3://key:secret@bucket/league"))
     assert "secret" not in str(refused.value)
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("LEAGUE_HEARTBEATS", "say LEAGUE_HEARTBEAT_S"),
+        ("LEAGUE_DATABASE", "say LEAGUE_DATABASE_URL"),
+        ("LEAGUE_PROMOTION__CAPACITI", "say LEAGUE_PROMOTION__CAPACITY"),
+        ("LEAGUE_PROMOTION_CAPACITY", "say LEAGUE_PROMOTION__CAPACITY"),
+        ("league_tokn", "say LEAGUE_TOKEN"),
+        ("LEAGUE_XYZZY_PLUGH_42", "see `league settings`"),
+    ],
+)
+def test_a_mistyped_variable_is_refused_naming_the_nearest(
+    monkeypatch: pytest.MonkeyPatch, name: str, hint: str
+) -> None:
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(ConfigurationError) as refused:
+        Settings.load()
+    assert str(refused.value) == f"configuration {name}: no setting has this name; {hint}, or unset it"
+
+
+def test_variables_of_commands_of_tests_and_of_others_are_no_settings_and_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("LEAGUE_URL", "LEAGUE_TOKEN", "LEAGUE_TEST_POSTGRES_URL", "LEAGUES", "OTHER_LEAGUE_PORT"):
+        monkeypatch.setenv(name, "anything")
+    assert Settings.load() == Settings()
+
+
+# --- showing ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_setting_is_listed_as_a_variable_that_sets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    listing = Settings.load().listing()
+    assert len({setting.variable for setting in listing}) == len(listing) > len(Settings.model_fields)
+    assert {setting.value == setting.default for setting in listing} == {True}
+    for variable, value in (("LEAGUE_PORT", "8123"), ("LEAGUE_MATCHMAKING__POWER", "3.0"), ("LEAGUE_HOME", "/srv")):
+        monkeypatch.setenv(variable, value)
+        shown = {setting.variable: setting for setting in Settings.load().listing()}
+        assert shown[variable].value == value != shown[variable].default
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://league:hunter2@host:5432/league", "postgresql://league:***@host:5432/league"),
+        ("postgresql://league:hunter2/3@host/league", "postgresql://league:***@host/league"),
+        ("postgresql://host/league?user=me&password=hunter2&sslmode=require",
+         "postgresql://host/league?user=me&password=***&sslmode=require"),
+        ("postgresql://league@host:5432/league", "postgresql://league@host:5432/league"),
+        ("sqlite:////srv/league.db", "sqlite:////srv/league.db"),
+    ],
+)  # fmt: skip
+def test_passwords_are_not_shown(url: str, shown: str) -> None:
+    listing = Settings.load(database_url=url).listing()
+    assert {setting.value for setting in listing if setting.variable == "LEAGUE_DATABASE_URL"} == {shown}
+    assert "hunter2" not in str(listing)

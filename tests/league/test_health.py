@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -10,13 +11,14 @@ from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import text
 
 from league.client import LeagueClient
+from league.db import schema
 from league.db.engine import Database
 from league.errors import DatabaseUnavailableError, InternalError, TooLargeError, UnknownRouteError
 
 
 def test_a_fresh_server_lives_and_is_ready(http: TestClient, league: LeagueClient) -> None:
     assert http.get("/healthz").json() == {"status": "ok", "checks": {}}
-    assert league.health().checks == {"database": "ok", "store": "ok"}
+    assert league.health().checks == {"database": "ok", "schema": "ok", "store": "ok"}
     assert http.get("/readyz").status_code == 200
 
 
@@ -25,8 +27,9 @@ def test_readiness_names_a_schema_of_another_version(http: TestClient, database:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     answer = http.get("/readyz")
     assert answer.status_code == 503
-    assert "database of a newer version" in answer.json()["checks"]["database"]
-    assert answer.json()["checks"]["store"] == "ok"
+    checks = answer.json()["checks"]
+    assert (checks["database"], checks["store"]) == ("ok", "ok")
+    assert "database of a newer version" in checks["schema"]
     assert http.get("/healthz").status_code == 200
 
 
@@ -49,6 +52,45 @@ def test_readiness_names_a_database_that_is_gone(http: TestClient, drop: Callabl
     call = http.get("/api/v1/players")
     assert (call.status_code, call.json()["type"]) == (503, DatabaseUnavailableError.type)
     assert call.headers["retry-after"].isdigit()
+
+
+def test_readiness_names_a_schema_that_is_behind_with_the_command_that_helps(
+    http: TestClient, database: Database
+) -> None:
+    with database.write_connection() as connection:
+        schema.move(connection, "0001")
+    assert "run `league db upgrade`" in http.get("/readyz").json()["checks"]["schema"]
+
+
+def test_metrics_tell_how_long_matches_wait_for_their_ratings(scene: Scene, http: TestClient, time: Any) -> None:
+    def lag() -> list[str]:
+        lines = http.get("/metrics").text.splitlines()
+        return [line for line in lines if line.startswith("league_period_lag_seconds")]
+
+    assert lag() == ['league_period_lag_seconds{environment="rps"} 0.0']
+    scene.train(1)
+    time.advance(30)
+    scene.train(1)
+    time.advance(10)
+    assert lag() == ['league_period_lag_seconds{environment="rps"} 40.0']
+    scene.client.close_period()
+    assert lag() == ['league_period_lag_seconds{environment="rps"} 0.0']
+
+
+def test_metrics_tell_the_time_in_the_database(scene: Scene, http: TestClient) -> None:
+    def figure(name: str) -> float:
+        lines = http.get("/metrics").text.splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith(name))
+
+    written = figure('league_database_seconds_count{transaction="write"}')
+    scene.publish(1)
+    assert figure('league_database_seconds_count{transaction="write"}') > written > 0
+    assert figure('league_database_seconds_count{transaction="read"}') > 0
+    assert figure('league_database_seconds_sum{transaction="write"}') > 0
+    assert figure("league_database_connections ") == 0.0
+    with http.app.state.league.database.read() as session:
+        session.execute(text("SELECT 1"))
+        assert figure("league_database_connections ") == 1.0
 
 
 def test_metrics_count_requests_leases_results_players_and_periods(scene: Scene, http: TestClient) -> None:

@@ -1,10 +1,13 @@
 """`league serve`: what it refuses before it starts, what it says, how it stops."""
 
+import json
+import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
@@ -17,12 +20,25 @@ from league.errors import ConfigurationError, UnauthenticatedError
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A server process on any free port."""
+def server_with(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a server process on any free port, with these variables set."""
     command = [sys.executable, "-m", "league", "serve", "--port", "0", "--home", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        yield process
-        process.kill()
+    with ExitStack() as stack:
+
+        def start(**variables: str) -> subprocess.Popen[str]:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | variables
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+@pytest.fixture
+def server(server_with: Callable[..., subprocess.Popen[str]]) -> subprocess.Popen[str]:
+    return server_with()
 
 
 def read_until(process: subprocess.Popen[str], word: str) -> list[str]:
@@ -73,7 +89,9 @@ def test_a_caller_who_goes_away_in_the_middle_of_an_upload_is_no_defect(server: 
     with LeagueClient(str(url)) as client:
         assert client.players().items == []
     server.send_signal(signal.SIGINT)
-    assert read_until(server, "stopped") == ["stopped\n"]
+    *log, last = read_until(server, "stopped")
+    assert last == "stopped\n"
+    assert [line.split()[2:4] for line in log] == [["info", "league.requests"]]
 
 
 def test_the_first_token_closes_a_running_server(server: subprocess.Popen[str], command: Run, tmp_path: Path) -> None:
@@ -127,3 +145,32 @@ def test_a_bound_socket_has_an_address_that_this_machine_reaches() -> None:
             continue
         with listener:
             assert listening.url_of(listener) == f"{url}:{listener.getsockname()[1]}"
+
+
+def test_settings_are_listed_with_what_was_changed(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAGUE_PERIOD_GAMES", "30")
+    rows = {line.split()[0]: line.split()[1:] for line in command("settings").out.splitlines()}
+    assert rows["LEAGUE_PERIOD_GAMES"] == ["30", "15"]
+    assert rows["LEAGUE_HOST"] == ["127.0.0.1"]
+    listed = json.loads(command("settings", "--json").out)["items"]
+    assert {"variable": "LEAGUE_PERIOD_GAMES", "value": "30", "default": "15"} in listed
+
+
+@pytest.mark.parametrize(
+    ("variable", "hint"), [("LEAGUE_PROT", "LEAGUE_PORT"), ("LEAGUE_DATABSE_URL", "LEAGUE_DATABASE")]
+)
+def test_a_server_does_not_start_with_a_mistyped_setting(
+    command: Run, monkeypatch: pytest.MonkeyPatch, variable: str, hint: str
+) -> None:
+    monkeypatch.setenv(variable, "8001")
+    outcome = command("serve")
+    assert outcome.code == 2
+    assert f"{variable}: no setting has this name; say {hint}" in outcome.one_line_error
+
+
+def test_it_logs_json_lines_where_that_is_set(server_with: Callable[..., subprocess.Popen[str]]) -> None:
+    server = server_with(LEAGUE_LOG_FORMAT="json", LEAGUE_LOG_LEVEL="debug")
+    url = address(read_until(server, "listening on ")[-1])
+    assert httpx2.get(f"{url}/api/v1/players", headers={"X-Request-ID": "mine"}).status_code == 200
+    line = json.loads(read_until(server, "league.requests")[-1])
+    assert (line["request_id"], line["path"], line["status"]) == ("mine", "/api/v1/players", 200)

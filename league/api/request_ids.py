@@ -1,0 +1,61 @@
+"""Every request has an id: the caller's `X-Request-ID` or one made here; answers, problems and log lines carry it."""
+
+import logging
+import re
+import secrets
+from time import perf_counter
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from league.log import request_id
+
+HEADER = "X-Request-ID"
+
+_USABLE = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_ID_BYTES = 8
+_REFUSED, _FAILED = 400, 500
+
+log = logging.getLogger("league.requests")
+
+
+class RequestIds:
+    """Middleware that names requests and logs how they ended: refused ones as information, failed ones as warnings.
+
+    An id that the caller sent is kept if it is one word of up to 64 letters, digits and `._:-`; any other would not be
+    fit for the log, and is replaced.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on under its id."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sent = Headers(scope=scope).get(HEADER, "")
+        own = sent if _USABLE.fullmatch(sent) else secrets.token_hex(_ID_BYTES)
+        request_id.set(own)  # for this request's task alone, and for the handler of defects outside of this
+        status = _FAILED
+
+        async def named(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)[HEADER] = own
+            await send(message)
+
+        start_s = perf_counter()
+        try:
+            await self._app(scope, receive, named)
+        finally:
+            _log(scope, status, perf_counter() - start_s)
+
+
+def _log(scope: Scope, status: int, seconds: float) -> None:
+    level = logging.DEBUG if status < _REFUSED else logging.INFO if status < _FAILED else logging.WARNING
+    if log.isEnabledFor(level):
+        path = scope["raw_path"].decode("ascii", "replace")  # as it was sent: no line breaks
+        facts = {"method": scope["method"], "path": path, "status": status, "seconds": round(seconds, 6)}
+        log.log(level, "%(method)s %(path)s: %(status)d in %(seconds).3f s", facts, extra=facts)
