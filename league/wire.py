@@ -12,6 +12,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     InstanceOf,
@@ -21,7 +22,7 @@ from pydantic import (
     WrapValidator,
 )
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import from_json, to_json
+from pydantic_core import PydanticCustomError, from_json, to_json
 
 PREFIX = "/api/v1"
 """Path before every call but health, readiness and metrics."""
@@ -39,15 +40,25 @@ Side = Literal["home", "away"]
 LeaseState = Literal["open", "released", "played", "expired"]
 ResultStatus = Literal["accepted", "duplicate", "conflict", "rejected"]
 
+
+def _plain_number(value: object) -> object:
+    """Refuse what JSON does not write as a number, but would become one."""
+    if isinstance(value, bool | str):
+        raise PydanticCustomError("number", "must be a number")
+    return value
+
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="lower-case hexadecimal SHA-256")]
-Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.+-][\w .:+-]*$")]
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\p{L}\p{N}_.+-][\p{L}\p{N}_ .:+-]*$")]
 WorkerName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f]+$")]
 Text = Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")]
 Unicode = Annotated[str, Field(max_length=2**20)]  # a bound makes pydantic refuse lone surrogates
 EnvironmentName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00]+$")]
 Signature = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00]+$")]
-Id = Annotated[int, Field(ge=1, lt=2**63)]
-Step = Annotated[int, Field(ge=0, lt=2**53)]
+Whole = Annotated[int, BeforeValidator(_plain_number)]
+Real = Annotated[float, BeforeValidator(_plain_number)]
+Id = Annotated[Whole, Field(ge=1, lt=2**63)]
+Step = Annotated[Whole, Field(ge=0, lt=2**53)]
 T = TypeVar("T")
 
 
@@ -113,7 +124,7 @@ class LearnerProgress(Request):
 
     learner_id: Id
     step: Step
-    metrics: Annotated[dict[str, float | None], Field(max_length=512)] = {}
+    metrics: Annotated[dict[str, Real | None], Field(max_length=512)] = {}
 
 
 class Heartbeat(Request):
@@ -145,7 +156,7 @@ class LearnerCreate(Request):
     role: Role
     environment: EnvironmentName
     signature: Signature
-    max_decisions: Annotated[int, Field(ge=1, lt=2**53)] | None = None
+    max_decisions: Annotated[Whole, Field(ge=1, lt=2**53)] | None = None
 
 
 class Learner(Answer):
@@ -167,7 +178,7 @@ class Learner(Answer):
 class UploadCreate(Request):
     """A checkpoint about to be sent."""
 
-    size_bytes: Annotated[int, Field(ge=0, lt=2**63)]
+    size_bytes: Annotated[Whole, Field(ge=0, lt=2**63)]
 
 
 class Upload(Answer):
@@ -275,8 +286,8 @@ class TrainingLeases(Request):
     kind: Literal["training"]
     worker_id: Text
     player_id: Id
-    count: Annotated[int, Field(ge=1, le=4096)]
-    budget: Annotated[int, Field(ge=1)]
+    count: Annotated[Whole, Field(ge=1, le=4096)]
+    budget: Annotated[Whole, Field(ge=1)]
     self_play: bool = True
 
 
@@ -289,8 +300,8 @@ class RatingLeases(Request):
     kind: Literal["rating"]
     worker_id: Text
     environment: EnvironmentName
-    count: Annotated[int, Field(ge=1, le=4096)]
-    budget: Annotated[int, Field(ge=1)]
+    count: Annotated[Whole, Field(ge=1, le=4096)]
+    budget: Annotated[Whole, Field(ge=1)]
 
 
 LeaseRequest = Annotated[TrainingLeases | RatingLeases, Field(discriminator="kind")]
@@ -362,12 +373,12 @@ class Result(Request):
     """One finished match. Ranges are checked per item, so that a bad one never fails its batch."""
 
     lease_id: Unicode
-    sequence: int
-    score: float
-    decisions: int
+    sequence: Whole
+    score: Real
+    decisions: Whole
     reason: Unicode
-    seed: int
-    learner_step: int | None = None
+    seed: Whole
+    learner_step: Whole | None = None
 
 
 class ResultBatch(Request):
@@ -538,6 +549,24 @@ class Payoff(Answer):
     win_rates: list[list[float]]
     counts: list[list[int]]
     intransitivity: float
+
+
+class Superiority(Answer):
+    """How sure the order of the frozen players in play is, strongest first, from all rating matches at once.
+
+    `low` and `high` are the ends of 95 % bands; row i, column j of `superiority` is the probability that player i is
+    stronger than player j. Both know that players of a lineage err together. Players without a rating match are left
+    out. `period_id` is the last period whose matches count; null before the first.
+    """
+
+    environment: str
+    period_id: int | None
+    players: list[PlayerName]
+    ratings: list[float]
+    deviations: list[float]
+    low: list[float]
+    high: list[float]
+    superiority: list[list[float]]
 
 
 class OpponentChance(Answer):

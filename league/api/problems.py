@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from league.api.request_ids import HEADER as REQUEST_ID
 from league.errors import (
@@ -28,7 +29,8 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 
 _SERVICE_UNAVAILABLE = 503
-_NO_ROUTE = (404, 405)
+_NO_METHOD = 405
+_NO_ROUTE = (404, _NO_METHOD)
 _VALUE_MAX_LENGTH = 120
 _WAY_OUT = "see /docs for what the call takes"
 
@@ -110,7 +112,15 @@ async def _refused_by_framework(request: Request, error: Exception) -> JSONRespo
     answer = response(UnknownRouteError(call, rule, "see /docs for the calls there are"), {"status": error.status_code})
     answer.status_code = error.status_code
     answer.headers.update(error.headers or {})
+    if error.status_code == _NO_METHOD:
+        answer.headers["Allow"] = ", ".join(_methods(request))
     return answer
+
+
+def _methods(request: Request) -> list[str]:
+    """Return every method that the path has; the framework itself names those of one route only."""
+    matching = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
+    return sorted({method for route in matching for method in getattr(route, "methods", ())})
 
 
 async def _gone(_request: Request, _error: Exception) -> JSONResponse:
