@@ -271,6 +271,10 @@ class LeagueClient:
         """Show who beats whom."""
         return self._get("/payoff", wire.Payoff, {"environment": environment})
 
+    def superiority(self, environment: str | None = None, limit: int = 100) -> wire.Superiority:
+        """Show how sure the order of the frozen players is: 95 % bands, and who is likely stronger than whom."""
+        return self._get("/superiority", wire.Superiority, {"environment": environment, "limit": limit})
+
     def preview(self, player_id: int) -> wire.Preview:
         """Show the distribution that the learner's next lease is drawn from."""
         return self._get("/matchmaking/preview", wire.Preview, {"player": player_id})

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Query
 from league import wire
 from league.api.dependencies import ID_LIMIT, Admin, After, Before, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
-from league.services import learners, matches, payoffs, periods, standings
+from league.services import learners, matches, payoffs, periods, standings, superiority
 from league.wire import PREFIX
 
 router = APIRouter(prefix=PREFIX, tags=["tables"])
@@ -44,6 +44,16 @@ def payoff(
         return payoffs.table(session, environment or learners.only_environment(session), limit)
 
 
+@router.get("/superiority")
+def likely_order(
+    league: Running, _: Reader, environment: Filter = None, limit: Annotated[int, Query(ge=1, le=_PAYOFF_MAX)] = 100
+) -> wire.Superiority:
+    """Show how sure the order of the frozen players in play is: 95 % bands, and who is likely stronger than whom."""
+    with league.database.read() as session:
+        environment = environment or learners.only_environment(session)
+        return superiority.table(session, league.settings, environment, limit)
+
+
 @router.post("/rating-periods")
 def close(
     league: Running, now: Now, caller: Admin, body: Annotated[wire.PeriodCreate | None, Body()] = None
@@ -57,11 +67,16 @@ def close(
 
 @router.get("/rating-periods")
 def period_listing(
-    league: Running, _: Reader, environment: Filter = None, limit: Limit = 100, cursor: Before = None
+    league: Running,
+    _: Reader,
+    environment: Filter = None,
+    limit: Limit = 100,
+    cursor: Before = None,
+    version: Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="of the ratings; null for the present")] = None,
 ) -> wire.Page[wire.RatingPeriod]:
     """List rating periods, newest first."""
     with league.database.read() as session:
-        found = periods.listing(session, environment, limit + 1, cursor)
+        found = periods.listing(session, environment, limit + 1, cursor, version)
     return page(found, limit, lambda period: period.id)
 
 

@@ -11,6 +11,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 from fastapi.testclient import TestClient
+from league_history import recomputed
 from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import MetaData, func, insert, inspect, select
 
@@ -32,7 +33,6 @@ from league.errors import (
 )
 from league.services import exporting, importing, tokens
 from league.services.archive import ArchiveReader, ArchiveWriter, Manifest
-from league.services.rebuild import rebuild
 from league.storage.directory import DirectoryStore
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -83,9 +83,9 @@ def fill(league: LeagueClient, database: Database) -> str:
         scene.report(result(held, score=1 / 3))  # of no period yet
         league.release(wire.ReleaseRequest(worker_id=scene.trainer.id, lease_ids=[given_back.lease_id]))
     with database.write() as session:
-        tokens.create(session, "revoked", "worker", NOW)
-        tokens.revoke(session, "revoked", NOW)
-        return tokens.create(session, "admin", "admin", NOW)
+        tokens.create(session, "revoked", "worker", NOW, actor="test")
+        tokens.revoke(session, "revoked", NOW, actor="test")
+        return tokens.create(session, "admin", "admin", NOW, actor="test")
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_an_imported_league_shows_what_the_old_one_shows(
         assert all_of(new) == all_of(old)
         for environment in ENVIRONMENTS:
             assert new.download(new.champion(environment).player.checkpoint or "")
-    assert [outcome.differing for outcome in rebuild(other)] == [0, 0]
+    assert [outcome.differing for outcome in recomputed(other)] == [0, 0]
 
 
 def all_of(client: LeagueClient) -> list[object]:
@@ -218,7 +218,7 @@ def test_an_export_is_of_one_moment_while_the_league_goes_on(
     assert "matches" in played
     assert manifest.rows["matches"] == before
     take_in(tmp_path / "busy.zip", other, store_at(tmp_path / "there"))
-    assert [outcome.differing for outcome in rebuild(other)] == [0, 0]
+    assert [outcome.differing for outcome in recomputed(other)] == [0, 0]
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ def test_an_archive_of_an_older_schema_is_brought_up_to_date(tmp_path: Path, oth
     schema.check(other)
     with other.read() as session:
         assert session.scalar(select(func.count()).select_from(Match)) == rows["matches"]
-    assert [outcome.differing for outcome in rebuild(other)] == [0, 0]
+    assert [outcome.differing for outcome in recomputed(other)] == [0, 0]
 
 
 def test_memory_does_not_grow_with_the_league(

@@ -120,3 +120,28 @@ def test_settings_of_the_refit_come_from_the_environment_and_are_checked(
     monkeypatch.setenv("LEAGUE_REFIT__GROWTH", "-1")
     with pytest.raises(ConfigurationError, match="growth is -1"):
         configure()
+
+
+def test_superiority_is_of_the_fit_and_leaves_out_who_never_played(fitted: Scene, time: Any) -> None:
+    play_periods(fitted, time)
+    newcomer = fitted.publish(99)
+    retired = fitted.client.players(fitted.environment, kind="snapshot").items[0]
+    fitted.client.retire(retired.id)
+    order = fitted.client.superiority(fitted.environment)
+    assert order.period_id == fitted.client.periods().items[0].id
+    ids = [player.player_id for player in order.players]
+    assert newcomer.id not in ids
+    assert retired.id not in ids
+    assert order.ratings == sorted(order.ratings, reverse=True)
+    for place, player_id in enumerate(ids):
+        player = fitted.client.player(player_id)
+        assert order.ratings[place] == pytest.approx(player.rating)
+        assert order.low[place] <= order.ratings[place] <= order.high[place]
+        assert order.superiority[place][place] == 0.5
+        assert all(odds >= 0.5 for odds in order.superiority[place][place:])
+    assert fitted.client.superiority(fitted.environment, limit=2).players == order.players[:2]
+
+
+def test_before_any_rating_match_nobody_is_compared(scene: Scene) -> None:
+    order = scene.client.superiority()
+    assert (order.players, order.superiority, order.period_id) == ([], [], None)
