@@ -29,6 +29,7 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 
 _SERVICE_UNAVAILABLE = 503
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _NO_METHOD = 405
 _NO_ROUTE = (404, _NO_METHOD)
 _VALUE_MAX_LENGTH = 120
@@ -119,8 +120,9 @@ async def _refused_by_framework(request: Request, error: Exception) -> JSONRespo
 
 def _methods(request: Request) -> list[str]:
     """Return every method that the path has; the framework itself names those of one route only."""
-    matching = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
-    return sorted({method for route in matching for method in getattr(route, "methods", ())})
+    routes = request.app.routes
+    asked = ({**request.scope, "method": method} for method in _METHODS)
+    return [str(scope["method"]) for scope in asked if any(route.matches(scope)[0] is Match.FULL for route in routes)]
 
 
 async def _gone(_request: Request, _error: Exception) -> JSONResponse:

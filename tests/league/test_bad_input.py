@@ -3,8 +3,9 @@
 import json
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
-from league_scene import Scene
+from league_scene import ON_SQLITE, Scene
 
 HUGE = 2**70
 JSON = {"Content-Type": "application/json"}
@@ -115,3 +116,22 @@ def test_odd_results_are_rejected_one_by_one(scene: Scene, http: TestClient) -> 
     answer = http.post("/api/v1/results", content=body, headers=JSON)
     assert answer.status_code == 200
     assert [item["status"] for item in answer.json()["items"]] == ["rejected"] * len(RESULTS) + ["accepted"]
+
+
+@ON_SQLITE
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [("players", "GET, POST"), (f"checkpoints/{'0' * 64}", "GET, HEAD, PUT"), ("results", "POST")],
+)
+def test_a_method_that_a_path_lacks_is_refused_naming_those_it_has(http: TestClient, path: str, methods: str) -> None:
+    answer = http.delete(f"/api/v1/{path}")
+    assert (answer.status_code, answer.headers["allow"]) == (405, methods)
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("number", [False, True, "3", "", None, [], 0.5])
+def test_what_json_does_not_write_as_a_whole_number_is_none(scene: Scene, http: TestClient, number: object) -> None:
+    body = {"kind": "rating", "worker_id": scene.evaluator.id, "environment": "rps", "count": number, "budget": 1}
+    answer = http.post("/api/v1/leases", json=body)
+    assert answer.status_code == 422
+    assert "count" in answer.json()["value"]
