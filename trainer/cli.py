@@ -16,7 +16,7 @@ import torch
 import typer
 from rich.console import Console
 
-from arena.environments import make, names
+from arena.environments import declare, make, names
 from arena.errors import ArenaError, UnknownEnvironmentError
 from league.client import DEFAULT_URL, LeagueClient, patience_of
 from league.errors import ConfigurationError, LeagueError
@@ -132,6 +132,7 @@ def run(
     given = [*(overrides or []), *(f"{key}={value}" for key, value in options.items() if value is not None)]
     saved = settings_of(RunFolder(run_folder or _home() / "runs" / (learner or DEFAULT_LEARNER))) if resume else {}
     config = settings.resolve(environment, config_file, given, saved)
+    declare(config.environment.name)  # before a folder is made for it
     prepare(config.run)
     if dry_run:
         _show_plan(config, as_json=as_json)

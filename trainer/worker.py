@@ -127,6 +127,12 @@ class TrainingWorker:
 
     def _train(self, journal: Journal) -> dict[str, float | None]:
         """Learn until it is over; the last update's metrics."""
+        if self._complete:
+            self._terminal.say(
+                f"run.total_steps is {self._config.run.total_steps:,}, which this run has reached: give more, such as "
+                f"--total-steps {2 * self.learner.steps}, or 0 to go on without an end",
+                "yellow",
+            )
         rollout = self.learner.allocate()
         metrics: dict[str, float | None] = {}
         while not self._finished():
@@ -164,8 +170,11 @@ class TrainingWorker:
         return all((self.save(), self._disk.write("metrics", journal.flush)))
 
     def _finished(self) -> bool:
-        total = self._config.run.total_steps
-        return self._letters.dismissed or self._outside.stopping() or bool(total and self.learner.steps >= total)
+        return self._letters.dismissed or self._outside.stopping() or self._complete
+
+    @property
+    def _complete(self) -> bool:
+        return 0 < self._config.run.total_steps <= self.learner.steps
 
     def _take_in(self, episode: Episode) -> None:
         played = episode.assignment

@@ -137,7 +137,8 @@ def _canonical(data: bytes) -> bytes:
 def _check_format(metadata: Mapping[str, str], source: str) -> None:
     if metadata.get("format") != FORMAT:
         raise CheckpointError(
-            f"{source} has format {metadata.get('format')!r}, not {FORMAT!r}: write it with arena.policies.save"
+            f"{source} has format {metadata.get('format')!r}, not {FORMAT!r}: give what arena.policies.save wrote, or "
+            f"the {NEWEST} of a run folder"
         )
     version = metadata.get("format_version", "")
     if not version.isdecimal() or int(version) > FORMAT_VERSION:

@@ -163,6 +163,16 @@ def test_a_second_run_of_a_learner_that_begins_at_0_is_said_with_the_way_out(wor
     assert not [line for line in first + resumed + another if "has come to step" in line]
 
 
+def test_a_run_that_is_resumed_at_its_end_says_how_to_go_on(worker_of, client):
+    worker_of(client, rps("run.total_steps=128")).run()
+    lines = []
+    again = worker_of(client, rps("run.total_steps=128"), lines=lines)
+    again.run()
+    assert again.learner.updates == 2
+    told = "run.total_steps is 128, which this run has reached: give more, such as --total-steps 256"
+    assert len([line for line in lines if line.startswith(told)]) == 1
+
+
 def test_a_crash_between_saves_repeats_no_sequence(worker_of, client, tmp_path):
     """The state on the disk is older than the spool, as after kill -9."""
     config = rps("run.total_steps=256")
