@@ -8,7 +8,7 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 import numpy as np
-from fastapi import Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from league.api.callers import REFUSED_COST, Callers
@@ -120,6 +120,6 @@ def _refuse_foreign_page(origin: str | None) -> None:
         raise ForbiddenError(f"from a page of {origin}", rule, way_out)
 
 
-Reader = Annotated[Principal, Depends(_caller(Scope.READ))]
-Worker = Annotated[Principal, Depends(_caller(Scope.WORKER))]
-Admin = Annotated[Principal, Depends(_caller(Scope.ADMIN))]
+Reader = Annotated[Principal, Security(_caller(Scope.READ), scopes=[Scope.READ.word])]
+Worker = Annotated[Principal, Security(_caller(Scope.WORKER), scopes=[Scope.WORKER.word])]
+Admin = Annotated[Principal, Security(_caller(Scope.ADMIN), scopes=[Scope.ADMIN.word])]

@@ -1,7 +1,9 @@
 """Who may call what."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
@@ -22,28 +24,17 @@ from league.errors import (
 from league.services import tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-PUBLIC = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics")}
-HIDDEN = [("HEAD", "/api/v1/checkpoints/{sha256}")]
-NEEDS_WORKER = {
-    ("POST", "/api/v1/workers"),
-    ("POST", "/api/v1/workers/{worker_id}/heartbeat"),
-    ("POST", "/api/v1/learners"),
-    ("PUT", "/api/v1/checkpoints/{sha256}"),
-    ("POST", "/api/v1/checkpoints/{sha256}/uploads"),
-    ("POST", "/api/v1/checkpoints/{sha256}/complete"),
-    ("POST", "/api/v1/players"),
-    ("POST", "/api/v1/leases"),
-    ("POST", "/api/v1/leases/release"),
-    ("POST", "/api/v1/results"),
-}
-NEEDS_ADMIN = {
-    ("POST", "/api/v1/workers/{worker_id}/command"),
-    ("POST", "/api/v1/players/{player_id}/promote"),
-    ("POST", "/api/v1/players/{player_id}/retire"),
-    ("POST", "/api/v1/players/{player_id}/reinstate"),
-    ("POST", "/api/v1/players/{player_id}/quarantine"),
-    ("POST", "/api/v1/rating-periods"),
-}
+ROW = re.compile(r"\| ([A-Z]+) \| `([^`]+)` \| (none|read|worker|admin) \|")
+UNDESCRIBED = {("HEAD", "/api/v1/checkpoints/{sha256}"), ("GET", "/openapi.json"), ("GET", "/docs")}
+
+Call = tuple[str, str]
+
+
+def documented() -> dict[Call, Scope | None]:
+    """Who may do what, as docs/security.md tells people."""
+    text = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    scopes: dict[str, Scope | None] = {"none": None, **{scope.word: scope for scope in Scope}}
+    return {(method, path): scopes[word] for method, path, word in ROW.findall(text)}
 
 
 def make(database: Database, scope: str, name: str | None = None) -> str:
@@ -51,45 +42,46 @@ def make(database: Database, scope: str, name: str | None = None) -> str:
         return tokens.create(session, name or scope, scope, NOW, actor="test")
 
 
-def needed(method: str, path: str) -> Scope | None:
-    if (method, path) in PUBLIC:
-        return None
-    if (method, path) in NEEDS_ADMIN:
-        return Scope.ADMIN
-    return Scope.WORKER if (method, path) in NEEDS_WORKER else Scope.READ
+def described(http: TestClient) -> dict[Call, Scope | None]:
+    """Who may do what, as the interface description tells programs."""
+    scopes: dict[Call, Scope | None] = {}
+    for path, operations in http.get("/openapi.json").json()["paths"].items():
+        for method, operation in operations.items():
+            words = [word for way in operation.get("security", ()) for word in way["HTTPBearer"]]
+            assert len(words) <= 1
+            scopes[method.upper(), path] = Scope[words[0].upper()] if words else None
+    return scopes
 
 
-def calls(http: TestClient) -> list[tuple[str, str]]:
-    document = http.get("/openapi.json").json()["paths"]
-    return [(method.upper(), path) for path, methods in document.items() for method in methods] + HIDDEN
-
-
-def attempt(http: TestClient, method: str, path: str, secret: str | None) -> int:
+def attempt(http: TestClient, call: Call, secret: str | None) -> int:
     """Make a call without a sensible body, on a scope that is checked before anything else is."""
-    for name, value in (("{worker_id}", "x"), ("{player_id}", "1"), ("{sha256}", "0" * 64), ("{lease_id}", "x")):
-        path = path.replace(name, value)
+    method, path = call
+    path = re.sub(r"\{(\w+)\}", lambda found: "0" * 64 if found[1] == "sha256" else "1", path)
     headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
-    path = path.replace("{match_id}", "1")
     if path.endswith("/events"):
         headers["Last-Event-ID"] = "nonsense"  # answers at once, once allowed
     return http.request(method, path, headers=headers).status_code
 
 
 @ON_SQLITE
+def test_documents_and_interface_description_agree_on_who_may_do_what(http: TestClient) -> None:
+    told, meant = documented(), described(http)
+    assert {call: scope for call, scope in told.items() if call not in UNDESCRIBED} == meant
+    assert told.keys() >= UNDESCRIBED
+
+
+@ON_SQLITE
 def test_every_call_needs_its_scope_and_no_more(http: TestClient, database: Database) -> None:
     secrets = {scope: make(database, scope.word) for scope in Scope}
-    found = calls(http)
-    assert {(method, path) for method, path in found} >= NEEDS_WORKER | NEEDS_ADMIN | PUBLIC
-    assert len(found) >= 30
-    for method, path in found:
-        scope = needed(method, path)
-        assert (attempt(http, method, path, None) == 401) == (scope is not None), (method, path)
-        assert (attempt(http, method, path, "unknown") == 401) == (scope is not None), (method, path)
+    assert len(documented()) > 35
+    for call, scope in documented().items():
+        assert (attempt(http, call, None) == 401) == (scope is not None), call
+        assert (attempt(http, call, "unknown") == 401) == (scope is not None), call
         for held, secret in secrets.items():
             allowed = scope is None or held >= scope
-            status = attempt(http, method, path, secret)
-            assert (status == 403) == (not allowed), (method, path, held, status)
-            assert status != 401, (method, path, held)
+            status = attempt(http, call, secret)
+            assert (status == 403) == (not allowed), (call, held, status)
+            assert status not in (401, 405, 429, 500), (call, held, status)
 
 
 def test_a_server_is_open_until_the_first_token_and_closed_for_good_after_it(
