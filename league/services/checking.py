@@ -98,7 +98,7 @@ def _payoffs(session: Session, environment: str) -> Iterator[Violation]:
     pairs = np.stack((np.minimum(games.home, games.away), np.maximum(games.home, games.away)))[:, apart]
     met, played = np.unique(pairs, axis=1, return_counts=True)
     in_log = dict(zip(zip(*met.tolist(), strict=True), played.tolist(), strict=True))
-    kept = {pair: count.matches for pair, count in payoffs.stored(session, environment).items()}
+    kept = {pair: count.matches for pair, count in payoffs.read(session, environment).counts().items()}
     wrong = sorted(pair for pair in in_log.keys() | kept.keys() if in_log.get(pair, 0) != kept.get(pair, 0))
     if wrong:
         finding = f"{len(wrong)} pairs' records do not count the log's matches: {_some(wrong)}"

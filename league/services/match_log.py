@@ -1,9 +1,7 @@
 """The match log as arrays, in the order that it was written."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +9,7 @@ from sqlalchemy import Select, SQLColumnExpression, func, select
 from sqlalchemy.orm import Session
 
 from league.db import locks
+from league.db.columns import read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Learner, Match
@@ -46,13 +45,13 @@ class Games:
 def read(session: Session, environment: str, after: int, through: int | None) -> Games:
     """Read the matches with ids in (after, through]; to the end of the log where `through` is None."""
     columns = Match.home_id, Match.away_id, Match.score, Match.kind == "training"
-    home, away, score, training = _columns(session, _chosen(environment, after, through, *columns), len(columns))
+    home, away, score, training = read_columns(session, _chosen(environment, after, through, *columns), len(columns))
     return Games(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
 
 
 def ids(session: Session, environment: str, after: int, through: int | None) -> NDArray[np.int64]:
     """Read the ids of the matches that `read` returns."""
-    (found,) = _columns(session, _chosen(environment, after, through, Match.id), 1)
+    (found,) = read_columns(session, _chosen(environment, after, through, Match.id), 1)
     return np.asarray(found, dtype=np.int64)
 
 
@@ -80,15 +79,3 @@ def settled_after(database: Database, match_id: int) -> int:
 def _chosen(environment: str, after: int, through: int | None, *columns: SQLColumnExpression[Any]) -> Select[Any]:
     query = select(*columns).where(Match.environment == environment, Match.id > after).order_by(Match.id)
     return query if through is None else query.where(Match.id <= through)
-
-
-def _columns(session: Session, query: Select[Any], count: int) -> NDArray[np.float64]:
-    """Return the rows of a query as (count, rows), exact for ids below 2^53.
-
-    The log is long: values go from the driver's cursor straight into the array.
-    """
-    result = session.connection().execute(query)
-    rows = cast("Iterable[tuple[float, ...]]", result.cursor)
-    values = np.fromiter(chain.from_iterable(rows), dtype=np.float64)
-    result.close()
-    return values.reshape(-1, count).T

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
 from league import wire
+from league.db.columns import read_columns
 from league.db.models import Payoff, Period, Player
 from league.db.upsert import insert_into
 from league.services import learners, match_log, standings
@@ -129,21 +130,14 @@ def read(session: Session, environment: str) -> Records:
     """Read the records up to the last closed period."""
     columns = [getattr(Payoff, name) for name in _COLUMNS]
     query = select(*columns).where(Payoff.environment == environment).order_by(Payoff.low_id, Payoff.high_id)
-    rows = np.array(session.execute(query).all(), dtype=np.float64).reshape(-1, len(_COLUMNS))
-    low, high, matches = (rows[:, place].astype(np.int64) for place in range(3))
-    return Records(low, high, matches, *rows.T[3:])
+    low, high, matches, *numbers = read_columns(session, query, len(_COLUMNS))
+    return Records(low.astype(np.int64), high.astype(np.int64), matches.astype(np.int64), *numbers)
 
 
-def stored(session: Session, environment: str) -> dict[Pair, Count]:
-    """Read the records up to the last closed period, by pair."""
-    return read(session, environment).counts()
-
-
-def current(session: Session, environment: str) -> dict[Pair, Count]:
-    """Read the records up to now, open matches included, by pair."""
+def current(session: Session, environment: str) -> Records:
+    """Read the records up to now, open matches included."""
     closed = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment))
-    open_games = match_log.read(session, environment, closed or 0, None)
-    return read(session, environment).advance(open_games).counts()
+    return read(session, environment).advance(match_log.read(session, environment, closed or 0, None))
 
 
 def write(session: Session, environment: str, records: Records) -> None:
@@ -152,7 +146,7 @@ def write(session: Session, environment: str, records: Records) -> None:
         statement = insert_into(session, Payoff)
         update = {name: statement.excluded[name] for name in _COLUMNS[2:]}
         statement = statement.on_conflict_do_update(index_elements=["low_id", "high_id"], set_=update)
-        session.execute(statement, records.rows(environment))
+        session.connection().execute(statement, records.rows(environment))
 
 
 def rewrite(session: Session, environment: str, records: Records) -> None:
@@ -175,17 +169,26 @@ def tally(counts: Sequence[Count]) -> arithmetic.Tally:
     return arithmetic.Tally(*rows.T)
 
 
-def matrix(counts: Mapping[Pair, Count], players: Sequence[int]) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
+def matrix(records: Records, players: Sequence[int]) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
     """Return the records among P players as a tally of shape (P, P), and the plain numbers of matches."""
-    place = {player: index for index, player in enumerate(players)}
-    table = np.zeros((5, len(players), len(players)))
-    matches = np.zeros((len(players), len(players)), dtype=np.int64)
-    for (low, high), count in counts.items():
-        if low in place and high in place:
-            row, column = place[low], place[high]
-            table[:, row, column], table[:, column, row] = _numbers(count), _numbers(count.turned())
-            matches[row, column] = matches[column, row] = count.matches
-    return arithmetic.Tally(*table), matches
+    ids = np.array(players, dtype=np.int64)
+    order = np.argsort(ids)
+    among = np.isin(records.low, ids) & np.isin(records.high, ids)
+    row, column = (order[np.searchsorted(ids, side[among], sorter=order)] for side in (records.low, records.high))
+
+    def square(low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
+        cells = np.zeros((ids.size, ids.size), dtype=low.dtype)
+        cells[row, column], cells[column, row] = low[among], high[among]
+        return cells
+
+    tally = arithmetic.Tally(
+        games=square(records.games, records.games),
+        points=square(records.points, records.games - records.points),
+        wins=square(records.wins, records.losses),
+        draws=square(records.draws, records.draws),
+        losses=square(records.losses, records.wins),
+    )
+    return tally, square(records.matches, records.matches)
 
 
 def table(session: Session, environment: str, limit: int) -> wire.Payoff:

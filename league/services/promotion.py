@@ -28,13 +28,13 @@ def apply(session: Session, settings: Settings, environment: str, now: datetime)
     frozen = session.execute(query.order_by(Player.id)).all()
     if not frozen:
         return
-    counts = payoffs.stored(session, environment)
+    records = payoffs.read(session, environment)
     champion = champions.holder(session, environment)
     newest_signature = frozen[-1][0].signature
     for signature in sorted({player.signature for player, _ in frozen}):
         same = [row for row in frozen if row[0].signature == signature]
         ids = [player.id for player, _ in same]
-        roster = _promote(session, settings, _roster(same, counts, champion), ids, now)
+        roster = _promote(session, settings, _roster(same, records, champion), ids, now)
         if signature == newest_signature:
             roster = _crown(session, settings, roster, ids, champion, now)
         for decision in rule.retirements(roster, settings.promotion):
@@ -72,11 +72,9 @@ def _mask(decisions: Sequence[Decision], players: int) -> NDArray[np.bool_]:
     return chosen
 
 
-def _roster(
-    frozen: "Sequence[Row[Player, Rating]]", counts: dict[payoffs.Pair, payoffs.Count], champion: int | None
-) -> Roster:
+def _roster(frozen: "Sequence[Row[Player, Rating]]", records: payoffs.Records, champion: int | None) -> Roster:
     ratings = standings.ratings(frozen)
-    tally, _ = payoffs.matrix(counts, [player.id for player, _ in frozen])
+    tally, _ = payoffs.matrix(records, [player.id for player, _ in frozen])
     return Roster(
         names=tuple(player.call_sign or player.name for player, _ in frozen),
         ratings=ratings,

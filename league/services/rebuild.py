@@ -119,7 +119,7 @@ def _audit(session: Session, environment: str) -> _Audit:
                 corrections.append(correction)
             state, count = step.after, count + 1
             ratings, differing = ratings + len(step.closing.entries), differing + wrong
-    kept, right = payoffs.stored(session, environment), state.records.counts()
+    kept, right = payoffs.read(session, environment).counts(), state.records.counts()
     wrong = sum(kept.get(pair) != right.get(pair) for pair in kept.keys() | right.keys())
     outcome = Rebuilt(environment, count, ratings, differing + wrong)
     return _Audit(ground, outcome, corrections, state.records if wrong else None)
