@@ -104,7 +104,7 @@ class Bench:
             config = config.model_copy(update={"environment": config.environment.model_copy(update={"self_play": 0.0})})
         played = config.environment
         environments: list[Environment] = (
-            [Synthetic(num_envs=played.num_envs, seed=config.run.seed, item=item)]
+            [Synthetic(num_envs=played.num_envs, seed=config.run.seed, item=item, device=config.run.device)]
             if synthetic
             else open_batches(played, config.run)
         )

@@ -151,11 +151,18 @@ class Learner:
             ]
             self._rewards.moments = Moments.of(_below(tensors, "rewards."), device)
             self._values.moments = Moments.of(_below(tensors, "values."), device)
-            self.rng.set_state(tensors["rng.acting"])
-            self._update_rng.set_state(tensors["rng.update"])
+            self._resume_chance(self.rng, tensors["rng.acting"], "acting", steps)
+            self._resume_chance(self._update_rng, tensors["rng.update"], "update", steps)
         except KeyError as error:
             raise StateError(f"the saved state lacks {error}: start in another run folder") from error
         self.steps, self.updates = steps, updates
+
+    def _resume_chance(self, rng: torch.Generator, saved: Tensor, purpose: str, steps: int) -> None:
+        """Draw on where `saved` stopped; that of another kind of device cannot be gone on with, and begins anew."""
+        if saved.shape == rng.get_state().shape:
+            rng.set_state(saved)
+        else:
+            rng.manual_seed(derive(self._config.run.seed, purpose, self._ranks.number, steps))
 
     def _parameters(self) -> list[tuple[str, Tensor]]:
         """All that the optimiser moves, by name."""

@@ -29,10 +29,10 @@ class WorkItem:
 class Synthetic:
     """The work item that trainers are compared on: random observations, episodes that end with a fixed probability.
 
-    The away side is a single agent that never acts.
+    The away side is a single agent that never acts. What happens is the same on every device.
     """
 
-    def __init__(self, *, num_envs: int, seed: int, item: WorkItem) -> None:
+    def __init__(self, *, num_envs: int, seed: int, item: WorkItem, device: str = "cpu") -> None:
         self.spec = EnvironmentSpec(
             name=SYNTHETIC,
             agents_per_side=(1, 1),
@@ -47,13 +47,13 @@ class Synthetic:
             rules={"end_chance": item.end_chance},
         )
         self.num_envs = num_envs
-        self.device = torch.device("cpu")
-        self.seeds: Int[Tensor, " E"] = torch.zeros(num_envs, dtype=torch.int64)
-        self.next_seeds: Int[Tensor, " E"] = torch.zeros(num_envs, dtype=torch.int64)
+        self.device = torch.device(device)
+        self.seeds: Int[Tensor, " E"] = torch.zeros(num_envs, dtype=torch.int64, device=device)
+        self.next_seeds: Int[Tensor, " E"] = torch.zeros(num_envs, dtype=torch.int64, device=device)
         rng = torch.Generator().manual_seed(seed)
-        self._frames = torch.randn(FRAMES, num_envs, 2, item.observation_size, generator=rng)
-        self._ends = torch.rand(FRAMES, num_envs, generator=rng) < item.end_chance
-        self._active = torch.tensor([True, False]).expand(num_envs, 2)
+        self._frames = torch.randn(FRAMES, num_envs, 2, item.observation_size, generator=rng).to(device)
+        self._ends = (torch.rand(FRAMES, num_envs, generator=rng) < item.end_chance).to(device)
+        self._active = torch.tensor([True, False], device=device).expand(num_envs, 2)
         self._frame = 0
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
@@ -72,7 +72,7 @@ class Synthetic:
             truncated=torch.zeros_like(ended),
             final_observation=observation,
             outcome=Outcome(
-                score=torch.full((self.num_envs,), 0.5, dtype=torch.float64),
+                score=torch.full((self.num_envs,), 0.5, dtype=torch.float64, device=self.device),
                 reason=torch.zeros_like(self.seeds),
                 decisions=torch.ones_like(self.seeds),
             ),
@@ -96,4 +96,5 @@ class Nobody:
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
         """Zeros."""
-        return {"act": torch.zeros(len(observation.values), self._action_size)}, state
+        rows = len(observation.values)
+        return {"act": torch.zeros(rows, self._action_size, device=observation.values.device)}, state

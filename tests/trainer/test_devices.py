@@ -11,6 +11,7 @@ from trainer.opponents import Opponent
 from trainer.ppo import PPO
 from trainer.settings import OptimizerSettings, PPOSettings
 from trainer.stacks import Stack, make_actor
+from trainer.synthetic import Nobody, Synthetic, WorkItem
 
 WITHOUT_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 GPU = pytest.param("cuda", marks=WITHOUT_GPU)
@@ -56,6 +57,19 @@ def test_an_opponents_memory_lives_where_it_acts_wherever_it_was_loaded(device: 
     after = actor._arrangement.step(values, state, everybody, everybody)
 
     for tensor in (*state, *after.state, after.parameters):
+        assert tensor.device.type == device.type
+
+
+def test_the_work_item_lives_where_it_is_learned_from(device: torch.device):
+    item = WorkItem()
+    env = Synthetic(num_envs=ROWS, seed=0, item=item, device=str(device))
+    observation = env.reset()
+    starts = torch.ones(ROWS, dtype=torch.bool, device=device)
+    nobody, _ = Nobody(item.action_size).act(observation, (), starts, torch.Generator())
+    step = env.step({"act": torch.zeros(ROWS, 2, item.action_size, device=device)})
+    outcome = step.outcome
+    told = (step.observation.values, step.observation.active, step.reward, step.terminated, step.truncated)
+    for tensor in (*told, outcome.score, outcome.reason, outcome.decisions, env.next_seeds, nobody["act"]):
         assert tensor.device.type == device.type
 
 

@@ -148,6 +148,19 @@ while True:
 """
 
 
+def test_a_run_that_moves_to_another_kind_of_device_draws_anew_from_its_seed(play):
+    """The state of a GPU's generator has 16 bytes, that of a CPU's 5,056: neither can be put into the other."""
+    tensors = play().learner.tensors()
+    elsewhere = tensors | {name: torch.zeros(16, dtype=torch.uint8) for name in ("rng.acting", "rng.update")}
+    moved = [play().learner for _ in range(3)]
+    for learner, steps in zip(moved, (64, 64, 128), strict=True):
+        learner.restore(elsewhere, steps, 1)
+    one, same, later = [torch.rand(4, generator=learner.rng) for learner in moved]
+    assert torch.equal(one, same)
+    assert not torch.equal(one, later)
+    assert not torch.equal(one, torch.rand(4, generator=play().learner.rng))
+
+
 def test_kill_9_in_the_middle_of_saving_leaves_a_whole_state(tmp_path):
     path = tmp_path / "state"
     process = subprocess.Popen([sys.executable, "-c", SAVER, str(path)], stdout=subprocess.PIPE, text=True)
