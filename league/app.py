@@ -21,6 +21,7 @@ from league.api import (
     play,
     players,
     problems,
+    reference,
     tables,
     workers,
 )
@@ -62,6 +63,8 @@ def create_app(settings: Settings) -> FastAPI:
         version=version("echelon-league"),
         lifespan=_lifespan,
         responses=problems.RESPONSES,
+        docs_url=None,
+        redoc_url=None,
     )
     league.metrics.watch(league.database)
     app.state.league = league
@@ -76,6 +79,7 @@ def create_app(settings: Settings) -> FastAPI:
         tables,
         events,
         health,
+        reference,
     ):
         app.include_router(module.router)
     problems.install(app)

@@ -55,10 +55,11 @@ Text = Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")]
 Unicode = Annotated[str, Field(max_length=2**20)]  # a bound makes pydantic refuse lone surrogates
 EnvironmentName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00]+$")]
 Signature = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00]+$")]
-Whole = Annotated[int, BeforeValidator(_plain_number)]
-Real = Annotated[float, BeforeValidator(_plain_number)]
-Id = Annotated[Whole, Field(ge=1, lt=2**63)]
-Step = Annotated[Whole, Field(ge=0, lt=2**53)]
+PLAIN = BeforeValidator(_plain_number)  # last, or bounds before it are lost from the interface description
+Whole = Annotated[int, PLAIN]
+Real = Annotated[float, PLAIN]
+Id = Annotated[int, Field(ge=1, lt=2**63), PLAIN]
+Step = Annotated[int, Field(ge=0, lt=2**53), PLAIN]
 T = TypeVar("T")
 
 
@@ -156,7 +157,7 @@ class LearnerCreate(Request):
     role: Role
     environment: EnvironmentName
     signature: Signature
-    max_decisions: Annotated[Whole, Field(ge=1, lt=2**53)] | None = None
+    max_decisions: Annotated[int, Field(ge=1, lt=2**53), PLAIN] | None = None
 
 
 class Learner(Answer):
@@ -178,7 +179,7 @@ class Learner(Answer):
 class UploadCreate(Request):
     """A checkpoint about to be sent."""
 
-    size_bytes: Annotated[Whole, Field(ge=0, lt=2**63)]
+    size_bytes: Annotated[int, Field(ge=0, lt=2**63), PLAIN]
 
 
 class Upload(Answer):
@@ -286,8 +287,8 @@ class TrainingLeases(Request):
     kind: Literal["training"]
     worker_id: Text
     player_id: Id
-    count: Annotated[Whole, Field(ge=1, le=4096)]
-    budget: Annotated[Whole, Field(ge=1)]
+    count: Annotated[int, Field(ge=1, le=4096), PLAIN]
+    budget: Annotated[int, Field(ge=1), PLAIN]
     self_play: bool = True
 
 
@@ -300,8 +301,8 @@ class RatingLeases(Request):
     kind: Literal["rating"]
     worker_id: Text
     environment: EnvironmentName
-    count: Annotated[Whole, Field(ge=1, le=4096)]
-    budget: Annotated[Whole, Field(ge=1)]
+    count: Annotated[int, Field(ge=1, le=4096), PLAIN]
+    budget: Annotated[int, Field(ge=1), PLAIN]
 
 
 LeaseRequest = Annotated[TrainingLeases | RatingLeases, Field(discriminator="kind")]
