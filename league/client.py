@@ -12,8 +12,7 @@ import io
 import json
 import random
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal, Self, TypeVar
@@ -150,15 +149,10 @@ class LeagueClient:
             UnknownCheckpointError: The league does not have it.
             HashMismatchError: Other bytes came.
         """
-        fetch = transfer.Fetch(self._timeout_s)
+        path, fetch = f"{PREFIX}/checkpoints/{sha256}", transfer.Fetch(self._timeout_s)
+        until = self._patience.begin()
         while not fetch.complete:
-            before = fetch.received
-            try:
-                with self._stream(f"{PREFIX}/checkpoints/{sha256}", fetch.headers) as answer:
-                    fetch.take(answer)
-            except httpx2.TransportError as error:
-                if fetch.received <= before:
-                    raise self._unreachable(error) from error
+            self._fetch_on(path, fetch, until)
         content = fetch.content()
         received = hashlib.sha256(content).hexdigest()
         if received != sha256:
@@ -311,15 +305,26 @@ class LeagueClient:
         _raise_for_problem(answer)
         return _read(answer, kind)
 
-    @contextmanager
-    def _stream(self, path: str, headers: Mapping[str, str]) -> Iterator[httpx2.Response]:
-        """Open an answer whose body is read piece by piece; a redirect is the caller's to follow."""
-        asked = {**self._headers, **headers}
-        with self._http.stream("GET", path, headers=asked, follow_redirects=False) as answer:
-            if not answer.has_redirect_location and not answer.is_success:
+    def _fetch_on(self, path: str, fetch: transfer.Fetch, until: float) -> None:
+        """Fetch more of a checkpoint, all of it if the connection holds."""
+        lane, before = lane_of("GET", path), fetch.received
+        self._patience.await_turn(lane, until)
+        headers = {**self._headers, **fetch.headers}
+        try:
+            with self._http.stream("GET", path, headers=headers, follow_redirects=False) as answer:
+                if answer.is_success or answer.has_redirect_location:
+                    fetch.take(answer)
+                    return
                 answer.read()
-                _raise_for_problem(answer)
-            yield answer
+        except httpx2.TransportError as error:
+            if fetch.received <= before:
+                raise self._unreachable(error) from error
+            return
+        refusal = _come_back_later(answer)
+        if refusal is None:
+            _raise_for_problem(answer)
+        else:
+            self._patience.note(lane, refusal)
 
     def _send(
         self,

@@ -20,6 +20,7 @@ from league_scene import safetensors, sha256
 
 from league.client import LeagueClient
 from league.errors import (
+    BusyError,
     HashMismatchError,
     LeagueUnreachable,
     RefusedCheckpointError,
@@ -284,3 +285,17 @@ def test_a_download_that_gets_nowhere_ends() -> None:
     with pytest.raises(LeagueUnreachable, match="connection reset"):
         client.download(sha256(data))
     assert asked == [None, "bytes=10-"]
+
+
+def test_a_download_waits_for_a_busy_server() -> None:
+    data, answers = safetensors(3), []
+
+    def answer(_request: httpx2.Request) -> httpx2.Response:
+        if not answers:
+            answers.append(503)
+            problem = BusyError("GET", "too many calls at once", "come back").problem()
+            return httpx2.Response(503, json=problem, headers={"Retry-After": "0"})
+        return httpx2.Response(200, content=data)
+
+    http = httpx2.Client(transport=httpx2.MockTransport(answer), base_url="http://league")
+    assert LeagueClient(http=http).download(sha256(data)) == data
