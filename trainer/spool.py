@@ -9,6 +9,7 @@ take is set aside in `refused.jsonl`.
 
 import json
 import logging
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from trainer.lines import LineFile
 
 FILE_BYTES = 2**20
 """A settled file that has grown beyond this is followed by the next."""
+
+SHARE_OF_FREE = 1 / 8
+"""It is followed sooner where it is more than this share of what the disk has left."""
 
 BATCH = 500
 """Most results of one call."""
@@ -73,7 +77,7 @@ class Spool:
         Raises:
             OSError: The disk refuses; nothing is lost, and the next call tries again.
         """
-        if self._open.end >= self._file_bytes:
+        if self._open.end >= min(self._file_bytes, SHARE_OF_FREE * shutil.disk_usage(self.folder).free):
             following = LineFile(self._path(self._number + 1))
             self._open.close()
             self._number, self._open = self._number + 1, following

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -182,6 +183,16 @@ def test_files_that_are_settled_go_as_soon_as_they_are_delivered(opened, tmp_pat
     assert len(server.taken) == 12
     assert files(tmp_path) == [5]
     assert opened().undelivered() == 0
+
+
+@pytest.mark.parametrize(("free", "kept"), [(100_000, [1]), (1_000, [2])])
+def test_on_a_small_disk_delivered_results_go_sooner(opened, tmp_path, server, monkeypatch, free, kept):
+    monkeypatch.setattr(spools.shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))
+    spool = opened()
+    fill(spool, 3)
+    spool.settle()
+    spool.deliver(server.report)
+    assert files(tmp_path) == kept
 
 
 def test_what_a_restart_does_not_count_yet_is_remembered_although_it_was_delivered(opened, tmp_path, server):
