@@ -261,9 +261,9 @@ class LeagueClient:
         """Show one match."""
         return self._get(f"/matches/{match_id}", wire.Match)
 
-    def payoff(self, environment: str | None = None) -> wire.Payoff:
-        """Show who beats whom."""
-        return self._get("/payoff", wire.Payoff, {"environment": environment})
+    def payoff(self, environment: str | None = None, limit: int = 100) -> wire.Payoff:
+        """Show who beats whom among the `limit` strongest players in play; `total` says how many there are."""
+        return self._get("/payoff", wire.Payoff, {"environment": environment, "limit": limit})
 
     def superiority(self, environment: str | None = None, limit: int = 100) -> wire.Superiority:
         """Show how sure the order of the frozen players is: 95 % bands, and who is likely stronger than whom."""

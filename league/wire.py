@@ -541,10 +541,11 @@ class Payoff(Answer):
     """Who beats whom: row i, column j is P(player i beats player j) and the matches behind it.
 
     An unplayed pair has the win rate that the ratings predict. `intransitivity` is the share of the log-odds matrix
-    that ratings do not explain, in [0, 1].
+    that ratings do not explain, in [0, 1]. `total` players are in play; these are the strongest, as many as were asked for.
     """
 
     environment: str
+    total: int
     players: list[PlayerName]
     names: list[str]
     win_rates: list[list[float]]
@@ -639,6 +640,7 @@ class LeaseExplanation(DrawAccount):
     """A lease, what became of it, and the distribution it was drawn from.
 
     `state` is `played` where every match of the budget was reported before the lease was swept or looked at.
+    `pruned_at` says since when an old distribution is without its opponents; null where it has them.
     """
 
     lease: Lease
@@ -650,6 +652,7 @@ class LeaseExplanation(DrawAccount):
     matches: int
     branch: str
     propensity: float | None
+    pruned_at: datetime | None = None
 
 
 class Event(Answer):

@@ -39,7 +39,7 @@ def table(
 def payoff(
     league: Running, _: Reader, environment: Filter = None, limit: Annotated[int, Query(ge=1, le=_PAYOFF_MAX)] = 100
 ) -> wire.Payoff:
-    """Show who beats whom among the strongest players in play."""
+    """Show who beats whom among the strongest players in play; `total` says how many are."""
     with league.database.read() as session:
         return payoffs.table(session, environment or learners.only_environment(session), limit)
 

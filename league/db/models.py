@@ -156,13 +156,17 @@ Index("uq_players_learner", Player.learner_id, unique=True, sqlite_where=Player.
 
 
 class Draw(Base):
-    """A distribution that leases were drawn from, named by the hash of its content."""
+    """A distribution that leases were drawn from, named by the hash of its content.
+
+    Since `pruned_at` its opponents are forgotten, and the name is that of the content it had.
+    """
 
     __tablename__ = "draws"
 
     id: Mapped[str] = mapped_column(primary_key=True)
     distribution: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
+    pruned_at: Mapped[datetime | None]
 
 
 class Lease(Base):

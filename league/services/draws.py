@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import or_, select
+from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
@@ -124,10 +124,13 @@ def of_pairing(population: Population, signature: str, unplayable: frozenset[int
 
 
 def keep(session: Session, account: Account, now: datetime) -> None:
-    """Store a distribution, once."""
-    if session.scalar(select(Draw.id).where(Draw.id == account.id)) is None:
+    """Store a distribution, once; one that was pruned meanwhile gets its opponents back."""
+    stored = session.execute(select(Draw.pruned_at).where(Draw.id == account.id)).one_or_none()
+    if stored is None:
         row = {"id": account.id, "distribution": account.content, "created_at": now}
         session.execute(insert_into(session, Draw).values(row).on_conflict_do_nothing())
+    elif stored.pruned_at is not None:
+        session.execute(update(Draw).where(Draw.id == account.id).values(distribution=account.content, pruned_at=None))
 
 
 def kept(session: Session, draw_id: str) -> Account:

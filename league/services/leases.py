@@ -15,7 +15,7 @@ from arena.matchmaking import SELF, draw, rating_pairs
 from league import wire
 from league.config import Settings
 from league.db.engine import Database
-from league.db.models import Lease, Match, Player
+from league.db.models import Draw, Lease, Match, Player
 from league.errors import UnknownLeaseError
 from league.services import draws, standings, unplayable, workers
 from league.services.draws import PAIRING, Account
@@ -88,6 +88,7 @@ def explain(session: Session, lease_id: str, now: datetime) -> wire.LeaseExplana
             "matches": matches,
             "branch": lease.branch,
             "propensity": lease.propensity,
+            "pruned_at": session.scalar(select(Draw.pruned_at).where(Draw.id == lease.draw_id)),
         }
     )
 

@@ -198,13 +198,15 @@ def table(session: Session, environment: str, limit: int) -> wire.Payoff:
         UnknownEnvironmentError: The league plays other environments, but not this one.
     """
     learners.require_environment(session, environment)
-    query = standings.rated().where(Player.environment == environment, standings.in_play())
+    in_play = Player.environment == environment, standings.in_play()
+    query = standings.rated().where(*in_play)
     found = session.execute(query.order_by(standings.conservative().desc(), Player.id).limit(limit)).all()
     players = [player for player, _ in found]
     counts, matches = matrix(current(session, environment), [player.id for player in players])
     joined = arithmetic.payoff(counts, standings.ratings(found))
     return wire.Payoff(
         environment=environment,
+        total=session.scalar(select(func.count()).select_from(Player).where(*in_play)) or 0,
         players=[wire.PlayerName(player_id=player.id, name=player.name) for player in players],
         names=[player.call_sign or player.name for player in players],
         win_rates=joined.win_rate.tolist(),

@@ -17,9 +17,11 @@ def upgrade() -> None:
     _add_versions_of_ratings()
     _add_terms_of_tokens()
     _add_refusals()
+    _add_pruning_of_draws()
 
 
 def downgrade() -> None:
+    _drop_pruning_of_draws()
     _drop_refusals()
     _drop_terms_of_tokens()
     _drop_versions_of_ratings()
@@ -146,3 +148,14 @@ def _add_refusals() -> None:
 def _drop_refusals() -> None:
     op.drop_table("refusals")
     op.drop_column("learners", "max_decisions")
+
+
+# --- draws -----------------------------------------------------------------------------------------------------------
+
+
+def _add_pruning_of_draws() -> None:
+    op.add_column("draws", sa.Column("pruned_at", sa.DateTime(timezone=True), nullable=True))
+
+
+def _drop_pruning_of_draws() -> None:
+    op.drop_column("draws", "pruned_at")

@@ -208,6 +208,17 @@ def test_a_rating_curve_has_a_point_per_period_that_changed_it(scene: Scene, tim
     assert scene.client.ratings(snapshot.id, limit=2, cursor=first.next_cursor).items == curve[2:]
 
 
+def test_a_payoff_of_some_players_says_how_many_there_are(scene: Scene) -> None:
+    snapshots = [scene.publish(step) for step in range(4)]
+    scene.client.retire(snapshots[0].id)
+    whole = scene.client.payoff(scene.environment)
+    assert whole.total == len(whole.players) == 5
+    part = scene.client.payoff(scene.environment, limit=2)
+    assert part.total == 5
+    assert part.players == whole.players[:2]
+    assert [len(row) for row in part.win_rates] == [2, 2]
+
+
 def test_payoffs_count_both_kinds_of_match_at_once(scene: Scene) -> None:
     snapshot, baseline = scene.publish(1), scene.baseline()
     scene.evaluate(6, winner=snapshot.id)

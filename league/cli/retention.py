@@ -1,0 +1,52 @@
+"""Let a league forget what it need not keep; works on its database, where the server runs."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+from rich.filesize import decimal
+
+from league.cli import database, tables
+from league.cli.connection import AsJson
+from league.cli.database import DatabaseUrl, Home
+from league.config import Settings
+from league.errors import ConfigurationError
+from league.services import retention
+
+app = typer.Typer()
+
+QUARTER_DAYS = 90.0
+
+
+@app.command(epilog="Example: league prune --older-than 30 --dry-run")
+def prune(
+    older_than: Annotated[
+        float, typer.Option("--older-than", metavar="DAYS", min=0, help="Keep what is younger.")
+    ] = QUARTER_DAYS,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and take nothing away.")] = False,
+    as_json: AsJson = False,
+    home: Home = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Delete old leases that nobody played and refused results, and forget the opponents of old draws.
+
+    Matches, ratings, players, periods, events and the leases that matches came from stay for good; of an old draw its
+    branches and rules do. The server may run.
+    """
+    settings = Settings.load(home=home, database_url=database_url)
+    age = timedelta(days=older_than)
+    grace = timedelta(seconds=settings.lease_grace_s)
+    if age < grace:
+        rule = f"results of a lease count until {grace} after its end, LEAGUE_LEASE_GRACE_S"
+        way_out = f"say --older-than {grace / timedelta(days=1):.2g} or more"
+        raise ConfigurationError(f"--older-than {older_than:g}", rule, way_out)
+    now = datetime.now(UTC)
+    with database.current(settings) as connection:
+        outdated = retention.survey(connection, now - age) if dry_run else retention.prune(connection, now - age, now)
+    if as_json:
+        tables.show_json({"dry_run": dry_run, **asdict(outdated)})
+    else:
+        verb = "would delete" if dry_run else "deleted"
+        rows = f"{outdated.leases:,} leases that nobody played and {outdated.refusals:,} refused results"
+        tables.show(f"{verb} {rows}, and the opponents of {outdated.draws:,} draws, {decimal(outdated.draw_bytes)}")

@@ -1,0 +1,141 @@
+"""What a league need not keep for ever: leases that nobody played, refused results, and whom a draw was among.
+
+Matches, ratings, players, periods and the audit log are never touched, nor leases that matches came from. Of an old
+draw its branches and their rules stay, so that `GET /leases/{id}` goes on saying why; the opponents with their
+probabilities, by far the most of it, go.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, String, cast, delete, exists, func, select, update
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from league.db.engine import Database
+from league.db.models import Draw, Lease, Match, Refusal
+
+LEASES_AT_ONCE = 5000
+DRAWS_AT_ONCE = 50
+"""Rows that a transaction looks through: servers get their turn between two."""
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """What is older than a time and may go.
+
+    Attributes:
+        leases: Leases that ended without a match.
+        refusals: Results that were not taken.
+        draws: Draws whose leases have all ended.
+        draw_bytes: What these draws take, about.
+    """
+
+    leases: int
+    refusals: int
+    draws: int
+    draw_bytes: int
+
+
+def survey(database: Database, before: datetime) -> Outdated:
+    """Count what `prune` would take away."""
+    with database.read() as session:
+        size = func.sum(func.length(cast(Draw.distribution, String)))
+        draws, draw_bytes = session.execute(
+            select(func.count(), size).where(_forgettable(before), Draw.id.not_in(_in_use(session, before)))
+        ).one()
+        return Outdated(
+            leases=session.scalar(select(func.count()).where(_unplayed(before))) or 0,
+            refusals=session.scalar(select(func.count()).where(Refusal.refused_at < before)) or 0,
+            draws=draws,
+            draw_bytes=draw_bytes or 0,
+        )
+
+
+def prune(database: Database, before: datetime, now: datetime) -> Outdated:
+    """Take away what is older than a time, a part in every transaction; servers may run.
+
+    Args:
+        database: Whose rows.
+        before: Leases that ended earlier, and what belongs to them; their grace must be over by now.
+        now: The time that is noted with draws.
+
+    Returns:
+        What went.
+    """
+    leases = _delete_leases(database, before)
+    refusals = _delete_refusals(database, before)
+    draws, draw_bytes = _forget_opponents(database, before, now)
+    return Outdated(leases, refusals, draws, draw_bytes)
+
+
+def _delete_leases(database: Database, before: datetime) -> int:
+    gone, after = 0, ""
+    while True:
+        with database.write() as session:
+            last = _end_of_window(session, Lease.id, Lease.granted_at < before, after, LEASES_AT_ONCE)
+            if last is None:
+                return gone
+            window = Lease.id > after, Lease.id <= last
+            gone += len(session.scalars(delete(Lease).where(*window, _unplayed(before)).returning(Lease.id)).all())
+            after = last
+
+
+def _delete_refusals(database: Database, before: datetime) -> int:
+    with database.read() as session:
+        workers = session.scalars(select(Refusal.worker_id).where(Refusal.refused_at < before).distinct()).all()
+    gone = 0
+    for worker_id in workers:
+        with database.write() as session:
+            old = delete(Refusal).where(Refusal.worker_id == worker_id, Refusal.refused_at < before)
+            gone += len(session.scalars(old.returning(Refusal.lease_id)).all())
+    return gone
+
+
+def _forget_opponents(database: Database, before: datetime, now: datetime) -> tuple[int, int]:
+    """Return how many draws lost their opponents, and how many bytes that freed, about."""
+    draws, freed, after = 0, 0, ""
+    with database.read() as session:
+        in_use = _in_use(session, before)
+    while True:
+        with database.write() as session:
+            last = _end_of_window(session, Draw.id, _forgettable(before), after, DRAWS_AT_ONCE)
+            if last is None:
+                return draws, freed
+            window = Draw.id > after, Draw.id <= last, _forgettable(before), Draw.id.not_in(in_use)
+            for draw_id, content in session.execute(select(Draw.id, Draw.distribution).where(*window)).all():
+                kept = _without_opponents(content)
+                session.execute(update(Draw).where(Draw.id == draw_id).values(distribution=kept, pruned_at=now))
+                draws, freed = draws + 1, freed + len(json.dumps(content)) - len(json.dumps(kept))
+            after = last
+
+
+def _end_of_window(
+    session: Session, key: InstrumentedAttribute[str], condition: ColumnElement[bool], after: str, rows: int
+) -> str | None:
+    """Return the key that ends the next so many rows after a key; None where there are no more."""
+    window = select(key).where(condition, key > after).order_by(key).limit(rows).subquery()
+    last: str | None = session.scalar(select(func.max(window.c.id)))
+    return last
+
+
+def _unplayed(before: datetime) -> ColumnElement[bool]:
+    return (Lease.expires_at < before) & ~exists().where(Match.lease_id == Lease.id)
+
+
+def _forgettable(before: datetime) -> ColumnElement[bool]:
+    return (Draw.created_at < before) & Draw.pruned_at.is_(None)
+
+
+def _in_use(session: Session, before: datetime) -> set[str]:
+    """Return the old draws that younger leases were drawn from; where a league goes on there are few."""
+    query = select(Lease.draw_id).join(Draw, Draw.id == Lease.draw_id)
+    return set(session.scalars(query.where(Lease.expires_at >= before, Draw.created_at < before).distinct()))
+
+
+def _without_opponents(content: dict[str, Any]) -> dict[str, Any]:
+    """Empty every column of a draw's opponents, and what its filters removed; see `draws.Account`."""
+    filters = [one | {"removed": []} if isinstance(one, dict) else one for one in content["filters"]]
+    items: dict[str, Any] = {name: type(values)() for name, values in content["items"].items()}
+    return content | {"filters": filters, "items": items}

@@ -1,0 +1,163 @@
+"""Old leases without matches and the opponents of old draws go; matches and whatever explains them stay."""
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import Scene, result
+from sqlalchemy import func, select
+
+from league import wire
+from league.client import LeagueClient
+from league.db.engine import Database
+from league.db.models import Base, Draw, Lease, Match, Refusal
+from league.errors import UnknownLeaseError
+from league.services import retention
+from league.services.retention import Outdated
+
+DAY_S = 86400
+
+
+@pytest.fixture
+def old(scene: Scene, time: Any) -> wire.Lease:
+    """A lease that one match came from, among others without, all of them long ended; one result was refused."""
+    scene.publish(1)
+    played, *_ = scene.opponent_leases(4)
+    scene.report(result(played), result(played, sequence=7))
+    scene.rating_leases(4)
+    scene.client.close_period()
+    time.advance(100 * DAY_S)
+    return played
+
+
+def count(database: Database, table: type[Base]) -> int:
+    with database.read() as session:
+        return session.scalar(select(func.count()).select_from(table)) or 0
+
+
+def days_ago(time: Any, days: float) -> datetime:
+    moment: datetime = time.now - timedelta(days=days)
+    return moment
+
+
+def test_what_is_old_and_explains_no_match_goes(old: wire.Lease, scene: Scene, database: Database, time: Any) -> None:
+    before = {table: count(database, table) for table in (Lease, Match, Draw, Refusal)}
+    assert before[Refusal] == 1
+    expected = retention.survey(database, days_ago(time, 90))
+    gone = retention.prune(database, days_ago(time, 90), time.now)
+    assert (gone.leases, gone.refusals, gone.draws) == (expected.leases, expected.refusals, expected.draws)
+    assert (gone.leases, gone.refusals, gone.draws) == (before[Lease] - 1, 1, before[Draw])
+    assert 0 < gone.draw_bytes < expected.draw_bytes
+    after = {table: count(database, table) for table in before}
+    assert after == {Lease: 1, Match: before[Match], Draw: before[Draw], Refusal: 0}
+    assert retention.prune(database, days_ago(time, 90), time.now) == Outdated(0, 0, 0, 0)
+
+
+def test_nothing_young_goes(old: wire.Lease, scene: Scene, database: Database, time: Any) -> None:
+    leases = count(database, Lease)
+    assert retention.prune(database, days_ago(time, 101), time.now) == Outdated(0, 0, 0, 0)
+    assert count(database, Lease) == leases
+
+
+def test_a_survey_takes_nothing_away(old: wire.Lease, database: Database, time: Any) -> None:
+    leases = count(database, Lease)
+    assert retention.survey(database, days_ago(time, 90)) == retention.survey(database, days_ago(time, 90))
+    assert count(database, Lease) == leases
+
+
+def test_a_lease_with_matches_still_says_why_and_since_when_less(
+    old: wire.Lease, scene: Scene, database: Database, time: Any
+) -> None:
+    before = scene.client.explain_lease(old.lease_id)
+    assert before.items
+    assert before.pruned_at is None
+    retention.prune(database, days_ago(time, 90), time.now)
+    after = scene.client.explain_lease(old.lease_id)
+    assert (after.items, after.pruned_at) == ([], time.now)
+    assert (after.branches, after.lease, after.propensity) == (before.branches, before.lease, before.propensity)
+    assert [(one.name, one.rule) for one in after.filters] == [(one.name, one.rule) for one in before.filters]
+
+
+def test_a_lease_that_went_is_unknown_and_its_results_are_refused(
+    old: wire.Lease, scene: Scene, database: Database, time: Any
+) -> None:
+    time.advance(-100 * DAY_S)
+    unplayed = scene.opponent_leases(1)[0]
+    time.advance(100 * DAY_S)
+    retention.prune(database, days_ago(time, 90), time.now)
+    with pytest.raises(UnknownLeaseError):
+        scene.client.explain_lease(unplayed.lease_id)
+    assert [answer.status for answer in scene.report(result(unplayed))] == ["rejected"]
+
+
+def test_a_result_that_is_sent_again_after_years_is_still_a_duplicate(
+    old: wire.Lease, scene: Scene, database: Database, time: Any
+) -> None:
+    retention.prune(database, days_ago(time, 90), time.now)
+    assert [answer.status for answer in scene.report(result(old))] == ["duplicate"]
+
+
+def test_a_draw_that_young_leases_came_from_keeps_its_opponents(
+    old: wire.Lease, scene: Scene, database: Database, time: Any
+) -> None:
+    (young, *_) = scene.opponent_leases(1)  # nothing has happened since: the distribution is the old one
+    time.advance(DAY_S)
+    retention.prune(database, days_ago(time, 90), time.now)
+    explained = scene.client.explain_lease(young.lease_id)
+    assert explained.items
+    assert explained.pruned_at is None
+
+
+def test_a_pruned_draw_gets_its_opponents_back_when_it_is_drawn_from_again(
+    old: wire.Lease, scene: Scene, database: Database, time: Any
+) -> None:
+    scene.opponent_leases(1)
+    time.advance(100 * DAY_S)
+    retention.prune(database, days_ago(time, 90), time.now)
+    (again, *_) = scene.opponent_leases(1)
+    assert scene.client.explain_lease(again.lease_id).items
+
+
+def test_many_are_pruned_in_many_transactions(
+    old: wire.Lease, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = retention.survey(database, days_ago(time, 90))
+    monkeypatch.setattr(retention, "LEASES_AT_ONCE", 2)
+    monkeypatch.setattr(retention, "DRAWS_AT_ONCE", 1)
+    assert retention.prune(database, days_ago(time, 90), time.now).leases == expected.leases > 4
+    assert retention.survey(database, days_ago(time, 90)) == Outdated(0, 0, 0, 0)
+
+
+def test_draws_of_version_0_1_are_pruned_too(old: wire.Lease, scene: Scene, database: Database, time: Any) -> None:
+    items = {
+        "player_id": [1],
+        "games": [2],
+        "rating": [1500.0],
+        "deviation": [80.0],
+        "propensity": [1.0],
+        "win_rate": [0.5],
+    }
+    first = {"branches": {"pfsp": 1.0}, "self_play": 0.0, "filters": ["pfsp: all"], "items": items}
+    with database.write() as session:
+        for draw in session.scalars(select(Draw)):
+            draw.distribution = json.loads(json.dumps(first))
+    retention.prune(database, days_ago(time, 90), time.now)
+    explained = scene.client.explain_lease(old.lease_id)
+    assert (explained.items, [branch.name for branch in explained.branches]) == ([], ["pfsp"])
+
+
+def test_a_server_goes_on_while_another_process_prunes(
+    serve: Callable[..., TestClient], database: Database, time: Any
+) -> None:
+    scene = Scene(LeagueClient(http=serve()))
+    scene.publish(1)
+    for _ in range(5):
+        scene.opponent_leases(2)
+        scene.client.close_period()
+    time.advance(100 * DAY_S)
+    (lease, *_) = scene.opponent_leases(1)
+    retention.prune(database, days_ago(time, 90), time.now)
+    assert [answer.status for answer in scene.report(result(lease))] == ["accepted"]
