@@ -1,0 +1,123 @@
+"""No secret appears in the server's log, in its answers or in its settings as they are printed."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx2
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import ON_SQLITE
+
+from league.client import LeagueClient
+from league.db.engine import Database
+from league.errors import LeagueError
+from league.services import tokens
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+UNKNOWN = "c29tZWJvZHkncyBzZWNyZXQgb2YgYW5vdGhlciBsZWFndWU"
+PASSWORD = "hunter2-hunter2"
+STORE_SECRET = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY"
+
+
+@pytest.fixture
+def secrets(database: Database) -> list[str]:
+    """Tokens of every scope, one that was revoked, and one that nobody made."""
+    with database.write() as session:
+        made = [tokens.create(session, scope, scope, NOW, actor="test") for scope in ("read", "worker", "admin")]
+        made.append(tokens.create(session, "old", "admin", NOW, actor="test"))
+        tokens.revoke(session, "old", NOW, actor="test")
+    return [*made, UNKNOWN]
+
+
+def provoke(http: TestClient | httpx2.Client, secrets: list[str]) -> str:
+    """Make good and bad calls with every secret, and return all answers."""
+    said = []
+    for secret in secrets:
+        for scheme in ("Bearer", "bearer", "Basic", ""):
+            headers = {"Authorization": f"{scheme} {secret}".strip(), "X-Request-ID": "of-the-test"}
+            for method, path, body in (
+                ("GET", "/api/v1/players", None),
+                ("GET", "/api/v1/players?limit=none", None),
+                ("GET", "/api/v1/nowhere", None),
+                ("POST", "/api/v1/workers", {"name": 1}),
+                ("POST", "/api/v1/players/1/promote", {"reason": "why"}),
+                ("PUT", f"/api/v1/checkpoints/{'0' * 64}", {}),
+            ):
+                answer = http.request(method, path, headers=headers, json=body)
+                said.append(f"{answer.text}{dict(answer.headers)}")
+    return "".join(said)
+
+
+def test_answers_and_logs_of_a_server_hold_no_token(
+    http: TestClient, secrets: list[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object, **_settings: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    caplog.set_level(logging.DEBUG)
+    said = provoke(http, secrets)
+    monkeypatch.setattr("league.services.players.listing", fail)
+    said += provoke(http, secrets)
+    assert "ZeroDivisionError" in caplog.text
+    for secret in secrets:
+        assert secret not in said
+        assert secret not in caplog.text
+
+
+@ON_SQLITE
+def test_a_running_server_prints_no_secret(
+    database: Database, database_url: str, secrets: list[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "server.log"
+    environment = os.environ | {
+        "LEAGUE_DATABASE_URL": database_url,
+        "AWS_SECRET_ACCESS_KEY": STORE_SECRET,
+        "LEAGUE_TOKEN": secrets[0],
+        "LEAGUE_LOG_LEVEL": "debug",
+    }
+    command = [sys.executable, "-m", "league", "serve", "--port", "0", "--home", str(tmp_path)]
+    with log.open("wb") as stream:
+        process = subprocess.Popen(command, env=environment, stdout=stream, stderr=stream)
+        try:
+            with httpx2.Client(base_url=address(process, log)) as http:
+                said = provoke(http, secrets)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+    printed = log.read_text()
+    assert "listening on" in printed
+    for secret in (*secrets, STORE_SECRET):
+        assert secret not in said
+        assert secret not in printed
+
+
+def address(process: subprocess.Popen[bytes], log: Path) -> str:
+    while process.poll() is None:
+        words = log.read_text().split()
+        if "listening" in words:
+            return words[words.index("listening") + 2].rstrip(";")
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+@pytest.mark.parametrize("password", [PASSWORD, "p%40ss-hunter2"])
+def test_a_database_that_is_away_is_named_without_its_password(tmp_path: Path, password: str) -> None:
+    environment = os.environ | {"LEAGUE_DATABASE_URL": f"postgresql://league:{password}@127.0.0.1:9/league"}
+    command = [sys.executable, "-m", "league", "serve", "--port", "0", "--home", str(tmp_path)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode != 0
+    assert "127.0.0.1" in ended.stderr
+    assert "hunter2" not in ended.stdout + ended.stderr
+
+
+def test_a_clients_errors_do_not_tell_its_token() -> None:
+    for url in ("http://127.0.0.1:9", "http://127.0.0.1:9/x"):
+        with LeagueClient(url, token=UNKNOWN) as client, pytest.raises(LeagueError) as lost:
+            client.players()
+        assert UNKNOWN not in f"{lost.value!r} {lost.value} {lost.value.__cause__!r} {lost.value.problem()}"
