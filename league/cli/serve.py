@@ -13,6 +13,7 @@ from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home
 from league.config import Settings
 from league.services import tokens
+from league.storage.opening import open_store
 
 app = typer.Typer()
 
@@ -58,16 +59,18 @@ def show_settings(as_json: AsJson = False, home: Home = None, database_url: Data
 
 
 def prepare(settings: Settings) -> None:
-    """Migrate, and say whether the league is open.
+    """Migrate, look whether the store can be worked with, and say whether the league is open.
 
     Raises:
         OpenServerError: The address is not loopback and no token exists.
+        StoreUnavailableError: Checkpoints cannot be kept where the settings say.
         NewerDatabaseError: The database belongs to a newer version.
     """
     database.migrate(settings)
     with database.connected(settings) as connection, connection.read() as session:
         tokens.require_closed_or_loopback(session, settings)
         closed = tokens.any_exists(session)
+    open_store(settings).prepare()
     door = (
         "closed: calls need a token" if closed else "open: no token exists, so every program of this machine may call"
     )

@@ -69,3 +69,14 @@ def test_missing_and_damaged_checkpoints_of_players_are_named(
     assert damaged in read
     with pytest.raises(LeagueError, match=damaged):
         scene.client.download(damaged)
+
+
+@pytest.mark.parametrize("url", ["/proc/nowhere", "s3://Not_A_Bucket"])
+def test_a_server_whose_store_cannot_be_used_does_not_start(
+    command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("LEAGUE_STORE_URL", url)
+    command("db", "upgrade", "--home", tmp_path)
+    outcome = command("serve", "--port", "0", "--home", tmp_path)
+    assert outcome.code != 0
+    assert url in outcome.one_line_error
