@@ -541,7 +541,7 @@ class Payoff(Answer):
     """Who beats whom: row i, column j is P(player i beats player j) and the matches behind it.
 
     An unplayed pair has the win rate that the ratings predict. `intransitivity` is the share of the log-odds matrix
-    that ratings do not explain, in [0, 1]. `total` players are in play; these are the strongest, as many as were asked for.
+    that ratings do not explain, in [0, 1]. `total` players are in play; these are the strongest of them.
     """
 
     environment: str
