@@ -24,6 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
+from scipy.sparse import csr_array, diags_array
+from scipy.sparse.linalg import cg
 from scipy.special import expit, log_expit, ndtr
 from threadpoolctl import threadpool_limits
 
@@ -36,6 +38,8 @@ BoolArray = NDArray[np.bool_]
 NO_PARENT = -1
 
 _STEP_TOLERANCE = 1e-9  # 2e-7 points
+_SOLVER_TOLERANCE = 1e-10
+_SOLVER_STEPS = 5_000
 _NEWTON_STEPS = 200  # from near the top it takes about five
 _STEP_MAX = 8.0  # 1,400 points: where a start is so far off that nothing bends, Newton's step would leave the world
 _HALVINGS = 60
@@ -144,7 +148,7 @@ def fit(
         posterior = _Posterior(_pairs(results, pinned, descent, config.parent_draws), free, precision)
         with _one_thread():
             _climb(posterior, theta)
-            covariance[np.ix_(free, free)] = SCALE**2 * _inverse(posterior.curvature(theta))
+            covariance[np.ix_(free, free)] = SCALE**2 * _inverse(posterior.curvature(theta).toarray(order="F"))
     return Fit(rating=np.where(pinned, given, SCALE * theta), covariance=covariance)
 
 
@@ -186,16 +190,19 @@ class _Posterior:
         surplus = self._per_player(theta.size, self.pairs.points - expected, -1.0)
         return surplus[self.free] - self.precision * (theta[self.free] - _MIDDLE)
 
-    def curvature(self, theta: FloatArray) -> FloatArray:
-        """Return (F, F) minus the second derivatives, positive definite."""
+    def curvature(self, theta: FloatArray) -> csr_array:
+        """Return (F, F) minus the second derivatives, positive definite; sparse as the pairs are."""
         lead = theta[self.pairs.low] - theta[self.pairs.high]
         weight = self.pairs.games * np.maximum(expit(lead) * expit(-lead), _CURVATURE_FLOOR)
-        matrix = np.zeros((theta.size, theta.size))
-        matrix[self.pairs.low, self.pairs.high] = matrix[self.pairs.high, self.pairs.low] = -weight
-        np.fill_diagonal(matrix, self._per_player(theta.size, weight, 1.0))
-        own = matrix[np.ix_(self.free, self.free)]
-        np.fill_diagonal(own, own.diagonal() + self.precision)
-        return own
+        own = self._per_player(theta.size, weight, 1.0)[self.free] + self.precision
+        place = np.full(theta.size, -1)
+        place[self.free] = np.arange(self.free.size)
+        low, high = place[self.pairs.low], place[self.pairs.high]
+        both = (low >= 0) & (high >= 0)
+        low, high, between = low[both], high[both], -weight[both]
+        every = np.arange(self.free.size)
+        rows, columns = np.concatenate((every, low, high)), np.concatenate((every, high, low))
+        return csr_array((np.concatenate((own, between, between)), (rows, columns)))
 
     def _per_player(self, players: int, values: FloatArray, sign: float) -> FloatArray:
         """Sum a value of each pair over the players: as it is for the pair's low one, times `sign` for the high one."""
@@ -214,6 +221,10 @@ def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: Int
     _require_within("away", results.away, results.away >= players, f"there are {players} players")
     rule = f"a parent is one of the {players} players, or -1 for none"
     _require_within("parent", parent, (parent < NO_PARENT) | (parent >= players), rule)
+    ancestor = parent
+    for _ in range(players.bit_length()):  # twice as far up every time
+        ancestor = np.where(ancestor == NO_PARENT, NO_PARENT, ancestor[ancestor])
+    _require_within("parent", parent, ancestor != NO_PARENT, "nobody descends from itself")
 
 
 def _require_within(name: str, values: NDArray[np.generic], wrong: BoolArray, rule: str) -> None:
@@ -266,24 +277,21 @@ def _climb(posterior: _Posterior, theta: FloatArray) -> None:
             return
 
 
-def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    _, solution, failed = lapack.dposv(matrix, right, lower=1)
-    _require_definite(failed)
+def _solved(matrix: csr_array, right: FloatArray) -> FloatArray:
+    """Solve by conjugate gradients, preconditioned by the diagonal; what is left undone the next step does."""
+    inverse_diagonal = diags_array(1.0 / matrix.diagonal())
+    solution, _ = cg(matrix, right, rtol=_SOLVER_TOLERANCE, maxiter=_SOLVER_STEPS, M=inverse_diagonal)
     return np.asarray(solution)
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
-    factor, failed = lapack.dpotrf(matrix, lower=1)
-    _require_definite(failed)
-    inverse, failed = lapack.dpotri(factor, lower=1)
-    _require_definite(failed)
+    """Invert a positive definite matrix, overwriting it."""
+    factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
+    inverse, failed_too = lapack.dpotri(factor, lower=1, overwrite_c=1)
+    if failed or failed_too:
+        raise ArithmeticError(f"the curvature at the maximum is not positive definite (row {failed or failed_too})")
     lower: FloatArray = np.tril(inverse)
     return lower + np.tril(lower, -1).T
-
-
-def _require_definite(failed: int) -> None:
-    if failed:
-        raise ValueError(f"parent of the free player {failed - 1} is of no use: players descend from each other")
 
 
 @contextmanager
