@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import or_, select, update
+from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
@@ -20,7 +20,7 @@ from league.config import Settings
 from league.db.models import Draw, Payoff, Player
 from league.db.upsert import insert_into
 from league.errors import InvalidRequestError
-from league.services import payoffs, standings
+from league.services import payoffs
 from league.services.payoffs import Count
 from league.services.population import Filter, Member, Population, PopulationCache
 
@@ -29,6 +29,7 @@ PAIRING = "thompson"
 """Branch of rating leases."""
 
 _PAIRING_RULE = "neighbours in a Thompson sample of the ratings, those with the fewest games first"
+_PRUNED_AT = select(Draw.pruned_at).where(Draw.id == bindparam("id"))
 _HASH_DIGITS = 32
 _DIGITS = 8  # of a probability
 
@@ -98,7 +99,7 @@ def of_learner(
     if member.kind != "learner":
         rule = f"{member.name} is a {member.kind}; opponents are drawn for learners"
         raise InvalidRequestError(f"player {player_id}", rule, "pass a learner's player_id, as POST /learners gave it")
-    key = player_id, self_play, unplayable
+    key = "learner", player_id, self_play, unplayable
     return population.once(
         key, lambda: _of_learner(session, population, settings, member, self_play=self_play, unplayable=unplayable)
     )
@@ -111,21 +112,21 @@ def preview(session: Session, settings: Settings, cache: PopulationCache, player
         UnknownPlayerError: There is no such player.
         InvalidRequestError: It is not a learner.
     """
-    player, _ = standings.require(session, player_id)
-    drawn = of_learner(session, cache.get(session, player.environment), settings, player_id)
+    population = cache.of_player(session, player_id)
+    drawn = of_learner(session, population, settings, player_id)
     return wire.Preview.model_validate(
-        {"player_id": player_id, "environment": player.environment, **shown(session, drawn.account)}
+        {"player_id": player_id, "environment": population.environment, **shown(session, drawn.account)}
     )
 
 
 def of_pairing(population: Population, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], Account]:
     """Return the places of the players that rating pairs of a signature are sampled from, and the account of it."""
-    return population.once((signature, unplayable), lambda: _of_pairing(population, signature, unplayable))
+    return population.once(("pairing", signature, unplayable), lambda: _of_pairing(population, signature, unplayable))
 
 
 def keep(session: Session, account: Account, now: datetime) -> None:
     """Store a distribution, once; one that was pruned meanwhile gets its opponents back."""
-    stored = session.execute(select(Draw.pruned_at).where(Draw.id == account.id)).one_or_none()
+    stored = session.execute(_PRUNED_AT, {"id": account.id}).one_or_none()
     if stored is None:
         row = {"id": account.id, "distribution": account.content, "created_at": now}
         session.execute(insert_into(session, Draw).values(row).on_conflict_do_nothing())

@@ -15,13 +15,14 @@ from arena.matchmaking import SELF, draw, rating_pairs
 from league import wire
 from league.config import Settings
 from league.db.engine import Database
-from league.db.models import Draw, Lease, Match, Player
+from league.db.models import Base, Draw, Lease, Match, Player
 from league.errors import UnknownLeaseError
-from league.services import draws, standings, unplayable, workers
+from league.services import draws, unplayable, workers
 from league.services.draws import PAIRING, Account
 from league.services.population import Member, Population, PopulationCache
 
-_RANDOM_BYTES = 6
+_INSERT = insert(Base.metadata.tables[Lease.__tablename__])  # the object mapper would make each row twice as dear
+_RANDOM_DIGITS = 12
 _SEED_LIMIT = 2**63
 
 Row = dict[str, Any]
@@ -60,7 +61,7 @@ def grant(
         return []
     with database.write() as session:
         draws.keep(session, planned.account, now)
-        session.execute(insert(Lease), planned.rows)
+        session.connection().execute(_INSERT, planned.rows)
     return _bodies(planned)
 
 
@@ -131,21 +132,21 @@ def _plan_training(
 ) -> Grant:
     """Draw opponents for a learner. The learner's side alternates from lease to lease."""
     worker = workers.require(session, request.worker_id)
-    player, _ = standings.require(session, request.player_id)
-    population = cache.get(session, player.environment)
+    population, player_id = cache.of_player(session, request.player_id), request.player_id
     kept_away = unplayable.known_to(session, settings, worker.id, now)
     learner = draws.of_learner(
-        session, population, settings, player.id, self_play=request.self_play, unplayable=kept_away
+        session, population, settings, player_id, self_play=request.self_play, unplayable=kept_away
     )
+    ids = [population.members[place].id for place in learner.opponents]
     drawn = draw(learner.distribution, request.count, rng)
     first = int(rng.integers(2))
     rows = _rows(settings, request, worker.id, learner.account, population.environment, request.count, now, rng)
     for place, (row, choice, propensity) in enumerate(
         zip(rows, drawn.opponents.tolist(), drawn.propensities.tolist(), strict=True)
     ):
-        opponent = player.id if choice == SELF else population.members[learner.opponents[choice]].id
+        opponent = player_id if choice == SELF else ids[choice]
         at_home = (first + place) % 2 == 0
-        row["home_id"], row["away_id"] = (player.id, opponent) if at_home else (opponent, player.id)
+        row["home_id"], row["away_id"] = (player_id, opponent) if at_home else (opponent, player_id)
         row["learner_side"] = "home" if at_home else "away"
         row["branch"], row["propensity"] = drawn.branches[place], propensity
     return Grant(population, learner.account, rows)
@@ -220,9 +221,12 @@ def _rows(
         "expires_at": now + timedelta(seconds=settings.lease_expiry_s),
     }
     prefix = f"{int(now.timestamp() * 1000):011x}"  # in time order, for the index
-    ids = [prefix + rng.bytes(_RANDOM_BYTES).hex() for _ in range(count)]
+    digits = rng.bytes(_RANDOM_DIGITS // 2 * count).hex()
     seeds = rng.integers(_SEED_LIMIT, size=count).tolist()
-    return [common | {"id": lease_id, "seed": seed} for lease_id, seed in zip(ids, seeds, strict=True)]
+    return [
+        common | {"id": prefix + digits[place * _RANDOM_DIGITS : (place + 1) * _RANDOM_DIGITS], "seed": seed}
+        for place, seed in enumerate(seeds)
+    ]
 
 
 def _bodies(granted: Grant) -> list[wire.Lease]:

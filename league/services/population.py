@@ -16,12 +16,14 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from arena.glicko2 import Ratings
-from league.db.models import Event, Period, Player
+from league.db.models import Event, Period, Player, Rating
 from league.errors import UnknownPlayerError
 from league.services import standings
 
 Version = tuple[int | None, ...]
 T = TypeVar("T")
+
+_NEWEST = select(*(select(func.max(table.id)).scalar_subquery() for table in (Player, Period, Event)))
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,16 @@ class Population:
             signature: Of the environment's build.
             unplayable: Ids of players that who asks could not play.
         """
+        return self.once(("opponents", signature, unplayable), lambda: self._opponents(signature, unplayable))
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what follows from this population alone, made when it is first asked for."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: T = self._made[key]
+        return made
+
+    def _opponents(self, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], tuple[Filter, ...]]:
         rules: tuple[tuple[str, str, Callable[[Member], bool]], ...] = (
             ("frozen", "a learner's weights move: only frozen players are leased", lambda m: m.kind != "learner"),
             (
@@ -102,13 +114,6 @@ class Population:
             filters.append(Filter(name, rule, removed))
         return np.array([place for place, _ in left], dtype=np.int64), tuple(filters)
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what follows from this population alone, made when it is first asked for."""
-        if key not in self._made:
-            self._made[key] = make()
-        made: T = self._made[key]
-        return made
-
 
 class PopulationCache:
     """The last version of each environment's population; nothing is lost with it."""
@@ -116,6 +121,18 @@ class PopulationCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[Version, Population]] = {}
+        self._environments: dict[int, str] = {}
+
+    def of_player(self, session: Session, player_id: int) -> Population:
+        """Return the population that a player belongs to, which it never leaves.
+
+        Raises:
+            UnknownPlayerError: There is no such player.
+        """
+        if player_id not in self._environments:
+            player, _ = standings.require(session, player_id)
+            self._environments[player_id] = player.environment
+        return self.get(session, self._environments[player_id])
 
     def get(self, session: Session, environment: str) -> Population:
         """Return the population as the session sees it."""
@@ -129,19 +146,24 @@ class PopulationCache:
 
 
 def _version(session: Session) -> Version:
-    newest = [select(func.max(table.id)).scalar_subquery() for table in (Player, Period, Event)]
-    return tuple(session.execute(select(*newest)).one())
+    return tuple(session.execute(_NEWEST).one())
 
 
 def _load(session: Session, environment: str) -> Population:
-    rows = session.execute(standings.rated().where(Player.environment == environment).order_by(Player.id)).all()
+    who = Player.id, Player.kind, Player.name, Player.signature, Player.standing, Player.checkpoint
+    strength = (
+        func.coalesce(Rating.rating, Player.start_rating),
+        func.coalesce(Rating.deviation, Player.start_deviation),
+        func.coalesce(Rating.volatility, Player.start_volatility),
+        func.coalesce(Rating.games, 0),
+    )
+    everybody = standings.rated().where(Player.environment == environment).order_by(Player.id)
+    rows: list[tuple[Any, ...]] = [tuple(row) for row in session.execute(everybody.with_only_columns(*who, *strength))]
+    numbers = np.array([row[len(who) :] for row in rows], dtype=np.float64).reshape(-1, len(strength))
+    rating, deviation, volatility, games = numbers.T
     return Population(
         environment=environment,
-        members=tuple(_member(player) for player, _ in rows),
-        ratings=standings.ratings(rows),
-        games=np.array([0 if rating is None else rating.games for _, rating in rows], dtype=np.int64),
+        members=tuple(Member(*row[: len(who)]) for row in rows),
+        ratings=Ratings(rating, deviation, volatility),
+        games=games.astype(np.int64),
     )
-
-
-def _member(player: Player) -> Member:
-    return Member(player.id, player.kind, player.name, player.signature, player.standing, player.checkpoint)

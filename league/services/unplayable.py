@@ -7,7 +7,7 @@ for everybody; reinstating it is the way back, and what was reported before coun
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Select, and_, func, select
+from sqlalchemy import bindparam, exists, func, select
 from sqlalchemy.orm import Session
 
 from league import wire
@@ -22,10 +22,21 @@ from league.services import lifecycle
 ACTOR = "workers"
 _IN_PLAY = ("candidate", "commander")
 
+_REINSTATED_SINCE = exists().where(
+    Event.player_id == UnplayableReport.player_id,
+    Event.kind == "reinstate",
+    Event.created_at >= UnplayableReport.reported_at,
+)
+_COUNTING = select(UnplayableReport.player_id).where(
+    UnplayableReport.reported_at > bindparam("since"), ~_REINSTATED_SINCE
+)
+_KNOWN_TO = _COUNTING.where(UnplayableReport.worker_id == bindparam("worker_id"))
+
 
 def known_to(session: Session, settings: Settings, worker_id: str, now: datetime) -> frozenset[int]:
     """Return the ids of the players that are kept from a worker."""
-    return frozenset(session.scalars(_counting(settings, now).where(UnplayableReport.worker_id == worker_id)))
+    since = now - timedelta(seconds=settings.unplayable_memory_s)
+    return frozenset(session.scalars(_KNOWN_TO, {"worker_id": worker_id, "since": since}))
 
 
 def report(session: Session, settings: Settings, request: wire.ReleaseRequest, now: datetime) -> list[int]:
@@ -62,18 +73,9 @@ def _require_seated(session: Session, request: wire.ReleaseRequest) -> None:
 
 
 def _condemned(session: Session, settings: Settings, player_ids: Sequence[int], now: datetime) -> list[int]:
-    counting = _counting(settings, now).join(Player, Player.id == UnplayableReport.player_id)
+    since = now - timedelta(seconds=settings.unplayable_memory_s)
+    counting = _COUNTING.join(Player, Player.id == UnplayableReport.player_id)
     in_play = Player.id.in_(player_ids), Player.standing.in_(_IN_PLAY)
     enough = func.count() >= settings.unplayable_workers
-    return list(session.scalars(counting.where(*in_play).group_by(UnplayableReport.player_id).having(enough)))
-
-
-def _counting(settings: Settings, now: datetime) -> "Select[int]":
-    """Select the players of reports that are recent, and made since the player was last reinstated."""
-    recent = UnplayableReport.reported_at > now - timedelta(seconds=settings.unplayable_memory_s)
-    return select(UnplayableReport.player_id).where(recent, ~_reinstated_since())
-
-
-def _reinstated_since() -> ColumnElement[bool]:
-    reinstated = and_(Event.player_id == UnplayableReport.player_id, Event.kind == "reinstate")
-    return select(Event.id).where(reinstated, Event.created_at >= UnplayableReport.reported_at).exists()
+    condemned = counting.where(*in_play).group_by(UnplayableReport.player_id).having(enough)
+    return list(session.scalars(condemned, {"since": since}))

@@ -1,0 +1,196 @@
+"""Leases of 64 among 1,000 players while their results come in, beside a bare endpoint that inserts as many rows."""
+
+import asyncio
+import json
+import statistics
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from sqlalchemy import insert, select
+
+from arena.seeding import match_seed
+from benchmarks.stage.arrivals import Arrivals
+from benchmarks.stage.load import post_all
+from benchmarks.stage.stage import Row, Server, Stage
+from league import wire
+from league.client import LeagueClient
+from league.db import schema
+from league.db.engine import Database
+from league.db.models import Learner, Player
+
+ENVIRONMENT = "benchmark"
+PLAYERS = 1_000
+LEARNERS = 8
+COUNT = 64
+
+RATE_PER_S = 50
+SECONDS = 30
+REPORT_AFTER_S = 2.0  # a lease's match is over so long after it was granted
+
+CALLS = 200  # a round of draws as fast as they come
+ROUNDS = 5
+CONNECTIONS = 8
+
+LEASES_PATH = f"{wire.PREFIX}/leases"
+RESULTS_PATH = f"{wire.PREFIX}/results"
+
+Body = dict[str, Any]
+
+
+def measure(stage: Stage) -> list[Row]:
+    """Time leases that arrive steadily with their results, then lease as fast as it goes, in turn with the floor."""
+    database_url = stage.database()
+    _people(database_url)
+    with ExitStack() as servers:
+        league = servers.enter_context(stage.league(database_url))
+        bare_url = stage.database()
+        command = ("-m", "benchmarks.stage.bare_league", "--database-url", bare_url)
+        bare = servers.enter_context(stage.process(command, bare_url))
+        requests = _attach(league)
+        steady = asyncio.run(_steadily(league, requests))
+        pairs = [_round(league, bare, requests) for _ in range(ROUNDS + 1)][1:]  # the first warms both up
+    return [*_steady_rows(steady), *_draw_rows(pairs)]
+
+
+def _steady_rows(steady: Arrivals) -> list[Row]:
+    if steady.failures:
+        raise SystemExit(f"calls failed: {steady.failures}")
+    latencies = " / ".join(f"{steady.quantile_ms('leases', share):.0f}" for share in (0.5, 0.99))
+    batches = " / ".join(f"{steady.quantile_ms('results', share):.0f}" for share in (0.5, 0.99))
+    work = f"leases of {COUNT}, {PLAYERS:,} players, {RATE_PER_S} requests/s with their results: p50 / p99 ms"
+    return [
+        Row(work, latencies, "p99 60"),
+        Row("the results beside them: p50 / p99 ms", batches, ""),
+        Row("leases refused as too many", str(steady.refused.total()), "0"),
+    ]
+
+
+def _draw_rows(pairs: list[tuple[float, float]]) -> list[Row]:
+    ours, floors = zip(*pairs, strict=True)
+    return [
+        Row(f"draws/s, leases of {COUNT} as fast as they come", f"{statistics.median(ours):,.0f}", "20,000"),
+        Row("bare endpoint, the same run", f"{statistics.median(floors):,.0f}", ""),
+        Row("ratio of the two", f"{statistics.median(own / floor for own, floor in pairs):.2f}", ""),
+    ]
+
+
+def _people(database_url: str) -> None:
+    """Make learners with their baselines, and snapshots of many strengths."""
+    database = Database(database_url)
+    schema.upgrade(database)
+    rng = np.random.default_rng(0)
+    now = datetime.now(UTC)
+    with database.write() as session:
+        learners = [
+            {
+                "environment": ENVIRONMENT,
+                "name": f"learner-{number}",
+                "role": "main",
+                "signature": ENVIRONMENT,
+                "metrics": {},
+                "created_at": now,
+            }
+            for number in range(LEARNERS)
+        ]
+        session.execute(insert(Learner), learners)
+        ids = session.scalars(select(Learner.id)).all()
+        common = {
+            "environment": ENVIRONMENT,
+            "signature": ENVIRONMENT,
+            "role": "main",
+            "card": {},
+            "start_volatility": 0.06,
+            "created_at": now,
+        }
+        own = [
+            common
+            | {
+                "kind": "learner",
+                "name": f"learner-{one}",
+                "learner_id": one,
+                "start_rating": 1500.0,
+                "start_deviation": 350.0,
+            }
+            for one in ids
+        ]
+        snapshots = [
+            common
+            | {
+                "kind": "snapshot",
+                "name": f"snapshot-{number}",
+                "standing": "commander" if number % 50 == 0 else "candidate",
+                "checkpoint": rng.bytes(32).hex(),
+                "learner_id": ids[number % LEARNERS],
+                "step": number,
+                "start_rating": float(rng.normal(1500, 300)),
+                "start_deviation": 80.0,
+            }
+            for number in range(PLAYERS)
+        ]
+        session.execute(insert(Player), own)
+        session.execute(insert(Player), snapshots)
+    database.close()
+
+
+def _attach(league: Server) -> list[Body]:
+    """Attach a worker for each learner and play all learners out of warm-up; return each one's request for leases."""
+    with LeagueClient(league.url) as client:
+        requests = []
+        for learner in client.learners(ENVIRONMENT, limit=LEARNERS).items:
+            worker = client.register_worker(
+                wire.WorkerCreate(name=learner.name, kind="trainer", version="1", signatures=[ENVIRONMENT])
+            )
+            request = wire.TrainingLeases(
+                kind="training", worker_id=worker.id, player_id=learner.player_id, count=COUNT, budget=1
+            )
+            requests.append(request.model_dump())
+            for _ in range(4):
+                batch = _batch(request.worker_id, client.lease(request).model_dump(mode="json")["items"])
+                client.report(wire.ResultBatch.model_validate(batch))
+        client.close_period(ENVIRONMENT)
+    return requests
+
+
+async def _steadily(league: Server, requests: list[Body]) -> Arrivals:
+    arrivals = Arrivals(league.url)
+    calls = SECONDS * RATE_PER_S
+    arrivals.begin()
+    await asyncio.gather(
+        *(_lease_and_report(arrivals, number / RATE_PER_S, requests[number % LEARNERS]) for number in range(calls))
+    )
+    return arrivals
+
+
+async def _lease_and_report(arrivals: Arrivals, due_s: float, request: Body) -> None:
+    leases = await arrivals.post("leases", due_s, LEASES_PATH, request)
+    if leases is not None:
+        batch = _batch(request["worker_id"], leases["items"])
+        await arrivals.post("results", due_s + REPORT_AFTER_S, RESULTS_PATH, batch)
+
+
+def _batch(worker_id: str, leases: list[Body]) -> Body:
+    """Finish a match of every lease."""
+    return {"worker_id": worker_id, "results": [_result(lease) for lease in leases]}
+
+
+def _result(lease: Body) -> Body:
+    seed = match_seed(lease["seed"], 0)
+    return {
+        "lease_id": lease["lease_id"],
+        "sequence": 0,
+        "score": seed % 3 / 2,
+        "decisions": 100 + seed % 140,
+        "reason": "elimination",
+        "seed": seed,
+        "learner_step": 1_000,
+    }
+
+
+def _round(league: Server, bare: Server, requests: list[Body]) -> tuple[float, float]:
+    """Return draws/s of the league and of the bare endpoint."""
+    bodies = [json.dumps(requests[number % LEARNERS]).encode() for number in range(CALLS)]
+    own_s, _ = post_all(league.url, LEASES_PATH, bodies, CONNECTIONS)
+    floor_s, _ = post_all(bare.url, LEASES_PATH, bodies, CONNECTIONS)
+    return CALLS * COUNT / own_s, CALLS * COUNT / floor_s

@@ -1,0 +1,79 @@
+"""Calls that arrive when they arrive, whether or not earlier ones are answered, each over a connection of its own.
+
+A latency is counted from the moment the call was due, so that a stalled server is not flattered by callers who wait.
+"""
+
+import asyncio
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+_OK = 200
+_BUSY = 503
+_TRIES = 20
+
+
+@dataclass
+class Arrivals:
+    """Calls to one server, and what came of them.
+
+    Attributes:
+        url: The server.
+        latencies_s: Per kind of call, of every answered one that was not refused.
+        failures: Answers that were no success and no refusal, and how often.
+        refused: Per kind, how often the server was busy.
+    """
+
+    url: str
+    latencies_s: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    failures: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        address = urlsplit(self.url)
+        self._host, self._port = address.hostname, address.port
+        self._start_s = time.perf_counter()
+
+    def begin(self) -> None:
+        """Let time start at 0 now."""
+        self._start_s = time.perf_counter()
+
+    async def post(self, kind: str, due_s: float, path: str, body: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Post JSON when it is due, again while the server is busy; return the answer, or None where it failed."""
+        content = json.dumps(body).encode()
+        for _ in range(_TRIES):
+            await asyncio.sleep(self._start_s + due_s - time.perf_counter())
+            status, headers, answer = await self._call(path, content)
+            if status == _OK:
+                self.latencies_s[kind].append(time.perf_counter() - self._start_s - due_s)
+                told: dict[str, Any] = json.loads(answer)
+                return told
+            if status != _BUSY or b"retry-after" not in headers:
+                self.failures[f"{kind} {status}: {answer[:200]!r}"] += 1
+                return None
+            self.refused[kind] += 1
+            due_s = time.perf_counter() - self._start_s + int(headers[b"retry-after"])
+        self.failures[f"{kind}: refused {_TRIES} times"] += 1
+        return None
+
+    def quantile_ms(self, kind: str, share: float) -> float:
+        """Return the latency that this share of the calls stays under."""
+        return 1_000 * float(np.quantile(self.latencies_s[kind], share))
+
+    async def _call(self, path: str, content: bytes) -> tuple[int, dict[bytes, bytes], bytes]:
+        reader, writer = await asyncio.open_connection(self._host, self._port, limit=2**20)
+        try:
+            head = f"POST {path} HTTP/1.1\r\nHost: league\r\nConnection: close\r\nContent-Type: application/json\r\n"
+            writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+            top, _, rest = (await reader.read(-1)).partition(b"\r\n\r\n")
+        finally:
+            writer.close()
+        first, *lines = top.split(b"\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(b": ") for line in lines)}
+        return int(first.split()[1]), headers, rest

@@ -1,0 +1,101 @@
+"""The floor under leases and heartbeats: a FastAPI endpoint for each that does what must be done, and no more.
+
+    python -m benchmarks.stage.bare_league --database-url sqlite:////tmp/bare.db --port 8001
+
+A lease is a row with an opponent drawn uniformly; a heartbeat is an UPDATE. Nothing is checked, explained or counted.
+Connections, their settings and the server around it are the league's own.
+"""
+
+import argparse
+from datetime import UTC, datetime
+
+import numpy as np
+import uvicorn
+from fastapi import FastAPI
+from pydantic import BaseModel
+from sqlalchemy import BigInteger, Column, MetaData, String, Table, insert
+from sqlalchemy.dialects import postgresql, sqlite
+
+from league.db.engine import Database
+from league.db.models import UtcDateTime
+
+PLAYERS = 1_000
+METADATA = MetaData()
+LEASES = Table(
+    "leases",
+    METADATA,
+    Column("id", String, primary_key=True),
+    Column("worker_id", String),
+    Column("opponent_id", BigInteger),
+    Column("seed", BigInteger),
+    Column("budget", BigInteger),
+    Column("expires_at", UtcDateTime()),
+)
+WORKERS = Table("workers", METADATA, Column("id", String, primary_key=True), Column("seen_at", UtcDateTime()))
+
+
+class LeaseRequest(BaseModel):
+    worker_id: str
+    player_id: int
+    count: int
+    budget: int
+
+
+class Lease(BaseModel):
+    id: str
+    worker_id: str
+    opponent_id: int
+    seed: int
+    budget: int
+    expires_at: datetime
+
+
+def create_app(database_url: str) -> FastAPI:
+    app, database = FastAPI(), Database(database_url)
+    rng = np.random.default_rng()
+    with database.write_connection() as connection:
+        METADATA.create_all(connection)
+
+    @app.post("/api/v1/leases")
+    def lease(request: LeaseRequest) -> list[Lease]:
+        now = datetime.now(UTC)
+        opponents = rng.integers(PLAYERS, size=request.count).tolist()
+        seeds = rng.integers(2**63, size=request.count).tolist()
+        rows = [
+            {
+                "id": rng.bytes(12).hex(),
+                "worker_id": request.worker_id,
+                "opponent_id": opponent,
+                "seed": seed,
+                "budget": request.budget,
+                "expires_at": now,
+            }
+            for opponent, seed in zip(opponents, seeds, strict=True)
+        ]
+        with database.write_connection() as connection:
+            connection.execute(insert(LEASES), rows)
+        return [Lease(**row) for row in rows]
+
+    @app.post("/api/v1/workers/{worker_id}/heartbeat")
+    def heartbeat(worker_id: str) -> dict[str, str]:
+        dialect = sqlite if database.sqlite else postgresql
+        now = datetime.now(UTC)
+        row = dialect.insert(WORKERS).values(id=worker_id, seen_at=now)
+        with database.write_connection() as connection:
+            connection.execute(row.on_conflict_do_update(index_elements=["id"], set_={"seen_at": now}))
+        return {"command": "continue"}
+
+    return app
+
+
+def main() -> None:
+    """Serve."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--database-url", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    arguments = parser.parse_args()
+    uvicorn.run(create_app(arguments.database_url), port=arguments.port, access_log=False, log_level="warning")
+
+
+if __name__ == "__main__":
+    main()
