@@ -346,7 +346,7 @@ def test_a_run_folder_in_which_anything_was_written_stays_after_an_error(tmp_pat
 
 def test_a_league_that_lost_its_memory_is_registered_with_again(worker_of, client, transport, tmp_path, caplog):
     worker = worker_of(client, rps("run.total_steps=640"))
-    membership = worker._membership
+    membership = worker.session._membership
     known = membership.attachment
     learn = worker.learner.learn
 
@@ -456,7 +456,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(worker_of, counte
     halves.run()
     assert different_tensors(whole, halves) == []
     assert (halves.learner.steps, halves.learner.updates) == (576, 6)
-    assert len(halves._collector.crews) == threads
+    assert len(halves.session.collector.crews) == threads
 
 
 def different_tensors(one, other):
@@ -503,5 +503,5 @@ def test_a_run_that_is_resumed_where_the_lesson_changes_equals_an_uninterrupted_
         parts = worker_of(counted[1], config(updates), run="parts")
         parts.run()
     assert different_tensors(whole, parts) == []
-    assert whole._batches[0].lesson == parts._batches[0].lesson == Lesson()
+    assert whole.session._batches[0].lesson == parts.session._batches[0].lesson == Lesson()
     assert parts.scores.episodes == whole.scores.episodes == 96

@@ -35,13 +35,15 @@ def shares(tmp_path):
 @pytest.mark.timeout(600)
 def test_lessons_grow_with_matches_are_not_reported_and_go_on_after_a_restart(worker_of, client, tmp_path):
     first = worker_of(client, duel("run.total_steps=640"))
-    assert first._batches[0].lesson.team_share == 0.5
+    assert first.session._batches[0].lesson.team_share == 0.5
     first.run()
     assert 0 < first.scores.episodes < 12
     assert spooled(tmp_path) == 0
     assert first.scores.win_rates() == {}
     resumed = worker_of(client, duel("run.total_steps=3200"))
-    assert resumed._batches[0].lesson == first._batches[0].lesson, "matches are opened again as they were"
+    assert resumed.session._batches[0].lesson == first.session._batches[0].lesson, (
+        "matches are opened again as they were"
+    )
     resumed.run()
     told = shares(tmp_path)
     assert told == sorted(told)
@@ -60,4 +62,4 @@ def test_a_game_without_lessons_refuses_a_curriculum(worker_of, client):
 
 def test_the_whole_game_is_played_where_no_curriculum_is_asked_for(worker_of, client):
     worker = worker_of(client, resolve("mech-duel", None, SMALL))
-    assert worker._batches[0].lesson == make("mech-duel", num_envs=1).lesson
+    assert worker.session._batches[0].lesson == make("mech-duel", num_envs=1).lesson

@@ -1,0 +1,198 @@
+"""A session of a run: everything that trains, put together as new or as it was saved."""
+
+from dataclasses import replace
+from functools import partial
+
+from arena.environments import EnvironmentSpec
+from arena.policies import NetworkPolicy
+from trainer import state
+from trainer.archive import Archive, Parts, attachment_of
+from trainer.batches import open_batches
+from trainer.checks import check_discount, check_minibatches
+from trainer.collector import Collector, Episode
+from trainer.correspondence import Correspondence
+from trainer.disk import Disk
+from trainer.folder import RunFolder
+from trainer.health import Monitor
+from trainer.history import Setup
+from trainer.learner import Learner
+from trainer.leases import LeaseBook
+from trainer.lessons import Course
+from trainer.link import Link
+from trainer.membership import Attachment, Membership
+from trainer.metrics import Scoreboard
+from trainer.opponents import SELF, DiskCache, Opponent, OpponentPool
+from trainer.provenance import Provenance
+from trainer.publishing import Publisher
+from trainer.records import remembered
+from trainer.resuming import check_changes, check_origin
+from trainer.settings import TrainerConfig
+from trainer.spool import Spool
+from trainer.state import SavedState
+from trainer.surroundings import Surroundings
+from trainer.terminal import Terminal
+
+COMPILING = "kernels are compiled at the first use"
+
+
+class Session:
+    """One learner's run in its folder, which must be taken.
+
+    Args:
+        config: Settings.
+        folder: Where the run is kept.
+        link: The league.
+        version: Of this program.
+        terminal: Tells a person how it goes.
+        outside: Time and signals.
+
+    Attributes:
+        course: Their lessons; None without a curriculum.
+        learner: Learns.
+        scores: Of recent matches.
+        monitor: Of its health.
+        book: Deals matches.
+        spool: Results on their way.
+        publisher: Snapshots on theirs.
+        letters: Brings both there.
+        archive: What a restart goes on from.
+        provenance: How the run was made.
+        collector: Plays.
+        disk: Writes where the disk may be full.
+
+    Raises:
+        ConfigError: Settings do not fit the environment.
+        StateError: The folder's state cannot be read, or is of another run.
+        LeagueError: The league refuses, or a new run found none in time.
+    """
+
+    def __init__(
+        self,
+        config: TrainerConfig,
+        folder: RunFolder,
+        link: Link,
+        *,
+        version: str,
+        terminal: Terminal,
+        outside: Surroundings,
+    ) -> None:
+        self._config, self._folder, self._terminal, self._outside = config, folder, terminal, outside
+        self.disk = Disk(terminal.say)
+        played = config.environment
+        with terminal.waiting(f"opening {played.num_envs} x {played.name}", COMPILING):
+            self._batches = open_batches(played, config.run)
+        spec = self._batches[0].spec
+        check_discount(self._batches[0], config.ppo.gamma)
+        check_minibatches(config, spec)
+        self.course = Course.of(self._batches, config.curriculum)
+        saved = self._load(spec)
+        self.learner = Learner(config, spec)
+        self.scores = Scoreboard()
+        self.monitor = Monitor(Setup.of(config.model_dump()))
+        self._membership = Membership(link, config.league, spec, version)
+        self._attach(attachment_of(saved))
+        self.publisher = Publisher(folder.snapshots, spec, config.league.snapshot_every_steps)
+        self.book = self._make_book(spec)
+        self.spool = Spool(folder.spool)
+        self.letters = Correspondence(
+            self._membership, self.spool, self.publisher, disk=self.disk, terminal=terminal, outside=outside
+        )
+        self.archive = self._make_archive(spec)
+        if saved is not None:
+            self._resume(saved)
+        folder.keep_settings(config)
+        self.provenance = self._begin(spec)
+        self.collector = self._open_matches()
+
+    def save(self) -> bool:
+        """Write the state down, after every result that it counts; false while the disk refuses."""
+        return self.archive.save(self.collector.pending)
+
+    def teach(self) -> None:
+        """Take up the lesson that is due."""
+        if self.course is not None:
+            self.course.advance(self.scores.episodes, self.collector.playing)
+
+    def _load(self, spec: EnvironmentSpec) -> SavedState | None:
+        """The state that the run goes on from, if there is one and it is this run's."""
+        saved = state.load(self._folder.state)
+        if saved is not None:
+            check_origin(spec, self._config.league.learner, saved, self._folder)
+            if changed := check_changes(self._folder, self._config):
+                self._terminal.say(f"settings that changed: {', '.join(map(str, changed))}")
+        return saved
+
+    def _attach(self, known: Attachment | None) -> None:
+        """Attach; a run that was attached before starts without the league, a new one waits for it."""
+        if known is not None:
+            self._membership.attachment = known
+            self._membership.attach()
+        else:
+            self._membership.attach_first(self._outside)
+            self._warn_of_another_run()
+
+    def _warn_of_another_run(self) -> None:
+        """Say that this run begins anew what another one has begun in the league."""
+        if step := self._membership.learner_step:
+            name = self._config.league.learner
+            self._terminal.say(
+                f"learner {name!r} has come to step {step:,} in this league, but {self._folder.path} has no saved "
+                "state and begins at step 0: two runs under one name spoil its rating and its snapshots; stop and give "
+                "another --learner, or go on with the other run by --run ITS_FOLDER --resume",
+                "yellow",
+            )
+
+    def _make_book(self, spec: EnvironmentSpec) -> LeaseBook:
+        league, self_play = self._config.league, self._config.environment.self_play_rows
+        pool = OpponentPool(
+            spec,
+            self._membership.download,
+            DiskCache(self._folder.opponents, league.disk_cache_bytes),
+            memory_limit_bytes=league.memory_cache_bytes,
+            device="cpu",  # who plays is copied to the device that acts
+        )
+        return LeaseBook(
+            pool,
+            Opponent(SELF, league.learner, NetworkPolicy(self.learner.network, spec.name, spec.signature)),
+            request=partial(self._membership.lease, self_play=not self_play),
+            release=self._membership.release,
+            now=self._outside.now,
+            rows=self._config.environment.num_envs,
+            self_play=self_play,
+            seed=self._config.run.seed,
+        )
+
+    def _make_archive(self, spec: EnvironmentSpec) -> Archive:
+        parts = Parts(self.learner, self.scores, self.course, self.publisher, self._membership, self.book, self.spool)
+        return Archive(self._folder, spec, self._config.league.learner, parts, self.disk)
+
+    def _resume(self, saved: SavedState) -> None:
+        self.archive.restore(saved)
+        for record in remembered(self._folder.path):
+            if record.update <= self.learner.updates:
+                self.monitor.take(record.update, record.metrics)
+        self._terminal.say(f"resumed at step {self.learner.steps:,}")
+
+    def _begin(self, spec: EnvironmentSpec) -> Provenance:
+        facts = {"environment": spec.name, "signature": spec.signature, "learner": self._config.league.learner}
+        provenance = Provenance(self._folder.path)
+        provenance.begin({**facts, "seed": self._config.run.seed}, self._outside.now(), self.learner.steps)
+        return provenance
+
+    def _open_matches(self) -> Collector:
+        return Collector(
+            self._batches,
+            self.learner.network,
+            self.book,
+            self._take_in,
+            self.learner.rng,
+            self_play=self._config.environment.self_play_rows,
+            device_cache_bytes=self._config.league.device_cache_bytes,
+        )
+
+    def _take_in(self, episode: Episode) -> None:
+        played = episode.assignment
+        if self.course is not None and not self.course.whole(played):
+            episode = replace(episode, assignment=replace(played, lease=None))
+        self.scores.add(episode)
+        self.letters.take_in(episode, self.learner.steps)
