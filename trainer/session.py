@@ -47,7 +47,7 @@ class Session:
         outside: Time and signals.
 
     Attributes:
-        course: Their lessons; None without a curriculum.
+        course: Lessons of the environments; None without a curriculum.
         learner: Learns.
         scores: Of recent matches.
         monitor: Of its health.
