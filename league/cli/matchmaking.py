@@ -1,0 +1,118 @@
+"""Whom a learner meets next, and why a lease was drawn as it was."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from league import wire
+from league.cli import tables
+from league.cli.connection import AsJson, Token, Url, Who, connect, find_player
+from league.cli.tables import NONE, share
+from league.client import DEFAULT_URL
+
+app = typer.Typer()
+
+Rows = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Most opponents to print, the likeliest first.")]
+
+_NAMED_MAX = 5  # of those whom a filter took out
+
+
+@app.command(epilog="Example: league opponents main")
+def opponents(
+    learner: Who, limit: Rows = 20, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
+) -> None:
+    """Show whom a learner meets next: how likely each opponent is, by which rule, and who is left out."""
+    with connect(url, token) as client:
+        player = find_player(client, learner)
+        preview = client.preview(player.id)
+    if as_json:
+        tables.show_json(preview)
+    else:
+        tables.show(f"{player.name} of {preview.environment}: the next opponents", *_account(preview, limit))
+
+
+@app.command("lease", epilog="Example: league lease 19b0c2f1a3e4d5c6b7a8f9e")
+def lease_command(
+    lease: Annotated[str, typer.Argument(metavar="LEASE", help="A lease's id, as a match names it.")],
+    limit: Rows = 20,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Show a lease, what became of it, and the distribution that its opponent was drawn from."""
+    with connect(url, token) as client:
+        told = client.explain_lease(lease)
+    if as_json:
+        tables.show_json(told)
+    else:
+        tables.show(_lease(told), *_account(told, limit))
+
+
+def _lease(told: wire.LeaseExplanation) -> Table:
+    lease = told.lease
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    rows = {
+        "lease": f"{lease.lease_id}  {lease.kind}, {told.state}, {told.matches} of {lease.budget} matches reported",
+        "match": f"{lease.home.name} (home) against {lease.away.name} (away), seed {lease.seed}",
+        "worker": told.worker_id,
+        "granted": f"{told.granted_at:%Y-%m-%d %H:%M:%S}, until {lease.expires_at:%Y-%m-%d %H:%M:%S}",
+        "drawn by": f"{told.branch}: {lease.reason}" if lease.reason else told.branch,
+        "propensity": share(told.propensity),
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+def _account(account: wire.DrawAccount, limit: int) -> Sequence[Table | str]:
+    """Make the tables of a distribution: its branches, its filters, its opponents."""
+    drawn = sorted(account.items, key=lambda item: (-(item.propensity or 0.0), item.player_id))
+    parts: list[Table | str] = [_branches(account), _filters(account), _opponents(drawn[:limit])]
+    rest = drawn[limit:]
+    if rest:
+        together = None if rest[0].propensity is None else sum(item.propensity or 0.0 for item in rest)
+        parts.append(f"and {len(rest)} more, {share(together)} together; --limit {len(drawn)} shows all")
+    return parts
+
+
+def _branches(account: wire.DrawAccount) -> Table:
+    """Show what the distribution is made of, and upon whom the weight of each branch falls."""
+    groups = list(dict.fromkeys(group.group for branch in account.branches for group in branch.groups))
+    table = _table("branches", ["branch"], ["share", "opponents", "effective", *groups], ["rule"])
+    for branch in account.branches:
+        falls = {group.group: f"{share(group.share)} on {group.players}" for group in branch.groups}
+        effective = NONE if branch.effective_opponents is None else f"{branch.effective_opponents:.1f}"
+        cells = [falls.get(group, NONE) for group in groups]
+        table.add_row(branch.name, share(branch.share), str(branch.opponents), effective, *cells, branch.rule)
+    return table
+
+
+def _filters(account: wire.DrawAccount) -> Table:
+    table = _table("filters, in order", ["filter"], ["removed"], ["players", "rule"])
+    for each in account.filters:
+        named = ", ".join(str(player) for player in each.removed[:_NAMED_MAX])
+        more = ", ..." if len(each.removed) > _NAMED_MAX else ""
+        table.add_row(each.name, str(len(each.removed)), f"{named}{more}" or NONE, each.rule)
+    return table
+
+
+def _opponents(items: Sequence[wire.OpponentChance]) -> Table:
+    table = _table("opponents", [], ["id"], ["player"], ["chance", "win rate", "games", "rating ± 2 RD"])
+    for item in items:
+        strength = f"{item.rating:.0f} ± {2 * item.deviation:.0f}"
+        name = [str(item.player_id), item.name]
+        table.add_row(*name, share(item.propensity), share(item.win_rate), str(item.games), strength)
+    return table
+
+
+def _table(title: str, *blocks: Sequence[str]) -> Table:
+    """Make an empty table; blocks of columns are justified left, right, left, right."""
+    table = Table(title=title, box=None, padding=(0, 1), header_style="bold", title_justify="left")
+    for number, block in enumerate(blocks):
+        for name in block:
+            table.add_column(name, justify="left" if number % 2 == 0 else "right")
+    return table

@@ -1,0 +1,69 @@
+"""Whom a learner meets next, and why, in a terminal."""
+
+import json
+
+from league_command import Run
+from league_scene import Scene
+
+from league import wire
+
+
+def line(output: str, start: str) -> str:
+    return next(each for each in output.splitlines() if each.strip().startswith(start))
+
+
+def test_the_next_opponents_are_shown_with_their_chances_and_the_rule(
+    online: Run, scene: Scene, snapshot: wire.Player
+) -> None:
+    outcome = online("opponents", scene.learner.name)
+    assert outcome.code == 0
+    preview = scene.client.preview(scene.learner.player_id)
+    for item in preview.items:
+        shown = line(outcome.out, f"{item.player_id} ")
+        assert item.name in shown
+        assert f"{100 * (item.propensity or 0):.1f} %" in shown
+        assert f"{100 * (item.win_rate or 0):.1f} %" in shown
+    for branch in preview.branches:
+        shown = line(outcome.out, branch.name)
+        assert f"{100 * branch.share:.1f} %" in shown
+        assert branch.rule in shown
+    assert "older half of the snapshots" in outcome.out
+    assert line(outcome.out, "frozen").split()[1:3] == ["1", str(scene.learner.player_id)]
+
+
+def test_a_long_list_is_cut_and_says_how_much_is_left(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+    preview = scene.client.preview(scene.learner.player_id)
+    least = min(item.propensity or 0 for item in preview.items)
+    outcome = online("opponents", scene.learner.player_id, "--limit", len(preview.items) - 1)
+    assert f"and 1 more, {100 * least:.1f} % together; --limit {len(preview.items)} shows all" in outcome.out
+
+
+def test_a_lease_is_shown_with_what_became_of_it_and_why_it_was_drawn(
+    online: Run, scene: Scene, snapshot: wire.Player
+) -> None:
+    match = scene.client.matches(snapshot.id).items[0]
+    told = scene.client.explain_lease(match.lease_id)
+    outcome = online("lease", match.lease_id)
+    assert outcome.code == 0
+    assert "played, 1 of 1 matches reported" in outcome.out
+    assert line(outcome.out, "drawn by").split(maxsplit=2)[2].startswith(f"{told.branch}: {told.lease.reason[:40]}")
+    assert f"{match.home.name} (home) against {match.away.name} (away)" in outcome.out
+
+
+def test_json_is_what_the_server_sends(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+    preview = scene.client.preview(scene.learner.player_id)
+    assert json.loads(online("opponents", scene.learner.player_id, "--json").out) == preview.model_dump(mode="json")
+    (lease,) = scene.lease(1)
+    told = scene.client.explain_lease(lease.lease_id)
+    assert json.loads(online("lease", lease.lease_id, "--json").out) == told.model_dump(mode="json")
+
+
+def test_who_is_no_learner_and_what_is_no_lease_is_said_in_one_line(
+    online: Run, scene: Scene, snapshot: wire.Player
+) -> None:
+    refused = online("opponents", snapshot.id)
+    assert refused.code == 1
+    assert "opponents are drawn for learners" in refused.err
+    assert len(refused.err.splitlines()) == 1
+    unknown = online("lease", "nothing")
+    assert (unknown.code, "no lease has this id" in unknown.err) == (1, True)
