@@ -11,7 +11,7 @@ COPY arena arena
 COPY league league
 COPY trainer trainer
 COPY migrations migrations
-RUN pip install -c constraints.txt '.[postgres]' \
+RUN pip install -c constraints.txt '.[postgres,s3]' \
  && useradd --create-home league \
  && install -d -o league -g league /var/lib/league
 USER league

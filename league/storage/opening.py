@@ -24,7 +24,7 @@ def open_store(settings: Settings) -> DirectoryStore | S3Store:
         return S3Store(address, settings.checkpoint_max_bytes)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return DirectoryStore(Path(unquote(parts.path)), settings.checkpoint_max_bytes)
-    if parts.scheme == "":
+    if parts.scheme == "" and url:
         return DirectoryStore(Path(url), settings.checkpoint_max_bytes)
     rule = "checkpoints are kept in a folder or in a bucket"
     raise ConfigurationError(

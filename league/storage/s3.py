@@ -6,6 +6,7 @@ reaches, and is verified there: the store itself hashes what it copies. Then it 
 """
 
 import base64
+import os
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -37,6 +38,7 @@ _KEYS = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "Expired
 _FORBIDDEN = {"403", "AccessDenied", "Forbidden"}
 _NO_BUCKET = {"NoSuchBucket"}
 _PROBE = b"league"
+_REGION = "us-east-1"  # what services without regions go by
 
 
 @dataclass(frozen=True)
@@ -377,14 +379,11 @@ def _client(address: S3Address, endpoint: str | None) -> Any:  # noqa: ANN401 - 
         response_checksum_validation="when_required",
     )
     session = boto3.session.Session()
+    region = os.environ.get("AWS_REGION") or session.region_name or _REGION  # the library itself skips the first
     try:
-        return session.client("s3", endpoint_url=endpoint, region_name=session.region_name or _REGION, config=config)
+        return session.client("s3", endpoint_url=endpoint, region_name=region, config=config)
     except (BotoCoreError, ValueError) as error:
         raise ConfigurationError(f"store {address}", _line(error), "correct the AWS settings named there") from error
-
-
-_REGION = "us-east-1"
-"""What services without regions go by."""
 
 
 def _hexadecimal(digest: str | None) -> str | None:

@@ -74,9 +74,9 @@ def test_a_floor_above_the_cap_is_refused() -> None:
         Settings.load(deviation_floor=200.0, deviation_cap=100.0)
 
 
-@pytest.mark.parametrize("url", ["https://example.org/store", "file://elsewhere/folder", "s3://", "s3:///league"])
+@pytest.mark.parametrize("url", ["https://example.org/store", "file://elsewhere/folder", "s3://", "s3:///league", ""])
 def test_a_store_that_is_neither_folder_nor_bucket_is_refused_by_name(url: str) -> None:
-    with pytest.raises(ConfigurationError, match=url):
+    with pytest.raises(ConfigurationError, match=f"LEAGUE_STORE_URL={url}"):
         open_store(Settings.load(store_url=url))
 
 
