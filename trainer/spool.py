@@ -31,6 +31,9 @@ SHARE_OF_FREE = 1 / 8
 BATCH = 500
 """Most results of one call."""
 
+Report = Callable[[list[Result]], ResultBatchAnswer | None]
+"""Sends a batch; None while the league is away. Raises `LeagueError` where it refuses the batch."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -112,56 +115,61 @@ class Spool:
                     highest[item.lease_id] = max(item.sequence, highest.get(item.lease_id, -1))
         return highest
 
-    def deliver(self, report: Callable[[list[Result]], ResultBatchAnswer | None]) -> None:
+    def deliver(self, report: Report) -> None:
         """Send what is synced, in order, until all is delivered or the league is away.
 
         A batch that is refused whole is sent in halves, so that only what the league will not have is set aside.
-
-        Args:
-            report: Sends a batch; None while the league is away. Raises `LeagueError` where it refuses the batch.
 
         Raises:
             OSError: The disk refuses to keep how far it came, or what is set aside; the next call sends that again.
         """
         while self._delivered < self._synced:
             results, end = self._read_batch()
-            if results and not self._send(results, report):
+            refused: list[Result] = []
+            if results and not self._send(results, report, refused):
                 return
+            self._set_aside(refused)
             self._delivered = end
             self._remove_delivered()
             self._write_delivered()
 
-    def _send(self, results: list[Result], report: Callable[[list[Result]], ResultBatchAnswer | None]) -> bool:
-        """Send some results; false while the league is away."""
+    def _send(self, results: list[Result], report: Report, refused: list[Result]) -> bool:
+        """Send some results, and add to `refused` what the league will never take; false while it is away."""
         try:
             answer = report(results)
         except LeagueError as error:
-            if len(results) == 1:
-                self._set_aside(results[0], error)
-                return True
-            middle = len(results) // 2
-            return self._send(results[:middle], report) and self._send(results[middle:], report)
+            if len(results) > 1:
+                middle = len(results) // 2
+                return all(self._send(half, report, refused) for half in (results[:middle], results[middle:]))
+            refused += results
+            self._tell(results[0], "refused", str(error))
+            self.outcomes["refused"] += 1
+            return True
         if answer is None:
             return False
-        self._note(results, answer)
-        return True
-
-    def _set_aside(self, result: Result, error: LeagueError) -> None:
-        path = self.folder / "refused.jsonl"
-        refused = LineFile(path)
-        try:
-            refused.add(result.model_dump_json().encode())
-            refused.write(durably=True)
-        finally:
-            refused.close()
-        self.outcomes["refused"] += 1
-        logger.warning("result %s/%d is set aside in %s: %s", result.lease_id, result.sequence, path, error)
-
-    def _note(self, results: list[Result], answer: ResultBatchAnswer) -> None:
         self.outcomes.update(item.status for item in answer.items)
         for result, item in zip(results, answer.items, strict=True):
+            if item.status == "rejected":
+                refused.append(result)
             if item.status in ("rejected", "conflict"):
-                logger.warning("result %s/%d %s: %s", result.lease_id, result.sequence, item.status, item.detail)
+                self._tell(result, item.status, item.detail)
+        return True
+
+    def _tell(self, result: Result, status: str, reason: str | None) -> None:
+        logger.warning("result %s/%d %s: %s", result.lease_id, result.sequence, status, reason)
+
+    def _set_aside(self, refused: list[Result]) -> None:
+        if not refused:
+            return
+        path = self.folder / "refused.jsonl"
+        aside = LineFile(path)
+        try:
+            for result in refused:
+                aside.add(result.model_dump_json().encode())
+            aside.write(durably=True)
+        finally:
+            aside.close()
+        logger.warning("%d results that the league will not have are set aside in %s", len(refused), path)
 
     def _read_batch(self) -> tuple[list[Result], Position]:
         file, offset = self._delivered.file, self._delivered.offset

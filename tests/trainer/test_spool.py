@@ -119,13 +119,18 @@ def test_batches_are_bounded(opened, server, monkeypatch):
     assert server.calls == [2, 2, 1]
 
 
-def test_rejected_results_are_said_and_counted_and_do_not_block_the_rest(opened, server, caplog):
+def set_aside(folder):
+    return [Result.model_validate_json(line) for line in (folder / "refused.jsonl").read_text().splitlines()]
+
+
+def test_rejected_results_are_said_set_aside_and_do_not_block_the_rest(opened, tmp_path, server, caplog):
     server.status = {("a", 1): "rejected", ("a", 2): "conflict"}
     spool = opened()
     fill(spool, 4)
     spool.deliver(server.report)
     assert spool.undelivered() == 0
     assert spool.outcomes == {"accepted": 2, "rejected": 1, "conflict": 1}
+    assert set_aside(tmp_path) == [result(sequence=1)]
     assert "result a/1 rejected: why" in caplog.text
     assert "result a/2 conflict: why" in caplog.text
 
@@ -242,28 +247,31 @@ def test_a_result_that_the_league_will_not_have_is_set_aside_and_the_others_are_
     assert sorted(key[1] for key in server.taken) == [0, 1, 3, 4, 5, 6, 8]
     assert spool.undelivered() == 0
     assert spool.outcomes == {"accepted": 7, "refused": 2}
-    aside = [Result.model_validate_json(line) for line in (tmp_path / "refused.jsonl").read_text().splitlines()]
-    assert aside == [result(sequence=2), result(sequence=7)]
-    assert "result a/2 is set aside in" in caplog.text
+    assert set_aside(tmp_path) == [result(sequence=2), result(sequence=7)]
+    assert "result a/2 refused: " in caplog.text
     assert "one is not in range; report the match's own" in caplog.text
+    assert "2 results that the league will not have are set aside in" in caplog.text
 
 
-def test_a_refused_batch_waits_where_the_league_goes_away_in_the_middle_of_it(opened, server):
+def test_a_refused_batch_waits_where_the_league_goes_away_in_the_middle_of_it(opened, tmp_path, server):
     def fickle(results):
         if len(results) > 2:
             raise TooLargeError("body", "it has too many bytes", "send less")
-        server.away = len(server.taken) > 0
+        server.away = gone and len(server.taken) > 0
         return server.report(results)
 
+    gone, server.status = True, {("a", 0): "rejected"}
     spool = opened()
     fill(spool, 4)
     spool.deliver(fickle)
     assert len(server.taken) == 2
     assert spool.undelivered() > 0
-    server.away = False
-    spool.deliver(server.report)
+    assert not (tmp_path / "refused.jsonl").exists()
+    gone = False
+    spool.deliver(fickle)
     assert len(server.taken) == 4
-    assert spool.outcomes["duplicate"] == 2
+    assert spool.undelivered() == 0
+    assert set_aside(tmp_path) == [result(sequence=0)]
 
 
 def test_the_highest_sequence_of_every_lease_is_known_after_a_restart(opened):
