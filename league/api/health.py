@@ -1,5 +1,6 @@
 """Liveness, readiness, metrics."""
 
+import logging
 from collections.abc import Callable
 
 from fastapi import APIRouter, Response
@@ -14,6 +15,7 @@ from league.db.engine import Database
 from league.errors import LeagueError
 
 router = APIRouter(tags=["health"])
+log = logging.getLogger(__name__)
 
 _OK = "ok"
 _UNREADY = 503
@@ -35,6 +37,7 @@ def ready(league: Running, response: Response) -> wire.Health:
     }
     if all(state == _OK for state in checks.values()):
         return wire.Health(status="ok", checks=checks)
+    log.warning("not ready: %s", "; ".join(state for state in checks.values() if state != _OK))
     response.status_code = _UNREADY
     return wire.Health(status="unready", checks=checks)
 

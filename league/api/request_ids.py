@@ -15,6 +15,7 @@ HEADER = "X-Request-ID"
 _USABLE = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _ID_BYTES = 8
 _REFUSED, _FAILED = 400, 500
+_COME_BACK = (429, 503)
 
 log = logging.getLogger("league.requests")
 
@@ -22,6 +23,7 @@ log = logging.getLogger("league.requests")
 class RequestIds:
     """Middleware that names requests and logs how they ended: refused ones as information, failed ones as warnings.
 
+    Calls that are sent away because there are too many leave no line, which would be one too many; metrics count them.
     An id that the caller sent is kept if it is one word of up to 64 letters, digits and `._:-`; any other would not be
     fit for the log, and is replaced.
     """
@@ -54,7 +56,10 @@ class RequestIds:
 
 
 def _log(scope: Scope, status: int, seconds: float) -> None:
-    level = logging.DEBUG if status < _REFUSED else logging.INFO if status < _FAILED else logging.WARNING
+    if status < _REFUSED or status in _COME_BACK:
+        level = logging.DEBUG
+    else:
+        level = logging.INFO if status < _FAILED else logging.WARNING
     if log.isEnabledFor(level):
         path = scope["raw_path"].decode("ascii", "replace")  # as it was sent: no line breaks
         facts = {"method": scope["method"], "path": path, "status": status, "seconds": round(seconds, 6)}

@@ -55,11 +55,12 @@ def test_readiness_names_a_database_that_is_gone(http: TestClient, drop: Callabl
 
 
 def test_readiness_names_a_schema_that_is_behind_with_the_command_that_helps(
-    http: TestClient, database: Database
+    http: TestClient, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     with database.write_connection() as connection:
         schema.move(connection, "0001")
     assert "run `league db upgrade`" in http.get("/readyz").json()["checks"]["schema"]
+    assert "not ready: old database" in caplog.text
 
 
 def test_metrics_tell_how_long_matches_wait_for_their_ratings(scene: Scene, http: TestClient, time: Any) -> None:

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from league_scene import Scene, safetensors, sha256
 
 from league import log
-from league.errors import InternalError
+from league.errors import InternalError, LeagueError
 
 OWN = re.compile(r"[0-9a-f]{16}")
 
@@ -108,6 +108,19 @@ def test_a_request_is_a_line_as_loud_as_its_end(
     (line,) = (record for record in caplog.records if record.name == "league.requests")
     assert line.levelname == level
     assert re.fullmatch(rf"GET {re.escape(path.split('?')[0])}: \d{{3}} in \d\.\d{{3}} s", line.getMessage())
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_calls_that_are_sent_away_do_not_flood_the_log(
+    http: TestClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    def busy(*_arguments: object, **_settings: object) -> None:
+        raise refusal("GET /players", "the server is busy", "come back later")
+
+    refusal = type("Refusal", (LeagueError,), {"status": status})
+    monkeypatch.setattr("league.services.players.listing", busy)
+    assert http.get("/api/v1/players").status_code == status
+    assert [record for record in caplog.records if record.name == "league.requests"] == []
 
 
 def test_a_failed_request_is_a_warning(failing: TestClient, caplog: pytest.LogCaptureFixture) -> None:
