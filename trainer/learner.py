@@ -1,6 +1,7 @@
 """The learner: a network, its scales and its optimiser, and the road from a rollout to an update."""
 
 import copy
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -32,6 +33,8 @@ from trainer.ppo import PPO, Renew
 from trainer.rollout import Rollout
 from trainer.samples import Targets
 from trainer.settings import NetworkSettings, TrainerConfig
+
+logger = logging.getLogger(__name__)
 
 
 class Learner:
@@ -84,7 +87,10 @@ class Learner:
         """
         self.steps += len(rollout.reward) * self._config.environment.num_envs * self._ranks.count
         self.updates += 1
-        if any_of(self._ranks, not rollout.finite, self.network.observation_mean.device):
+        strange = rollout.not_finite
+        if any_of(self._ranks, bool(strange), self.network.observation_mean.device):
+            where = ", ".join(strange) or "the rollout of another rank"
+            logger.warning("update %d learns nothing: there is NaN or infinity in %s", self.updates, where)
             self.ppo.reject()
             return {"losses/rejected_steps": float(self.ppo.rejected_steps)}
         renew = self._renewal(rollout) if self._config.ppo.renewed else None

@@ -9,6 +9,9 @@ from torch import Tensor
 from arena.policies import ActorCritic
 from trainer.errors import TrainerError
 
+LEARNED_FROM = ("observation", "raw", "log_prob", "value", "reward", "final_value", "hidden", "cell", "last_value")
+"""Numbers of a rollout that must be finite."""
+
 
 @dataclass(frozen=True)
 class Rollout:
@@ -102,7 +105,8 @@ class Rollout:
         place.copy_(value)
 
     @property
-    def finite(self) -> bool:
-        """Whether everything that is learned from is finite: a sum is as finite as its terms, and quick to look at."""
-        numbers = (self.observation, self.raw, self.log_prob, self.value, self.reward, self.final_value)
-        return all(bool(torch.isfinite(tensor.sum())) for tensor in (*numbers, self.hidden, self.cell, self.last_value))
+    def not_finite(self) -> list[str]:
+        """Fields that are learned from and hold NaN or infinity: a sum shows them all, and a device is asked once."""
+        sums = torch.stack([getattr(self, name).sum() for name in LEARNED_FROM])
+        finite: list[bool] = torch.isfinite(sums).tolist()
+        return [name for name, each in zip(LEARNED_FROM, finite, strict=True) if not each]

@@ -67,13 +67,15 @@ class Unseen(FakeGame):
 
 @pytest.mark.parametrize("network", [NATIVE, {"encoder_sizes": [8], "recurrent_size": 6}], ids=["native", "torch"])
 @pytest.mark.parametrize("where", ["final", "last"])
-def test_values_of_what_is_not_finite_are_not_finite_so_that_nothing_is_learned_from_them(play, network, where):
+def test_values_of_what_is_not_finite_are_not_finite_so_that_nothing_is_learned_from_them(play, network, where, caplog):
     played = play(game=Unseen(where, limited=lambda seed: True), network=network)
     rollout = played.collect()
     assert bool(torch.isfinite(rollout.observation).all())
-    assert not rollout.finite
+    field = {"final": "final_value", "last": "last_value"}[where]
+    assert rollout.not_finite == [field]
     before = {name: tensor.clone() for name, tensor in played.learner.network.state_dict().items()}
     assert played.learner.learn(rollout, never)["losses/rejected_steps"] == 1.0
+    assert f"update 1 learns nothing: there is NaN or infinity in {field}" in caplog.text
     assert all(torch.equal(tensor, before[name]) for name, tensor in played.learner.network.state_dict().items())
 
 
