@@ -360,7 +360,7 @@ class ReleaseRequest(Request):
 
     worker_id: Text
     lease_ids: Annotated[list[Text], Field(max_length=4096)]
-    unplayable: Annotated[list[UnplayablePlayer], Field(max_length=256)] = []
+    unplayable: Annotated[list[UnplayablePlayer], Field(max_length=4096)] = []
 
 
 class ReleaseAnswer(Answer):

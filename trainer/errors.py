@@ -29,6 +29,10 @@ class UnusableOpponentError(TrainerError):
     """An opponent's policy cannot be loaded, or is of another environment."""
 
 
+class UnavailableOpponentError(UnusableOpponentError):
+    """An opponent's policy cannot be had now; it says nothing about the policy."""
+
+
 class CallCutShortError(TrainerError):
     """A signal came while the league was asked for something; nobody waits for its answer."""
 

@@ -15,7 +15,7 @@ from league.client import LeagueClient
 from trainer.disk import Disk
 from trainer.errors import UnsavedError, UnusableOpponentError
 from trainer.link import Link
-from trainer.opponents import Opponent, OpponentPool
+from trainer.opponents import Opponent, OpponentPool, unplayable
 from trainer.spool import Spool
 from trainer.surroundings import Surroundings
 from trainer.terminal import Terminal
@@ -64,9 +64,9 @@ class RatingMembership:
         self.next_poll_s = answer.next_poll_s
         return answer.items
 
-    def release(self, lease_ids: list[str]) -> None:
-        """Give leases back that will not be played."""
-        request = wire.ReleaseRequest(worker_id=self._id, lease_ids=lease_ids)
+    def release(self, lease_ids: list[str], unplayable: list[wire.UnplayablePlayer]) -> None:
+        """Give leases back that will not be played, and name those on them who cannot be played at all."""
+        request = wire.ReleaseRequest(worker_id=self._id, lease_ids=lease_ids, unplayable=unplayable)
         self._link.ask(lambda client: client.release(request), self._register)
 
     def report(self, results: list[wire.Result]) -> wire.ResultBatchAnswer | None:
@@ -203,12 +203,15 @@ class EvaluationWorker:
 
     def _play(self, environment: str, pool: OpponentPool, leases: list[wire.Lease]) -> None:
         """Play all matches of leases between the same two players, home and away."""
-        try:
-            home, away = _player(pool, leases[0].home), _player(pool, leases[0].away)
-        except UnusableOpponentError as error:
-            self._terminal.say(f"a rating match cannot be played: {error}")
-            self._membership.release([lease.lease_id for lease in leases])
-            return
+        players = []
+        for seat in (leases[0].home, leases[0].away):
+            try:
+                players.append(_player(pool, seat))
+            except UnusableOpponentError as error:
+                self._terminal.say(f"a rating match cannot be played: {error}")
+                self._membership.release([lease.lease_id for lease in leases], unplayable(seat.player_id, error))
+                return
+        home, away = players
         entries = [(lease, number) for lease in leases for number in range(lease.budget)]
         seeds = [match_seed(lease.seed, number) for lease, number in entries]
         rng = torch.Generator().manual_seed(derive(seeds[0], "policies", leases[0].lease_id))

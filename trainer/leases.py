@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from arena.seeding import derive, match_seed
-from league.wire import Lease, LeaseAnswer, Seat
+from league.wire import Lease, LeaseAnswer, Seat, UnplayablePlayer
 from trainer.errors import UnusableOpponentError
-from trainer.opponents import SELF, Opponent, OpponentPool
+from trainer.opponents import SELF, Opponent, OpponentPool, unplayable
 
 LEASES_PER_CALL = 4096
 """Most leases that one call grants or takes back."""
@@ -59,7 +59,7 @@ class LeaseBook:
         pool: Finds policies.
         live: The learner's own live weights as an opponent.
         request: Asks the league for so many leases; None while it is away.
-        release: Tells the league which leases will not be played further.
+        release: Tells the league which leases will not be played further, and who on them cannot be played at all.
         now: The time, aware.
         rows: E.
         self_play: Environments in which the learner plays itself.
@@ -72,7 +72,7 @@ class LeaseBook:
         live: Opponent,
         *,
         request: Callable[[int], LeaseAnswer | None],
-        release: Callable[[list[str]], None],
+        release: Callable[[list[str], list[UnplayablePlayer]], None],
         now: Callable[[], datetime],
         rows: int,
         self_play: Set[int],
@@ -86,7 +86,7 @@ class LeaseBook:
         self._open: dict[int, _OpenLease] = {}
         self._resumed: dict[int, deque[Assignment]] = {}
         self._written: Mapping[str, int] = {}
-        self._unwanted: list[str] = []
+        self._unwanted: dict[str, list[UnplayablePlayer]] = {}
         self._nobody_before: datetime | None = None
         self.unrated = self.against_itself = 0
 
@@ -108,8 +108,7 @@ class LeaseBook:
     def refill(self) -> None:
         """Between rollouts: release what is not wanted, ask for leases ahead of need, load whom they are against."""
         if self._unwanted:
-            self._release(self._unwanted[:LEASES_PER_CALL])
-            del self._unwanted[:LEASES_PER_CALL]
+            self._give_back(list(self._unwanted)[:LEASES_PER_CALL])
         if self._leasing and len(self._queue) <= self._leasing // 2:
             self._ask()
         self._prefetch()
@@ -175,10 +174,19 @@ class LeaseBook:
             lease = self._queue.popleft()
             if self._first_unused(lease) >= lease.budget:
                 continue
-            if (opponent := self._opponent_of(lease)) is not None:
+            seat = _sides(lease)[0]
+            try:
+                opponent = self._opponent_of(lease)
+            except UnusableOpponentError as error:
+                _tell(seat.name, error)
+                self._unwanted[lease.lease_id] = unplayable(seat.player_id, error)
+            else:
                 self._open[row] = _OpenLease(lease, opponent, self._first_unused(lease))
                 return
-            self._unwanted.append(lease.lease_id)
+
+    def _give_back(self, lease_ids: list[str]) -> None:
+        named = {each.player_id: each for lease_id in lease_ids for each in self._unwanted.pop(lease_id)}
+        self._release(lease_ids, list(named.values()))
 
     def _first_unused(self, lease: Lease) -> int:
         return self._written.get(lease.lease_id, -1) + 1
@@ -197,11 +205,11 @@ class LeaseBook:
         deadline = self._now() + PREFETCH
         self._pool.prefetch([seat.checkpoint for seat in seats if seat.checkpoint], lambda: self._now() >= deadline)
 
-    def _opponent_of(self, lease: Lease) -> Opponent | None:
+    def _opponent_of(self, lease: Lease) -> Opponent:
         seat, own = _sides(lease)
         if seat.checkpoint is None and seat.player_id == own.player_id:
             return self._live
-        return self._try_resolve(seat.checkpoint or f"live weights of player {seat.player_id}", seat.name)
+        return self._pool.resolve(seat.checkpoint or f"live weights of player {seat.player_id}", seat.name)
 
     def _try_resolve(self, checkpoint: str, name: str) -> Opponent | None:
         if checkpoint == SELF:
@@ -209,7 +217,7 @@ class LeaseBook:
         try:
             return self._pool.resolve(checkpoint, name)
         except UnusableOpponentError as error:
-            logger.warning("opponent %s cannot be played: %s", name, error)
+            _tell(name, error)
             return None
 
     def _own_match(self) -> Assignment:
@@ -225,6 +233,10 @@ class LeaseBook:
         opponent = self._try_resolve(chosen, chosen) or self._live
         seed = derive(self._seed, "unrated", number, "match")
         return Assignment(opponent, bool(number % 2), seed, None, number, both_sides=False)
+
+
+def _tell(name: str, error: UnusableOpponentError) -> None:
+    logger.warning("opponent %s cannot be played: %s", name, error)
 
 
 def _sides(lease: Lease) -> tuple[Seat, Seat]:

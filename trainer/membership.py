@@ -91,9 +91,14 @@ class Membership:
 
         return self._ask(ask)
 
-    def release(self, lease_ids: list[str]) -> None:
-        """Give leases back that will not be played."""
-        self._ask(lambda client, own: client.release(wire.ReleaseRequest(worker_id=own.worker_id, lease_ids=lease_ids)))
+    def release(self, lease_ids: list[str], unplayable: list[wire.UnplayablePlayer]) -> None:
+        """Give leases back that will not be played, and name those on them who cannot be played at all."""
+
+        def send(client: LeagueClient, own: Attachment) -> wire.ReleaseAnswer:
+            named = wire.ReleaseRequest(worker_id=own.worker_id, lease_ids=lease_ids, unplayable=unplayable)
+            return client.release(named)
+
+        self._ask(send)
 
     def report(self, results: list[wire.Result]) -> wire.ResultBatchAnswer | None:
         """Report matches; None while the league is away.

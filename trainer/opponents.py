@@ -13,10 +13,13 @@ from arena.environments import EnvironmentSpec, make_baseline
 from arena.errors import ArenaError
 from arena.policies import NetworkPolicy, Policy
 from arena.policies.checkpoint import decode
-from league.errors import LeagueError
-from trainer.errors import UnusableOpponentError
+from league.errors import HashMismatchError, LeagueError, UnknownCheckpointError
+from league.wire import UnplayablePlayer
+from trainer.errors import UnavailableOpponentError, UnusableOpponentError
 
 BASELINE_PREFIX = "baseline:"
+REASON_LENGTH = 500
+"""Most characters of a reason that the league takes."""
 SUFFIX = ".safetensors"
 
 logger = logging.getLogger(__name__)
@@ -39,6 +42,13 @@ class Opponent:
 
 SELF = "self"
 """Key of the learner's live weights."""
+
+
+def unplayable(player_id: int, error: UnusableOpponentError) -> list[UnplayablePlayer]:
+    """What to tell the league of a player that failed so: nothing where it may be had later."""
+    if isinstance(error, UnavailableOpponentError):
+        return []
+    return [UnplayablePlayer(player_id=player_id, reason=str(error).replace("\0", " ")[:REASON_LENGTH])]
 
 
 class DiskCache:
@@ -114,7 +124,8 @@ class OpponentPool:
         """Find the policy that a lease names.
 
         Raises:
-            UnusableOpponentError: It does not exist, is corrupt, plays another environment, or cannot be fetched now.
+            UnusableOpponentError: It does not exist, is corrupt, or plays another environment.
+            UnavailableOpponentError: It cannot be fetched now.
         """
         if checkpoint not in self._loaded:
             load = self._baseline if checkpoint.startswith(BASELINE_PREFIX) else self._learned
@@ -165,10 +176,12 @@ class OpponentPool:
     def _fetch(self, sha256: str) -> bytes:
         try:
             data = self._download(sha256)
-        except LeagueError as error:
+        except (HashMismatchError, UnknownCheckpointError) as error:
             raise UnusableOpponentError(str(error)) from error
+        except LeagueError as error:
+            raise UnavailableOpponentError(str(error)) from error
         if data is None:
-            raise UnusableOpponentError(f"checkpoint {sha256} is not at hand while the league is away: wait for it")
+            raise UnavailableOpponentError(f"checkpoint {sha256} is not at hand while the league is away: wait for it")
         self._keep(sha256, data)
         return data
 

@@ -1,3 +1,4 @@
+import hashlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -21,7 +22,7 @@ class League:
 
     def __init__(self):
         self.now = datetime(2030, 1, 1, tzinfo=UTC)
-        self.granted, self.requests, self.released = 0, [], []
+        self.granted, self.requests, self.released, self.unplayable = 0, [], [], []
         self.seats, self.budget, self.lifetime_s = [RANDOM], 2, 360.0
         self.away, self.empty = False, False
 
@@ -31,6 +32,10 @@ class League:
             return None
         items = [] if self.empty else [self._grant() for _ in range(count)]
         return LeaseAnswer(items=items, next_poll_s=5.0)
+
+    def release(self, lease_ids, unplayable):
+        self.released += lease_ids
+        self.unplayable += unplayable
 
     def _grant(self):
         number, self.granted = self.granted, self.granted + 1
@@ -69,7 +74,7 @@ def book_of(tmp_path, league):
             pool,
             LIVE,
             request=league.request,
-            release=league.released.extend,
+            release=league.release,
             now=lambda: league.now,
             rows=rows,
             self_play=self_play,
@@ -176,6 +181,22 @@ def test_an_opponent_that_cannot_be_played_is_given_back_and_another_taken(book_
     assert f"opponent {seat.name} cannot be played" in caplog.text
     book.refill()
     assert league.released == ["lease0"]
+    assert league.unplayable == []  # it could not be fetched, which says nothing about it
+
+
+def test_damaged_opponents_are_named_once_with_the_reason(book_of, league, tmp_path):
+    data = b"not a checkpoint"
+    damaged = Seat(player_id=5, checkpoint=hashlib.sha256(data).hexdigest(), name="damaged")
+    DiskCache(tmp_path, 2**20).put(damaged.checkpoint, data)
+    league.seats = [damaged, damaged, RANDOM]
+    book = book_of(rows=3)
+    book._pool._download = lambda sha256: data
+    assert keys([book.draw(0)]) == [("lease2", 0)]
+    book.refill()
+    assert league.released == ["lease0", "lease1"]
+    (named,) = league.unplayable
+    assert named.player_id == 5
+    assert damaged.checkpoint in named.reason
 
 
 def test_only_unusable_opponents_do_not_hang_a_draw(book_of, league):
