@@ -103,7 +103,11 @@ def end_of(expires: str | None, now: datetime) -> datetime | None:
 
 def person() -> str:
     """Name whoever types, for the audit log."""
-    return f"{getpass.getuser()} at the command line"
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # no user of this machine, as in some containers
+        name = "somebody"
+    return f"{name} at the command line"
 
 
 def _show(issued: dict[str, Any], *, as_json: bool) -> None:

@@ -4,7 +4,7 @@ What was registered while the league was open, or by an admin, is nobody's until
 again. An admin may write for everybody.
 """
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from league.auth import Principal, Scope
@@ -23,7 +23,10 @@ def claim_worker(session: Session, caller: Principal, worker_id: str) -> None:
     Raises:
         ForbiddenError: It is another token's.
     """
-    _claim(session.get_one(Worker, worker_id), caller)
+    if bound(caller):
+        unclaimed = update(Worker).where(Worker.id == worker_id, Worker.owner.is_(None))
+        session.execute(unclaimed.values(owner=caller.name))
+        _require(session.get(Worker, worker_id, populate_existing=True), caller)
 
 
 def claim_learner(session: Session, caller: Principal, learner_id: int) -> None:
@@ -32,7 +35,10 @@ def claim_learner(session: Session, caller: Principal, learner_id: int) -> None:
     Raises:
         ForbiddenError: It is another token's.
     """
-    _claim(session.get_one(Learner, learner_id), caller)
+    if bound(caller):
+        unclaimed = update(Learner).where(Learner.id == learner_id, Learner.owner.is_(None))
+        session.execute(unclaimed.values(owner=caller.name))
+        _require(session.get(Learner, learner_id, populate_existing=True), caller)
 
 
 def require_worker(session: Session, caller: Principal, worker_id: str) -> None:
@@ -63,12 +69,6 @@ def require_learner_of(session: Session, caller: Principal, player_id: int) -> N
     """
     if bound(caller):
         _require(session.scalar(select(Learner).join(Player).where(Player.id == player_id)), caller)
-
-
-def _claim(row: Worker | Learner, caller: Principal) -> None:
-    if bound(caller):
-        _require(row, caller)
-        row.owner = caller.name
 
 
 def _require(row: Worker | Learner | None, caller: Principal) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,8 @@ from tempfile import TemporaryFile, mkstemp
 from typing import IO, Literal
 
 from arena.durable import sync_folder
-from league.errors import HashMismatchError, StoreUnavailableError, TooLargeError, UnknownCheckpointError
+from league.errors import StoreUnavailableError, UnknownCheckpointError
+from league.storage.refusals import require_hash, require_size, unknown
 from league.storage.safetensors_header import read_metadata
 from league.storage.store import Leftover, Stored
 
@@ -22,6 +24,7 @@ STALE_PART = timedelta(hours=1)
 _TRUST = timedelta(hours=1)
 _BLOCK_BYTES = 2**20
 _DAMAGED, _PART, _REMOVED = ".damaged", ".part", ".removed"
+_NAME = re.compile(r"[0-9a-f]{64}")
 _LEFTOVER_SUFFIXES = (_DAMAGED, _PART, _REMOVED)
 
 Fingerprint = tuple[int, int, int]
@@ -64,33 +67,6 @@ class Upload:
         with self._path.open("rb") as stream:
             read_metadata(stream, self._size, self._sha256)
         os.fsync(self._file.fileno())
-
-
-def require_size(size: int, max_bytes: int) -> None:
-    """Refuse more bytes than a store takes.
-
-    Raises:
-        TooLargeError: They are more.
-    """
-    if size > max_bytes:
-        rule = f"a checkpoint has at most {max_bytes} bytes"
-        raise TooLargeError(f"{size} bytes", rule, "publish a smaller policy or raise the server's limit")
-
-
-def require_hash(sha256: str, received: str, size: int) -> None:
-    """Refuse bytes under a name that is not theirs.
-
-    Raises:
-        HashMismatchError: It is not.
-    """
-    if received != sha256:
-        rule = f"the {size} bytes received hash to {received}"
-        raise HashMismatchError(sha256, rule, "send the whole file under its own SHA-256")
-
-
-def unknown(sha256: str, rule: str = "the store has no such bytes") -> UnknownCheckpointError:
-    """Return the error about a checkpoint that a store does not have."""
-    return UnknownCheckpointError(sha256, rule, f"PUT them to /checkpoints/{sha256}")
 
 
 class DirectoryStore:
@@ -183,6 +159,7 @@ class DirectoryStore:
         """Say whether a checkpoint is there and sound, and make it young."""
         try:
             os.utime(self.path(sha256, now))
+            self._trusted[sha256] = self._fingerprint(sha256), self._trusted[sha256][1]
         except (UnknownCheckpointError, FileNotFoundError):
             return False
         return True
@@ -215,7 +192,7 @@ class DirectoryStore:
     def listing(self) -> Iterator[Stored]:
         """Go through all checkpoints."""
         for path, stat in self._files():
-            if path.name.startswith(path.parent.name) and not path.suffix:
+            if _NAME.fullmatch(path.name):
                 yield _stored(path, stat)
 
     def remove(self, sha256: str, before: datetime) -> bool:

@@ -5,8 +5,9 @@ from urllib.parse import unquote, urlsplit
 
 from league.config import Settings
 from league.errors import ConfigurationError
+from league.storage.bucket import BucketAddress
 from league.storage.directory import DirectoryStore
-from league.storage.s3 import S3Address, S3Store
+from league.storage.s3 import S3Store
 
 
 def open_store(settings: Settings) -> DirectoryStore | S3Store:
@@ -20,7 +21,7 @@ def open_store(settings: Settings) -> DirectoryStore | S3Store:
         return DirectoryStore(settings.home / "checkpoints", settings.checkpoint_max_bytes)
     parts = urlsplit(url)
     if parts.scheme == "s3":
-        address = S3Address.parse(url, settings.store_endpoint_url, settings.store_public_url)
+        address = BucketAddress.parse(url, settings.store_endpoint_url, settings.store_public_url)
         return S3Store(address, settings.checkpoint_max_bytes)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return DirectoryStore(Path(unquote(parts.path)), settings.checkpoint_max_bytes)

@@ -29,8 +29,9 @@ from league.errors import (
     TooLargeError,
     UnknownCheckpointError,
 )
+from league.storage.bucket import BucketAddress
 from league.storage.directory import DirectoryStore
-from league.storage.s3 import S3Address, S3Store
+from league.storage.s3 import S3Store
 
 SOON = timedelta(hours=1)
 MAX_BYTES = 4 * 2**20
@@ -81,7 +82,7 @@ def folder(path: Path) -> Kept:
 
 
 def bucket(service: Service, name: str) -> Kept:
-    client = service.client()
+    client = service.client
 
     def names() -> list[str]:
         found = client.list_objects_v2(Bucket=name).get("Contents", ())
@@ -390,6 +391,18 @@ def test_an_upload_that_nobody_completed_is_a_leftover(serve: Callable[..., Test
     assert list(store.listing()) == []
 
 
+def test_a_checkpoint_that_was_copied_into_the_bucket_by_other_means_is_sound(
+    serve: Callable[..., TestClient], in_bucket: Kept, service: Service
+) -> None:
+    http, data = serve(**in_bucket.settings), safetensors(3)
+    bucket_name = str(in_bucket.settings["store_url"]).split("/")[2]
+    key = f"runs/one/{place(sha256(data))}"
+    service.client.put_object(Bucket=bucket_name, Key=key, Body=data, ChecksumAlgorithm="CRC32")
+    assert http.app.state.league.store.sound(sha256(data))
+    service.client.put_object(Bucket=bucket_name, Key=key, Body=data[:-1], ChecksumAlgorithm="CRC32")
+    assert not http.app.state.league.store.sound(sha256(data))
+
+
 def start_error(serve: Callable[..., TestClient], settings: dict[str, Any]) -> LeagueError:
     with pytest.raises(LeagueError) as refused:
         serve(**settings)
@@ -472,12 +485,12 @@ def test_a_client_names_a_store_that_refuses_or_is_away_without_the_signature(
 
 
 def test_an_address_of_a_bucket_is_read_whole() -> None:
-    address = S3Address.parse("s3://bucket/a/b/", None, None)
+    address = BucketAddress.parse("s3://bucket/a/b/", None, None)
     assert (address.bucket, address.prefix, str(address)) == ("bucket", "a/b/", "s3://bucket/a/b/")
-    assert S3Address.parse("s3://bucket", None, None).prefix == ""
+    assert BucketAddress.parse("s3://bucket", None, None).prefix == ""
 
 
 def test_a_missing_library_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(ConfigurationError, match=r"echelon-league\[s3\]"):
-        S3Store(S3Address.parse("s3://bucket", None, None), MAX_BYTES)
+        S3Store(BucketAddress.parse("s3://bucket", None, None), MAX_BYTES)

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -37,6 +38,7 @@ class Service:
     failing: tuple[str, str] | None = None
     hashing: bool = True
 
+    @cached_property
     def client(self) -> Any:
         """A caller of this service that is none of the league's."""
         return boto3.client(
@@ -46,7 +48,7 @@ class Service:
     def bucket(self) -> str:
         """Make a fresh bucket and return its name."""
         name = f"league-{next(_numbers)}"
-        self.client().create_bucket(Bucket=name)
+        self.client.create_bucket(Bucket=name)
         return name
 
 

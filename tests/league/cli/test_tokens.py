@@ -8,6 +8,8 @@ import pytest
 from league_command import Run
 
 from league.cli.tokens import end_of
+from league.db.engine import Database
+from league.services import events
 
 
 def test_a_token_is_printed_alone_on_stdout_and_listed_without_its_secret(command: Run, tmp_path: Path) -> None:
@@ -83,3 +85,13 @@ def test_an_end_that_is_none_is_refused_by_name(command: Run, tmp_path: Path, ex
     assert outcome.code == code
     assert expires in outcome.err
     assert "Traceback" not in outcome.err
+
+
+def test_the_audit_log_names_who_typed(command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "ann")
+    command("token", "create", "a", "--scope", "read", "--home", tmp_path)
+    database = Database(f"sqlite:///{tmp_path / 'league.db'}")
+    with database.read() as session:
+        (event,) = events.since(session, 0, 10)
+    database.close()
+    assert (event.kind, event.actor) == ("token", "ann at the command line")

@@ -1,0 +1,30 @@
+"""What every store refuses, in the same words."""
+
+from league.errors import HashMismatchError, TooLargeError, UnknownCheckpointError
+
+
+def require_size(size: int, max_bytes: int) -> None:
+    """Refuse more bytes than a store takes.
+
+    Raises:
+        TooLargeError: They are more.
+    """
+    if size > max_bytes:
+        rule = f"a checkpoint has at most {max_bytes} bytes"
+        raise TooLargeError(f"{size} bytes", rule, "publish a smaller policy or raise the server's limit")
+
+
+def require_hash(sha256: str, received: str, size: int) -> None:
+    """Refuse bytes under a name that is not theirs.
+
+    Raises:
+        HashMismatchError: It is not.
+    """
+    if received != sha256:
+        rule = f"the {size} bytes received hash to {received}"
+        raise HashMismatchError(sha256, rule, "send the whole file under its own SHA-256")
+
+
+def unknown(sha256: str, rule: str = "the store has no such bytes") -> UnknownCheckpointError:
+    """Return the error about a checkpoint that a store does not have."""
+    return UnknownCheckpointError(sha256, rule, f"PUT them to /checkpoints/{sha256}")
