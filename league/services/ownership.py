@@ -4,12 +4,16 @@ What was registered while the league was open, or by an admin, is nobody's until
 again. An admin may write for everybody.
 """
 
+from typing import TypeVar
+
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from league.auth import Principal, Scope
 from league.db.models import Learner, Player, Worker
 from league.errors import ForbiddenError
+
+Owned = TypeVar("Owned", Worker, Learner)
 
 
 def bound(caller: Principal) -> bool:
@@ -23,10 +27,7 @@ def claim_worker(session: Session, caller: Principal, worker_id: str) -> None:
     Raises:
         ForbiddenError: It is another token's.
     """
-    if bound(caller):
-        unclaimed = update(Worker).where(Worker.id == worker_id, Worker.owner.is_(None))
-        session.execute(unclaimed.values(owner=caller.name))
-        _require(session.get(Worker, worker_id, populate_existing=True), caller)
+    _claim(session, caller, Worker, worker_id)
 
 
 def claim_learner(session: Session, caller: Principal, learner_id: int) -> None:
@@ -35,10 +36,7 @@ def claim_learner(session: Session, caller: Principal, learner_id: int) -> None:
     Raises:
         ForbiddenError: It is another token's.
     """
-    if bound(caller):
-        unclaimed = update(Learner).where(Learner.id == learner_id, Learner.owner.is_(None))
-        session.execute(unclaimed.values(owner=caller.name))
-        _require(session.get(Learner, learner_id, populate_existing=True), caller)
+    _claim(session, caller, Learner, learner_id)
 
 
 def require_worker(session: Session, caller: Principal, worker_id: str) -> None:
@@ -69,6 +67,13 @@ def require_learner_of(session: Session, caller: Principal, player_id: int) -> N
     """
     if bound(caller):
         _require(session.scalar(select(Learner).join(Player).where(Player.id == player_id)), caller)
+
+
+def _claim(session: Session, caller: Principal, kind: type[Owned], key: str | int) -> None:
+    if bound(caller):
+        unclaimed = update(kind).where(kind.id == key, kind.owner.is_(None))
+        session.execute(unclaimed.values(owner=caller.name))
+        _require(session.get(kind, key, populate_existing=True), caller)
 
 
 def _require(row: Worker | Learner | None, caller: Principal) -> None:

@@ -1,6 +1,8 @@
 """Tokens end, are renewed, leave a trace, and write only for what is their own."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,10 +12,11 @@ from league_scene import ON_SQLITE, Scene, result, safetensors, sha256
 
 from league import wire
 from league.api.callers import NOTE_EVERY, REFUSED_COST, Callers
+from league.auth import Principal, Scope
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import ForbiddenError, InvalidRequestError, NameTakenError, RateLimitedError, UnauthenticatedError
-from league.services import events, tokens
+from league.services import events, ownership, tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -173,6 +176,30 @@ def test_what_was_registered_while_the_league_was_open_goes_to_whom_registers_it
     with pytest.raises(ForbiddenError, match="worker 'trainer-1' belongs to token 'ann'"):
         Scene(bob)
     assert scene.publish(1).learner_id == scene.learner.id
+
+
+def test_of_many_tokens_that_claim_a_learner_at_once_one_gets_it(
+    league: LeagueClient, database: Database, database_url: str
+) -> None:
+    learner = Scene(league).learner
+    start = threading.Barrier(6)
+
+    def claim(name: str) -> str | None:
+        own = Database(database_url)
+        start.wait()
+        try:
+            with own.write() as session:
+                ownership.claim_learner(session, Principal(name, Scope.WORKER), learner.id)
+        except ForbiddenError as error:
+            return error.rule
+        finally:
+            own.close()
+        return None
+
+    with ThreadPoolExecutor(6) as pool:
+        refusals = list(pool.map(claim, [f"token-{number}" for number in range(6)]))
+    (winner,) = [number for number, refusal in enumerate(refusals) if refusal is None]
+    assert all(f"belongs to token 'token-{winner}'" in refusal for refusal in refusals if refusal is not None)
 
 
 def test_a_renewed_token_keeps_what_is_its_own(connect: Connect, http: TestClient, database: Database) -> None:
