@@ -55,6 +55,7 @@ class Plan:
     Attributes:
         environment: What is played.
         signature: Of its rules.
+        device: Where all memory is taken but that of the program, and of opponents at hand.
         parameters: Numbers that learn, by part of the network.
         env_steps_per_update: Decisions of all environments in a rollout.
         agent_steps_per_update: The same, times the agents that learn.
@@ -69,6 +70,7 @@ class Plan:
 
     environment: str
     signature: str
+    device: str
     parameters: Mapping[str, int]
     env_steps_per_update: int
     agent_steps_per_update: int
@@ -113,7 +115,10 @@ def show(planned: Plan, console: Console) -> None:
     console.print(Text(f"{planned.environment}, signature {planned.signature}", "bold"))
     console.print(_table("", sizes))
     console.print(_table("parameters", parameters | {"in all": f"{sum(planned.parameters.values()):,}"}))
-    console.print(_table("memory, estimated", memory | {"in all": _mebibytes(sum(planned.memory_bytes.values()))}))
+    where = "" if planned.device == "cpu" else f", all but the first on {planned.device}"
+    console.print(
+        _table(f"memory, estimated{where}", memory | {"in all": _mebibytes(sum(planned.memory_bytes.values()))})
+    )
     limit = _mebibytes(planned.opponents_limit_bytes)
     console.print(Text(f"opponents may take {limit} more (league.memory_cache_bytes, league.device_cache_bytes)"))
 
@@ -127,6 +132,7 @@ def _plan(config: TrainerConfig, env: Environment) -> Plan:
     return Plan(
         environment=spec.name,
         signature=spec.signature,
+        device=config.run.device,
         parameters=_parameters(learner.network),
         env_steps_per_update=env_steps,
         agent_steps_per_update=shape.steps * learner.rows,

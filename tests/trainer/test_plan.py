@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -87,6 +88,12 @@ def test_a_plan_fits_the_window(planned, width, capsys):
     text = "\n".join(lines)
     for part in ("samples per minibatch", "optimiser steps", "look ahead", "core", "rollout", "MiB", "in all"):
         assert part in text
+
+
+@pytest.mark.parametrize(("device", "where"), [("cpu", ""), ("cuda:1", ", all but the first on cuda:1")])
+def test_a_plan_says_whose_memory_is_taken(planned, capsys, device, where):
+    show(replace(planned, device=device), Console(width=100))
+    assert f"memory, estimated{where} " in capsys.readouterr().out
 
 
 def test_a_plan_is_json_for_scripts(planned):
