@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from league.config import Settings
 from league.db.engine import Database
-from league.services import election, learners, periods
+from league.services import election, learners, periods, quarantines
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,11 @@ class Aggregator:
         self._thread.join()
 
     def close_due(self, now: datetime) -> None:
-        """Close the period of each environment where one is due and this process is elected."""
+        """Close the period of each environment where one is due and this process is elected.
+
+        Ratings that another process left behind are brought up to date first.
+        """
+        quarantines.rate_left_behind(self._database, now)
         with self._database.read() as session:
             environments = learners.environments(session)
         for environment in environments:

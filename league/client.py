@@ -13,6 +13,7 @@ import json
 import random
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal, Self, TypeVar
@@ -109,6 +110,16 @@ class LeagueClient:
     def command_worker(self, worker_id: str, command: wire.Command) -> wire.Worker:
         """Set what a worker is told at its next heartbeat."""
         return self._post(f"/workers/{worker_id}/command", wire.CommandRequest(command=command), wire.Worker)
+
+    def quarantine_worker(self, worker_id: str, since: datetime, reason: str) -> wire.Quarantine:
+        """Stop trusting a worker from a time on; all ratings follow before the answer."""
+        request = wire.WorkerQuarantine(since=since, reason=reason)
+        return self._post(f"/workers/{worker_id}/quarantine", request, wire.Quarantine)
+
+    def reinstate_worker(self, worker_id: str, reason: str = "", *, restore: bool = False) -> wire.Quarantine:
+        """Trust a worker again, from now on; with `restore`, as if it had always been."""
+        request = wire.WorkerReinstatement(reason=reason, restore=restore)
+        return self._post(f"/workers/{worker_id}/reinstate", request, wire.Quarantine)
 
     # --- learners, checkpoints, players ------------------------------------------------------------------------------
 

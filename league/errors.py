@@ -146,6 +146,18 @@ class ChampionConflictError(LeagueError):
     type, title, status = "champion-conflict", "champion conflict in", 409
 
 
+class WorkerQuarantinedError(LeagueError):
+    """A quarantined worker gets no leases."""
+
+    type, title, status = "worker-quarantined", "quarantined worker", 403
+
+
+class WorkerConflictError(LeagueError):
+    """A worker is quarantined already, or is not."""
+
+    type, title, status = "worker-conflict", "conflicting change of worker", 409
+
+
 class SignatureMismatchError(LeagueError):
     """A policy was made for another environment than its learner's."""
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -48,6 +49,13 @@ def _plain_number(value: object) -> object:
     return value
 
 
+def _written_time(value: object) -> object:
+    """Refuse a time that is not written out; a bare number would become one."""
+    if not isinstance(value, str | datetime):
+        raise PydanticCustomError("time", "must be a time such as 2030-01-31T12:00:00Z")
+    return value
+
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="lower-case hexadecimal SHA-256")]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\p{L}\p{N}_.+-][\p{L}\p{N}_ .:+-]*$")]
 WorkerName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f]+$")]
@@ -60,6 +68,7 @@ Whole = Annotated[int, PLAIN]
 Real = Annotated[float, PLAIN]
 Id = Annotated[int, Field(ge=1, lt=2**63), PLAIN]
 Step = Annotated[int, Field(ge=0, lt=2**53), PLAIN]
+Time = Annotated[AwareDatetime, BeforeValidator(_written_time)]
 T = TypeVar("T")
 
 
@@ -120,6 +129,34 @@ class Worker(Answer):
     next_poll_s: float
 
 
+class Quarantine(Answer):
+    """What a worker reports from `since` on does not count, until `until` where that is not null.
+
+    While `lifted_at` is null it gets no leases.
+    """
+
+    since: datetime
+    until: datetime | None
+    reason: str
+    actor: str
+    imposed_at: datetime
+    lifted_at: datetime | None
+
+
+class WorkerQuarantine(Request):
+    """From when on a worker is not trusted, and why."""
+
+    since: Time
+    reason: Annotated[Text, Field(min_length=1)]
+
+
+class WorkerReinstatement(Request):
+    """Why a worker is trusted again; `restore` makes what it reported meanwhile count after all."""
+
+    reason: Text = ""
+    restore: Annotated[bool, Field(strict=True)] = False
+
+
 class LearnerProgress(Request):
     """How far a learner has come, with its latest metrics."""
 
@@ -135,10 +172,11 @@ class Heartbeat(Request):
 
 
 class HeartbeatAnswer(Answer):
-    """What the worker is to do next."""
+    """What the worker is to do next; while it is quarantined it gets no leases and its results do not count."""
 
     command: Command
     next_poll_s: float
+    quarantine: Quarantine | None = None
 
 
 class CommandRequest(Request):
@@ -466,7 +504,7 @@ class PlayerName(Answer):
 class Match(Answer):
     """One match of the log; `late` came after its lease expired, inside the grace window.
 
-    `period_id` is null until a period has taken the match in.
+    `period_id` is null until a period has taken the match in; `counts` is false where its worker was not trusted.
     """
 
     id: int
@@ -482,6 +520,7 @@ class Match(Answer):
     seed: int
     learner_step: int | None
     late: bool
+    counts: bool
     worker_id: str
     period_id: int | None
     reported_at: datetime

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Query
 from league import wire
 from league.api.dependencies import TEXT, Admin, Chance, Limit, Now, Reader, Running, Word, Worker
 from league.api.paging import page
-from league.services import ownership, workers
+from league.services import ownership, quarantines, workers
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/workers", tags=["workers"])
@@ -54,3 +54,19 @@ def command(worker_id: Word, body: wire.CommandRequest, league: Running, _: Admi
     """Set what the worker is told at its next heartbeat."""
     with league.database.write() as session:
         return workers.command(session, league.settings, worker_id, body)
+
+
+@router.post("/{worker_id}/quarantine")
+def quarantine(
+    worker_id: Word, body: wire.WorkerQuarantine, league: Running, now: Now, caller: Admin
+) -> wire.Quarantine:
+    """Stop trusting the worker: no leases, and what it reported since then does not count; all ratings follow."""
+    return quarantines.impose(league.database, worker_id, body, caller.name, now)
+
+
+@router.post("/{worker_id}/reinstate")
+def reinstate(
+    worker_id: Word, body: wire.WorkerReinstatement, league: Running, now: Now, caller: Admin
+) -> wire.Quarantine:
+    """Trust the worker again, from now on or as if it had always been; all ratings follow."""
+    return quarantines.lift(league.database, worker_id, body, caller.name, now)

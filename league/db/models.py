@@ -123,7 +123,11 @@ class Learner(Base):
 
 
 class Player(Base):
-    """Anything rated, with the rating it starts from."""
+    """Anything rated, with the rating it starts from.
+
+    A snapshot starts where its learner stood after the period `start_period_id`, null before the first that rated it,
+    with a deviation of at least `start_deviation_floor`.
+    """
 
     __tablename__ = "players"
     __table_args__ = (
@@ -148,6 +152,8 @@ class Player(Base):
     start_rating: Mapped[float]
     start_deviation: Mapped[float]
     start_volatility: Mapped[float]
+    start_period_id: Mapped[int | None]
+    start_deviation_floor: Mapped[float | None]
     created_at: Mapped[datetime]
 
 
@@ -233,6 +239,30 @@ class Match(Base):
     payload_hash: Mapped[bytes]
     worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"))
     reported_at: Mapped[datetime]
+
+
+class Quarantine(Base):
+    """Results of a worker that do not count: those reported from `since` on and before `until`, without end where null.
+
+    `lifted_at` is null while the worker gets no leases. `pending_since` is the time of the last change while ratings do
+    not show it.
+    """
+
+    __tablename__ = "quarantines"
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"), index=True)
+    since: Mapped[datetime]
+    until: Mapped[datetime | None]
+    reason: Mapped[str]
+    actor: Mapped[str]
+    imposed_at: Mapped[datetime]
+    lifted_at: Mapped[datetime | None]
+    pending_since: Mapped[datetime | None]
+
+
+Index("uq_quarantines_open", Quarantine.worker_id, unique=True, sqlite_where=Quarantine.lifted_at.is_(None),
+      postgresql_where=Quarantine.lifted_at.is_(None))  # fmt: skip
 
 
 class Refusal(Base):

@@ -49,6 +49,7 @@ def grant(
 
     Raises:
         UnknownWorkerError: There is no such worker.
+        WorkerQuarantinedError: It is quarantined.
         UnknownPlayerError: There is no such player.
         InvalidRequestError: The player is not a learner.
     """
@@ -131,7 +132,7 @@ def _plan_training(
     rng: np.random.Generator,
 ) -> Grant:
     """Draw opponents for a learner. The learner's side alternates from lease to lease."""
-    worker = workers.require(session, request.worker_id)
+    worker = workers.require_trusted(session, request.worker_id)
     population, player_id = cache.of_player(session, request.player_id), request.player_id
     kept_away = unplayable.known_to(session, settings, worker.id, now)
     learner = draws.of_learner(
@@ -161,7 +162,7 @@ def _plan_rating(
     rng: np.random.Generator,
 ) -> Grant:
     """Pair frozen players that the worker can play; two consecutive leases are a pair, swapped, on one seed."""
-    worker = workers.require(session, request.worker_id)
+    worker = workers.require_trusted(session, request.worker_id)
     population = cache.get(session, request.environment)
     kept_away = unplayable.known_to(session, settings, worker.id, now)
     places, account = _one_signature(population, worker.signatures, kept_away, rng)

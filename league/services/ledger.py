@@ -5,7 +5,7 @@ cannot differ.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from league.services import rating, refit
@@ -20,6 +20,10 @@ class Roster:
 
     newcomers: Mapping[int, Entry]
     parents: Mapping[int, int | None]
+
+    def starting(self, starts: Mapping[int, Entry]) -> Self:
+        """Return the roster with some players starting elsewhere."""
+        return replace(self, newcomers={**self.newcomers, **starts}) if starts else self
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The match log as arrays, in the order that it was written."""
+"""The match log as arrays, in the order that it was written, without what does not count."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from league.db.columns import read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Learner, Match
+from league.services import exclusion
 
 PATIENCE_S = 0.25
 """How long a reader holds up those who write matches."""
@@ -45,13 +46,15 @@ class Games:
 def read(session: Session, environment: str, after: int, through: int | None) -> Games:
     """Read the matches with ids in (after, through]; to the end of the log where `through` is None."""
     columns = Match.home_id, Match.away_id, Match.score, Match.kind == "training"
-    home, away, score, training = read_columns(session, _chosen(environment, after, through, *columns), len(columns))
+    home, away, score, training = read_columns(
+        session, _chosen(session, environment, after, through, *columns), len(columns)
+    )
     return Games(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
 
 
 def ids(session: Session, environment: str, after: int, through: int | None) -> NDArray[np.int64]:
     """Read the ids of the matches that `read` returns."""
-    (found,) = read_columns(session, _chosen(environment, after, through, Match.id), 1)
+    (found,) = read_columns(session, _chosen(session, environment, after, through, Match.id), 1)
     return np.asarray(found, dtype=np.int64)
 
 
@@ -76,6 +79,9 @@ def settled_after(database: Database, match_id: int) -> int:
     return last if all(outlasted) else match_id
 
 
-def _chosen(environment: str, after: int, through: int | None, *columns: SQLColumnExpression[Any]) -> Select[Any]:
-    query = select(*columns).where(Match.environment == environment, Match.id > after).order_by(Match.id)
+def _chosen(
+    session: Session, environment: str, after: int, through: int | None, *columns: SQLColumnExpression[Any]
+) -> Select[Any]:
+    query = select(*columns).where(Match.environment == environment, Match.id > after, *exclusion.counted(session))
+    query = query.order_by(Match.id)
     return query if through is None else query.where(Match.id <= through)

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session, aliased
 from league import wire
 from league.db.models import Match, Period, Player
 from league.errors import UnknownMatchError, UnknownReplayError
-from league.services import standings
+from league.services import exclusion, standings
 
 _HOME, _AWAY = aliased(Player), aliased(Player)
 
@@ -54,15 +54,15 @@ def of_player(session: Session, player_id: int, limit: int, before: int | None) 
     return _bodies(session, _named().where(Match.id.in_(own)).order_by(Match.id.desc()).limit(limit))
 
 
-def _named() -> "Select[Match, str, str, int]":
+def _named() -> "Select[Match, str, str, int, bool]":
     took_in = select(Period.id).where(Period.environment == Match.environment, Period.last_match_id >= Match.id)
     first = took_in.where(standings.in_force()).order_by(Period.last_match_id, Period.id).limit(1)
     period_id = first.correlate(Match).scalar_subquery()
-    query = select(Match, _HOME.name, _AWAY.name, period_id)
+    query = select(Match, _HOME.name, _AWAY.name, period_id, ~exclusion.excluded())
     return query.join(_HOME, _HOME.id == Match.home_id).join(_AWAY, _AWAY.id == Match.away_id)
 
 
-def _bodies(session: Session, query: "Select[Match, str, str, int]") -> list[wire.Match]:
+def _bodies(session: Session, query: "Select[Match, str, str, int, bool]") -> list[wire.Match]:
     return [
         wire.Match.model_validate(
             {
@@ -79,10 +79,11 @@ def _bodies(session: Session, query: "Select[Match, str, str, int]") -> list[wir
                 "seed": match.seed,
                 "learner_step": match.learner_step,
                 "late": match.late,
+                "counts": counts,
                 "worker_id": match.worker_id,
                 "period_id": period_id,
                 "reported_at": match.reported_at,
             }
         )
-        for match, home, away, period_id in session.execute(query)
+        for match, home, away, period_id, counts in session.execute(query)
     ]

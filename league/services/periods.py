@@ -19,7 +19,7 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Match, Period, Player, Rating
 from league.errors import UnknownEnvironmentError
-from league.services import events, ground, learners, ledger, match_log, payoffs, promotion, standings
+from league.services import events, exclusion, ground, learners, ledger, match_log, payoffs, promotion, standings
 from league.services.ground import Ground
 from league.services.ledger import Closing, Ledger, Roster
 from league.services.match_log import Games
@@ -129,7 +129,8 @@ def _watermark(database: Database, environment: str) -> int:
 
 def _due(session: Session, settings: Settings, environment: str, now: datetime) -> str | None:
     last = _last(session, environment)
-    still_open = Match.environment == environment, Match.id > (last.last_match_id if last else 0)
+    start = last.last_match_id if last else 0
+    still_open = Match.environment == environment, Match.id > start, *exclusion.counted(session)
     count, oldest = session.execute(select(func.count(), func.min(Match.reported_at)).where(*still_open)).one()
     if count == 0:
         return None

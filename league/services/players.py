@@ -116,5 +116,7 @@ def _row(
         "start_rating": value["rating"],
         "start_deviation": max(value["deviation"], settings.snapshot_deviation),
         "start_volatility": START_VOLATILITY,
+        "start_period_id": None if rating is None else rating.period_id,
+        "start_deviation_floor": settings.snapshot_deviation,
         "created_at": now,
     }

@@ -8,11 +8,12 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from league.db.engine import Database
-from league.db.models import Period, Rating
-from league.services import events, learners, ledger, match_log, payoffs, periods
+from league.db.models import Period, Player, Rating
+from league.services import events, inheritance, learners, ledger, match_log, payoffs, periods
 from league.services.ground import Ground, settle
 from league.services.ground import read as read_ground
-from league.services.ledger import EMPTY, Closing, Ledger
+from league.services.inheritance import Heir
+from league.services.ledger import EMPTY, Closing, Ledger, Roster
 from league.services.match_log import Games
 from league.services.payoffs import Records
 from league.services.rating import Entry, Rule
@@ -33,12 +34,21 @@ class Rebuilt:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A period computed again: the state before it, its matches, what it changed and the state after it."""
+    """A period computed again.
+
+    Attributes:
+        before: The state before it.
+        games: Its matches.
+        closing: What it changed.
+        after: The state after it.
+        starts: Where the snapshots start that inherit its ratings.
+    """
 
     before: Ledger
     games: Games
     closing: Closing
     after: Ledger
+    starts: Mapping[int, Entry]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +64,15 @@ class _Correction:
 
 @dataclass(frozen=True, eq=False)
 class _Audit:
-    """What an environment's stored ratings and payoffs should have been; `records` is None where they are right."""
+    """What an environment's stored ratings and payoffs should have been; `records` is None where they are right.
+
+    `starts` has the players that should have started elsewhere.
+    """
 
     ground: Ground
     outcome: Rebuilt
     corrections: Sequence[_Correction]
+    starts: Mapping[int, Entry]
     records: Records | None
 
 
@@ -84,14 +98,21 @@ def inspect(session: Session, environment: str) -> Rebuilt:
 
 def replay(session: Session, environment: str, cuts: Iterable[Cut]) -> Iterator[Step]:
     """Compute periods from the first match on."""
-    roster = periods.roster(session, environment)
+    return _replay(session, environment, periods.roster(session, environment), ((*cut, ()) for cut in cuts))
+
+
+def _replay(
+    session: Session, environment: str, roster: Roster, cuts: Iterable[tuple[int, Rule, Sequence[Heir]]]
+) -> Iterator[Step]:
+    """Compute periods from the first match on, each with the snapshots that start from its ratings."""
     before, start = EMPTY, 0
-    for last_match_id, rule in cuts:
+    for last_match_id, rule, heirs in cuts:
         games = match_log.read(session, environment, start, last_match_id)
         closing = ledger.close(before, roster, games, rule)
         after = before.after(closing)
-        yield Step(before, games, closing, after)
-        before, start = after, last_match_id
+        starts = inheritance.starts(heirs, after.entries, roster.newcomers)
+        yield Step(before, games, closing, after, starts)
+        before, start, roster = after, last_match_id, roster.starting(starts)
 
 
 def _rebuild(database: Database, environment: str, now: datetime) -> Rebuilt:
@@ -108,21 +129,25 @@ def _audit(session: Session, environment: str) -> _Audit:
     ground = read_ground(session, environment)
     corrections: list[_Correction] = []
     state, count, ratings, differing = EMPTY, 0, 0, 0
+    roster, heirs = periods.roster(session, environment), inheritance.heirs(session, environment)
+    moved: dict[int, Entry] = {}
     for stored in _versions(session, environment):
-        cuts = [(period.last_match_id, Rule.restored(period.rule)) for period in stored]
-        for period, step in zip(stored, replay(session, environment, cuts), strict=True):
+        cuts = [(each.last_match_id, Rule.restored(each.rule), heirs.get(each.id, ())) for each in stored]
+        steps = _replay(session, environment, roster.starting(moved), cuts)
+        for period, step in zip(stored, steps, strict=True):
             correction = _Correction(
                 period.id, len(step.games), len(step.games.players()), step.closing.refitted, step.closing.entries
             )
             wrong = _differences(session, period, correction)
             if wrong:
                 corrections.append(correction)
+            moved |= {player: start for player, start in step.starts.items() if start != roster.newcomers[player]}
             state, count = step.after, count + 1
             ratings, differing = ratings + len(step.closing.entries), differing + wrong
     kept, right = payoffs.read(session, environment).counts(), state.records.counts()
     wrong = sum(kept.get(pair) != right.get(pair) for pair in kept.keys() | right.keys())
-    outcome = Rebuilt(environment, count, ratings, differing + wrong)
-    return _Audit(ground, outcome, corrections, state.records if wrong else None)
+    outcome = Rebuilt(environment, count, ratings, differing + wrong + len(moved))
+    return _Audit(ground, outcome, corrections, moved, state.records if wrong else None)
 
 
 def _versions(session: Session, environment: str) -> list[list[Period]]:
@@ -158,6 +183,9 @@ def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -
         session.execute(update(Period).where(Period.id == right.period_id).values(summary))
         session.execute(delete(Rating).where(Rating.period_id == right.period_id))
         periods.write_ratings(session, right.period_id, right.entries)
+    for player_id, start in audit.starts.items():
+        values = {"start_rating": start.rating, "start_deviation": start.deviation}
+        session.execute(update(Player).where(Player.id == player_id).values(values))
     if audit.records is not None:
         payoffs.rewrite(session, environment, audit.records)
     events.record(

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.config import Settings
-from league.db.models import Learner, Worker
+from league.db.models import Learner, Quarantine, Worker
 from league.db.upsert import insert_into
-from league.errors import UnknownLearnerError, UnknownWorkerError
+from league.errors import UnknownLearnerError, UnknownWorkerError, WorkerQuarantinedError
 from league.services.polling import next_poll_s
 
 _ID_BYTES = 8
@@ -55,7 +55,11 @@ def heartbeat(
         raise _unknown(worker_id)
     for progress in beat.learners:
         _note_progress(session, progress, now)
-    return wire.HeartbeatAnswer.model_validate({"command": command, "next_poll_s": next_poll_s(settings, rng)})
+    quarantine = quarantine_of(session, worker_id)
+    told = None if quarantine is None else quarantine_body(quarantine)
+    return wire.HeartbeatAnswer.model_validate(
+        {"command": command, "next_poll_s": next_poll_s(settings, rng), "quarantine": told}
+    )
 
 
 def command(session: Session, settings: Settings, worker_id: str, request: wire.CommandRequest) -> wire.Worker:
@@ -85,6 +89,39 @@ def require(session: Session, worker_id: str) -> Worker:
     if worker is None:
         raise _unknown(worker_id)
     return worker
+
+
+def require_trusted(session: Session, worker_id: str) -> Worker:
+    """Return a worker that may have leases.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+        WorkerQuarantinedError: It is quarantined.
+    """
+    worker = require(session, worker_id)
+    present = quarantine_of(session, worker_id)
+    if present is not None:
+        rule = f"what it reports since {present.since:%Y-%m-%dT%H:%M:%SZ} does not count ({present.reason})"
+        way_out = f"mend it, then have the league's keeper run `league workers reinstate {worker.name!r}`"
+        raise WorkerQuarantinedError(worker.name, rule, way_out)
+    return worker
+
+
+def quarantine_of(session: Session, worker_id: str) -> Quarantine | None:
+    """Return the quarantine that a worker is in."""
+    return session.scalar(select(Quarantine).where(Quarantine.worker_id == worker_id, Quarantine.lifted_at.is_(None)))
+
+
+def quarantine_body(quarantine: Quarantine) -> wire.Quarantine:
+    """Return a quarantine as the wire has it."""
+    return wire.Quarantine(
+        since=quarantine.since,
+        until=quarantine.until,
+        reason=quarantine.reason,
+        actor=quarantine.actor,
+        imposed_at=quarantine.imposed_at,
+        lifted_at=quarantine.lifted_at,
+    )
 
 
 def _note_progress(session: Session, progress: wire.LearnerProgress, now: datetime) -> None:

@@ -18,9 +18,11 @@ def upgrade() -> None:
     _add_terms_of_tokens()
     _add_refusals()
     _add_pruning_of_draws()
+    _add_quarantines()
 
 
 def downgrade() -> None:
+    _drop_quarantines()
     _drop_pruning_of_draws()
     _drop_refusals()
     _drop_terms_of_tokens()
@@ -159,3 +161,41 @@ def _add_pruning_of_draws() -> None:
 
 def _drop_pruning_of_draws() -> None:
     op.drop_column("draws", "pruned_at")
+
+
+# --- bad workers -----------------------------------------------------------------------------------------------------
+
+
+def _add_quarantines() -> None:
+    op.add_column("players", sa.Column("start_period_id", sa.BigInteger(), nullable=True))
+    op.add_column("players", sa.Column("start_deviation_floor", sa.Double(), nullable=True))
+    op.create_table(
+        "quarantines",
+        sa.Column("id", ID, nullable=False),
+        sa.Column("worker_id", sa.String(), nullable=False),
+        sa.Column("since", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("actor", sa.String(), nullable=False),
+        sa.Column("imposed_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("lifted_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("pending_since", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(["worker_id"], ["workers.id"], name=op.f("fk_quarantines_worker_id_workers")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_quarantines")),
+    )
+    op.create_index(op.f("ix_quarantines_worker_id"), "quarantines", ["worker_id"])
+    still_open = sa.text("lifted_at IS NULL")
+    op.create_index(
+        "uq_quarantines_open",
+        "quarantines",
+        ["worker_id"],
+        unique=True,
+        sqlite_where=still_open,
+        postgresql_where=still_open,
+    )
+
+
+def _drop_quarantines() -> None:
+    op.drop_table("quarantines")
+    op.drop_column("players", "start_deviation_floor")
+    op.drop_column("players", "start_period_id")

@@ -90,9 +90,19 @@ def other_empty_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path
 @pytest.fixture
 def database_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A migrated database that holds nothing."""
+    yield from _migrated(backend, request, tmp_path / "league.db")
+
+
+@pytest.fixture
+def twin_database_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Another one, for a league to compare with."""
+    yield from _migrated(backend, request, tmp_path / "twin.db")
+
+
+def _migrated(backend: str, request: pytest.FixtureRequest, file: Path) -> Iterator[str]:
     if backend == "sqlite":
-        shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "league.db")
-        yield f"sqlite:///{tmp_path / 'league.db'}"
+        shutil.copy(request.getfixturevalue("sqlite_template"), file)
+        yield f"sqlite:///{file}"
         return
     template = request.getfixturevalue("postgres_template")
     yield from _postgres_database(request.getfixturevalue("postgres_url"), template)

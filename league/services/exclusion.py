@@ -1,0 +1,19 @@
+"""Which matches of the log count: all but those that a worker reported while it was not trusted."""
+
+from sqlalchemy import ColumnElement, and_, exists, select
+from sqlalchemy.orm import Session
+
+from league.db.models import Match, Quarantine
+
+
+def excluded() -> ColumnElement[bool]:
+    """Select the matches that do not count."""
+    ended = and_(Quarantine.until.is_not(None), Match.reported_at >= Quarantine.until)
+    within = Quarantine.worker_id == Match.worker_id, Match.reported_at >= Quarantine.since, ~ended
+    return exists().where(*within).correlate(Match)
+
+
+def counted(session: Session) -> list[ColumnElement[bool]]:
+    """Return the conditions under which matches count; there are none while nobody was ever quarantined."""
+    any_at_all = session.scalar(select(Quarantine.id).limit(1))
+    return [] if any_at_all is None else [~excluded()]

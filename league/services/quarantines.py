@@ -1,0 +1,110 @@
+"""Workers that are not trusted: what they reported does not count, and ratings become as if it had never come in.
+
+A change is written first, with a note that ratings are to follow, and the ratings follow in transactions of their own;
+a server that is stopped in between finds the note.
+"""
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, select, update
+from sqlalchemy.orm import Session
+
+from league import wire
+from league.db import locks
+from league.db.engine import Database
+from league.db.locks import Lock
+from league.db.models import Quarantine, Worker
+from league.errors import InvalidRequestError, WorkerConflictError
+from league.services import events, rebuild, workers
+
+LEFT_BEHIND_S = 600.0
+"""Ratings that do not show a change for so long are nobody's work any more."""
+
+
+def impose(
+    database: Database, worker_id: str, request: wire.WorkerQuarantine, actor: str, now: datetime
+) -> wire.Quarantine:
+    """Stop trusting a worker from a time on, and rate everybody without what it reported since.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+        WorkerConflictError: It is quarantined already.
+        InvalidRequestError: The time lies ahead.
+    """
+    with database.write() as session:
+        locks.hold(session, Lock.EVENTS)
+        worker = workers.require(session, worker_id)
+        if request.since > now:
+            rule = f"it lies ahead of the server's {now:%Y-%m-%dT%H:%M:%SZ}"
+            raise InvalidRequestError(
+                f"since={request.since.isoformat()}", rule, "name the time of the first bad result"
+            )
+        present = workers.quarantine_of(session, worker_id)
+        if present is not None:
+            rule = f"it is quarantined since {present.since:%Y-%m-%dT%H:%M:%SZ} ({present.reason})"
+            raise WorkerConflictError(worker.name, rule, "reinstate it first")
+        imposed = Quarantine(
+            worker_id=worker_id,
+            since=request.since,
+            until=None,
+            reason=request.reason,
+            actor=actor,
+            imposed_at=now,
+            lifted_at=None,
+            pending_since=now,
+        )
+        session.add(imposed)
+        details = {"since": request.since.isoformat()}
+        _record(session, "quarantine-worker", worker, details, actor=actor, reason=request.reason, now=now)
+        body = workers.quarantine_body(imposed)
+    _rate(database, Quarantine.pending_since.is_not(None), now)
+    return body
+
+
+def lift(
+    database: Database, worker_id: str, request: wire.WorkerReinstatement, actor: str, now: datetime
+) -> wire.Quarantine:
+    """Trust a worker again, from now on or as if it had always been.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+        WorkerConflictError: It is not quarantined.
+    """
+    with database.write() as session:
+        locks.hold(session, Lock.EVENTS)
+        worker = workers.require(session, worker_id)
+        present = workers.quarantine_of(session, worker_id)
+        if present is None:
+            raise WorkerConflictError(worker.name, "it is not quarantined", "`league workers` lists who is")
+        present.lifted_at = now
+        present.until = present.since if request.restore else max(now, present.since)
+        present.pending_since = now
+        details = {"since": present.since.isoformat(), "until": present.until.isoformat()}
+        _record(session, "reinstate-worker", worker, details, actor=actor, reason=request.reason, now=now)
+        body = workers.quarantine_body(present)
+    _rate(database, Quarantine.pending_since.is_not(None), now)
+    return body
+
+
+def rate_left_behind(database: Database, now: datetime) -> None:
+    """Rate everybody again where a server ended after a change and before ratings showed it."""
+    _rate(database, Quarantine.pending_since <= now - timedelta(seconds=LEFT_BEHIND_S), now)
+
+
+def _rate(database: Database, pending: ColumnElement[bool], now: datetime) -> None:
+    with database.read() as session:
+        seen = session.execute(select(Quarantine.id, Quarantine.pending_since).where(pending)).all()
+    if not seen:
+        return
+    rebuild.rebuild(database, now)
+    with database.write() as session:
+        for quarantine_id, since in seen:
+            unchanged = Quarantine.id == quarantine_id, Quarantine.pending_since == since
+            session.execute(update(Quarantine).where(*unchanged).values(pending_since=None))
+
+
+def _record(
+    session: Session, kind: str, worker: Worker, details: dict[str, str], *, actor: str, reason: str, now: datetime
+) -> None:
+    told = {"worker_id": worker.id, "worker": worker.name, **details}
+    events.record(session, kind, environment=None, player_id=None, actor=actor, reason=reason, details=told, now=now)
