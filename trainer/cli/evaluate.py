@@ -1,0 +1,81 @@
+"""`trainer evaluate`."""
+
+import random
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from arena.environments import make, names
+from league.client import DEFAULT_URL
+from trainer.cli.connection import connect, link_of, open_terminal, version
+from trainer.cli.options import League, Token, runs
+from trainer.evaluator import EvaluationWorker, Pace, RatingMembership
+from trainer.folder import RunFolder
+from trainer.opponents import DiskCache, OpponentPool
+from trainer.settings.run import WORKER_NAME_MAX, check_name
+from trainer.spool import Spool
+from trainer.surroundings import Signals
+
+EVALUATOR_TIMEOUT_S = 30.0
+EVALUATOR_BACKOFF_S = 30.0
+
+app = typer.Typer()
+
+
+def _worker_name(name: str) -> str:
+    try:
+        return check_name(name, WORKER_NAME_MAX)
+    except ValueError as error:
+        raise typer.BadParameter(f"{name!r} is no name: {error}") from error
+
+
+@app.command()
+def evaluate(
+    league: League = DEFAULT_URL,
+    token: Token = None,
+    environment: Annotated[
+        list[str] | None,
+        typer.Option("--environment", help="What to play; may be repeated [default: all that are installed]."),
+    ] = None,
+    name: Annotated[
+        str, typer.Option("--name", callback=_worker_name, help="How the league calls this worker.")
+    ] = "evaluator",
+    run_folder: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="DIR", help="Run folder [default: $LEAGUE_HOME/runs/NAME, or var/runs/NAME]."),
+    ] = None,
+    duty: Annotated[float, typer.Option("--duty", min=0.01, max=1.0, help="Share of one core to spend.")] = 0.25,
+    budget: Annotated[int, typer.Option("--budget", min=1, help="Matches per pair, side and lease.")] = 8,
+    disk_cache_bytes: Annotated[int, typer.Option("--disk-cache-bytes", min=0)] = 2 * 2**30,
+    memory_cache_bytes: Annotated[int, typer.Option("--memory-cache-bytes", min=0)] = 256 * 2**20,
+) -> None:
+    """Play the rating matches that the league asks for.
+
+    Example: trainer evaluate --environment mech-duel --duty 1
+    """
+    torch.set_num_threads(1)
+    terminal = open_terminal()
+    signals = Signals(terminal.say)
+    specs = [make(each, num_envs=1).spec for each in environment or names()]
+    folder = RunFolder(run_folder or runs() / name)
+    rng = random.Random()  # noqa: S311  jitter
+    with signals.entered() as outside, folder.taken(), connect(league, token, EVALUATOR_TIMEOUT_S) as client:
+        link = link_of(client, EVALUATOR_BACKOFF_S, signals)
+        cache = DiskCache(folder.opponents, disk_cache_bytes)
+        pools = {
+            spec.name: OpponentPool(
+                spec,
+                lambda sha256: link.attempt(lambda client: client.download(sha256)),
+                cache,
+                memory_limit_bytes=memory_cache_bytes,
+                device="cpu",
+            )
+            for spec in specs
+        }
+        membership = RatingMembership(link, specs, name=name, version=version())
+        spool = Spool(folder.spool)
+        terminal.say(f"playing rating matches of {', '.join(pools)} at {league}")
+        pace = Pace(budget, duty)
+        EvaluationWorker(membership, pools, spool, pace, terminal=terminal, outside=outside, rng=rng).run()
