@@ -188,6 +188,12 @@ class TooLargeError(LeagueError):
     type, title, status = "too-large", "too large a body", 413
 
 
+class UnsatisfiableRangeError(LeagueError):
+    """A range is none, or lies beyond the end of what it is asked of."""
+
+    type, title, status = "unsatisfiable-range", "unsatisfiable range", 416
+
+
 class UnauthenticatedError(LeagueError):
     """No token came with the call, or one that the league does not know."""
 

@@ -5,9 +5,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.concurrency import contextmanager_in_threadpool, run_in_threadpool
 from fastapi.responses import FileResponse, RedirectResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from league import wire
+from league.api import problems
 from league.api.dependencies import Now, Reader, Running, Worker
+from league.errors import UnsatisfiableRangeError
 from league.storage.directory import DirectoryStore
 from league.storage.s3 import S3Store
 from league.storage.store import Stored
@@ -17,7 +20,7 @@ router = APIRouter(prefix=f"{PREFIX}/checkpoints", tags=["checkpoints"])
 
 Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="lower-case hexadecimal SHA-256 of the bytes")]
 
-_CREATED, _NOT_MODIFIED, _TEMPORARY_REDIRECT = 201, 304, 307
+_CREATED, _NOT_MODIFIED, _TEMPORARY_REDIRECT, _REFUSED = 201, 304, 307, 400
 _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _FOREVER = "public, max-age=31536000, immutable"
 _ELSEWHERE: dict[int | str, dict[str, Any]] = {
@@ -44,7 +47,7 @@ def fetch(sha256: Sha256, request: Request, league: Running, now: Now, _: Reader
         league.store.find(sha256)
         return Response(status_code=_NOT_MODIFIED, headers=lasting)
     if isinstance(league.store, DirectoryStore):
-        return FileResponse(league.store.path(sha256, now), headers=lasting, media_type="application/octet-stream")
+        return _Bytes(league.store.path(sha256, now), headers=lasting, media_type="application/octet-stream")
     if request.method == "HEAD":
         size = league.store.find(sha256).size_bytes
         return Response(headers={**lasting, "Content-Length": str(size), "Content-Type": "application/octet-stream"})
@@ -90,6 +93,29 @@ def complete(sha256: Sha256, league: Running, _: Worker) -> wire.Checkpoint:
     if isinstance(league.store, S3Store):
         league.store.complete(sha256)
     return _described(league.store.find(sha256))
+
+
+class _Bytes(FileResponse):
+    """A file; a range that it cannot serve is refused with a problem like everything else."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = False
+
+        async def telling(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start" and message["status"] >= _REFUSED:
+                refused = True
+                await problems.response(_unsatisfiable(scope))(scope, receive, send)
+            if not refused:
+                await send(message)
+
+        await super().__call__(scope, receive, telling)
+
+
+def _unsatisfiable(scope: Scope) -> UnsatisfiableRangeError:
+    asked = dict(scope["headers"]).get(b"range", b"").decode("latin-1")
+    rule = "it is no range, or begins after the last byte"
+    return UnsatisfiableRangeError(f"{asked!r:.120}", rule, "ask for bytes=FIRST-LAST, or for all")
 
 
 def _has(request: Request, tag: str) -> bool:

@@ -27,6 +27,7 @@ from league.errors import (
     StoreUnavailableError,
     TooLargeError,
     UnknownCheckpointError,
+    UnsatisfiableRangeError,
 )
 from league.storage.directory import DirectoryStore
 from league.storage.safetensors_header import read_metadata
@@ -299,3 +300,13 @@ def test_a_download_waits_for_a_busy_server() -> None:
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer), base_url="http://league")
     assert LeagueClient(http=http).download(sha256(data)) == data
+
+
+@pytest.mark.parametrize("asked", ["bytes=999999-", "bytes=5-2", "lines=1-2", "bytes=-0", f"bytes={2**64}-", "x" * 500])
+def test_a_range_that_is_none_is_refused_with_a_problem(league: LeagueClient, http: TestClient, asked: str) -> None:
+    data = safetensors(3)
+    league.upload(data, sha256(data))
+    answer = http.get(f"/api/v1/checkpoints/{sha256(data)}", headers={"Range": asked})
+    assert (answer.status_code, answer.json()["type"]) == (416, UnsatisfiableRangeError.type)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert asked[:20] in answer.json()["value"]
