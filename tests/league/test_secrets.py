@@ -2,10 +2,8 @@
 
 import logging
 import os
-import signal
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import httpx2
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE
+from served import serving
 
 from league.client import LeagueClient
 from league.db.engine import Database
@@ -74,36 +73,19 @@ def test_answers_and_logs_of_a_server_hold_no_token(
 def test_a_running_server_prints_no_secret(
     database: Database, database_url: str, secrets: list[str], tmp_path: Path
 ) -> None:
-    log = tmp_path / "server.log"
-    environment = os.environ | {
+    terms = {
         "LEAGUE_DATABASE_URL": database_url,
-        "AWS_SECRET_ACCESS_KEY": STORE_SECRET,
         "LEAGUE_TOKEN": secrets[0],
         "LEAGUE_LOG_LEVEL": "debug",
+        "AWS_SECRET_ACCESS_KEY": STORE_SECRET,
     }
-    command = [sys.executable, "-m", "league", "serve", "--port", "0", "--home", str(tmp_path)]
-    with log.open("wb") as stream:
-        process = subprocess.Popen(command, env=environment, stdout=stream, stderr=stream)
-        try:
-            with httpx2.Client(base_url=address(process, log)) as http:
-                said = provoke(http, secrets)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
-    printed = log.read_text()
+    with serving(tmp_path, **terms) as server, httpx2.Client(base_url=server.url) as http:
+        said = provoke(http, secrets)
+    printed = server.log.read_text()
     assert "listening on" in printed
     for secret in (*secrets, STORE_SECRET):
         assert secret not in said
         assert secret not in printed
-
-
-def address(process: subprocess.Popen[bytes], log: Path) -> str:
-    while process.poll() is None:
-        words = log.read_text().split()
-        if "listening" in words:
-            return words[words.index("listening") + 2].rstrip(";")
-        time.sleep(0.05)
-    raise AssertionError(log.read_text())
 
 
 @pytest.mark.parametrize("password", [PASSWORD, "p%40ss-hunter2"])
