@@ -43,5 +43,5 @@ class Disk:
 
     def _note_refusal(self, what: str, reason: str) -> None:
         if what not in self._refused:
-            self._say(f"cannot write {what} ({reason}): training goes on and tries again; make room on the disk")
+            self._say(f"cannot write {what} ({reason}): nothing stops, and it is tried again; make room on the disk")
         self._refused[what] = reason

@@ -34,7 +34,7 @@ def test_a_refused_write_is_said_once_and_its_end_once():
     assert disk.write("metrics", lambda: None)
     assert disk.refused == ""
     assert said == [
-        "cannot write metrics (No space left on device): training goes on and tries again; make room on the disk",
+        "cannot write metrics (No space left on device): nothing stops, and it is tried again; make room on the disk",
         "the disk takes metrics again",
     ]
 
