@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from arena.policies import ActorCritic, Runs
 from arena.policies.sets import known
-from trainer.distributed import ALONE, Ranks, average
 
 
 class NextObservation(nn.Module):
@@ -30,11 +29,8 @@ class NextObservation(nn.Module):
         values: Float[Tensor, "N D"],
         runs: Runs,
         counts: Bool[Tensor, " N"],
-        ranks: Ranks = ALONE,
     ) -> Float[Tensor, ""]:
-        """Mean squared error over everything that can be predicted; 0 where nothing can.
-
-        With several ranks it is scaled so that their mean, by decisions that carry loss, is that over all their parts.
+        """Sum of squared errors over all `places`.
 
         A run's last decision predicts nothing: an episode or a chunk ends there. Decisions at which the agent was
         inactive are in no run. Empty places of a set that the network reads as one are not predicted.
@@ -44,21 +40,27 @@ class NextObservation(nn.Module):
             features: What the core made of each decision.
             values: Observation of each decision, before normalisation.
             runs: How decisions follow each other.
-            counts: Decisions that carry loss.
-            ranks: Whose mean is meant; a collective call where there are several.
+            counts: Decisions that carry loss: these predict.
         """
-        before, after = successive(runs)
-        chosen = counts[before].nonzero().squeeze(1)
-        before, after = before[chosen], after[chosen]
+        before, after = _pairs(runs, counts)
         seen = values.index_select(0, after)
         meant = known(seen, network.architecture.sets)
         predicted = torch.addmm(self.bias, features.index_select(0, before), self.weight.t())
-        errors = (predicted - network.normalise(seen).where(meant, 0.0)).square().where(meant, 0.0)
-        if ranks.count == 1:
-            return errors.sum() / meant.sum().clamp(min=1)
-        decisions = counts.sum().clamp(min=1).float()
-        per_decision = average(ranks, meant.sum() / decisions, counts.sum().float())
-        return errors.sum() / decisions / per_decision.clamp(min=torch.finfo(torch.float32).tiny)
+        return (predicted - network.normalise(seen).where(meant, 0.0)).square().where(meant, 0.0).sum()
+
+    def places(
+        self, network: ActorCritic, values: Float[Tensor, "N D"], runs: Runs, counts: Bool[Tensor, " N"]
+    ) -> Float[Tensor, ""]:
+        """How many numbers are predicted; arguments as those of `error`."""
+        _, after = _pairs(runs, counts)
+        return known(values.index_select(0, after), network.architecture.sets).sum().float()
+
+
+def _pairs(runs: Runs, counts: Bool[Tensor, " N"]) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
+    """Rows of the decisions that predict, and of those that they predict."""
+    before, after = successive(runs)
+    chosen = counts[before].nonzero().squeeze(1)
+    return before[chosen], after[chosen]
 
 
 def successive(runs: Runs) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:

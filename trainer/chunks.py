@@ -58,6 +58,13 @@ class Segments:
         state = RecurrentState(*(part.index_select(0, longest_first) for part in self.state))
         return Segments(index, self.lengths[longest_first], state, self.fresh[longest_first])
 
+    def deal(self, count: int) -> "list[Segments]":
+        """The segments, dealt in turn to `count` of about as many decisions."""
+        if count == 1:
+            return [self]
+        places = torch.arange(len(self), device=self.index.device)
+        return [self.take(places[number::count]) for number in range(count)]
+
     def learned(self, burn_in: int) -> Bool[Tensor, " N"]:
         """Decisions that carry loss: not the first `burn_in` of a segment that starts from a stored state.
 

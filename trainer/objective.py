@@ -1,6 +1,6 @@
 """What an update minimises: policy, critic and entropy of a minibatch in one loss, and the figures it leaves behind."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,8 +46,6 @@ class Batch:
     target: Float[Tensor, " n"]
     index: Int[Tensor, " n"]
     """Position t * R + r of each sample in the rollout."""
-    prediction_error: Float[Tensor, ""]
-    """How far predictions of the next observation are off; 0 where nothing predicts it."""
 
     @property
     def joint_log_ratio(self) -> Float[Tensor, " n"]:
@@ -56,17 +54,49 @@ class Batch:
 
 
 class Appraisal(NamedTuple):
-    """The loss of a minibatch without its part for predictions, and what it leaves behind.
+    """The loss of some decisions without its part for predictions, and what it leaves behind.
 
     Attributes:
         loss: With gradient.
-        figures: By name.
-        of_heads: Figures of every head, by name; NaN where it had nothing to decide.
+        means: Figures over all decisions, by name.
+        totals: Numbers of decisions, by name.
+        samples: Decisions at which each head had something to decide.
+        of_heads: Means over these, by name; NaN where there are none.
     """
 
-    loss: Tensor
-    figures: dict[str, Tensor]
-    of_heads: dict[str, Tensor]
+    loss: Float[Tensor, ""]
+    means: dict[str, Float[Tensor, ""]]
+    totals: dict[str, Float[Tensor, ""]]
+    samples: Float[Tensor, " heads"]
+    of_heads: dict[str, Float[Tensor, " heads"]]
+
+
+def merge(appraisals: Sequence[Appraisal], shares: Float[Tensor, " parts"]) -> Appraisal:
+    """What appraisals of the parts of a minibatch say of all of it, without gradient.
+
+    Args:
+        appraisals: Of each part.
+        shares: What share of the minibatch's decisions each part has.
+    """
+    if len(appraisals) == 1:
+        return appraisals[0]._replace(loss=appraisals[0].loss.detach())
+    of_parts = torch.stack([each.samples for each in appraisals])
+    samples = of_parts.sum(dim=0)
+
+    def mean(values: Sequence[Tensor]) -> Tensor:
+        return (torch.stack(list(values)) * shares).sum()
+
+    def mean_of_heads(values: Sequence[Tensor]) -> Tensor:
+        return (torch.stack(list(values)) * of_parts).nansum(dim=0) / samples  # 0 / 0 where there are none
+
+    first = appraisals[0]
+    return Appraisal(
+        loss=mean([each.loss.detach() for each in appraisals]),
+        means={name: mean([each.means[name] for each in appraisals]) for name in first.means},
+        totals={name: torch.stack([each.totals[name] for each in appraisals]).sum() for name in first.totals},
+        samples=samples,
+        of_heads={name: mean_of_heads([each.of_heads[name] for each in appraisals]) for name in first.of_heads},
+    )
 
 
 class Objective:
@@ -87,21 +117,12 @@ class Objective:
         self._factors = self._per_head("entropy_factors", settings.entropy_factors, 1.0).to(device)
         self._floors = self._per_head("entropy_floors", settings.entropy_floors, -torch.inf).to(device)
 
-    def loss(self, batch: Batch, coefficients: Coefficients, tally: Tally) -> Tensor:
-        """The loss of a minibatch; its figures go into `tally`."""
-        appraisal = self.appraise(batch, self.weights(coefficients))
-        return self.complete(appraisal, batch.prediction_error, tally)
-
-    def complete(self, appraisal: Appraisal, prediction_error: Float[Tensor, ""], tally: Tally) -> Tensor:
-        """The loss with its part for predictions; all figures go into `tally`."""
-        for name, figure in appraisal.figures.items():
+    def record(self, appraisal: Appraisal, tally: Tally) -> None:
+        """Take the figures of a minibatch into `tally`."""
+        for name, figure in {**appraisal.means, **appraisal.totals}.items():
             tally.add(f"losses/{name}", figure)
-        for name, figures in appraisal.of_heads.items():
+        for name, figures in {"samples": appraisal.samples, **appraisal.of_heads}.items():
             tally.add_each([f"heads/{head}/{name}" for head in self._names], figures)
-        if not self._settings.auxiliary_weight:
-            return appraisal.loss
-        tally.add("losses/prediction_error", prediction_error)
-        return appraisal.loss + self._settings.auxiliary_weight * prediction_error
 
     def weights(self, coefficients: Coefficients) -> Float[Tensor, "3"]:
         """Weights of entropy, of the entropy of a head under its floor, and of the critic's loss."""
@@ -119,21 +140,21 @@ class Objective:
         ).mean()
         entropy = batch.entropy.masked_fill(~batch.relevant, 0.0)
         with torch.no_grad():
-            of_heads = self._of_heads(batch)
+            samples, of_heads = self._of_heads(batch)
+            totals = {"ratio_alarms": losses.alarming(ratio).float().sum()}
             shares = self._factors * torch.where(of_heads["entropy"] < self._floors, raised_weight, entropy_weight)
-            figures = {
+            means = {
                 "approx_kl": losses.kl_estimate(joint).mean(),
                 "clipfrac": losses.clipped(ratio, settings.clip).float().mean(),
                 "ratio_deviation": (ratio - 1.0).abs().mean(),
-                "ratio_alarms": losses.alarming(ratio).float().sum(),
                 "policy_loss": policy.detach(),
                 "value_loss": value.detach(),
                 "entropy": entropy.sum(dim=-1).mean(),
             }
         loss = policy + value_weight * value - (entropy * shares).sum(dim=-1).mean()
-        return Appraisal(loss, figures, of_heads)
+        return Appraisal(loss, means, totals, samples, of_heads)
 
-    def _of_heads(self, batch: Batch) -> dict[str, Tensor]:
+    def _of_heads(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         samples = batch.relevant.sum(dim=0)
         of_decisions = {
             "approx_kl": losses.kl_estimate(batch.log_ratio),
@@ -144,7 +165,7 @@ class Objective:
             name: losses.masked_mean(values, batch.relevant).masked_fill(samples == 0, torch.nan)
             for name, values in of_decisions.items()
         }
-        return {"samples": samples.float(), **means}
+        return samples.float(), means
 
     def _per_head(self, key: str, given: Mapping[str, float], default: float) -> Float[Tensor, " heads"]:
         for name in given:

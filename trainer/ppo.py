@@ -3,9 +3,9 @@
 The loss is put together in `objective` from `losses`; indexing is in `chunks`, scales are in `normalization`.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -19,7 +19,7 @@ from trainer.config import OptimizerSettings, PPOSettings
 from trainer.diagnostics import head_gradients, largest_ratio_error
 from trainer.distributed import ALONE, Ranks, any_of, average, average_gradients
 from trainer.errors import ConfigError, DivergedError
-from trainer.objective import Appraisal, Batch, Coefficients, Objective
+from trainer.objective import Appraisal, Batch, Coefficients, Objective, merge
 from trainer.recomputing import sequence_in_parts
 from trainer.rollout import Rollout
 from trainer.samples import Samples, Targets, at
@@ -30,15 +30,44 @@ from trainer.tally import Tally
 Renew = Callable[[Float[Tensor, "T R"]], Targets]
 """Takes values of all decisions, in the critic's units, for targets."""
 
+CACHED_DECISIONS = 4096
+"""Decisions whose activations a processor's caches still hold when the backward pass comes for them."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class Lot(NamedTuple):
+    """Segments, and which of their N decisions carry loss."""
+
+    segments: Segments
+    counts: Bool[Tensor, " N"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a part of a minibatch comes to under the present weights.
+
+    Attributes:
+        loss: What it adds to the minibatch's loss, with gradient.
+        appraisal: What that is made of, but for predictions.
+        prediction_error: What it adds to the error of predictions.
+        relevant: Which heads had something to decide, per decision.
+        ratio_error: Largest |ratio - 1|.
+    """
+
+    loss: Float[Tensor, ""]
+    appraisal: Appraisal
+    prediction_error: Float[Tensor, ""]
+    relevant: Bool[Tensor, "n heads"]
+    ratio_error: Float[Tensor, ""]
+
+
 class PPO:
     """Recurrent proximal policy optimisation of one network, alone or with the same network on other ranks.
 
-    Gradients, the KL stop and the guard against what is not finite are those of the samples of all ranks.
+    Gradients, the KL stop and the guard against what is not finite are those of the samples of all ranks. A minibatch
+    goes through the network in parts, and back before the next: gradients add up to those of the whole.
 
     Attributes:
         auxiliary: Predicts observations; None where that has no weight.
@@ -118,9 +147,8 @@ class PPO:
 
     def evaluate(self, rollout: Rollout, targets: Targets, segments: Segments) -> Batch:
         """Run the network over whole segments and gather the decisions that count."""
-        samples = self._gather(rollout, targets, segments)
-        batch, features = self._judge(samples)
-        return replace(batch, prediction_error=self._prediction_error(features, samples))
+        batch, _ = self._judge(self._gather(rollout, targets, segments, self._counts(targets, segments)))
+        return batch
 
     @torch.no_grad()
     def values(self, rollout: Rollout, segments: Segments) -> Float[Tensor, "T R"]:
@@ -133,9 +161,12 @@ class PPO:
             values[chosen.rows] = self._network.sequence(seen, chosen.state, chosen.runs, half=self._half).value
         return values.view_as(rollout.value)
 
-    def _gather(self, rollout: Rollout, targets: Targets, segments: Segments) -> Samples:
-        layout, burn_in = self._network.layout, self._settings.burn_in
-        return Samples.gather(rollout, targets, segments, layout, self._rng, burn_in=burn_in)
+    def _counts(self, targets: Targets, segments: Segments) -> Bool[Tensor, " N"]:
+        """Decisions of segments that carry loss."""
+        return segments.learned(self._settings.burn_in) & at(targets.valid, segments.rows)
+
+    def _gather(self, rollout: Rollout, targets: Targets, segments: Segments, counts: Bool[Tensor, " N"]) -> Samples:
+        return Samples.gather(rollout, targets, segments, counts, self._network.layout, self._rng)
 
     def _judge(self, samples: Samples) -> tuple[Batch, Float[Tensor, "N H"]]:
         """What the present weights make of the samples that count, and the core's features of all."""
@@ -152,7 +183,6 @@ class PPO:
             advantage=samples.advantage,
             target=samples.target,
             index=samples.index,
-            prediction_error=value.new_zeros(()),
         )
         return batch, features
 
@@ -165,11 +195,6 @@ class PPO:
         """Everything between the samples and the loss but predictions: no step of it waits for a device."""
         batch, features = self._judge(samples)
         return self._objective.appraise(batch, weights), batch, features
-
-    def _prediction_error(self, features: Tensor, samples: Samples) -> Tensor:
-        if self.auxiliary is None:
-            return features.new_zeros(())
-        return self.auxiliary.error(self._network, features, samples.seen, samples.runs, samples.counts, self._ranks)
 
     def _learn(
         self,
@@ -198,45 +223,101 @@ class PPO:
         self, rollout: Rollout, targets: Targets, segments: Segments, coefficients: Coefficients, tally: Tally
     ) -> bool:
         """Learn from one minibatch; false if the policy has moved too far and nothing was learned."""
-        samples = self._gather(rollout, targets, segments)
-        count = samples.target.new_tensor(float(len(samples.target)))
-        if not any_of(self._ranks, len(samples.target) > 0, count.device):
+        lots = [Lot(part, self._counts(targets, part)) for part in segments.deal(self._parts(segments))]
+        lots = [lot for lot in lots if bool(lot.counts.any())]
+        counts = rollout.value.new_tensor([float(lot.counts.sum()) for lot in lots])
+        count = counts.sum()
+        if not any_of(self._ranks, bool(lots), count.device):
             return True
-        loss, kl, relevant = self._loss(samples, coefficients, tally)
-        if float(average(self._ranks, kl, count)) > self._settings.kl_stop * self._settings.target_kl:
-            return False
         self.optimizer.zero_grad(set_to_none=True)
-        if loss.requires_grad:
-            torch.autograd.backward(loss)
+        parts = self._weigh_parts(rollout, targets, lots, counts, coefficients)
+        kl = self._record(parts, counts / count, tally) if parts else torch.zeros_like(count)
+        if float(average(self._ranks, kl, count)) > self._settings.kl_stop * self._settings.target_kl:
+            self.optimizer.zero_grad(set_to_none=True)
+            return False
+        if parts:
+            _go_back(parts[-1])
+        loss = torch.stack([torch.zeros_like(count), *(part.loss.detach() for part in parts)]).sum()
+        relevant = torch.cat([self._network.layout.relevant(rollout.mask[0, :0]), *(part.relevant for part in parts)])
+        self._move(loss, count, relevant, tally)
+        return True
+
+    def _parts(self, segments: Segments) -> int:
+        """In how many parts a minibatch goes through the network."""
+        whole_fits = segments.state.hidden.device.type != "cpu"
+        most = self._settings.microbatch or (0 if whole_fits else CACHED_DECISIONS)
+        return min(len(segments), -(-int(segments.lengths.sum()) // most)) if most else 1
+
+    def _weigh_parts(
+        self,
+        rollout: Rollout,
+        targets: Targets,
+        lots: Sequence[Lot],
+        counts: Float[Tensor, " parts"],
+        coefficients: Coefficients,
+    ) -> list[Part]:
+        """Take all parts through the network, and all but the last one back: it may come to nothing."""
+        parts: list[Part] = []
+        weights, count = self._objective.weights(coefficients), counts.sum()
+        predicted = self._predicted(rollout, lots, count)
+        for lot, share in zip(lots, counts / count, strict=True):
+            if parts:
+                _go_back(parts[-1])
+            samples = self._gather(rollout, targets, lot.segments, lot.counts)
+            appraisal, batch, features = self._appraise(samples, weights)
+            error = self._prediction_error(features, samples) / predicted
+            loss = appraisal.loss * share + self._settings.auxiliary_weight * error
+            parts.append(Part(loss, appraisal, error.detach(), batch.relevant, largest_ratio_error(batch)))
+        return parts
+
+    def _predicted(self, rollout: Rollout, lots: Sequence[Lot], count: Float[Tensor, ""]) -> Tensor:
+        """What errors of predictions are divided by: by it, the mean over ranks is that over all their predictions."""
+        if self.auxiliary is None:
+            return torch.ones_like(count)
+        places = torch.zeros_like(count)
+        for lot in lots:
+            seen = at(rollout.observation, lot.segments.rows)
+            places = places + self.auxiliary.places(self._network, seen, lot.segments.runs, lot.counts)
+        if self._ranks.count > 1:
+            places = average(self._ranks, places / count.clamp(min=1.0), count) * count
+        return places.clamp(min=torch.finfo(places.dtype).tiny)
+
+    def _prediction_error(self, features: Tensor, samples: Samples) -> Tensor:
+        if self.auxiliary is None:
+            return features.new_zeros(())
+        return self.auxiliary.error(self._network, features, samples.seen, samples.runs, samples.counts)
+
+    def _record(self, parts: Sequence[Part], shares: Float[Tensor, " parts"], tally: Tally) -> Tensor:
+        """Take the figures of a minibatch into `tally`; its KL estimate."""
+        if not len(tally):
+            tally.add("losses/first_ratio_error", torch.stack([part.ratio_error for part in parts]).max())
+        if self.auxiliary is not None:
+            tally.add("losses/prediction_error", torch.stack([part.prediction_error for part in parts]).sum())
+        whole = merge([part.appraisal for part in parts], shares)
+        self._objective.record(whole, tally)
+        return whole.means["approx_kl"]
+
+    def _move(self, loss: Tensor, count: Tensor, relevant: Bool[Tensor, "n heads"], tally: Tally) -> None:
+        """Make the optimiser's step, unless something is not finite."""
         average_gradients(self._ranks, self._learned, count)
-        loss = average(self._ranks, loss.detach(), count)
+        loss = average(self._ranks, loss, count)
         of_heads = head_gradients(self._network, relevant)
         norm = torch.nn.utils.clip_grad_norm_(self._learned, self._max_gradient_norm)
         if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
             self.optimizer.zero_grad(set_to_none=True)
             self.reject()
-            return True
+            return
         self.optimizer.step()
         self.rejected_in_a_row = 0
         tally.add("losses/gradient_norm", norm)
         tally.add("losses/gradient_clipped", (norm > self._max_gradient_norm).float())
         tally.add_each(self._gradient_names, of_heads)
-        return True
 
-    def _loss(
-        self, samples: Samples, coefficients: Coefficients, tally: Tally
-    ) -> tuple[Tensor, Tensor, Bool[Tensor, "n heads"]]:
-        """Loss, KL estimate and which heads mattered; zeros where only other ranks have samples."""
-        if len(samples.target) == 0:
-            zero = samples.target.new_zeros(())
-            features = samples.seen.new_zeros(len(samples.seen), self._network.architecture.recurrent_size)
-            self._prediction_error(features, samples)  # the other ranks wait for this one's share of it
-            return zero, zero, self._network.layout.relevant(samples.mask)
-        appraisal, batch, features = self._appraise(samples, self._objective.weights(coefficients))
-        if not len(tally):
-            tally.add("losses/first_ratio_error", largest_ratio_error(batch))
-        loss = self._objective.complete(appraisal, self._prediction_error(features, samples), tally)
-        return loss, appraisal.figures["approx_kl"], batch.relevant
+
+def _go_back(part: Part) -> None:
+    """Add a part's gradient to that of the parts before it."""
+    if part.loss.requires_grad:
+        torch.autograd.backward(part.loss)
 
 
 def parameter_groups(network: ActorCritic, settings: OptimizerSettings) -> list[dict[str, Any]]:

@@ -63,14 +63,12 @@ class Samples:
         rollout: Rollout,
         targets: Targets,
         segments: Segments,
+        counts: Bool[Tensor, " N"],
         layout: ActionLayout,
         rng: torch.Generator,
-        *,
-        burn_in: int,
     ) -> "Samples":
-        """What whole segments hold; the first `burn_in` decisions of a stored state carry no loss."""
+        """What whole segments hold, with the decisions that carry loss."""
         rows = segments.rows
-        counts = segments.learned(burn_in) & at(targets.valid, rows)
         chosen = None if bool(counts.all()) else counts.nonzero().squeeze(1)
         index = rows if chosen is None else rows.index_select(0, chosen)
         return cls(

@@ -56,10 +56,12 @@ def test_the_error_is_the_mean_square_over_decisions_that_count():
     counts = torch.tensor([True, False, True, True, True])
 
     error = auxiliary.error(network, features, values, runs, counts)
+    places = auxiliary.places(network, values, runs, counts)
 
     predicted = features[[0, 2]] @ auxiliary.weight.t() + auxiliary.bias
     expected = (predicted - (values[[2, 4]] - 1.0) / 2.0).square().mean()
-    assert error.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert places.item() == 2 * 4
+    assert error.item() == pytest.approx(expected.item() * 8, rel=1e-5)
     nothing = auxiliary.error(network, features, values, runs, torch.zeros_like(counts))
     assert nothing.item() == 0.0
 
@@ -71,9 +73,9 @@ def test_empty_places_of_a_set_are_not_predicted():
     auxiliary, runs = NextObservation(network), Runs.of(torch.tensor([2]), 2)
     values = torch.tensor([[1.0, 0.0, 0.0, 0.0], [0.0, 3.0, torch.nan, torch.nan]])
 
-    error = auxiliary.error(network, torch.randn(2, 6), values, runs, torch.ones(2, dtype=torch.bool))
-
-    assert error.item() == pytest.approx(9.0 / 2)
+    counts = torch.ones(2, dtype=torch.bool)
+    assert auxiliary.places(network, values, runs, counts).item() == 2.0
+    assert auxiliary.error(network, torch.randn(2, 6), values, runs, counts).item() == pytest.approx(9.0)
 
 
 def test_without_weight_nothing_is_built_and_nothing_changes(play, never):

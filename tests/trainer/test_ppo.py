@@ -193,6 +193,27 @@ def test_minibatches_add_up_to_the_whole_gradient(play):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("options", [{}, {"burn_in": 2}, {"auxiliary_weight": 0.5}])
+def test_a_minibatch_in_parts_gives_the_gradient_and_the_figures_of_the_whole(play, never, options):
+    """Parts of at most seven decisions; some of them hold none that carries loss."""
+    found = []
+    for microbatch in (0, 7):
+        ppo = {"microbatch": microbatch, "epochs": 1, "minibatches": 1, **options}
+        played = play((2, 2), ppo=ppo, schedules={"entropy": 0.0, "entropy_final": 0.0})
+        for _ in range(2):  # the second rollout begins inside episodes
+            rollout = played.collect()
+        learning = played.learner.ppo
+        learning.optimizer.step = dict  # the gradients stay
+        metrics = played.learner.learn(rollout, never)
+        found.append((metrics, [each.grad for each in learning._learned]))
+    (metrics, gradients), (in_parts, of_parts) = found
+    assert metrics.keys() == in_parts.keys()
+    for name in (each for each in metrics if "entropy" not in each):  # parts draw the chance of its estimate elsewhere
+        assert in_parts[name] == pytest.approx(metrics[name], rel=1e-3, abs=1e-6), name
+    for one, other in zip(gradients, of_parts, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
 def test_schedules_reach_the_optimiser(play, never):
     played = play(schedules={"horizon_steps": 72, "learning_rate": 1e-3, "learning_rate_final": 0.0, "entropy": 0.2})
     rates = [played.learner.learn(played.collect(), never)["charts/learning_rate"] for _ in range(3)]
@@ -278,7 +299,7 @@ def entropy_gradients(play, coefficients=(0.1, 0.1), **ppo):
     batch = replace(batch, advantage=torch.zeros_like(batch.advantage))
     objective = Objective(played.learner._config.ppo, played.learner.network.layout, torch.device("cpu"))
     now, start = coefficients
-    objective.loss(batch, Coefficients(0.0, now, start, 0.0), Tally()).backward()
+    objective.appraise(batch, objective.weights(Coefficients(0.0, now, start, 0.0))).loss.backward()
     gradient = played.learner.network.actor.weight.grad
     return {part.head.name: gradient[part.parameters] for part in played.learner.network.layout.parts}
 
@@ -323,7 +344,7 @@ def test_clip_fractions_and_ratio_alarms_are_those_of_each_head(play):
     batch = played.learner.ppo.evaluate(rollout, targets, segments)
     tally = Tally()
     objective = Objective(played.learner._config.ppo, played.learner.network.layout, torch.device("cpu"))
-    objective.loss(batch, Coefficients(0.0, 0.0, 0.0, 0.0), tally)
+    objective.record(objective.appraise(batch, objective.weights(Coefficients(0.0, 0.0, 0.0, 0.0))), tally)
     figures = tally.means()
     assert [figures[f"heads/{name}/clipfrac"] for name in ("move", "switch", "choice")] == [0.0, 1.0, 0.0]
     decided = batch.relevant[:, 1]
@@ -341,7 +362,7 @@ def test_the_critics_loss_weighs_as_much_as_its_coefficient_says(play):
         segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
         batch = played.learner.ppo.evaluate(rollout, targets, segments)
         objective = Objective(played.learner._config.ppo, played.learner.network.layout, torch.device("cpu"))
-        objective.loss(batch, Coefficients(0.0, 0.1, 0.1, weight), Tally()).backward()
+        objective.appraise(batch, objective.weights(Coefficients(0.0, 0.1, 0.1, weight))).loss.backward()
         return played.learner.network.critic.weight.grad
 
     torch.testing.assert_close(gradient(0.8), 4.0 * gradient(0.2))

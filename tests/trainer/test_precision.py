@@ -5,7 +5,6 @@ import torch
 
 from arena.policies import cores
 from trainer.chunks import cut
-from trainer.tally import Tally
 
 STILL = {"learning_rate": 0.0, "learning_rate_final": 0.0}
 
@@ -24,7 +23,8 @@ def evaluated(played):
     targets, _ = learner.targets(rollout)
     segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
     batch = learner.ppo.evaluate(rollout, targets, segments)
-    loss = learner.ppo._objective.loss(batch, learner.coefficients(), Tally())
+    objective = learner.ppo._objective
+    loss = objective.appraise(batch, objective.weights(learner.coefficients())).loss
     loss.backward()
     return batch, loss.detach(), torch.cat([each.grad.flatten() for each in learner.network.core.parameters()])
 

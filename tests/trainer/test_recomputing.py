@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from trainer.chunks import cut
-from trainer.tally import Tally
+from trainer.ppo import Lot
 
 
 def kept_and_gradients(play, parts, units, **ppo):
@@ -14,14 +14,16 @@ def kept_and_gradients(play, parts, units, **ppo):
     learner, kept = played.learner, [0]
     targets, _ = learner.targets(rollout)
     segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    lot = Lot(segments, learner.ppo._counts(targets, segments))
+    counts = lot.counts.sum().float().reshape(1)
 
     def keep(tensor):
         kept[0] += tensor.nbytes
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        batch = learner.ppo.evaluate(rollout, targets, segments)
-    learner.ppo._objective.loss(batch, learner.coefficients(), Tally()).backward()
+        (part,) = learner.ppo._weigh_parts(rollout, targets, [lot], counts, learner.coefficients())
+    part.loss.backward()
     return kept[0], {name: each.grad for name, each in learner.network.named_parameters()}
 
 

@@ -108,6 +108,12 @@ class PPOSettings(Section):
     renewed: bool = Field(
         False, description="Values and advantages anew before every epoch but the first, under the weights of then"
     )
+    microbatch: int = Field(
+        0,
+        ge=0,
+        description="Decisions of a minibatch that go through the network and back at a time; gradients add up. 0 for "
+        "as many as a processor's caches hold, and for all of them on a GPU",
+    )
     recomputed_parts: int = Field(
         0,
         ge=0,
