@@ -1,4 +1,5 @@
 import dataclasses
+import errno
 import hashlib
 import json
 from datetime import UTC, datetime, timedelta
@@ -188,6 +189,32 @@ def test_a_crash_between_saves_repeats_no_sequence(worker_of, client, tmp_path):
     assert same_results(results, logged(client))
     assert len({(each["lease_id"], each["sequence"]) for each in results}) == len(results)
     assert again.spool.outcomes.keys() == {"accepted"}
+
+
+def test_a_run_that_failed_where_matches_are_dealt_goes_on_with_each_match_once(worker_of, client, tmp_path):
+    first = worker_of(client, rps("run.total_steps=512", "environment.self_play=0"))
+    draw, dealt = first.session.book.draw, []
+
+    def failing(row):
+        dealt.append(row)
+        if len(dealt) == 100:
+            raise OSError(errno.EIO, "Input/output error")
+        return draw(row)
+
+    first.session.book.draw = failing
+    with pytest.raises(OSError, match="Input/output error"):
+        first.run()
+    told = len(spooled(tmp_path))
+    again = worker_of(client, rps("run.total_steps=512", "environment.self_play=0"))
+    again.run()
+    results = spooled(tmp_path)
+    assert len(results) > told == 104, "matches are told before their successors are dealt"
+    assert same_results(results, logged(client))
+    assert again.spool.outcomes.keys() == {"accepted"}
+    played = {}
+    for each in results:
+        played.setdefault(each["lease_id"], []).append(each["sequence"])
+    assert all(sorted(sequences) == list(range(len(sequences))) for sequences in played.values()), "none is left out"
 
 
 def test_a_run_that_was_attached_before_starts_without_the_league(worker_of, client, transport):
