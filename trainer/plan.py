@@ -1,6 +1,7 @@
 """What a run will be: sizes, steps and memory, worked out before anything is collected."""
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from trainer.advantages import horizon
 from trainer.checks import check_discount, check_minibatches
 from trainer.learner import Learner
 from trainer.lessons import Course
+from trainer.ppo import at_once
 from trainer.rollout import Rollout
 from trainer.settings import TrainerConfig
 
@@ -155,7 +157,8 @@ def _parameters(network: ActorCritic) -> dict[str, int]:
 
 def _memory(config: TrainerConfig, env: Environment, learner: Learner, samples: int) -> dict[str, int]:
     rollout = _rollout(config, learner)
-    learned_from = samples * _update_bytes_per_sample(config, env.spec)
+    together = min(samples, at_once(config.ppo, torch.device(config.run.device)))
+    learned_from = together * _update_bytes_per_sample(config, env.spec)
     return {
         "program and libraries": _resident_bytes(),  # by now all of them are loaded
         "network and optimiser": COPIES_OF_WEIGHTS * FLOAT_BYTES * sum(_parameters(learner.network).values()),
@@ -178,7 +181,9 @@ def _update_bytes_per_sample(config: TrainerConfig, spec: EnvironmentSpec) -> in
     small = config.model_copy(
         update={
             "environment": config.environment.model_copy(update={"num_envs": PROBE_ROWS}),
-            "ppo": config.ppo.model_copy(update={"epochs": 1, "minibatches": 1, "compile": ""}),
+            "ppo": config.ppo.model_copy(
+                update={"epochs": 1, "minibatches": 1, "compile": "", "microbatch": sys.maxsize}
+            ),
         }
     )
     learner = Learner(small, spec)

@@ -3,6 +3,7 @@
 The loss is put together in `objective` from `losses`; indexing is in `chunks`, scales are in `normalization`.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -244,9 +245,8 @@ class PPO:
 
     def _parts(self, segments: Segments) -> int:
         """In how many parts a minibatch goes through the network."""
-        whole_fits = segments.state.hidden.device.type != "cpu"
-        most = self._settings.microbatch or (0 if whole_fits else CACHED_DECISIONS)
-        return min(len(segments), -(-int(segments.lengths.sum()) // most)) if most else 1
+        most, decisions = at_once(self._settings, segments.state.hidden.device), int(segments.lengths.sum())
+        return min(len(segments), max(1, -(-decisions // most)))
 
     def _weigh_parts(
         self,
@@ -312,6 +312,11 @@ class PPO:
         tally.add("losses/gradient_norm", norm)
         tally.add("losses/gradient_clipped", (norm > self._max_gradient_norm).float())
         tally.add_each(self._gradient_names, of_heads)
+
+
+def at_once(settings: PPOSettings, device: torch.device) -> int:
+    """Most decisions that go through the network at a time."""
+    return settings.microbatch or (CACHED_DECISIONS if device.type == "cpu" else sys.maxsize)
 
 
 def _go_back(part: Part) -> None:
