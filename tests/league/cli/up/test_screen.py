@@ -39,7 +39,17 @@ def learner_with(metrics: dict[str, float | None], step: int | None = 123_456) -
 
 def period(number: int) -> wire.RatingPeriod:
     return wire.RatingPeriod(
-        id=number, number=number, environment="mech-duel", matches=240, players=6, closed_at=NOON, reason="games"
+        id=number,
+        version=1,
+        number=number,
+        environment="mech-duel",
+        matches=240,
+        players=6,
+        config_id="0123abcd",
+        config={},
+        refitted=False,
+        closed_at=NOON,
+        reason="games",
     )
 
 
