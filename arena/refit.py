@@ -2,18 +2,21 @@
 
     P(i beats j) = 1 / (1 + exp(-(theta_i - theta_j)))        theta in units of 173.7178 points
     maximise  sum_ij s_ij log P(i beats j)  -  sum_k (theta_k - theta_0)^2 / (2 tau^2)
+                                            -  sum_c (theta_c - theta_parent(c) - d)^2 / (2 s^2)
 
-The first sum runs over all games (s_ij is what i scored against j, draws half) and over a few virtual draws of each
-player with its parent, the second over the players without a parent. Anchors stay where they are. The covariance is the
-inverse of the curvature at the maximum; it knows what ratings one by one cannot: players of a ladder err together.
+The first sum runs over all games (s_ij is what i scored against j, draws half), the second over the players without a
+parent, the third over those with one. Anchors stay where they are. What is usual for a step from parent to child, its
+mean d and its variance s^2, is learned from the steps themselves (empirical Bayes, by expectation and maximisation),
+beginning with what a few virtual draws of child and parent would say. The covariance is the inverse of the curvature at
+the maximum; it knows what ratings one by one cannot: players of a lineage err together.
 
 Rating periods forget how sure they were of whom; a chain of snapshots, each rated against the one before, drifts. The
 fit does not, because every game counts as much as on the day that it was played.
 
 Linear algebra runs on one thread, so that the same results give the same bits in processes of any number of threads.
 
-Source: Bradley and Terry (1952); Caron and Doucet, "Efficient Bayesian inference for generalized Bradley-Terry models"
-(2012) for the prior; Laplace's approximation for the covariance.
+Source: Bradley and Terry (1952); Dempster, Laird and Rubin (1977) for d and s^2; Laplace's approximation for the
+covariance.
 """
 
 import threading
@@ -38,6 +41,8 @@ BoolArray = NDArray[np.bool_]
 NO_PARENT = -1
 
 _STEP_TOLERANCE = 1e-9  # 2e-7 points
+_LEARNING_ROUNDS = 20
+_LEARNING_TOLERANCE = 0.02
 _SOLVER_TOLERANCE = 1e-10
 _SOLVER_STEPS = 5_000
 _NEWTON_STEPS = 200  # from near the top it takes about five
@@ -45,7 +50,7 @@ _STEP_MAX = 8.0  # 1,400 points: where a start is so far off that nothing bends,
 _HALVINGS = 60
 _MIDDLE = START_RATING / SCALE
 _START_MAX = 50.0  # 8,700 points from there
-_CURVATURE_FLOOR = 1e-12  # of a pair 4,800 points apart; at the maximum virtual draws keep a player nearer its parent
+_CURVATURE_FLOOR = 1e-12  # of a pair 4,800 points apart
 
 _one_at_a_time = threading.Lock()  # the number of threads is the process's, not the caller's
 
@@ -60,7 +65,9 @@ class RefitConfig:
             period with a new rating match is followed by a fit.
         prior_deviation: Standard deviation, before any game, of the strength of a player without a parent around
             1500, in points, > 0.
-        parent_draws: Virtual draws of a snapshot with its parent, > 0; 2 to 4 are usual.
+        parent_draws: Virtual draws of child and parent that a step is worth before any is known, > 0; 2 to 4 are
+            usual, 3 mean a standard deviation of 200 points.
+        parent_weight: How many steps that counts as beside those of the lineages, > 0.
 
     Raises:
         ValueError: A value is out of its range.
@@ -70,6 +77,7 @@ class RefitConfig:
     growth: float = 0.2
     prior_deviation: float = 2000.0
     parent_draws: float = 3.0
+    parent_weight: float = 4.0
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.growth < np.inf:
@@ -78,6 +86,8 @@ class RefitConfig:
             raise ValueError(f"prior_deviation is {self.prior_deviation}: it must be finite and above 0; 2000 is usual")
         if not 0.0 < self.parent_draws < np.inf:
             raise ValueError(f"parent_draws is {self.parent_draws}: it must be finite and above 0; 3 is usual")
+        if not 0.0 < self.parent_weight < np.inf:
+            raise ValueError(f"parent_weight is {self.parent_weight}: it must be finite and above 0; 4 is usual")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +139,8 @@ def fit(
         config: The prior and the virtual draws.
 
     Returns:
-        The mode of the posterior and the covariance there. A player without games has its parent's rating and little
-        certainty of it; without a parent, 1500 and the prior's deviation.
+        The mode of the posterior and the covariance there. A player without games stands a usual step from its parent;
+        without a parent, at 1500 with the prior's deviation.
 
     Raises:
         ValueError: An index names no player, a column has another length than P, or players descend from each other.
@@ -139,17 +149,12 @@ def fit(
     pinned = np.asarray(anchor, dtype=np.bool_)
     descent = np.asarray(parent, dtype=np.int64)
     _require(results, given, pinned, descent)
-    free = np.flatnonzero(~pinned)
     theta = given / SCALE
-    theta[free] = np.clip(theta[free], _MIDDLE - _START_MAX, _MIDDLE + _START_MAX)
     covariance = np.zeros((given.size, given.size))
-    if free.size:
-        precision = np.where(descent[free] == NO_PARENT, (SCALE / config.prior_deviation) ** 2, 0.0)
-        posterior = _Posterior(_pairs(results, pinned, descent, config.parent_draws), free, precision)
+    if not pinned.all():
         with _one_thread():
-            _climb(posterior, theta)
-            covariance[np.ix_(free, free)] = SCALE**2 * _inverse(posterior.curvature(theta).toarray(order="F"))
-    return Fit(rating=np.where(pinned, given, SCALE * theta), covariance=covariance)
+            covariance = _learn(theta, _pairs(results, pinned), pinned, descent, config)
+    return Fit(rating=np.where(pinned, given, SCALE * theta), covariance=SCALE**2 * covariance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +167,14 @@ class _Pairs:
     points: FloatArray
 
 
+@dataclass(frozen=True)
+class _Step:
+    """What is usual for a step from parent to child: mean d and variance s^2."""
+
+    mean: float
+    variance: float
+
+
 @dataclass(frozen=True, eq=False)
 class _Posterior:
     """The logarithm of the posterior as a function of (P,) strengths, of which F are free to move.
@@ -170,11 +183,17 @@ class _Posterior:
         pairs: What was played.
         free: (F,) which players.
         precision: (F,) 1 / variance of the prior of each; 0 where only the parent tells of it.
+        child: (C,) the free players with a parent.
+        parent: (C,) their parents.
+        step: What is usual from parent to child.
     """
 
     pairs: _Pairs
     free: IntArray
     precision: FloatArray
+    child: IntArray
+    parent: IntArray
+    step: _Step
 
     def height(self, theta: FloatArray) -> float:
         """Return its value, up to a constant."""
@@ -182,31 +201,35 @@ class _Posterior:
         lost = self.pairs.games - self.pairs.points
         likelihood = self.pairs.points * log_expit(lead) + lost * log_expit(-lead)
         prior = self.precision * np.square(theta[self.free] - _MIDDLE)
-        return float(likelihood.sum() - 0.5 * prior.sum())
+        descent = np.square(self._surplus_of_steps(theta)) / self.step.variance
+        return float(likelihood.sum() - 0.5 * (prior.sum() + descent.sum()))
 
     def slope(self, theta: FloatArray) -> FloatArray:
         """Return (F,) first derivatives."""
         expected = self.pairs.games * expit(theta[self.pairs.low] - theta[self.pairs.high])
-        surplus = self._per_player(theta.size, self.pairs.points - expected, -1.0)
-        return surplus[self.free] - self.precision * (theta[self.free] - _MIDDLE)
+        total = _differences(self.pairs.low, self.pairs.high, self.pairs.points - expected, theta.size)
+        pull = self._surplus_of_steps(theta) / self.step.variance
+        total -= _differences(self.child, self.parent, pull, theta.size)
+        return total[self.free] - self.precision * (theta[self.free] - _MIDDLE)
 
     def curvature(self, theta: FloatArray) -> csr_array:
         """Return (F, F) minus the second derivatives, positive definite; sparse as the pairs are."""
         lead = theta[self.pairs.low] - theta[self.pairs.high]
         weight = self.pairs.games * np.maximum(expit(lead) * expit(-lead), _CURVATURE_FLOOR)
-        own = self._per_player(theta.size, weight, 1.0)[self.free] + self.precision
+        one = np.concatenate((self.pairs.low, self.child))
+        other = np.concatenate((self.pairs.high, self.parent))
+        weight = np.concatenate((weight, np.full(self.child.size, 1.0 / self.step.variance)))
+        own = _sums(one, weight, theta.size) + _sums(other, weight, theta.size)
         place = np.full(theta.size, -1)
         place[self.free] = np.arange(self.free.size)
-        low, high = place[self.pairs.low], place[self.pairs.high]
-        both = (low >= 0) & (high >= 0)
-        low, high, between = low[both], high[both], -weight[both]
-        every = np.arange(self.free.size)
-        rows, columns = np.concatenate((every, low, high)), np.concatenate((every, high, low))
-        return csr_array((np.concatenate((own, between, between)), (rows, columns)))
+        both = (place[one] >= 0) & (place[other] >= 0)
+        row, column, between = place[one][both], place[other][both], -weight[both]
+        diagonal = np.arange(self.free.size)
+        places = np.concatenate((diagonal, row, column)), np.concatenate((diagonal, column, row))
+        return csr_array((np.concatenate((own[self.free] + self.precision, between, between)), places))
 
-    def _per_player(self, players: int, values: FloatArray, sign: float) -> FloatArray:
-        """Sum a value of each pair over the players: as it is for the pair's low one, times `sign` for the high one."""
-        return _sums(self.pairs.low, values, players) + sign * _sums(self.pairs.high, values, players)
+    def _surplus_of_steps(self, theta: FloatArray) -> FloatArray:
+        return theta[self.child] - theta[self.parent] - self.step.mean
 
 
 def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: IntArray) -> None:
@@ -233,24 +256,60 @@ def _require_within(name: str, values: NDArray[np.generic], wrong: BoolArray, ru
         raise ValueError(f"{name}[{place}] is {values[place]}: {rule}")
 
 
-def _pairs(results: Results, anchor: BoolArray, parent: IntArray, parent_draws: float) -> _Pairs:
-    """Sum games and points of each pair of which at least one can move, virtual draws included."""
-    child = np.flatnonzero((parent != NO_PARENT) & ~anchor)
-    home = np.concatenate((results.home, child))
-    away = np.concatenate((results.away, parent[child]))
-    games = np.concatenate((results.games.astype(np.float64), np.full(child.size, parent_draws)))
-    points = games * np.concatenate((results.score, np.full(child.size, 0.5)))
-    tells = (home != away) & ~(anchor[home] & anchor[away])
-    home, away, games, points = home[tells], away[tells], games[tells], points[tells]
-
+def _pairs(results: Results, anchor: BoolArray) -> _Pairs:
+    """Sum games and points of each pair of which at least one can move."""
+    tells = (results.home != results.away) & ~(anchor[results.home] & anchor[results.away])
+    home, away, games = results.home[tells], results.away[tells], results.games[tells].astype(np.float64)
+    points = games * results.score[tells]
     low, high = np.minimum(home, away), np.maximum(home, away)
     code, place = np.unique(low * anchor.size + high, return_inverse=True)
     return _Pairs(
-        low=code // max(anchor.size, 1),
-        high=code % max(anchor.size, 1),
+        low=code // anchor.size,
+        high=code % anchor.size,
         games=_sums(place, games, code.size),
         points=_sums(place, np.where(home == low, points, games - points), code.size),
     )
+
+
+def _learn(theta: FloatArray, pairs: _Pairs, anchor: BoolArray, parent: IntArray, config: RefitConfig) -> FloatArray:
+    """Move `theta` to the maximum and learn the usual step on the way; return the (P, P) covariance there."""
+    free = np.flatnonzero(~anchor)
+    child = free[parent[free] != NO_PARENT]
+    theta[free] = np.clip(theta[free], _MIDDLE - _START_MAX, _MIDDLE + _START_MAX)
+    precision = np.where(parent[free] == NO_PARENT, (SCALE / config.prior_deviation) ** 2, 0.0)
+    covariance = np.zeros((theta.size, theta.size))
+    step = known = _Step(0.0, 4.0 / config.parent_draws)
+    for _ in range(_LEARNING_ROUNDS):
+        posterior = _Posterior(pairs, free, precision, child, parent[child], step)
+        _climb(posterior, theta)
+        covariance[np.ix_(free, free)] = _inverse(posterior.curvature(theta).toarray(order="F"))
+        before, step = step, _usual_step(theta, covariance, child, parent[child], known, config.parent_weight)
+        if _alike(before, step):
+            break
+    return covariance
+
+
+def _usual_step(
+    theta: FloatArray, covariance: FloatArray, child: IntArray, parent: IntArray, known: _Step, weight: float
+) -> _Step:
+    """Return the mean and the variance of steps, each step as uncertain as it is; `known` counts as `weight` steps."""
+    steps = theta[child] - theta[parent]
+    variance = covariance.diagonal()
+    unsure = variance[child] + variance[parent] - 2.0 * covariance[child, parent]
+    mean = float(steps.sum()) / (child.size + weight)
+    spread = float((np.square(steps - mean) + unsure).sum())
+    return _Step(mean, (weight * known.variance + spread) / (child.size + weight))
+
+
+def _alike(one: _Step, other: _Step) -> bool:
+    """Say whether two usual steps differ by little, compared with how far a step is from the usual one."""
+    apart = abs(one.mean - other.mean) / one.variance**0.5
+    return bool(max(apart, abs(1.0 - other.variance / one.variance)) < _LEARNING_TOLERANCE)
+
+
+def _differences(plus: IntArray, minus: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """Sum values per index, added where it is in `plus` and taken off where it is in `minus`."""
+    return _sums(plus, values, size) - _sums(minus, values, size)
 
 
 def _sums(place: IntArray, values: FloatArray, size: int) -> FloatArray:

@@ -55,6 +55,7 @@ def test_anchors_stay_and_carry_the_scale() -> None:
 
 
 def test_a_player_without_games_has_its_parent_s_rating_or_the_prior() -> None:
+    """As long as there is no other step to learn from, a step is what three draws say it is."""
     found = fit(
         rows((0, 1, 0.75, 1000)),
         [1500.0, 1500.0, 0.0, 0.0],
@@ -62,8 +63,20 @@ def test_a_player_without_games_has_its_parent_s_rating_or_the_prior() -> None:
         parent=[NO_PARENT, NO_PARENT, 0, NO_PARENT],
     )
     assert found.rating[2] == pytest.approx(found.rating[0])
-    assert found.deviation[2] == pytest.approx(np.hypot(found.deviation[0], SCALE / np.sqrt(3 / 4)))
+    assert found.deviation[2] == pytest.approx(np.hypot(found.deviation[0], SCALE / np.sqrt(3 / 4)), rel=1e-3)
     assert (found.rating[3], found.deviation[3]) == pytest.approx((1500.0, 2000.0))
+
+
+def test_what_is_usual_for_a_step_is_learned_from_the_steps() -> None:
+    """A newcomer without games stands a usual step above its parent, as unsure as steps differ."""
+    rng = np.random.default_rng(6)
+    truth, results = ladder(rng, 60, 400)
+    parent = np.arange(-1, 60)
+    found = fit(results, np.full(61, 1500.0), anchor=np.arange(61) == 0, parent=parent)
+    steps = np.diff(truth)
+    assert found.rating[60] - found.rating[59] == pytest.approx(steps.mean(), abs=15.0)
+    spread = np.sqrt(found.covariance[60, 60] - found.covariance[59, 59])
+    assert spread == pytest.approx(steps.std(), rel=0.35)
 
 
 @pytest.mark.parametrize("score", [0.0, 1.0])
@@ -79,7 +92,7 @@ def test_a_player_that_never_or_always_wins_stays_finite(score: float) -> None:
 def test_the_fit_is_the_maximum_that_a_plain_minimiser_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     _, results = ladder(rng, 8, 6)
-    config = RefitConfig(prior_deviation=500.0, parent_draws=2.0)
+    config = RefitConfig(prior_deviation=500.0, parent_draws=2.0, parent_weight=1e12)  # steps are not learned from
     parent = np.array([NO_PARENT, 0, 1, NO_PARENT, 3, 3, NO_PARENT, 6])
     found = fit(results, np.full(8, 1500.0), anchor=np.arange(8) == 0, parent=parent, config=config)
 
@@ -89,8 +102,7 @@ def test_the_fit_is_the_maximum_that_a_plain_minimiser_finds(seed: int) -> None:
         total = np.sum(results.score * np.logaddexp(0, -lead) + (1 - results.score) * np.logaddexp(0, lead))
         for child, origin in enumerate(parent):
             if origin != NO_PARENT:
-                step = theta[child] - theta[origin]
-                total += np.logaddexp(0, step) + np.logaddexp(0, -step)
+                total += 0.5 * (theta[child] - theta[origin]) ** 2 / (4.0 / 2.0)
             elif child:
                 total += 0.5 * ((theta[child] * SCALE - 1500.0) / 500.0) ** 2
         return float(total)

@@ -1,0 +1,101 @@
+"""The league table, the close of a large period and the rebuild of a long log.
+
+The log has LEAGUE_BENCHMARK_MATCHES matches, a million unless set.
+"""
+
+import os
+import statistics
+import time
+import urllib.request
+from collections.abc import Callable
+from functools import partial
+
+from benchmarks.stage import history
+from benchmarks.stage.stage import Row, Stage
+from league import wire
+from league.client import LeagueClient
+from league.config import Settings
+from league.db import schema
+from league.db.engine import Database
+from league.services import periods
+from league.services.rating import Rule
+from league.services.rebuild import rebuild
+
+MATCHES = int(os.environ.get("LEAGUE_BENCHMARK_MATCHES", "1000000"))
+PERIOD_MATCHES = 1_000_000
+PLAYERS = 1_000
+CROWD = 5_000
+PERIOD_GAMES = 15
+CALLS = 50
+
+
+def measure(stage: Stage) -> list[Row]:
+    """Measure each on a league of its own."""
+    return [*_standings(stage), _close(stage), _rebuild(stage)]
+
+
+def _standings(stage: Stage) -> list[Row]:
+    """Ask for the table over a short log, then over the whole."""
+    rows, played = [], 0
+    database = _league(stage, CROWD)
+    settings = Settings(automatic_promotion=False)
+    for matches in (MATCHES // 10, MATCHES):
+        history.play(database, matches - played)
+        played = matches
+        periods.close(database, settings, history.ENVIRONMENT, actor="benchmark", reason="", now=history.NOW)
+        with stage.league(_url(database), aggregation_interval_s=3600) as server:
+            address = f"{server.url}{wire.PREFIX}/standings?limit=100"
+            seconds = statistics.median(_timed(partial(_read, address)) for _ in range(CALLS))
+        work = f"standings, {CROWD:,} players, {matches:,} matches"
+        rows.append(Row(work, f"{1e3 * seconds:.0f} ms", "100 ms"))
+    database.close()
+    return rows
+
+
+def _close(stage: Stage) -> Row:
+    """Close one period over HTTP."""
+    database = _league(stage, PLAYERS)
+    history.play(database, PERIOD_MATCHES)
+    with stage.league(_url(database), aggregation_interval_s=3600) as server, LeagueClient(server.url) as client:
+        client.standings()  # the first call of a fresh server loads what it needs
+        seconds = _timed(client.close_period)
+    database.close()
+    return Row(f"closing a period, {PLAYERS:,} players, {PERIOD_MATCHES:,} results", f"{seconds:.1f} s", "2 s")
+
+
+def _rebuild(stage: Stage) -> Row:
+    """Compute everything again after it was computed once; nothing may differ."""
+    database = _league(stage, PLAYERS)
+    history.play(database, MATCHES)
+    count = history.cut(database, Rule.of(Settings()), PERIOD_GAMES * PLAYERS // 2)
+    rebuild(database, history.NOW)
+    start = time.perf_counter()
+    (outcome,) = rebuild(database, history.NOW)
+    seconds = time.perf_counter() - start
+    database.close()
+    if outcome.differing:
+        raise SystemExit(f"{outcome.differing} ratings differ: the time of a wrong rebuild says nothing")
+    return Row(f"rebuild of {MATCHES:,} results in {count:,} periods", f"{seconds:.0f} s", "60 s for 10,000,000")
+
+
+def _league(stage: Stage, players: int) -> Database:
+    database = Database(stage.database())
+    schema.upgrade(database)
+    history.found(database, players)
+    return database
+
+
+def _url(database: Database) -> str:
+    return database.url.set(drivername=database.url.get_backend_name()).render_as_string(hide_password=False)
+
+
+def _read(address: str) -> bytes:
+    with urllib.request.urlopen(address) as answer:
+        content: bytes = answer.read()
+    return content
+
+
+def _timed(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
