@@ -11,7 +11,7 @@ import httpx2
 
 from league.errors import HashMismatchError, LeagueError, LeagueUnreachable, StoreUnavailableError
 
-_OK, _PARTIAL, _PRECONDITION_FAILED = 200, 206, 412
+_PARTIAL, _PRECONDITION_FAILED = 206, 412
 _BAD_DIGEST = {"BadDigest", "InvalidDigest", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"}
 _ERROR_START_BYTES = 4096
 

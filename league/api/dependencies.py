@@ -102,7 +102,7 @@ def _identify(request: Request, league: League, secret: str | None, now: datetim
         league.callers.admit(address, now, REFUSED_COST)
         raise
     if principal is OPEN:
-        _refuse_foreign_page(request.headers.get("origin"))
+        _refuse_foreign_page(request)
         league.callers.admit(address, now)
         return principal
     league.callers.admit(f"token {principal.name!r}", now)
@@ -112,12 +112,28 @@ def _identify(request: Request, league: League, secret: str | None, now: datetim
     return principal
 
 
-def _refuse_foreign_page(origin: str | None) -> None:
-    """Keep an open server from the pages of other sites that somebody of this machine has in a browser."""
-    if origin is not None and not is_loopback(urlsplit(origin).hostname or ""):
-        rule = "an open server takes calls from this machine only"
-        way_out = "close it with `league token create NAME --scope admin` and send that token"
-        raise ForbiddenError(f"from a page of {origin}", rule, way_out)
+def _refuse_foreign_page(request: Request) -> None:
+    """Keep an open server from the pages of other sites that somebody of this machine has in a browser.
+
+    Such a page says where it is from, or, where its site's name was made to lead here, calls the server by that name.
+    """
+    origin, host = request.headers.get("origin"), request.url.hostname or ""
+    if origin is not None and not is_loopback(_hostname(origin)):
+        raise _foreign(f"from a page of {origin:.120}")
+    if "." in host and not is_loopback(host):
+        raise _foreign(f"under the name {host}")
+
+
+def _hostname(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _foreign(call: str) -> ForbiddenError:
+    rule = "an open server takes calls from this machine only"
+    return ForbiddenError(call, rule, "close it with `league token create NAME --scope admin` and send that token")
 
 
 Reader = Annotated[Principal, Security(_caller(Scope.READ), scopes=[Scope.READ.word])]

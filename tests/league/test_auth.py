@@ -151,7 +151,7 @@ def test_on_loopback_a_server_without_a_token_is_open(serve: Callable[..., TestC
 def test_an_open_server_refuses_the_pages_of_other_sites_and_serves_its_own(
     http: TestClient, database: Database
 ) -> None:
-    for origin in ("https://example.org", "null", "http://127.0.0.1.example.org"):
+    for origin in ("https://example.org", "null", "http://127.0.0.1.example.org", "http://["):
         answer = http.post("/api/v1/rating-periods", headers={"Origin": origin})
         assert answer.status_code == 403
         assert origin in answer.json()["detail"]
@@ -160,6 +160,19 @@ def test_an_open_server_refuses_the_pages_of_other_sites_and_serves_its_own(
         assert http.get("/api/v1/players", headers={"Origin": origin}).status_code == 200
     token = make(database, "read")
     headers = {"Origin": "https://example.org", "Authorization": f"Bearer {token}"}
+    assert http.get("/api/v1/players", headers=headers).status_code == 200
+
+
+@ON_SQLITE
+def test_an_open_server_is_not_called_by_a_name_of_the_internet(http: TestClient, database: Database) -> None:
+    """A name of theirs that somebody lets lead to this machine makes a page of theirs the server's own."""
+    for host in ("rebound.example.org", "rebound.example.org:8000", "192.0.2.7"):
+        answer = http.get("/api/v1/players", headers={"Host": host})
+        assert answer.status_code == 403
+        assert host.partition(":")[0] in answer.json()["detail"]
+    for host in ("127.0.0.1:8000", "localhost", "[::1]:8000", "workstation"):
+        assert http.get("/api/v1/players", headers={"Host": host}).status_code == 200
+    headers = {"Host": "league.example.org", "Authorization": f"Bearer {make(database, 'read')}"}
     assert http.get("/api/v1/players", headers=headers).status_code == 200
 
 
