@@ -4,7 +4,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
@@ -43,7 +43,10 @@ class Goal:
 
 
 class Terminal:
-    """Tells a person how it goes; coloured, and no wider than the window, where there is a terminal."""
+    """Tells a person how it goes; coloured, and no wider than the window, where there is a terminal.
+
+    What cannot be printed, as where a log fills the disk, stops nothing: it comes with a later line.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -51,7 +54,7 @@ class Terminal:
 
     def say(self, line: str, style: str = "") -> None:
         """Print a line."""
-        self._console.print(Text(line, style), soft_wrap=True)
+        self._print(Text(line, style))
 
     def progress(self, update: int, step: int, goal: Goal, metrics: Metrics) -> None:
         """Print an update's line."""
@@ -59,7 +62,7 @@ class Terminal:
             self._speeds.append(speed)
         parts = progress_parts(update, step, goal, median(self._speeds or [0.0]), metrics)
         width = self._console.width if self._console.is_terminal else None
-        self._console.print(_line(parts, width), soft_wrap=True)
+        self._print(_line(parts, width))
 
     @contextmanager
     def waiting(self, what: str, why: str) -> Iterator[None]:
@@ -74,6 +77,10 @@ class Terminal:
         finally:
             over.set()
             thread.join()
+
+    def _print(self, line: Text) -> None:
+        with suppress(OSError):  # the console keeps what was refused
+            self._console.print(line, soft_wrap=True)
 
     def _spin(self, what: str, over: threading.Event) -> None:
         began = time.monotonic()

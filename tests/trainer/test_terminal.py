@@ -1,5 +1,6 @@
 import io
 import re
+import resource
 import time
 
 import pytest
@@ -67,6 +68,21 @@ def test_a_line_fits_the_window_and_is_whole_in_a_file(width):
 def test_colours_are_for_terminals_alone():
     assert "\x1b[" in line_of(Goal(9, ends=True), force_terminal=True, color_system="standard", _environ={})
     assert "\x1b[" not in line_of(Goal(9, ends=True))
+
+
+def test_a_log_that_fills_the_disk_stops_nothing_and_is_whole_once_there_is_room(tmp_path):
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    lines = [f"line {number} {40 * 'x'}" for number in range(300)]
+    with (tmp_path / "log").open("w") as log:
+        terminal = Terminal(Console(file=log, soft_wrap=True))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, most))
+        try:
+            for line in lines:
+                terminal.say(line)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        terminal.say("there is room")
+    assert {*lines, "there is room"} == {*(tmp_path / "log").read_text().splitlines()}
 
 
 def test_a_terminal_prints_names_as_they_are():
