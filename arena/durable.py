@@ -1,22 +1,25 @@
 """Files that outlive a crash. Torch-free: the league's store and the trainer's run folder write with it too."""
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
+
+READABLE = 0o666
+"""Mode of new files, less what the process's mask takes away."""
 
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that a crash leaves the old one or the new one, never a part: write aside, sync, rename, sync."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, READABLE), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(path)
+        aside.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        aside.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
 

@@ -1,0 +1,34 @@
+"""Files that are written whole or not at all."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from arena.durable import write_atomically
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_whoever_may_read_new_files_of_the_process_may_read_this_one(tmp_path: Path, mask: int, mode: int):
+    before = os.umask(mask)
+    try:
+        write_atomically(tmp_path / "new" / "file", b"content")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new" / "file").stat().st_mode & 0o777 == mode
+
+
+def test_what_cannot_be_written_leaves_the_old_file_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
