@@ -6,11 +6,13 @@ believes in and that has no effect. `league settings` shows them all.
 A number of the matchmaking or of the promotion rule is `LEAGUE_MATCHMAKING__POWER=3`, `LEAGUE_PROMOTION__CAPACITY=50`.
 """
 
+import json
 import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
+from inspect import getdoc
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -45,59 +47,103 @@ class Setting:
     variable: str
     value: str
     default: str
+    about: str
 
 
 class Settings(BaseSettings):
     """What a server is started with. Seconds end in `_s`; ratings are on the Glicko scale."""
 
-    model_config = SettingsConfigDict(env_prefix="LEAGUE_", env_nested_delimiter="__", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix="LEAGUE_", env_nested_delimiter="__", frozen=True, extra="forbid", use_attribute_docstrings=True
+    )
 
     host: str = "127.0.0.1"
+    """Interface to listen on; any but loopback needs a token."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    """TCP port; 0 for any free one."""
     home: Path = Path("var")
+    """Folder of everything that the league keeps."""
     log_level: Level = "info"
+    """Least level that is logged."""
     log_format: Format = "text"
+    """Lines for people, or JSON for programs."""
     database_url: str | None = None
+    """`sqlite:///FILE` or `postgresql://...`; a file in the home folder unless set."""
     store_url: str | None = None
+    """Where checkpoints are: `file:///FOLDER` or `s3://BUCKET/PREFIX`; a folder in the home folder unless set."""
     store_endpoint_url: str | None = None
+    """Service of an `s3://` store; that of AWS unless set."""
     store_public_url: str | None = None
+    """The same service as workers reach it, where that differs."""
 
     database_connections: Count = 20
+    """Most connections to the database, in each API process."""
     lanes: LaneConfig = LaneConfig()
+    """How many calls run and wait."""
     body_max_bytes: Count = 16 * 2**20
+    """Largest body of a call, checkpoints aside."""
     checkpoint_max_bytes: Count = 512 * 2**20
+    """Largest checkpoint."""
     rate_per_s: Annotated[float, Field(gt=0, le=1e6)] = 2000.0
+    """Calls a second that one token, or one address without a token, may make for long."""
     rate_burst: Count = 10_000
+    """Calls that it may make at once after a pause."""
 
     heartbeat_s: Seconds = 120.0
+    """How often a worker is to show that it lives."""
     next_poll_s: Seconds = 5.0
+    """After what time workers are to call again."""
     poll_jitter: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    """Share by which that varies from answer to answer, so that workers spread."""
     lease_expiry_s: Seconds = 360.0
+    """How long a lease may be played."""
     lease_grace_s: Annotated[float, Field(ge=0, le=YEAR_S)] = 3600.0
+    """How long after that its results still count, as late ones."""
     lease_budget_max: Count = 1000
+    """Most matches of one lease."""
     lease_sweep_s: Seconds = 30.0
+    """How often leases that have ended are settled."""
     unplayable_workers: Count = 2
+    """Workers that must call a snapshot unplayable before it is quarantined."""
     unplayable_memory_s: Seconds = 3600.0
+    """How long a worker is not leased what it called unplayable."""
 
     aggregation_interval_s: Seconds = 2.0
+    """How often the server looks whether a rating period is due."""
     aggregation_term_s: Seconds = 30.0
+    """How long the process that closes periods stays the elected one without renewing it."""
     period_games: Count = 15
+    """Rated games per active player after which a period is due."""
     period_age_s: Seconds = 60.0
+    """Age of the oldest unrated match at which a period is due, whatever their number."""
     period_spacing_s: Annotated[float, Field(ge=0)] = 10.0
+    """Least time between two periods that are due for their games."""
     events_poll_s: Seconds = 1.0
+    """How often followers of the event stream hear news."""
 
     tau: Annotated[float, Field(gt=0, le=2)] = 0.5
+    """Glicko-2's constraint on changes of volatility."""
     deviation_floor: Points = 30.0
+    """Least deviation that evidence leads to."""
     deviation_cap: Points = 350.0
+    """Most deviation that idling leads to."""
     volatility_cap: Annotated[float, Field(gt=0)] = 0.1
+    """Most volatility."""
     baseline_deviation: Points = 30.0
+    """Deviation of baselines, whose rating never moves."""
     snapshot_deviation: Points = 80.0
+    """Least deviation that a snapshot starts with."""
     provisional_deviation: Points = 110.0
+    """Deviation from which on a rating is called provisional."""
     refit: RefitConfig = RefitConfig()
+    """When and how the whole history is fitted."""
 
     automatic_promotion: bool = True
+    """Whether promotion, retirement and succession happen by rule."""
     promotion: PromotionConfig = PromotionConfig()
+    """The rules of promotion, retirement and succession."""
     matchmaking: MatchmakingConfig = MatchmakingConfig()
+    """How a learner's opponents are chosen."""
 
     @classmethod
     def load(cls, **overrides: Any) -> Self:  # noqa: ANN401 - whatever the fields take; validated right here
@@ -119,6 +165,15 @@ class Settings(BaseSettings):
             way_out = "name one number each, such as LEAGUE_MATCHMAKING__POWER=3"
             raise ConfigurationError("in LEAGUE_MATCHMAKING or LEAGUE_PROMOTION", str(error), way_out) from error
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_lists(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Read a list of numbers in a group, which pydantic-settings leaves as text."""
+        return {
+            name: {key: _list_or_text(text) for key, text in group.items()} if isinstance(group, dict) else group
+            for name, group in given.items()
+        }
+
     @model_validator(mode="after")
     def _limits_in_order(self) -> Self:
         if self.deviation_floor > self.deviation_cap:
@@ -132,7 +187,8 @@ class Settings(BaseSettings):
     def listing(self) -> list[Setting]:
         """List every setting by its variable, those of groups one by one."""
         return [
-            Setting(variable, _shown(_at(self, path)), _shown(_default(path))) for variable, path in _paths().items()
+            Setting(variable, _shown(_at(self, path)), _shown(_default(path)), _about(path))
+            for variable, path in _paths().items()
         ]
 
     @property
@@ -172,14 +228,36 @@ def _default(path: tuple[str, ...]) -> object:
     return _at(Settings.model_fields[field].default, rest)
 
 
+def _about(path: tuple[str, ...]) -> str:
+    """Say what a setting is: a field's docstring, or the line about a number in the docstring of its group."""
+    field = Settings.model_fields[path[0]]
+    if len(path) == 1:
+        return field.description or ""
+    _, _, attributes = (getdoc(type(field.default)) or "").partition("Attributes:\n")
+    found = re.search(rf"^    {path[1]}: (.*(?:\n {{8}}.*)*)", attributes, flags=re.MULTILINE)
+    return " ".join(found[1].split()) if found else ""
+
+
 def _at(value: object, path: Iterable[str]) -> object:
     for name in path:
         value = getattr(value, name)
     return value
 
 
+def _list_or_text(value: object) -> object:
+    if not (isinstance(value, str) and value.startswith("[")):
+        return value
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value  # refused as it is, naming the variable
+
+
 def _shown(value: object) -> str:
-    return "" if value is None else _PASSWORD.sub(r"\1\2***", str(value))
+    """Write a value as a variable takes it, without its password."""
+    if value is None:
+        return ""
+    return json.dumps(value) if isinstance(value, tuple) else _PASSWORD.sub(r"\1\2***", str(value))
 
 
 def _refuse_unknown(names: Iterable[str]) -> None:

@@ -146,9 +146,10 @@ def violations(found: "Iterable[Violation]", title: str | None = None) -> Table:
 
 def settings(rows: "Iterable[Setting]", title: str | None = None) -> Table:
     """Make a list of settings, with the default of those that differ from it."""
-    table = _table(title, [], ["setting", "value", "default"])
+    table = _table(title, [], ["setting", "value", "default", "about"])
     for row in rows:
-        table.add_row(row.variable, row.value or NONE, "" if row.value == row.default else row.default or NONE)
+        default = "" if row.value == row.default else row.default or NONE
+        table.add_row(row.variable, row.value or NONE, default, row.about)
     return table
 
 
@@ -210,7 +211,9 @@ def _table(title: str | None, *blocks: Sequence[str]) -> Table:
     table = Table(title=title, box=None, padding=(0, 1), header_style="bold", title_justify="left")
     for number, block in enumerate(blocks):
         for name in block:
-            table.add_column(name, justify="right" if number % 2 == 0 else "left", no_wrap=name != "player")
+            table.add_column(
+                name, justify="right" if number % 2 == 0 else "left", no_wrap=name not in ("player", "about")
+            )
     return table
 
 

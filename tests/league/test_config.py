@@ -23,11 +23,13 @@ def test_the_environment_sets_and_arguments_win(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv(f"LEAGUE_{name}", value)
     monkeypatch.setenv("LEAGUE_STORE_URL", "file:///data/check%20points")
     monkeypatch.setenv("LEAGUE_MATCHMAKING__POWER", "3")
+    monkeypatch.setenv("LEAGUE_MATCHMAKING__WARM_UP_WIDTHS", "[100, 300]")
     settings = Settings.load(port=9001, host=None)
     assert (settings.host, settings.port, settings.home) == ("0.0.0.0", 9001, Path("/srv"))
     assert settings.database_address == "postgresql://h/d"
     assert str(open_store(settings)) == "/data/check points"
     assert settings.matchmaking.power == 3
+    assert settings.matchmaking.warm_up_widths == (100.0, 300.0)
     assert not settings.on_loopback
 
 
@@ -43,6 +45,8 @@ def test_the_environment_sets_and_arguments_win(monkeypatch: pytest.MonkeyPatch)
         ("LEAGUE_PROMOTION__CAPACITY", "0"),
         ("LEAGUE_MATCHMAKING__SELF_PLAY_SHARE", "2"),
         ("LEAGUE_MATCHMAKING__WEIGHTING", "soft"),
+        ("LEAGUE_MATCHMAKING__WARM_UP_WIDTHS", "[200, 400"),
+        ("LEAGUE_MATCHMAKING__WARM_UP_WIDTHS", "200"),
     ],
 )
 def test_an_unusable_setting_is_refused_naming_variable_and_value(
@@ -124,10 +128,18 @@ def test_every_setting_is_listed_as_a_variable_that_sets_it(monkeypatch: pytest.
     listing = Settings.load().listing()
     assert len({setting.variable for setting in listing}) == len(listing) > len(Settings.model_fields)
     assert {setting.value == setting.default for setting in listing} == {True}
+    assert [setting.variable for setting in listing if not setting.about.endswith(".")] == []
     for variable, value in (("LEAGUE_PORT", "8123"), ("LEAGUE_MATCHMAKING__POWER", "3.0"), ("LEAGUE_HOME", "/srv")):
         monkeypatch.setenv(variable, value)
         shown = {setting.variable: setting for setting in Settings.load().listing()}
         assert shown[variable].value == value != shown[variable].default
+
+
+def test_a_listing_is_what_the_environment_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in Settings.load().listing():
+        if setting.value:
+            monkeypatch.setenv(setting.variable, setting.value)
+    assert Settings.load() == Settings.model_construct()
 
 
 @pytest.mark.parametrize(

@@ -150,10 +150,11 @@ def test_a_bound_socket_has_an_address_that_this_machine_reaches() -> None:
 def test_settings_are_listed_with_what_was_changed(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAGUE_PERIOD_GAMES", "30")
     rows = {line.split()[0]: line.split()[1:] for line in command("settings").out.splitlines()}
-    assert rows["LEAGUE_PERIOD_GAMES"] == ["30", "15"]
-    assert rows["LEAGUE_HOST"] == ["127.0.0.1"]
+    about = "Rated games per active player after which a period is due."
+    assert rows["LEAGUE_PERIOD_GAMES"] == ["30", "15", *about.split()]
+    assert rows["LEAGUE_HOST"][:2] == ["127.0.0.1", "Interface"]
     listed = json.loads(command("settings", "--json").out)["items"]
-    assert {"variable": "LEAGUE_PERIOD_GAMES", "value": "30", "default": "15"} in listed
+    assert {"variable": "LEAGUE_PERIOD_GAMES", "value": "30", "default": "15", "about": about} in listed
 
 
 @pytest.mark.parametrize(
