@@ -22,7 +22,7 @@ LEAVE_WITHIN_S = 7.0
 
 ENDED_BY_SIGTERM = 128 + signal.SIGTERM
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Surroundings:
 
 
 class Signals:
-    """SIGINT and SIGTERM of this process while it is entered; a second one ends the process at once.
+    """SIGINT, SIGTERM and SIGHUP of this process while it is entered; a second one ends the process at once.
 
     The first asks to leave at the next occasion. Should the main thread be in a call that cannot be interrupted, such
-    as a compilation, SIGTERM ends the process after `LEAVE_WITHIN_S`: what was saved last is whole. Enter it in the
-    main thread.
+    as a compilation, SIGTERM ends the process after `LEAVE_WITHIN_S`: what was saved last is whole. A SIGHUP that is
+    ignored, as under `nohup`, stays ignored. Enter it in the main thread.
 
     Args:
         say: Tells a person.
@@ -60,6 +60,7 @@ class Signals:
         self._asked = threading.Event()
         self._asked_at = 0.0
         self._calling = False
+        self._heeded: list[signal.Signals] = []
 
     def surroundings(self) -> Surroundings:
         """Time and signals, for a worker."""
@@ -74,7 +75,9 @@ class Signals:
     @contextmanager
     def entered(self) -> Iterator[Surroundings]:
         """Heed the signals, and leave them as they were."""
-        before = {number: signal.signal(number, self._stop) for number in SIGNALS}
+        orphaned = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        self._heeded = [number for number in SIGNALS if not (orphaned and number is signal.SIGHUP)]
+        before = {number: signal.signal(number, self._stop) for number in self._heeded}
         heard, told = socket.socketpair()
         told.setblocking(False)
         heard_before = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
@@ -106,7 +109,7 @@ class Signals:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._asked_at = time.monotonic()
         self._asked.set()
-        for each in SIGNALS:
+        for each in self._heeded:
             signal.signal(each, signal.SIG_DFL)
         self._say(f"{signal.Signals(number).name}: saving and leaving; again to leave at once")
         if self._calling:

@@ -42,8 +42,9 @@ IN_NATIVE_CODE = """
 """
 
 
-def start(body):
-    process = subprocess.Popen([sys.executable, "-c", HEAD + body], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def start(body, hanging_up="SIG_DFL"):
+    script = f"import signal\nsignal.signal(signal.SIGHUP, signal.{hanging_up})\n{HEAD}{body}"
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline() == b"ready\n"
     return process
 
@@ -85,6 +86,16 @@ def test_the_second_signal_ends_the_process_at_once(number):
     process.send_signal(number)
     process.stdout.readline()
     assert leave(process, number)[0] == -number
+
+
+def test_who_outlives_the_terminal_still_does():
+    """As under `nohup`: what is ignored from the start stays so, also after another signal."""
+    process = start(WATCHFUL, hanging_up="SIG_IGN")
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert process.poll() is None
+    status, _, said, _ = leave(process, signal.SIGTERM)
+    assert (status, said) == (0, ["SIGTERM: saving and leaving; again to leave at once", "saved"])
 
 
 def test_what_heeded_signals_before_heeds_them_again():
