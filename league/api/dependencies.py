@@ -96,8 +96,8 @@ def _identify(request: Request, league: League, secret: str | None, now: datetim
     """Find out who calls; a token's calls are counted together, an open server's and refused ones by address."""
     address = f"address {request.client.host}" if request.client is not None else "an unknown address"
     try:
-        with league.database.read() as session:
-            principal = tokens.authenticate(session, league.settings, secret, now)
+        with league.database.engine.connect() as connection:
+            principal = tokens.authenticate(connection, league.settings, secret, now)
     except UnauthenticatedError:
         league.callers.admit(address, now, REFUSED_COST)
         raise

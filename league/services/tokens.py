@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import Connection, bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from league.auth import OPEN, Principal, Scope, digest, new_secret
@@ -14,6 +14,10 @@ from league.db.upsert import insert_into
 from league.errors import InvalidRequestError, NameTakenError, OpenServerError, UnauthenticatedError, UnknownTokenError
 from league.services import events
 
+_ANY = select(Token.id).limit(1)
+_LIVE = select(Token.name, Token.scope, Token.expires_at).where(
+    Token.digest == bindparam("digest"), Token.revoked_at.is_(None)
+)
 _CREATE = "make one with `league token create NAME --scope SCOPE`"
 
 
@@ -94,13 +98,13 @@ def name_of(session: Session, secret: str) -> str | None:
     return session.scalar(select(Token.name).where(Token.digest == digest(secret)))
 
 
-def any_exists(session: Session) -> bool:
+def any_exists(session: Session | Connection) -> bool:
     """Say whether a token was ever made; one that ended counts, so that ending the last does not open the server."""
-    return session.scalar(select(Token.id).limit(1)) is not None
+    return session.execute(_ANY).first() is not None
 
 
-def authenticate(session: Session, settings: Settings, secret: str | None, now: datetime) -> Principal:
-    """Find out who is calling.
+def authenticate(session: Session | Connection, settings: Settings, secret: str | None, now: datetime) -> Principal:
+    """Find out who is calling. Every call asks: a connection without the object mapper saves half of its time.
 
     Raises:
         UnauthenticatedError: No token came and the server is not open, or the token is unknown, revoked or expired.
@@ -109,7 +113,7 @@ def authenticate(session: Session, settings: Settings, secret: str | None, now: 
         if settings.on_loopback and not any_exists(session):
             return OPEN
         raise UnauthenticatedError("without a token", "this server is closed", f"send a bearer token; {_CREATE}")
-    token = session.scalar(select(Token).where(Token.digest == digest(secret), Token.revoked_at.is_(None)))
+    token = session.execute(_LIVE, {"digest": digest(secret)}).one_or_none()
     if token is None:
         raise UnauthenticatedError("with an unusable token", "it is unknown or revoked", _CREATE)
     if token.expires_at is not None and token.expires_at <= now:
