@@ -63,13 +63,14 @@ class DiskCache:
         return [file.name.removesuffix(SUFFIX) for file in self._files()]
 
     def get(self, sha256: str) -> bytes | None:
-        """The bytes of a checkpoint, or None; bytes that no longer match their hash are dropped."""
+        """The bytes of a checkpoint; None where they cannot be read, or no longer match their hash and are dropped."""
         file = self._path(sha256)
         try:
             data = file.read_bytes()
-            file.touch()
-        except FileNotFoundError:
+        except OSError:
             return None
+        with suppress(OSError):  # who was used when is a nicety
+            file.touch()
         if hashlib.sha256(data).hexdigest() != sha256:
             self.drop(sha256)
             return None
@@ -85,8 +86,9 @@ class DiskCache:
             files.pop(0).unlink()
 
     def drop(self, sha256: str) -> None:
-        """Forget a checkpoint."""
-        self._path(sha256).unlink(missing_ok=True)
+        """Forget a checkpoint, unless the disk does not let it go."""
+        with suppress(OSError):
+            self._path(sha256).unlink()
 
     def _path(self, sha256: str) -> Path:
         return self._folder / f"{sha256}{SUFFIX}"

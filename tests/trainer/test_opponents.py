@@ -108,6 +108,15 @@ def test_a_file_damaged_on_the_disk_is_fetched_again(pool_of, store, spec, tmp_p
     assert store.downloads == 2
 
 
+def test_a_file_that_the_disk_does_not_give_is_fetched_and_played(pool_of, store, spec, tmp_path, caplog):
+    sha256 = store.put(*checkpoint(spec))
+    pool_of()
+    (tmp_path / "cache" / f"{sha256}.safetensors").mkdir()
+    assert pool_of().resolve(sha256, "one").key == sha256
+    assert store.downloads == 1
+    assert "is played but not kept (Is a directory)" in caplog.text
+
+
 def test_a_checkpoint_that_cannot_be_read_is_not_kept_on_the_disk(pool_of, store, tmp_path):
     data = b"no checkpoint at all"
     sha256 = store.put(hashlib.sha256(data).hexdigest(), data)
