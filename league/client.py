@@ -103,9 +103,12 @@ class LeagueClient:
         """Stay attached, report progress, and hear what to do."""
         return self._post(f"/workers/{worker_id}/heartbeat", beat or wire.Heartbeat(), wire.HeartbeatAnswer)
 
-    def workers(self, limit: int = 100, cursor: str | None = None) -> wire.Page[wire.Worker]:
-        """List workers by id."""
-        return self._get("/workers", wire.Page[wire.Worker], {"limit": limit, "cursor": cursor})
+    def workers(
+        self, name: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> wire.Page[wire.ListedWorker]:
+        """List workers by id, all or those of a name, with how their last results fit what is expected."""
+        query = {"name": name, "limit": limit, "cursor": cursor}
+        return self._get("/workers", wire.Page[wire.ListedWorker], query)
 
     def command_worker(self, worker_id: str, command: wire.Command) -> wire.Worker:
         """Set what a worker is told at its next heartbeat."""

@@ -121,6 +121,11 @@ class Settings(BaseSettings):
     events_poll_s: Seconds = 1.0
     """How often followers of the event stream hear news."""
 
+    review_matches: Count = 20_000
+    """How many of each environment's last matches workers are judged by."""
+    suspicion_level: Annotated[float, Field(gt=0, lt=1)] = 1e-6
+    """Probability that chance alone explains a worker's results below which it is called suspect."""
+
     tau: Annotated[float, Field(gt=0, le=2)] = 0.5
     """Glicko-2's constraint on changes of volatility."""
     deviation_floor: Points = 30.0

@@ -143,6 +143,39 @@ class Quarantine(Answer):
     lifted_at: datetime | None
 
 
+Measure = Literal["score", "length", "refusals"]
+
+
+class WorkerCheck(Answer):
+    """How a worker's results fit what others' and the ratings lead to expect.
+
+    `observed` and `expected` are means over `results` reports: home's score, decisions of a match, or the share
+    refused. Chance alone exceeds `chi_square`, of so many `degrees` of freedom, with the probability `p_value`.
+    """
+
+    measure: Measure
+    environment: str | None
+    kind: MatchKind | None
+    results: int
+    observed: float
+    expected: float
+    chi_square: float
+    degrees: int
+    p_value: float
+    suspect: bool
+
+
+class ListedWorker(Worker):
+    """A worker with how its last results fit; `results` were taken of it, `refused` were not."""
+
+    registered_at: datetime
+    quarantine: Quarantine | None
+    results: int
+    refused: int
+    checks: list[WorkerCheck]
+    suspect: bool
+
+
 class WorkerQuarantine(Request):
     """From when on a worker is not trusted, and why."""
 

@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 
 from league import wire
-from league.api.dependencies import TEXT, Admin, Chance, Limit, Now, Reader, Running, Word, Worker
+from league.api.dependencies import TEXT, Admin, Chance, Filter, Limit, Now, Reader, Running, Word, Worker
 from league.api.paging import page
-from league.services import ownership, quarantines, workers
+from league.services import ownership, quarantines, reviews, workers
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/workers", tags=["workers"])
@@ -24,11 +24,16 @@ def register(body: wire.WorkerCreate, league: Running, now: Now, rng: Chance, ca
 
 @router.get("")
 def listing(
-    league: Running, _: Reader, limit: Limit = 100, cursor: Annotated[str, Query(pattern=TEXT)] = ""
-) -> wire.Page[wire.Worker]:
-    """List workers by id."""
+    league: Running,
+    _: Reader,
+    name: Filter = None,
+    limit: Limit = 100,
+    cursor: Annotated[str, Query(pattern=TEXT)] = "",
+) -> wire.Page[wire.ListedWorker]:
+    """List workers by id, all or those of a name, with how their last results fit what is expected."""
     with league.database.read() as session:
-        return page(workers.listing(session, league.settings, limit + 1, cursor), limit, lambda worker: worker.id)
+        found = reviews.listing(session, league.settings, limit + 1, cursor, name)
+    return page(found, limit, lambda worker: worker.id)
 
 
 @router.post("/{worker_id}/heartbeat")

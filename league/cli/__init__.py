@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from league.cli import exchange, lifecycle, matchmaking, operations, players, retention, serve, storage, tokens
+from league.cli import exchange, lifecycle, matchmaking, operations, players, retention, serve, storage, tokens, workers
 from league.cli.up import command as up
 from league.errors import ConfigurationError, LeagueError
 
@@ -23,6 +23,7 @@ app = typer.Typer(
 for part in (up, serve, players, matchmaking, lifecycle, operations, storage, exchange, retention):
     app.registered_commands.extend(part.app.registered_commands)
 app.add_typer(tokens.app, name="token")
+app.add_typer(workers.app, name="workers")
 app.add_typer(operations.db, name="db")
 
 

@@ -31,11 +31,11 @@ class AmbiguousPlayerError(LeagueError):
     status: ClassVar[int] = 409
 
 
-def connect(url: str = DEFAULT_URL, token: str | None = None) -> LeagueClient:
+def connect(url: str = DEFAULT_URL, token: str | None = None, timeout_s: float = 30.0) -> LeagueClient:
     """Open a client on the server at `url`."""
     if not url.startswith(("http://", "https://")):
         raise typer.BadParameter(f"{url!r} is no http:// or https:// address; say for example {DEFAULT_URL}")
-    return LeagueClient(url, token=token or None)
+    return LeagueClient(url, token=token or None, timeout_s=timeout_s)
 
 
 def pages(fetch: Callable[[str | None], wire.Page[Row]]) -> Iterator[Row]:

@@ -153,6 +153,27 @@ def settings(rows: "Iterable[Setting]", title: str | None = None) -> Table:
     return table
 
 
+def workers(rows: Iterable[wire.ListedWorker], title: str | None = None) -> Table:
+    """Make a list of workers; what is odd about one stands last."""
+    table = _table(title, [], ["worker", "kind", "seen"], ["results", "refused"], ["remarks"])
+    for row in rows:
+        name = [row.name, row.kind, f"{row.seen_at:%Y-%m-%d %H:%M:%S}", str(row.results), str(row.refused)]
+        table.add_row(*name, "; ".join(worker_remarks(row)) or NONE)
+    return table
+
+
+def worker_remarks(worker: wire.ListedWorker) -> list[str]:
+    """Say what a person should know of a worker: that it is quarantined, and what does not fit."""
+    quarantine = worker.quarantine
+    remarks = [] if quarantine is None else [f"quarantined since {quarantine.since:%Y-%m-%d %H:%M:%S}"]
+    for check in worker.checks:
+        if check.suspect:
+            about = " ".join(part for part in (check.environment, check.kind, check.measure) if part)
+            seen = f"{check.observed:.3g} where {check.expected:.3g} is expected"
+            remarks.append(f"suspect {about}: {seen} ({check.results} results, p = {check.p_value:.1g})")
+    return remarks
+
+
 def player(one: wire.Player) -> Table:
     """Make the description of one player."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))

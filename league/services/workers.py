@@ -32,7 +32,7 @@ def register(
     worker = session.scalars(
         statement.on_conflict_do_update(index_elements=["name", "kind"], set_=seen).returning(Worker)
     ).one()
-    return _body(worker, settings, next_poll_s(settings, rng))
+    return body(worker, settings, next_poll_s(settings, rng))
 
 
 def heartbeat(
@@ -70,13 +70,7 @@ def command(session: Session, settings: Settings, worker_id: str, request: wire.
     """
     worker = require(session, worker_id)
     worker.command = request.command
-    return _body(worker, settings, settings.next_poll_s)
-
-
-def listing(session: Session, settings: Settings, limit: int, after: str) -> list[wire.Worker]:
-    """List workers by id, after the given one."""
-    workers = session.scalars(select(Worker).where(Worker.id > after).order_by(Worker.id).limit(limit))
-    return [_body(worker, settings, settings.next_poll_s) for worker in workers]
+    return body(worker, settings, settings.next_poll_s)
 
 
 def require(session: Session, worker_id: str) -> Worker:
@@ -140,7 +134,8 @@ def _unknown(worker_id: str) -> UnknownWorkerError:
     return UnknownWorkerError(worker_id, "no worker has this id", "register with POST /workers")
 
 
-def _body(worker: Worker, settings: Settings, poll_s: float) -> wire.Worker:
+def body(worker: Worker, settings: Settings, poll_s: float) -> wire.Worker:
+    """Return a worker as the wire has it."""
     return wire.Worker.model_validate(
         {
             "id": worker.id,

@@ -33,7 +33,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.fixture
 def online(command: Run, http: TestClient, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `league ARGUMENTS` against this test's server."""
-    monkeypatch.setattr(connection, "LeagueClient", lambda _url, token: LeagueClient(http=http, token=token))
+    monkeypatch.setattr(connection, "LeagueClient", lambda _url, token, timeout_s: LeagueClient(http=http, token=token))
     return command
 
 

@@ -1,0 +1,106 @@
+"""Look at the workers: who plays, whose results do not fit, and who is not trusted."""
+
+from datetime import datetime
+from typing import Annotated, ClassVar
+
+import typer
+
+from league import wire
+from league.cli import tables
+from league.cli.connection import AsJson, Token, Url, connect, pages
+from league.client import DEFAULT_URL, LeagueClient
+from league.errors import LeagueError, UnknownWorkerError
+
+app = typer.Typer(
+    help="Workers: list them, with what does not fit about their results; quarantine and reinstate.",
+    invoke_without_command=True,
+)
+
+RATING_PATIENCE_S = 900.0
+"""All ratings are computed again before the answer."""
+
+Which = Annotated[str, typer.Argument(metavar="WORKER", help="A worker's exact name, or its id.")]
+Since = Annotated[
+    str, typer.Option("--since", help="Time of the first bad result, ISO 8601; without a zone it is this machine's.")
+]
+
+
+class AmbiguousWorkerError(LeagueError):
+    """Several workers have this name."""
+
+    type: ClassVar[str] = "ambiguous-worker"
+    title: ClassVar[str] = "ambiguous worker"
+    status: ClassVar[int] = 409
+
+
+@app.callback(epilog="Example: league workers --json")
+def workers(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None) -> None:
+    """List workers, with how their last results fit what others' and the ratings lead to expect (docs/results.md)."""
+    if context.invoked_subcommand is not None:
+        return
+    with connect(url, token) as client:
+        rows = _everybody(client)
+    if as_json:
+        tables.show_json({"items": rows, "next_cursor": None})
+    else:
+        tables.show(tables.workers(rows))
+
+
+@app.command(epilog='Example: league workers quarantine trainer-main --since 2030-01-31T12:00 --reason "broken build"')
+def quarantine(
+    worker: Which,
+    since: Since,
+    reason: Annotated[str, typer.Option("--reason", help="Why; the worker is told, and the event log keeps it.")],
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Stop trusting a worker: no leases, and what it reported since then does not count; all ratings follow."""
+    start = _time(since)
+    with connect(url, token, RATING_PATIENCE_S) as client:
+        found = _find(client, worker)
+        imposed = client.quarantine_worker(found.id, start, reason)
+    if as_json:
+        tables.show_json(imposed)
+    else:
+        tables.show(f"{found.name}: results since {imposed.since.astimezone():%Y-%m-%d %H:%M:%S} do not count")
+
+
+@app.command(epilog='Example: league workers reinstate trainer-main --restore --reason "a false alarm"')
+def reinstate(
+    worker: Which,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the league's event log.")] = "",
+    restore: Annotated[bool, typer.Option("--restore", help="Let what it reported meanwhile count after all.")] = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Trust a worker again: from now on, or as if it had always been; all ratings follow."""
+    with connect(url, token, RATING_PATIENCE_S) as client:
+        found = _find(client, worker)
+        lifted = client.reinstate_worker(found.id, reason, restore=restore)
+    if as_json:
+        tables.show_json(lifted)
+    else:
+        tables.show(f"{found.name}: {'all its results count' if restore else 'its results count from now on'}")
+
+
+def _everybody(client: LeagueClient) -> list[wire.ListedWorker]:
+    return list(pages(lambda cursor: client.workers(limit=1000, cursor=cursor)))
+
+
+def _find(client: LeagueClient, which: str) -> wire.ListedWorker:
+    found = client.workers(name=which).items or [worker for worker in _everybody(client) if worker.id == which]
+    if not found:
+        raise UnknownWorkerError(which, "no worker has this name or id", "`league workers` lists them all")
+    if len(found) > 1:
+        ids = ", ".join(f"{worker.id} ({worker.kind})" for worker in found)
+        raise AmbiguousWorkerError(which, f"workers {ids} have this name", "name one by its id")
+    return found[0]
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no time; say for example 2030-01-31T12:00") from error

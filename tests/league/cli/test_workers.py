@@ -1,0 +1,58 @@
+"""`league workers`, against a server."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from league_command import Run
+from league_scene import Scene, result
+
+from league import wire
+from league.cli import workers
+
+
+def test_workers_are_listed_with_what_is_odd_about_them(online: Run, scene: Scene) -> None:
+    (lease,) = scene.opponent_leases(1, budget=30)
+    scene.report(*(result(lease, sequence, score=7.0) for sequence in range(30)))
+    rows = {line.split()[0]: line for line in online("workers").out.splitlines()}
+    assert "suspect refusals: 1 where 0.05 is expected (30 results" in rows["trainer-1"]
+    assert "suspect" not in rows["evaluator-1"]
+    listed = json.loads(online("workers", "--json").out)["items"]
+    assert {worker["name"] for worker in listed} == {"trainer-1", "evaluator-1"}
+
+
+def test_a_worker_is_quarantined_by_name_and_reinstated(online: Run, scene: Scene) -> None:
+    outcome = online(
+        "workers", "quarantine", "trainer-1", "--since", "2030-01-01T00:00:00Z", "--reason", "broken build"
+    )
+    assert outcome.code == 0
+    assert outcome.out.startswith("trainer-1: results since ")
+    quarantine = scene.client.heartbeat(scene.trainer.id).quarantine
+    assert quarantine is not None
+    assert (quarantine.since, quarantine.reason) == (datetime(2030, 1, 1, tzinfo=UTC), "broken build")
+    assert "quarantined since 2030-01-01 00:00:00" in online("workers").out
+    assert online("workers", "reinstate", "trainer-1", "--restore").out == "trainer-1: all its results count\n"
+    assert scene.client.heartbeat(scene.trainer.id).quarantine is None
+    again = online("workers", "reinstate", "trainer-1")
+    assert "not quarantined" in again.one_line_error
+
+
+def test_a_time_without_a_zone_is_this_machine_s() -> None:
+    assert workers._time("2030-01-31T12:00") == datetime(2030, 1, 31, 12).astimezone()
+
+
+@pytest.mark.parametrize("since", ["yesterday", "2030-13-01"])
+def test_what_is_no_time_is_bad_usage(online: Run, scene: Scene, since: str) -> None:
+    outcome = online("workers", "quarantine", "trainer-1", "--since", since, "--reason", "x")
+    assert outcome.code == 2
+    assert since in outcome.err
+
+
+def test_a_worker_that_is_not_clear_is_asked_for(online: Run, scene: Scene) -> None:
+    twin = wire.WorkerCreate(name="trainer-1", kind="evaluator", version="1", signatures=["rps-1"])
+    other = scene.client.register_worker(twin)
+    ambiguous = online("workers", "reinstate", "trainer-1").one_line_error
+    assert other.id in ambiguous
+    assert scene.trainer.id in ambiguous
+    assert "not quarantined" in online("workers", "reinstate", other.id).one_line_error
+    assert "league workers" in online("workers", "reinstate", "nobody").one_line_error

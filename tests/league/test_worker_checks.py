@@ -1,0 +1,68 @@
+"""Good workers are left in peace, bad ones are found: the arithmetic, on simulated leagues."""
+
+import numpy as np
+import pytest
+from simulated_workers import LEVEL, WORKERS, League, Lie, always_wins, shorter, swaps
+
+from league.services import worker_checks
+
+
+def p_values(league: League, seeds: range, lie: Lie | None = None) -> dict[str, np.ndarray]:
+    """What each check says of each worker, one row per simulated league."""
+    found: dict[str, list[list[float]]] = {"score": [], "length": []}
+    for seed in seeds:
+        reports = league.play(np.random.default_rng(seed), lie)
+        for measure, check in (("score", worker_checks.scores), ("length", worker_checks.lengths)):
+            fits = worker_checks.one_by_one(check, reports, WORKERS, LEVEL)
+            found[measure].append([1.0 if fit is None else fit.p_value for fit in fits])
+    return {measure: np.array(rows) for measure, rows in found.items()}
+
+
+@pytest.mark.parametrize("league", [League(), League(draws=0.0), League(alone=True), League(pairings=30)])
+def test_good_workers_are_left_in_peace(league: League) -> None:
+    found = p_values(league, range(20))
+    assert all((values > LEVEL).all() for values in found.values())
+
+
+@pytest.mark.parametrize(("lie", "measure"), [(always_wins, "score"), (swaps(0.2), "score"), (shorter(0.8), "length")])
+def test_a_bad_worker_is_found_and_nobody_else(lie: Lie, measure: str) -> None:
+    found = p_values(League(), range(5), lie)[measure]
+    assert (found[:, 0] < LEVEL).all()
+    assert (found[:, 1:] > LEVEL).all()
+
+
+def test_a_worker_that_nobody_can_be_compared_with_is_still_held_to_the_ratings() -> None:
+    found = p_values(League(alone=True), range(5), swaps(0.5))
+    assert (found["score"][:, 0] < LEVEL).all()
+    assert (found["length"] == 1.0).all()
+
+
+def test_ratings_that_err_a_little_accuse_nobody_however_many_games_there_are() -> None:
+    league = League(matches=200_000, pairings=50, alone=True, rating_error=60.0)
+    assert (p_values(league, range(3))["score"] > LEVEL).all()
+
+
+@pytest.mark.parametrize(
+    ("refused", "reported", "suspect"), [(0, 100, False), (3, 100, False), (30, 100, True), (4, 4, False)]
+)
+def test_a_share_of_refusals_above_what_is_tolerated_stands_out(refused: int, reported: int, suspect: bool) -> None:
+    fit = worker_checks.refusals(refused, reported)
+    assert (fit is not None and fit.p_value < LEVEL) == suspect
+
+
+def test_a_pairing_s_z_is_that_of_a_beta_binomial_count() -> None:
+    games, wins, others, others_wins, predicted = 10, 9, 12, 5, 0.5
+    score = np.array([1.0] * wins + [0.0] * (games - wins) + [1.0] * others_wins + [0.0] * (others - others_wins))
+    size = games + others
+    zeros = np.zeros(size, dtype=np.int64)
+    worker = np.array([0] * games + [1] * others)
+    ones = np.ones(size, dtype=np.int64)
+    reports = worker_checks.Reports(worker, zeros, zeros, score, np.full(size, predicted), ones)
+    fit = worker_checks.scores(reports, 2)[0]
+    confidence = worker_checks.PRIOR_GAMES + others
+    mean = (worker_checks.PRIOR_GAMES * predicted + others_wins) / confidence
+    variance = games * predicted * (1 - predicted) * (confidence + games) / (confidence + 1)
+    assert fit is not None
+    assert fit.chi_square == pytest.approx((wins - games * mean) ** 2 / variance)
+    assert (fit.degrees, fit.results, fit.observed) == (1, games, wins / games)
+    assert fit.expected == pytest.approx(mean)
