@@ -157,22 +157,6 @@ def conservative(ratings: Ratings) -> FloatArray:
     return ratings.rating - 2.0 * ratings.deviation
 
 
-def deviation_after(deviation: ArrayLike, volatility: ArrayLike, periods: ArrayLike) -> FloatArray:
-    """Grow the deviation of an idle learner over a (fractional) number of rating periods.
-
-        RD(t) = sqrt(RD^2 + t (173.7178 sigma)^2)
-
-    Args:
-        deviation: Deviation in points, >= 0, any shape.
-        volatility: Volatility, >= 0, broadcast against `deviation`.
-        periods: Rating periods gone by since the last update, >= 0, broadcast against `deviation`.
-
-    Source: Glickman (2022), step 6, with the period as the unit of time.
-    """
-    growth = SCALE * np.asarray(volatility, dtype=np.float64) * np.sqrt(np.asarray(periods, dtype=np.float64))
-    return np.hypot(np.asarray(deviation, dtype=np.float64), growth)
-
-
 def expected_score(ratings: Ratings, home: ArrayLike, away: ArrayLike) -> FloatArray:
     """Predict home's mean score from both ratings and both deviations.
 

@@ -101,58 +101,6 @@ def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *,
     )
 
 
-def pair_tally(
-    home: ArrayLike,
-    away: ArrayLike,
-    score: ArrayLike,
-    learning: ArrayLike,
-    players: int,
-    *,
-    decay: float = DECAY,
-) -> Tally:
-    """Count results per ordered pair, both sides of the table together.
-
-    Entry (i, j) counts all games between i and j from i's view, whichever was home: wins of (i, j) are losses of
-    (j, i). Games of a player against itself are dropped.
-
-    Args:
-        home: (M,) player index, games in the order they were played.
-        away: (M,) player index.
-        score: (M,) home's score, in [0, 1].
-        learning: (M,) true where one side was still learning.
-        players: Number of players P.
-        decay: In (0, 1]; see `tally`.
-
-    Returns:
-        Counts of shape (P, P), zero on the diagonal.
-
-    Raises:
-        ValueError: Columns differ in length, an index or score is out of range.
-    """
-    at_home, points, fading = _columns(home, score, learning)
-    abroad, _, _ = _columns(away, score, learning)
-    _require_within("home", at_home, players)
-    _require_within("away", abroad, players)
-    between_two = at_home != abroad
-    at_home, abroad, points, fading = (column[between_two] for column in (at_home, abroad, points, fading))
-
-    first, second = np.minimum(at_home, abroad), np.maximum(at_home, abroad)
-    upper = tally(
-        first * players + second, np.where(at_home == first, points, 1.0 - points), fading, players**2, decay=decay
-    )
-    games, own, wins, draws, losses = (
-        column.reshape(players, players)
-        for column in (upper.games, upper.points, upper.wins, upper.draws, upper.losses)
-    )
-    return Tally(
-        games=games + games.T,
-        points=own + (games - own).T,
-        wins=wins + losses.T,
-        draws=draws + draws.T,
-        losses=losses + wins.T,
-    )
-
-
 def win_rates(counts: Tally, expected: ArrayLike, *, prior_games: float = PRIOR_GAMES) -> FloatArray:
     """Estimate mean scores by a Beta prior of a few games that scored as the ratings predict.
 
@@ -202,7 +150,7 @@ def payoff(counts: Tally, ratings: Ratings, *, prior_games: float = PRIOR_GAMES)
     """Put counts and ratings together.
 
     Args:
-        counts: (P, P) counts of `pair_tally`.
+        counts: (P, P) counts; entry (i, j) is i's view of all games of i and j, zero on the diagonal.
         ratings: Ratings of the same P players.
         prior_games: See `win_rates`.
     """

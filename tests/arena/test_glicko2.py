@@ -13,7 +13,6 @@ from arena.glicko2 import (
     Ratings,
     Results,
     conservative,
-    deviation_after,
     expected_score,
     newcomers,
     rate_period,
@@ -374,15 +373,6 @@ def test_uncertainty_pulls_the_expected_score_towards_even():
     ratings = population((1900, 50, 0.06), (1500, 50, 0.06), (1900, 350, 0.06), (1500, 350, 0.06))
     certain, unsure, both_unsure = expected_score(ratings, [0, 0, 2], [1, 3, 3])
     assert 0.5 < both_unsure < unsure < certain
-
-
-def test_deviation_after_a_whole_period_is_step_six_and_composes():
-    after = rate_period(population((1500, 200, 0.06)), no_games())
-    assert deviation_after(200.0, 0.06, 1.0) == pytest.approx(after.deviation[0], rel=1e-14)
-    halfway = deviation_after(200.0, 0.06, 0.5)
-    assert 200.0 < halfway < after.deviation[0]
-    assert deviation_after(halfway, 0.06, 0.5) == pytest.approx(after.deviation[0], rel=1e-14)
-    assert deviation_after(np.array([200.0, 50.0]), 0.06, 0.0).tolist() == [200.0, 50.0]
 
 
 def test_conservative_rating_of_a_newcomer_is_800():

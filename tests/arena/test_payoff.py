@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from arena.glicko2 import Ratings, newcomers
 from arena.payoff import (
+    Tally,
     cyclic_share,
     expected_matrix,
-    pair_tally,
     payoff,
     tally,
     unexplained_share,
@@ -25,29 +25,34 @@ def certain(*ratings):
     return Ratings(ratings, np.zeros(len(ratings)), np.full(len(ratings), 0.06))
 
 
-def plain_pair_counts(games, players, decay):
-    """One game at a time: fade the pair's counts where one side learns, then add."""
-    counts = {name: np.zeros((players, players)) for name in ("games", "points", "wins", "draws", "losses")}
+def plain_pair_counts(games, players, decay=0.99):
+    """One game at a time: fade the pair's counts where one side learns, then add, from both views."""
+    counts = Tally(*np.zeros((5, players, players)))
     for home, away, score, learning in games:
         if home == away:
             continue
         for i, j, own in ((home, away, score), (away, home, 1.0 - score)):
-            for column in counts.values():
+            for column in (counts.games, counts.points, counts.wins, counts.draws, counts.losses):
                 column[i, j] *= decay if learning else 1.0
-            counts["games"][i, j] += 1.0
-            counts["points"][i, j] += own
-            counts["wins"][i, j] += own > 0.5
-            counts["draws"][i, j] += own == 0.5
-            counts["losses"][i, j] += own < 0.5
+            counts.games[i, j] += 1.0
+            counts.points[i, j] += own
+            counts.wins[i, j] += own > 0.5
+            counts.draws[i, j] += own == 0.5
+            counts.losses[i, j] += own < 0.5
     return counts
 
 
 @given(games_strategy, st.sampled_from([0.5, 0.99, 1.0]))
-def test_pair_counts_equal_those_of_the_plain_loop(games, decay):
-    columns = list(zip(*games, strict=True)) if games else [[], [], [], []]
-    counts = pair_tally(*columns, 4, decay=decay)
-    for name, wanted in plain_pair_counts(games, 4, decay).items():
-        assert getattr(counts, name) == pytest.approx(wanted, abs=1e-12)
+def test_counts_equal_those_of_the_plain_loop(games, decay):
+    """A cell per pair, seen from the lower index."""
+    apart = [game for game in games if game[0] != game[1]]
+    cells = [4 * min(home, away) + max(home, away) for home, away, _, _ in apart]
+    scores = [score if home < away else 1.0 - score for home, away, score, _ in apart]
+    counts = tally(cells, scores, [learning for *_, learning in apart], 16, decay=decay)
+    wanted = plain_pair_counts(games, 4, decay)
+    for name in ("games", "points", "wins", "draws", "losses"):
+        expected = np.triu(getattr(wanted, name)).ravel()
+        assert getattr(counts, name) == pytest.approx(expected, abs=1e-12)
 
 
 def test_only_games_in_which_one_side_learns_fade_older_ones():
@@ -67,22 +72,9 @@ def test_the_last_result_weighs_most_against_a_learner():
     assert lost_last.points[0] / lost_last.games[0] == pytest.approx(1 / 3)
 
 
-def test_a_learners_row_equals_the_matrix_row():
-    rng = np.random.default_rng(4)
-    home, away = rng.integers(0, 5, (2, 300))
-    score, learning = rng.integers(0, 3, 300) / 2, rng.random(300) < 0.5
-    counts = pair_tally(home, away, score, learning, 5)
-    mine = (home != away) & ((home == 2) | (away == 2))
-    opponent = np.where(home == 2, away, home)[mine]
-    row = tally(opponent, np.where(home == 2, score, 1 - score)[mine], learning[mine], 5)
-    assert row.points == pytest.approx(counts.points[2])
-    assert row.wins == pytest.approx(counts.wins[2])
-
-
 @given(games_strategy)
 def test_win_rates_of_both_views_make_one_and_stay_inside_zero_to_one(games):
-    columns = list(zip(*games, strict=True)) if games else [[], [], [], []]
-    table = payoff(pair_tally(*columns, 4), certain(1200.0, 1500.0, 1900.0, 9000.0))
+    table = payoff(plain_pair_counts(games, 4), certain(1200.0, 1500.0, 1900.0, 9000.0))
     assert table.win_rate + table.win_rate.T == pytest.approx(np.ones((4, 4)))
     assert ((table.win_rate >= 0.0) & (table.win_rate <= 1.0)).all()
     assert (table.low <= table.high).all()
@@ -90,7 +82,7 @@ def test_win_rates_of_both_views_make_one_and_stay_inside_zero_to_one(games):
 
 
 def test_an_unplayed_pair_has_the_ratings_win_rate_and_not_one_half():
-    counts = pair_tally([], [], [], [], 2)
+    counts = plain_pair_counts([], 2)
     table = payoff(counts, certain(1700.0, 1500.0))
     assert table.win_rate[0, 1] == table.expected[0, 1] == pytest.approx(1 / (1 + 10**-0.5), rel=1e-5)
     assert table.residual[0, 1] == 0.0
@@ -158,8 +150,8 @@ def test_bad_payoff_columns_are_refused_by_name():
         tally([0, 0], [1.0, 1.7], [False, False], 1)
     with pytest.raises(ValueError, match=r"cell\[0\] is 1: an index is in \[0, 1\)"):
         tally([1], [1.0], [False], 1)
-    with pytest.raises(ValueError, match=r"away\[0\] is -1"):
-        pair_tally([0], [-1], [1.0], [False], 2)
+    with pytest.raises(ValueError, match=r"cell\[0\] is -1"):
+        tally([-1], [1.0], [False], 1)
     with pytest.raises(ValueError, match=r"shapes \(2,\), \(1,\) and \(1,\)"):
         tally([0, 0], [1.0], [False], 1)
     with pytest.raises(ValueError, match=r"decay is 0\.0"):
@@ -167,4 +159,4 @@ def test_bad_payoff_columns_are_refused_by_name():
     with pytest.raises(ValueError, match=r"prior_games is 0\.0"):
         win_rates(tally([0], [1.0], [False], 1), [0.5], prior_games=0.0)
     with pytest.raises(ValueError, match=r"counts have shape \(2, 2\), ratings 3 players"):
-        payoff(pair_tally([], [], [], [], 2), newcomers(3))
+        payoff(plain_pair_counts([], 2), newcomers(3))
