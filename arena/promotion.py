@@ -10,6 +10,7 @@ place of one of these functions.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +64,19 @@ class PromotionConfig:
 
 
 @dataclass(frozen=True, eq=False)
+class Record:
+    """What a player has scored against K others.
+
+    Attributes:
+        win_rate: (K,) estimated win rates, see `arena.payoff.win_rates`.
+        games: (K,) effective games behind each.
+    """
+
+    win_rate: FloatArray
+    games: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class Roster:
     """The frozen players of one environment, P of them.
 
@@ -74,8 +88,8 @@ class Roster:
         commander: (P,) true for those who are.
         champion: (P,) true for the commander who is the champion; nowhere where there is none.
         baseline: (P,) true for scripted players, which never retire.
-        win_rate: (P, P) estimated win rate of row against column, see `arena.payoff.win_rates`.
-        pair_games: (P, P) effective games behind each win rate.
+        record: Looks up a player's record against others, by their indices in the roster. Few are asked about, so
+            that a league of thousands needs no table of all pairs.
 
     Raises:
         ValueError: A column does not have one entry per player, somebody is both candidate and commander, or the
@@ -89,23 +103,14 @@ class Roster:
     commander: BoolArray
     champion: BoolArray
     baseline: BoolArray
-    win_rate: FloatArray
-    pair_games: FloatArray
+    record: Callable[[int, Sequence[int]], Record]
 
     def __post_init__(self) -> None:
         players = len(self.ratings)
-        for name, shape in (
-            ("games", (players,)),
-            ("candidate", (players,)),
-            ("commander", (players,)),
-            ("champion", (players,)),
-            ("baseline", (players,)),
-            ("win_rate", (players, players)),
-            ("pair_games", (players, players)),
-        ):
-            actual = getattr(self, name).shape
-            if actual != shape:
-                raise ValueError(f"{name} has shape {actual}: with {players} players it must be {shape}")
+        for name in ("games", "candidate", "commander", "champion", "baseline"):
+            shape = getattr(self, name).shape
+            if shape != (players,):
+                raise ValueError(f"{name} has shape {shape}: with {players} players it must be {(players,)}")
         if len(self.names) != players:
             raise ValueError(f"{len(self.names)} names for {players} players: pass one name per player")
         both = np.flatnonzero(self.candidate & self.commander)
@@ -269,15 +274,15 @@ def _judge_against_commanders(player: int, commanders: list[int], roster: Roster
     if floor[player] <= floor[weakest]:
         return Decision(player, approved=False, reason=f"{compared} is not enough; all places are taken")
 
-    rate, games = roster.win_rate[player, commanders], roster.pair_games[player, commanders]
-    known = np.flatnonzero(games >= config.least_pair_games)
+    record = roster.record(player, commanders)
+    known = np.flatnonzero(record.games >= config.least_pair_games)
     if known.size:
-        worst = known[np.argmin(rate[known])]
-        if rate[worst] < config.least_win_rate:
+        worst = known[np.argmin(record.win_rate[known])]
+        if record.win_rate[worst] < config.least_win_rate:
             return Decision(
                 player,
                 approved=False,
-                reason=f"win rate {rate[worst]:.2f} over {games[worst]:.0f} games against "
+                reason=f"win rate {record.win_rate[worst]:.2f} over {record.games[worst]:.0f} games against "
                 f"{roster.names[commanders[worst]]}, under {config.least_win_rate:g}",
             )
     return Decision(

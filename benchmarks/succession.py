@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.glicko2 import Kind, Ratings, Results, rate_period
-from arena.promotion import PromotionConfig, Roster, succession
+from arena.promotion import PromotionConfig, Record, Roster, succession
 
 FloatArray = NDArray[np.float64]
 
@@ -97,8 +97,7 @@ def lets_follow(rating: FloatArray, deviation: FloatArray, config: PromotionConf
         commander=both,
         champion=np.array([True, False]),
         baseline=~both,
-        win_rate=np.full((2, 2), 0.5),
-        pair_games=np.zeros((2, 2)),
+        record=lambda _, others: Record(np.full(len(others), 0.5), np.zeros(len(others))),
     )
     decision = succession(roster, config)
     return decision is not None and decision.approved

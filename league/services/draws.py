@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import bindparam, or_, select, update
+from sqlalchemy import bindparam, select, update
 from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
@@ -17,11 +17,10 @@ from arena.glicko2 import expected_score
 from arena.matchmaking import Branch, Candidates, Distribution, effective_opponents, opponent_distribution
 from league import wire
 from league.config import Settings
-from league.db.models import Draw, Payoff, Player
+from league.db.models import Draw, Player
 from league.db.upsert import insert_into
 from league.errors import InvalidRequestError
 from league.services import payoffs
-from league.services.payoffs import Count
 from league.services.population import Filter, Member, Population, PopulationCache
 
 SELF_PLAY = "self-play"
@@ -165,7 +164,7 @@ def _of_learner(
     opponents, filters = population.opponents(member.signature, unplayable)
     learner = population.place(member.id)
     ids = [population.members[place].id for place in opponents]
-    records = payoffs.against(_records(session, member.id), member.id, ids)
+    records = payoffs.against(payoffs.of_player(session, member.id), member.id, ids)
     expected = expected_score(population.ratings, np.full(opponents.size, learner), opponents)
     win_rates = arithmetic.win_rates(payoffs.tally(records), expected)
     candidates = Candidates(
@@ -217,14 +216,6 @@ def _of_pairing(
         "items": items | {"propensity": unknown, "win_rate": unknown, "weights": {}},
     }
     return places, Account.of(content)
-
-
-def _records(session: Session, player_id: int) -> dict[tuple[int, int], Count]:
-    """Read one player's records up to the last closed period."""
-    numbers = Payoff.matches, Payoff.games, Payoff.points, Payoff.wins, Payoff.draws, Payoff.losses
-    own = or_(Payoff.low_id == player_id, Payoff.high_id == player_id)
-    rows = session.execute(select(Payoff.low_id, Payoff.high_id, *numbers).where(own))
-    return {(row[0], row[1]): Count(*row[2:]) for row in rows}
 
 
 def _items(population: Population, places: NDArray[np.int64], games: NDArray[np.int64]) -> dict[str, Any]:

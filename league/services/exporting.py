@@ -51,11 +51,9 @@ def export(
     with _appearing(path) as file, ArchiveWriter(file) as archive:
         with database.read() as session:
             rows = _write_tables(session.connection(), archive, progress)
-            is_hash = Player.checkpoint.is_not(None) & ~Player.checkpoint.startswith("baseline:")
-            named = list(
-                session.scalars(select(Player.checkpoint).where(is_hash).distinct().order_by(Player.checkpoint))
-            )
-        missing = _write_checkpoints(store, [str(each) for each in named], archive, progress, allow_missing)
+            published = select(Player.checkpoint).where(Player.kind == "snapshot").distinct()
+            named = [str(sha256) for sha256 in session.scalars(published.order_by(Player.checkpoint))]
+        missing = _write_checkpoints(store, named, archive, progress, allow_missing)
         manifest = Manifest(
             format=FORMAT,
             revision=schema.head(),

@@ -36,22 +36,17 @@ def load(archive: ArchiveReader, database: Database, store: CheckpointStore, now
         rule = f"its tables are of revision {revision}, this version knows revisions up to {schema.head()}"
         raise NewerArchiveError(archive.path, rule, f"import it with version {archive.manifest.version} or newer")
     with database.engine.connect() as connection:
-        require_empty(database, connection)
+        _require_empty(database, connection)
     _load_checkpoints(archive, store, now, progress)
     with database.write_connection() as connection:
         locks.hold(connection, Lock.SCHEMA)
-        require_empty(database, connection)
+        _require_empty(database, connection)
         schema.move(connection, revision)
         _load_tables(archive, connection, progress)
         schema.move(connection, schema.head())
 
 
-def require_empty(database: Database, connection: Connection) -> None:
-    """Refuse a database that holds anything.
-
-    Raises:
-        OccupiedLeagueError: It does.
-    """
+def _require_empty(database: Database, connection: Connection) -> None:
     for table in tables_of(connection):
         if connection.execute(select(table).limit(1)).first() is not None:
             rule = f"its table {table.name} has rows, and an import does not mix two leagues"

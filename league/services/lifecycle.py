@@ -21,6 +21,15 @@ Change = Literal["promote", "retire", "reinstate", "quarantine"]
 
 
 @dataclass(frozen=True)
+class Cause:
+    """Who changes something, why, and when."""
+
+    actor: str
+    reason: str
+    now: datetime
+
+
+@dataclass(frozen=True)
 class Transition:
     """Where a change may start and where it leads."""
 
@@ -65,9 +74,9 @@ def change(
             expected one.
     """
     locks.hold(session, Lock.EVENTS)
-    player = _set_standing(session, player_id, name, actor=actor, reason=reason, now=now, expected=expected)
+    player = _set_standing(session, player_id, name, Cause(actor, reason, now), expected)
     if player.standing != "commander" and champions.holder(session, player.environment) == player_id:
-        _hand_over(session, player.environment, player_id, None, actor=actor, reason=f"{name}: {reason}", now=now)
+        _hand_over(session, player.environment, player_id, None, Cause(actor, f"{name}: {reason}", now))
     return standings.show(session, settings, player_id)
 
 
@@ -96,24 +105,18 @@ def crown(
         ChampionConflictError: It is the champion already, or the champion is not the expected one.
     """
     locks.hold(session, Lock.EVENTS)
+    cause = Cause(actor, reason, now)
     player, _ = standings.require(session, player_id)
     champion = champions.holder(session, player.environment)
     if champion == player_id or expected not in (None, champion or "nobody"):
         raise _champion_conflict(session, player.environment, champion, player_id, expected)
     if player.standing != "commander":
-        _set_standing(session, player_id, "promote", actor=actor, reason=reason, now=now)
-    _hand_over(session, player.environment, champion, player_id, actor=actor, reason=reason, now=now)
+        _set_standing(session, player_id, "promote", cause)
+    _hand_over(session, player.environment, champion, player_id, cause)
 
 
 def _set_standing(
-    session: Session,
-    player_id: int,
-    name: Change,
-    *,
-    actor: str,
-    reason: str,
-    now: datetime,
-    expected: Standing | None = None,
+    session: Session, player_id: int, name: Change, cause: Cause, expected: Standing | None = None
 ) -> Player:
     transition = TRANSITIONS[name]
     player, _ = standings.require(session, player_id)
@@ -126,38 +129,27 @@ def _set_standing(
     if name == "promote" and player.call_sign is None:
         player.call_sign = _call_sign(session, player)
     details = {"from": before, "to": transition.target, "call_sign": player.call_sign}
-    _record(session, name, player.environment, player_id, details, actor=actor, reason=reason, now=now)
+    _record(session, name, player.environment, player_id, details, cause)
     return player
 
 
-def _hand_over(
-    session: Session, environment: str, old: int | None, new: int | None, *, actor: str, reason: str, now: datetime
-) -> None:
-    champions.hand_over(session, environment, new, actor=actor, reason=reason, now=now)
-    details = {"from": old, "to": new}
-    _record(session, "champion", environment, new or old, details, actor=actor, reason=reason, now=now)
+def _hand_over(session: Session, environment: str, old: int | None, new: int | None, cause: Cause) -> None:
+    champions.hand_over(session, environment, new, actor=cause.actor, reason=cause.reason, now=cause.now)
+    _record(session, "champion", environment, new or old, {"from": old, "to": new}, cause)
 
 
 def _record(
-    session: Session,
-    kind: str,
-    environment: str,
-    player_id: int | None,
-    details: dict[str, Any],
-    *,
-    actor: str,
-    reason: str,
-    now: datetime,
+    session: Session, kind: str, environment: str, player_id: int | None, details: dict[str, Any], cause: Cause
 ) -> None:
     events.record(
         session,
         kind,
         environment=environment,
         player_id=player_id,
-        actor=actor,
-        reason=reason,
+        actor=cause.actor,
+        reason=cause.reason,
         details=details,
-        now=now,
+        now=cause.now,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
@@ -132,6 +132,13 @@ def read(session: Session, environment: str) -> Records:
     query = select(*columns).where(Payoff.environment == environment).order_by(Payoff.low_id, Payoff.high_id)
     low, high, matches, *numbers = read_columns(session, query, len(_COLUMNS))
     return Records(low.astype(np.int64), high.astype(np.int64), matches.astype(np.int64), *numbers)
+
+
+def of_player(session: Session, player_id: int) -> dict[Pair, Count]:
+    """Read one player's records up to the last closed period."""
+    query = select(*(getattr(Payoff, name) for name in _COLUMNS))
+    own = or_(Payoff.low_id == player_id, Payoff.high_id == player_id)
+    return {(low, high): Count(*numbers) for low, high, *numbers in session.execute(query.where(own))}
 
 
 def current(session: Session, environment: str) -> Records:

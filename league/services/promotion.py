@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
 from arena import promotion as rule
-from arena.promotion import Decision, Roster
+from arena.glicko2 import expected_score
+from arena.promotion import Decision, Record, Roster
 from league.config import Settings
 from league.db.models import Player, Rating
 from league.services import champions, lifecycle, payoffs, standings
@@ -28,13 +29,12 @@ def apply(session: Session, settings: Settings, environment: str, now: datetime)
     frozen = session.execute(query.order_by(Player.id)).all()
     if not frozen:
         return
-    records = payoffs.read(session, environment)
     champion = champions.holder(session, environment)
     newest_signature = frozen[-1][0].signature
     for signature in sorted({player.signature for player, _ in frozen}):
         same = [row for row in frozen if row[0].signature == signature]
         ids = [player.id for player, _ in same]
-        roster = _promote(session, settings, _roster(same, records, champion), ids, now)
+        roster = _promote(session, settings, _roster(session, same, champion), ids, now)
         if signature == newest_signature:
             roster = _crown(session, settings, roster, ids, champion, now)
         for decision in rule.retirements(roster, settings.promotion):
@@ -72,9 +72,16 @@ def _mask(decisions: Sequence[Decision], players: int) -> NDArray[np.bool_]:
     return chosen
 
 
-def _roster(frozen: "Sequence[Row[Player, Rating]]", records: payoffs.Records, champion: int | None) -> Roster:
+def _roster(session: Session, frozen: "Sequence[Row[Player, Rating]]", champion: int | None) -> Roster:
     ratings = standings.ratings(frozen)
-    tally, _ = payoffs.matrix(records, [player.id for player, _ in frozen])
+    ids = [player.id for player, _ in frozen]
+
+    def record(player: int, others: Sequence[int]) -> Record:
+        counts = payoffs.against(payoffs.of_player(session, ids[player]), ids[player], [ids[other] for other in others])
+        tally = payoffs.tally(counts)
+        expected = expected_score(ratings, np.full(len(others), player), np.array(others))
+        return Record(arithmetic.win_rates(tally, expected), tally.games)
+
     return Roster(
         names=tuple(player.call_sign or player.name for player, _ in frozen),
         ratings=ratings,
@@ -83,6 +90,5 @@ def _roster(frozen: "Sequence[Row[Player, Rating]]", records: payoffs.Records, c
         commander=np.array([player.standing == "commander" for player, _ in frozen], dtype=np.bool_),
         champion=np.array([player.id == champion for player, _ in frozen], dtype=np.bool_),
         baseline=np.array([player.kind == "baseline" for player, _ in frozen], dtype=np.bool_),
-        win_rate=arithmetic.win_rates(tally, arithmetic.expected_matrix(ratings)),
-        pair_games=tally.games,
+        record=record,
     )

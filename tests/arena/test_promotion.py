@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arena.glicko2 import Ratings, conservative
-from arena.promotion import Decision, PromotionConfig, Roster, promotions, retirements, succession, superiority
+from arena.promotion import Decision, PromotionConfig, Record, Roster, promotions, retirements, succession, superiority
 
 
 def roster(players, *, win_rate=None, pair_games=None):
@@ -14,6 +14,8 @@ def roster(players, *, win_rate=None, pair_games=None):
     rating, deviation, games, standing = zip(*players, strict=True)
     count = len(players)
     standing = np.array(standing)
+    rates = np.full((count, count), 0.5) if win_rate is None else win_rate
+    games_of_pairs = np.zeros((count, count)) if pair_games is None else pair_games
     return Roster(
         names=tuple(f"Player {i}" for i in range(count)),
         ratings=Ratings(rating, deviation, np.full(count, 0.06)),
@@ -22,8 +24,7 @@ def roster(players, *, win_rate=None, pair_games=None):
         commander=np.isin(standing, ["commander", "scripted commander", "champion"]),
         champion=standing == "champion",
         baseline=np.isin(standing, ["baseline", "scripted commander"]),
-        win_rate=np.full((count, count), 0.5) if win_rate is None else win_rate,
-        pair_games=np.zeros((count, count)) if pair_games is None else pair_games,
+        record=lambda player, others: Record(rates[player, others], games_of_pairs[player, others]),
     )
 
 
@@ -172,8 +173,8 @@ def test_bad_promotion_settings_are_refused_by_name(setting, message):
 
 
 def test_a_roster_that_does_not_fit_together_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"pair_games has shape \(2, 2\): with 3 players it must be \(3, 3\)"):
-        full_house(pair_games=np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"games has shape \(2,\): with 3 players it must be \(3,\)"):
+        replace(full_house(), games=np.zeros(2))
     good = full_house((1500, 40, 100, "candidate"))
     with pytest.raises(ValueError, match="Player 3 is candidate and commander"):
         replace(good, commander=good.commander | good.candidate)

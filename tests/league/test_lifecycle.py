@@ -12,9 +12,9 @@ from sqlalchemy import select
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.db.models import Event
+from league.db.models import Event, Player
 from league.errors import LeagueError, StandingConflictError, UnknownPlayerError
-from league.services import lifecycle
+from league.services import lifecycle, promotion, standings
 
 STEPS: dict[str, dict[str, str | None]] = {
     "candidate": {"promote": "commander", "retire": "retired", "reinstate": None, "quarantine": "quarantined"},
@@ -138,6 +138,26 @@ def test_the_rule_retires_beyond_capacity(serve: Callable[..., TestClient], monk
         scene.client.close_period()
     assert scene.client.player(weak.id).standing == "retired"
     assert scene.client.player(strong.id).standing == "commander"
+
+
+def test_the_rule_sees_the_win_rates_of_the_payoff_table(scene: Scene, database: Database) -> None:
+    first, second = scene.publish(1), scene.publish(2)
+    scene.evaluate(12, winner=second.id)
+    scene.train(6, learner_score=0.25)
+    scene.client.close_period()
+    payoff = scene.client.payoff()
+    place = {player.player_id: index for index, player in enumerate(payoff.players)}
+    with database.read() as session:
+        frozen = session.execute(standings.rated().where(Player.kind != "learner").order_by(Player.id)).all()
+        roster = promotion._roster(session, frozen, champion=None)
+        ids = [player.id for player, _ in frozen]
+        for row, one in enumerate(ids):
+            columns = [column for column, other in enumerate(ids) if other != one]
+            record = roster.record(row, columns)
+            shown = [payoff.win_rates[place[one]][place[ids[column]]] for column in columns]
+            assert record.win_rate.tolist() == pytest.approx(shown)
+            assert record.games.tolist() == [payoff.counts[place[one]][place[ids[column]]] for column in columns]
+    assert {first.id, second.id} < set(ids)
 
 
 @ON_SQLITE
