@@ -5,7 +5,19 @@ from collections.abc import Sequence
 
 import typer
 
-from league.cli import exchange, lifecycle, matchmaking, operations, players, retention, serve, storage, tokens, workers
+from league.cli import (
+    exchange,
+    lifecycle,
+    matchmaking,
+    operations,
+    players,
+    retention,
+    serve,
+    storage,
+    superiority,
+    tokens,
+    workers,
+)
 from league.cli.up import command as up
 from league.errors import ConfigurationError, LeagueError
 
@@ -20,7 +32,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for part in (up, serve, players, matchmaking, lifecycle, operations, storage, exchange, retention):
+for part in (up, serve, players, matchmaking, lifecycle, operations, storage, exchange, retention, superiority):
     app.registered_commands.extend(part.app.registered_commands)
 app.add_typer(tokens.app, name="token")
 app.add_typer(workers.app, name="workers")

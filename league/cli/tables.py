@@ -136,6 +136,19 @@ def comparison(one: "Comparison", title: str | None = None) -> Table:
     return table
 
 
+def superiority(order: wire.Superiority, title: str | None = None) -> Table:
+    """Make a table of the frozen players with 95 % bands, each beside the next one and the first."""
+    right = ["rating", "95 % band", "above next", "above first"]
+    table = _table(title, ["rank", "id"], ["player"], right)
+    for place, (player, rating) in enumerate(zip(order.players, order.ratings, strict=True)):
+        band = f"{order.low[place]:.0f} to {order.high[place]:.0f}"
+        odds = order.superiority[place]
+        after = share(odds[place + 1]) if place + 1 < len(odds) else NONE
+        before = share(odds[0]) if place else NONE
+        table.add_row(str(place + 1), str(player.player_id), player.name, f"{rating:.0f}", band, after, before)
+    return table
+
+
 def violations(found: "Iterable[Violation]", title: str | None = None) -> Table:
     """Make a list of what is wrong with a league's books."""
     table = _table(title, [], ["invariant", "environment", "finding"])

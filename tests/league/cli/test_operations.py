@@ -153,3 +153,12 @@ def test_check_says_that_all_is_right_and_lists_what_is_not(
     assert "without --dry-run" in dry.one_line_error
     assert online("rebuild", "--home", tmp_path).code == 1
     assert online("check", "--home", tmp_path).code == 0
+
+
+def test_superiority_shows_bands_and_how_sure_the_order_is(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+    outcome = online("superiority")
+    assert outcome.code == 0
+    first = next(line for line in outcome.out.splitlines() if line.strip().startswith("1"))
+    assert snapshot.name in first
+    told = json.loads(online("superiority", "--json", "--limit", 1).out)
+    assert [player["player_id"] for player in told["players"]] == [snapshot.id]

@@ -1,0 +1,32 @@
+"""`league superiority`: how sure the order of the frozen players is."""
+
+from typing import Annotated
+
+import typer
+
+from league.cli import tables
+from league.cli.connection import AsJson, Environment, Token, Url, connect
+from league.client import DEFAULT_URL
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: league superiority --environment mech-duel --limit 10")
+def superiority(
+    environment: Environment = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="The strongest so many.")] = 20,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Show how sure the order of the frozen players is, from all rating matches at once.
+
+    The band holds the true strength 19 times out of 20. The last columns are the probabilities that a player is
+    stronger than the one on the next line, and than the first one.
+    """
+    with connect(url, token) as client:
+        order = client.superiority(environment, limit)
+    if as_json:
+        tables.show_json(order)
+    else:
+        tables.show(tables.superiority(order, order.environment))
