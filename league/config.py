@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from inspect import getdoc
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
@@ -74,6 +74,7 @@ class Settings(BaseSettings):
     store_endpoint_url: str | None = None
     """Service of an `s3://` store; that of AWS unless set."""
     store_public_url: str | None = None
+    store_hashing: Literal["service", "server"] = "service"
     """The same service as workers reach it, where that differs."""
 
     database_connections: Count = 20

@@ -1,6 +1,7 @@
 """A bucket of an S3-compatible object store: its objects, and what its service says in the league's words."""
 
 import base64
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -12,12 +13,16 @@ from urllib.parse import urlsplit
 
 from league.errors import ConfigurationError, LeagueError, StoreUnavailableError
 
+Hashing = Literal["service", "server"]
+
+_BLOCK_BYTES = 2**20
 _CONNECT_S, _READ_S, _ATTEMPTS = 5, 30, 3
 _REGION = "us-east-1"  # what services without regions go by
 _MISSING = {"404", "NoSuchKey", "NotFound"}
 _UNKNOWN_KEYS = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken", "AuthFailure"}
 _FORBIDDEN = {"403", "AccessDenied", "Forbidden"}
 _NO_BUCKET = {"NoSuchBucket"}
+_LACKING = {"NotImplemented"}
 
 
 class NoSuchObjectError(Exception):
@@ -74,13 +79,15 @@ class Bucket:
 
     Args:
         address: The bucket. Credentials come from where every AWS tool has them.
+        hashing: Who computes the SHA-256 of an object: the service as it copies, or this process, reading it.
 
     Raises:
         ConfigurationError: The library is missing, or an address is none.
     """
 
-    def __init__(self, address: BucketAddress) -> None:
+    def __init__(self, address: BucketAddress, hashing: Hashing) -> None:
         self.address = address
+        self._hashing = hashing
         self._client = _client(address, address.endpoint)
         self._signer = self._client if address.public is None else _client(address, address.public)
 
@@ -101,16 +108,16 @@ class Bucket:
             self._client.upload_fileobj(stream, self.address.bucket, key)
 
     def copy(self, source: str, target: str) -> None:
-        """Copy an object inside the service, which hashes the bytes as it does so; onto itself it becomes young.
+        """Copy an object inside the service, which hashes the bytes if that is its part; onto itself it becomes young.
 
         Raises:
             NoSuchObjectError: There is no source.
         """
-        directive = "REPLACE" if source == target else "COPY"
+        demands = {"MetadataDirective": "REPLACE" if source == target else "COPY"}
+        if self._hashing == "service":
+            demands["ChecksumAlgorithm"] = "SHA256"
         with self._answering():
-            self._client.copy_object(
-                **self._at(target), CopySource=self._at(source), ChecksumAlgorithm="SHA256", MetadataDirective=directive
-            )
+            self._client.copy_object(**self._at(target), CopySource=self._at(source), **demands)
 
     def find(self, key: str) -> Entry:
         """Look an object up.
@@ -122,11 +129,13 @@ class Bucket:
         return Entry(key, head["ContentLength"], head["LastModified"])
 
     def sha256(self, key: str) -> str | None:
-        """Return the SHA-256 that the service computed of an object, in hexadecimal; None where it did not.
+        """Return the SHA-256 of an object, in hexadecimal; None where the service was to compute it and did not.
 
         Raises:
             NoSuchObjectError: There is no such object.
         """
+        if self._hashing == "server":
+            return self._read_sha256(key)
         digest: str | None = self._head(key).get("ChecksumSHA256")
         if digest is None or "-" in digest:  # of parts, not of the whole
             return None
@@ -173,6 +182,13 @@ class Bucket:
             place = {**self._at(key), **demands}
             return str(self._signer.generate_presigned_url(call, Params=place, ExpiresIn=expiry_s))
 
+    def _read_sha256(self, key: str) -> str:
+        digest = hashlib.sha256()
+        with self.open(key) as stream:
+            while block := stream.read(_BLOCK_BYTES):
+                digest.update(block)
+        return digest.hexdigest()
+
     def _head(self, key: str) -> dict[str, Any]:
         with self._answering():
             head: dict[str, Any] = self._client.head_object(**self._at(key), ChecksumMode="ENABLED")
@@ -207,6 +223,9 @@ class Bucket:
             rule, way_out = "the credentials do not suffice", "allow them to list, get, put and delete objects in it"
         elif code in _NO_BUCKET:
             rule, way_out = "there is no such bucket", "make it, or correct LEAGUE_STORE_URL"
+        elif code in _LACKING:
+            rule = f"its service lacks what the league asks of it ({message})"
+            way_out = "try LEAGUE_STORE_HASHING=server, or another service"
         else:
             rule, way_out = f"its service failed ({message})", "send the call again in a while"
         return StoreUnavailableError(self.address, f"{rule}, {code}", way_out)

@@ -22,7 +22,7 @@ def open_store(settings: Settings) -> DirectoryStore | S3Store:
     parts = urlsplit(url)
     if parts.scheme == "s3":
         address = BucketAddress.parse(url, settings.store_endpoint_url, settings.store_public_url)
-        return S3Store(address, settings.checkpoint_max_bytes)
+        return S3Store(address, settings.checkpoint_max_bytes, settings.store_hashing)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return DirectoryStore(Path(unquote(parts.path)), settings.checkpoint_max_bytes)
     if parts.scheme == "" and url:

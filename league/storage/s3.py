@@ -2,7 +2,7 @@
 
 Weights go straight between workers and the bucket, by addresses that the server signs; it reads no more than headers.
 An upload arrives under `PREFIX/incoming/`, is copied inside the store to `PREFIX/checked/`, where no signed address
-reaches, and is verified there: the store itself hashes what it copies. Then it is copied to its name.
+reaches, and is verified there: the service itself hashes what it copies. Then it is copied to its name.
 """
 
 import base64
@@ -23,7 +23,7 @@ from league.errors import (
     TooLargeError,
     UnknownCheckpointError,
 )
-from league.storage.bucket import Bucket, BucketAddress, NoSuchObjectError
+from league.storage.bucket import Bucket, BucketAddress, Hashing, NoSuchObjectError
 from league.storage.refusals import require_hash, require_size, unknown
 from league.storage.safetensors_header import read_metadata
 from league.storage.store import Leftover, Stored
@@ -51,13 +51,14 @@ class S3Store:
     Args:
         address: The bucket.
         max_bytes: Largest checkpoint taken.
+        hashing: Who computes hashes. Where it is the server, each upload passes through it once.
 
     Raises:
         ConfigurationError: The library is missing, or an address is none.
     """
 
-    def __init__(self, address: BucketAddress, max_bytes: int) -> None:
-        self._bucket = Bucket(address)
+    def __init__(self, address: BucketAddress, max_bytes: int, hashing: Hashing) -> None:
+        self._bucket = Bucket(address, hashing)
         self._max_bytes = max_bytes
 
     def __str__(self) -> str:
@@ -131,7 +132,8 @@ class S3Store:
             self._bucket.delete(first, second)
         if not hashes:
             rule = "its service does not compute SHA-256 checksums, so it cannot verify an upload"
-            raise ConfigurationError(f"store {self}", rule, "use a service or version that does, or a folder")
+            way_out = "use one that does, or have the server read every upload: LEAGUE_STORE_HASHING=server"
+            raise ConfigurationError(f"store {self}", rule, way_out)
 
     def check(self) -> None:
         """Refuse a bucket that does not answer."""
@@ -162,7 +164,7 @@ class S3Store:
         return True
 
     def sound(self, sha256: str) -> bool:
-        """Say whether the service's own checksum is the name; one that is not loses its name."""
+        """Say whether the bytes hash to the name; those that do not lose it."""
         key = self._key(sha256)
         with _missing(sha256):
             found = self._bucket.sha256(key)

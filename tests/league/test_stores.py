@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 import pytest
@@ -61,7 +61,7 @@ def service(running_service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterat
     running_service.calls.clear()
     running_service.to_libraries = 0
     yield running_service
-    running_service.failing, running_service.hashing = None, True
+    running_service.failing, running_service.hashing = None, "yes"
 
 
 @dataclass
@@ -94,12 +94,16 @@ def bucket(service: Service, name: str) -> Kept:
     return Kept({"store_url": f"s3://{name}/runs/one", "store_endpoint_url": service.url}, names, overwrite)
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture(params=["folder", "bucket", "bucket of a plain service"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
     if request.param == "folder":
         return folder(tmp_path / "store")
     service: Service = request.getfixturevalue("service")
-    return bucket(service, service.bucket())
+    made = bucket(service, service.bucket())
+    if request.param != "bucket":
+        service.hashing = "refuses"
+        made.settings["store_hashing"] = "server"
+    return made
 
 
 @pytest.fixture
@@ -447,13 +451,13 @@ def test_a_bucket_that_cannot_be_reached_is_named_at_start(
     assert says in str(start_error(serve, in_bucket.settings | changes))
 
 
-def test_a_service_that_does_not_hash_what_it_stores_is_refused(
-    serve: Callable[..., TestClient], in_bucket: Kept, service: Service
+@pytest.mark.parametrize("hashing", ["refuses", "no"])
+def test_a_service_that_does_not_hash_what_it_copies_is_refused_naming_what_helps(
+    serve: Callable[..., TestClient], in_bucket: Kept, service: Service, hashing: Literal["refuses", "no"]
 ) -> None:
-    service.hashing = False
+    service.hashing = hashing
     error = start_error(serve, in_bucket.settings)
-    assert isinstance(error, ConfigurationError)
-    assert "SHA-256" in error.rule
+    assert "LEAGUE_STORE_HASHING=server" in error.way_out
     assert in_bucket.names() == []
 
 
@@ -493,4 +497,4 @@ def test_an_address_of_a_bucket_is_read_whole() -> None:
 def test_a_missing_library_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(ConfigurationError, match=r"echelon-league\[s3\]"):
-        S3Store(BucketAddress.parse("s3://bucket", None, None), MAX_BYTES)
+        S3Store(BucketAddress.parse("s3://bucket", None, None), MAX_BYTES, "service")

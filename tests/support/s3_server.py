@@ -6,13 +6,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import boto3
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 KEY, SECRET, REGION = "league-key", "league-secret", "us-east-1"
+
+COPY_HASH = "HTTP_X_AMZ_CHECKSUM_ALGORITHM"
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
@@ -29,14 +31,14 @@ class Service:
         to_libraries: Bytes it sent to callers that are AWS libraries, such as a league server.
         calls: Method, path and query of every call.
         failing: While set, status and error code that every call is answered with.
-        hashing: Whether answers tell of the checksums of what is stored.
+        hashing: Whether it computes checksums of what it copies, refuses to, or takes no notice.
     """
 
     url: str = ""
     to_libraries: int = 0
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     failing: tuple[str, str] | None = None
-    hashing: bool = True
+    hashing: Literal["yes", "refuses", "no"] = "yes"
 
     @cached_property
     def client(self) -> Any:
@@ -67,7 +69,11 @@ def running() -> Iterator[Service]:
         service.calls.append((environ["REQUEST_METHOD"], environ["PATH_INFO"], environ["QUERY_STRING"]))
         if service.failing is not None:
             return _refuse(start, *service.failing)
-        answer = backends(environ, start if service.hashing else _without_checksums(start))
+        if service.hashing == "refuses" and COPY_HASH in environ:
+            return _refuse(start, "501 Not Implemented", "NotImplemented")
+        if service.hashing == "no":
+            environ.pop(COPY_HASH, None)
+        answer = backends(environ, start)
         return _counted(service, answer) if "oto" in environ.get("HTTP_USER_AGENT", "") else answer
 
     server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=_Quiet)
@@ -84,13 +90,6 @@ def _counted(service: Service, answer: Iterable[bytes]) -> Iterator[bytes]:
     for piece in answer:
         service.to_libraries += len(piece)
         yield piece
-
-
-def _without_checksums(start: StartResponse) -> StartResponse:
-    def starting(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-        return start(status, [header for header in headers if "checksum" not in header[0].lower()], *rest)
-
-    return starting
 
 
 def _refuse(start: StartResponse, status: str, code: str) -> Iterable[bytes]:
