@@ -74,8 +74,9 @@ class Settings(BaseSettings):
     store_endpoint_url: str | None = None
     """Service of an `s3://` store; that of AWS unless set."""
     store_public_url: str | None = None
-    store_hashing: Literal["service", "server"] = "service"
     """The same service as workers reach it, where that differs."""
+    store_hashing: Literal["service", "server"] = "service"
+    """Who hashes uploads to an `s3://` store: its service, or the server, which then reads each of them once."""
 
     database_connections: Count = 20
     """Most connections to the database, in each API process."""
