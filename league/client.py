@@ -226,6 +226,20 @@ class LeagueClient:
         request = wire.ChampionRequest(player_id=player_id, reason=reason, expected=expected)
         return self._post("/champion", request, wire.Champion)
 
+    def log(
+        self,
+        environment: str | None = None,
+        player_id: int | None = None,
+        kind: str | None = None,
+        *,
+        periods: bool = False,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> wire.Page[wire.Event]:
+        """Read the audit log, newest first: who changed what, when and why; closed rating periods if asked for."""
+        query = {"environment": environment, "player": player_id, "kind": kind, "limit": limit, "cursor": cursor}
+        return self._get("/events/history", wire.Page[wire.Event], {**query, "periods": str(periods).lower()})
+
     # --- leases and results ------------------------------------------------------------------------------------------
 
     def lease(self, request: wire.TrainingLeases | wire.RatingLeases) -> wire.LeaseAnswer:

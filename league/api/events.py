@@ -5,12 +5,13 @@ import re
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from league import wire
-from league.api.dependencies import League, Reader, Running
+from league.api.dependencies import ID_LIMIT, Before, Filter, League, Limit, Reader, Running
+from league.api.paging import page
 from league.errors import InvalidRequestError
 from league.services import events
 from league.wire import PREFIX
@@ -40,6 +41,25 @@ async def stream(
     start = await run_in_threadpool(_latest, league) if last_event_id is None else _cursor(last_event_id)
     headers = {"Cache-Control": "no-store"}
     return StreamingResponse(_messages(league, start), media_type="text/event-stream", headers=headers)
+
+
+@router.get("/events/history")
+def history(
+    league: Running,
+    _: Reader,
+    environment: Filter = None,
+    player: Annotated[int | None, Query(ge=1, lt=ID_LIMIT)] = None,
+    kind: Filter = None,
+    periods: bool = False,
+    limit: Limit = 100,
+    cursor: Before = None,
+) -> wire.Page[wire.Event]:
+    """Read the audit log, newest first: who changed what, when and why; closed rating periods if asked for."""
+    asked: dict[str, str | int | None] = {"environment": environment, "player_id": player, "kind": kind}
+    filters = {column: value for column, value in asked.items() if value is not None}
+    with league.database.read() as session:
+        found = events.history(session, filters, limit + 1, cursor, periods=periods or kind == "period")
+    return page(found, limit, lambda event: event.id)
 
 
 async def _messages(league: League, cursor: Cursor) -> AsyncIterator[str]:

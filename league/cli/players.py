@@ -1,4 +1,4 @@
-"""Look at the population: the league table, the champion, the list of players, one player."""
+"""Look at the population: the league table, the champion, the list of players, one player, what was done to them."""
 
 from collections import deque
 from typing import Annotated
@@ -94,3 +94,24 @@ def show(
         tables.show_json({"player": one, "ratings": curve, "matches": log})
     else:
         tables.show(tables.player(one), tables.ratings(curve, "rating periods"), tables.matches(log, "latest matches"))
+
+
+@app.command(epilog="Example: league log 7")
+def log(
+    player: Annotated[
+        str | None, typer.Argument(metavar="[PLAYER]", help="Only of this player: its id, call-sign or name.")
+    ] = None,
+    environment: Environment = None,
+    kind: Annotated[str | None, typer.Option("--kind", help="Only events of this kind, such as promote.")] = None,
+    periods: Annotated[bool, typer.Option("--periods", help="Closed rating periods, too.")] = False,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Read the audit log, newest first: who changed what, when and why."""
+    with connect(url, token) as client:
+        player_id = None if player is None else find_player(client, player).id
+        page = client.log(environment, player_id, kind, periods=periods, limit=limit, cursor=cursor)
+    tables.show_page(page, as_json, tables.events(page.items))

@@ -82,6 +82,17 @@ def champions(rows: Iterable[wire.ChampionChange], title: str | None = None) -> 
     return table
 
 
+def events(rows: Iterable[wire.Event], title: str | None = None) -> Table:
+    """Make an audit log."""
+    table = _table(title, ["event"], ["when", "environment", "what", "of"], [], ["by", "reason", "details"])
+    for row in rows:
+        player = NONE if row.player_id is None else f"player {row.player_id}"
+        what = [f"{row.created_at:%Y-%m-%d %H:%M:%S}", row.environment or NONE, row.kind, player]
+        details = ", ".join(f"{name} {value}" for name, value in row.details.items() if value is not None)
+        table.add_row(str(row.id), *what, row.actor, row.reason, details)
+    return table
+
+
 def ratings(rows: Iterable[wire.RatingPoint], title: str | None = None) -> Table:
     """Make a rating curve, one row a period, named by the id that `league standings --as-of` takes."""
     table = _table(title, ["period"], ["closed"], ["rating ± 2 RD", "RD", "volatility", "games"])

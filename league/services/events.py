@@ -11,7 +11,7 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Match
-from league.services import match_log
+from league.services import learners, match_log, standings
 
 
 def record(
@@ -56,6 +56,32 @@ def since(session: Session, event_id: int, limit: int) -> list[wire.Event]:
     """Read the log after an event, oldest first."""
     events = session.scalars(select(Event).where(Event.id > event_id).order_by(Event.id).limit(limit))
     return [_body(event) for event in events]
+
+
+def history(
+    session: Session, filters: dict[str, str | int], limit: int, before: int | None, *, periods: bool
+) -> list[wire.Event]:
+    """Read the log backwards, newest first, before the given event; closed periods, of which there are many, if asked.
+
+    Args:
+        session: A transaction.
+        filters: Equalities on environment, player_id and kind.
+        limit: Most events.
+        before: Id of an event; None for the end of the log.
+        periods: Whether closed periods are wanted.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not the one that is asked for.
+        UnknownPlayerError: There is no such player.
+    """
+    environment, player_id = filters.get("environment"), filters.get("player_id")
+    learners.require_environment(session, None if environment is None else str(environment))
+    if player_id is not None:
+        standings.require(session, int(player_id))
+    query = select(Event).filter_by(**filters)
+    query = query if periods else query.where(Event.kind != "period")
+    query = query if before is None else query.where(Event.id < before)
+    return [_body(event) for event in session.scalars(query.order_by(Event.id.desc()).limit(limit))]
 
 
 def results_since(database: Database, match_id: int) -> list[wire.Event]:

@@ -173,3 +173,15 @@ def test_a_standing_that_changed_since_it_was_looked_at_is_not_changed(
     outcome = online("retire", snapshot.id)
     assert "it is commander, not candidate as expected" in outcome.one_line_error
     assert scene.client.player(snapshot.id).standing == "commander"
+
+
+def test_the_log_says_who_did_what_to_whom(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+    online("promote", snapshot.id, "--reason", "beats everybody")
+    rows = online("log", snapshot.id).out.splitlines()[1:]
+    assert len(rows) == 1
+    for shown in ("rps", "promote", f"player {snapshot.id}", "open", "beats everybody", "from candidate, to commander"):
+        assert shown in rows[0]
+    assert "period" not in online("log").out
+    assert "period" in online("log", "--periods").out
+    assert json.loads(online("log", "--kind", "promote", "--json").out)["items"][0]["reason"] == "beats everybody"
+    assert "unknown player nobody" in online("log", "nobody").one_line_error
