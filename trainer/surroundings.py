@@ -45,11 +45,11 @@ class Surroundings:
 
 
 class Signals:
-    """SIGINT, SIGTERM and SIGHUP of this process while it is entered; a second one ends the process at once.
+    """SIGINT, SIGTERM and SIGHUP of this process while it is entered; after one, SIGINT or SIGTERM end it at once.
 
     The first asks to leave at the next occasion. Should the main thread be in a call that cannot be interrupted, such
-    as a compilation, SIGTERM ends the process after `LEAVE_WITHIN_S`: what was saved last is whole. A SIGHUP that is
-    ignored, as under `nohup`, stays ignored. Enter it in the main thread.
+    as a compilation, SIGTERM ends the process after `LEAVE_WITHIN_S`: what was saved last is whole. A terminal that
+    closes may send SIGHUP twice; where it is ignored, as under `nohup`, it stays so. Enter it in the main thread.
 
     Args:
         say: Tells a person.
@@ -110,7 +110,7 @@ class Signals:
         self._asked_at = time.monotonic()
         self._asked.set()
         for each in self._heeded:
-            signal.signal(each, signal.SIG_DFL)
+            signal.signal(each, signal.SIG_IGN if each is signal.SIGHUP else signal.SIG_DFL)
         self._say(f"{signal.Signals(number).name}: saving and leaving; again to leave at once")
         if self._calling:
             self._calling = False

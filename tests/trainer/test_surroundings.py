@@ -80,12 +80,21 @@ def test_native_code_that_hears_no_signal_is_ended_in_time():
     assert LEAVE_WITHIN_S - 0.5 < took_s < 10.0
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_second_signal_ends_the_process_at_once(number):
     process = start("    time.sleep(60)\n")
     process.send_signal(number)
     process.stdout.readline()
     assert leave(process, number)[0] == -number
+
+
+def test_a_terminal_that_hangs_up_twice_lets_the_process_save():
+    """A shell passes its SIGHUP on, and when it has left the system sends another."""
+    process = start(WATCHFUL)
+    process.send_signal(signal.SIGHUP)
+    assert process.stdout.readline() == b"SIGHUP: saving and leaving; again to leave at once\n"
+    status, _, said, _ = leave(process, signal.SIGHUP)
+    assert (status, said) == (0, ["saved"])
 
 
 def test_who_outlives_the_terminal_still_does():
