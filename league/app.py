@@ -27,6 +27,7 @@ from league.api import (
 )
 from league.api.admission import Admission
 from league.api.callers import Callers
+from league.api.commits import Commits
 from league.api.dependencies import League
 from league.api.limits import BodyLimit
 from league.api.metrics import Measurement, Metrics
@@ -48,13 +49,15 @@ def create_app(settings: Settings) -> FastAPI:
     Raises:
         ConfigurationError: The database or the store cannot be used.
     """
+    database = Database(settings.database_address, settings.database_connections)
     league = League(
         settings=settings,
-        database=Database(settings.database_address, settings.database_connections),
+        database=database,
         store=open_store(settings),
         population=PopulationCache(),
         metrics=Metrics(),
         callers=Callers(settings.rate_per_s, settings.rate_burst),
+        commits=Commits(database),
         ending=threading.Event(),
     )
     app = FastAPI(

@@ -37,7 +37,7 @@ class LaneConfig:
         ValueError: A value is out of its range.
     """
 
-    beats_running: int = 6
+    beats_running: int = 16
     beats_waiting: int = 2000
     results_running: int = 4
     results_waiting: int = 200

@@ -42,7 +42,7 @@ Body = dict[str, Any]
 def measure(stage: Stage) -> list[Row]:
     """Time leases that arrive steadily with their results, then lease as fast as it goes, in turn with the floor."""
     database_url = stage.database()
-    _people(database_url)
+    people(database_url)
     with ExitStack() as servers:
         league = servers.enter_context(stage.league(database_url))
         bare_url = stage.database()
@@ -76,7 +76,7 @@ def _draw_rows(pairs: list[tuple[float, float]]) -> list[Row]:
     ]
 
 
-def _people(database_url: str) -> None:
+def people(database_url: str) -> None:
     """Make learners with their baselines, and snapshots of many strengths."""
     database = Database(database_url)
     schema.upgrade(database)
@@ -134,6 +134,12 @@ def _people(database_url: str) -> None:
     database.close()
 
 
+def learners_of(url: str) -> list[int]:
+    """Return the player ids of the learners."""
+    with LeagueClient(url) as client:
+        return [learner.player_id for learner in client.learners(ENVIRONMENT, limit=LEARNERS).items]
+
+
 def _attach(league: Server) -> list[Body]:
     """Attach a worker for each learner and play all learners out of warm-up; return each one's request for leases."""
     with LeagueClient(league.url) as client:
@@ -147,7 +153,7 @@ def _attach(league: Server) -> list[Body]:
             )
             requests.append(request.model_dump())
             for _ in range(4):
-                batch = _batch(request.worker_id, client.lease(request).model_dump(mode="json")["items"])
+                batch = batch_of(request.worker_id, client.lease(request).model_dump(mode="json")["items"])
                 client.report(wire.ResultBatch.model_validate(batch))
         client.close_period(ENVIRONMENT)
     return requests
@@ -166,11 +172,11 @@ async def _steadily(league: Server, requests: list[Body]) -> Arrivals:
 async def _lease_and_report(arrivals: Arrivals, due_s: float, request: Body) -> None:
     leases = await arrivals.post("leases", due_s, LEASES_PATH, request)
     if leases is not None:
-        batch = _batch(request["worker_id"], leases["items"])
+        batch = batch_of(request["worker_id"], leases["items"])
         await arrivals.post("results", due_s + REPORT_AFTER_S, RESULTS_PATH, batch)
 
 
-def _batch(worker_id: str, leases: list[Body]) -> Body:
+def batch_of(worker_id: str, leases: list[Body]) -> Body:
     """Finish a match of every lease."""
     return {"worker_id": worker_id, "results": [_result(lease) for lease in leases]}
 

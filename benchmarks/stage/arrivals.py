@@ -44,21 +44,25 @@ class Arrivals:
         """Let time start at 0 now."""
         self._start_s = time.perf_counter()
 
+    def now_s(self) -> float:
+        """Return the seconds since the beginning."""
+        return time.perf_counter() - self._start_s
+
     async def post(self, kind: str, due_s: float, path: str, body: Mapping[str, Any]) -> dict[str, Any] | None:
         """Post JSON when it is due, again while the server is busy; return the answer, or None where it failed."""
         content = json.dumps(body).encode()
         for _ in range(_TRIES):
-            await asyncio.sleep(self._start_s + due_s - time.perf_counter())
+            await asyncio.sleep(due_s - self.now_s())
             status, headers, answer = await self._call(path, content)
             if status == _OK:
-                self.latencies_s[kind].append(time.perf_counter() - self._start_s - due_s)
+                self.latencies_s[kind].append(self.now_s() - due_s)
                 told: dict[str, Any] = json.loads(answer)
                 return told
             if status != _BUSY or b"retry-after" not in headers:
                 self.failures[f"{kind} {status}: {answer[:200]!r}"] += 1
                 return None
             self.refused[kind] += 1
-            due_s = time.perf_counter() - self._start_s + int(headers[b"retry-after"])
+            due_s = self.now_s() + int(headers[b"retry-after"])
         self.failures[f"{kind}: refused {_TRIES} times"] += 1
         return None
 

@@ -12,6 +12,7 @@ from fastapi import Depends, Path, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from league.api.callers import REFUSED_COST, Callers
+from league.api.commits import Commits
 from league.api.metrics import Metrics
 from league.auth import OPEN, Principal, Scope
 from league.config import Settings, is_loopback
@@ -43,6 +44,7 @@ class League:
     population: PopulationCache
     metrics: Metrics
     callers: Callers
+    commits: Commits
     ending: threading.Event
 
 

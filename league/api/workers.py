@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
+from sqlalchemy.orm import Session
 
 from league import wire
 from league.api.dependencies import TEXT, Admin, Chance, Filter, Limit, Now, Reader, Running, Word, Worker
@@ -14,12 +15,15 @@ router = APIRouter(prefix=f"{PREFIX}/workers", tags=["workers"])
 
 
 @router.post("")
-def register(body: wire.WorkerCreate, league: Running, now: Now, rng: Chance, caller: Worker) -> wire.Worker:
+async def register(body: wire.WorkerCreate, league: Running, now: Now, rng: Chance, caller: Worker) -> wire.Worker:
     """Attach; the same name and kind again is the same worker."""
-    with league.database.write() as session:
+
+    def attach(session: Session) -> wire.Worker:
         worker = workers.register(session, league.settings, body, now, rng)
         ownership.claim_worker(session, caller, worker.id)
-    return worker
+        return worker
+
+    return await league.commits.run(attach)
 
 
 @router.get("")
@@ -37,7 +41,7 @@ def listing(
 
 
 @router.post("/{worker_id}/heartbeat")
-def heartbeat(
+async def heartbeat(
     worker_id: Word,
     league: Running,
     now: Now,
@@ -47,11 +51,14 @@ def heartbeat(
 ) -> wire.HeartbeatAnswer:
     """Stay attached, report progress, hear what to do; the body may be empty."""
     beat = body or wire.Heartbeat()
-    with league.database.write() as session:
+
+    def note(session: Session) -> wire.HeartbeatAnswer:
         ownership.require_worker(session, caller, worker_id)
         for progress in beat.learners:
             ownership.require_learner(session, caller, progress.learner_id)
         return workers.heartbeat(session, league.settings, worker_id, beat, now, rng)
+
+    return await league.commits.run(note)
 
 
 @router.post("/{worker_id}/command")

@@ -4,17 +4,25 @@ import math
 from datetime import datetime
 
 import numpy as np
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 from sqlalchemy.orm import Session
 
 from league import wire
 from league.config import Settings
-from league.db.models import Learner, Quarantine, Worker
+from league.db.models import Base, Learner, Quarantine, Worker
 from league.db.upsert import insert_into
 from league.errors import UnknownLearnerError, UnknownWorkerError, WorkerQuarantinedError
 from league.services.polling import next_poll_s
 
 _ID_BYTES = 8
+_QUARANTINE = select(Quarantine).where(Quarantine.worker_id == bindparam("worker"), Quarantine.lifted_at.is_(None))
+_WORKERS = Base.metadata.tables[Worker.__tablename__]
+_TOUCH = (  # without the object mapper, which costs more than the statement
+    update(_WORKERS)
+    .where(_WORKERS.c.id == bindparam("worker"))
+    .values(seen_at=bindparam("now"))
+    .returning(_WORKERS.c.command)
+)
 
 
 def register(
@@ -49,8 +57,7 @@ def heartbeat(
         UnknownWorkerError: The worker must register first.
         UnknownLearnerError: Progress of a learner that does not exist.
     """
-    touched = update(Worker).where(Worker.id == worker_id).values(seen_at=now).returning(Worker.command)
-    command = session.scalar(touched)
+    command = session.connection().execute(_TOUCH, {"worker": worker_id, "now": now}).scalar()
     if command is None:
         raise _unknown(worker_id)
     for progress in beat.learners:
@@ -103,7 +110,7 @@ def require_trusted(session: Session, worker_id: str) -> Worker:
 
 def quarantine_of(session: Session, worker_id: str) -> Quarantine | None:
     """Return the quarantine that a worker is in."""
-    return session.scalar(select(Quarantine).where(Quarantine.worker_id == worker_id, Quarantine.lifted_at.is_(None)))
+    return session.scalar(_QUARANTINE, {"worker": worker_id})
 
 
 def quarantine_body(quarantine: Quarantine) -> wire.Quarantine:
