@@ -728,7 +728,7 @@ class LeaseExplanation(DrawAccount):
 
 
 class Event(Answer):
-    """Something that happened: `result`, `period`, a change of standing, of the champion or of a token; who, and why."""
+    """Something that happened: `result`, `period`, a change of standing, of the champion or of a token; who and why."""
 
     id: int
     kind: str
