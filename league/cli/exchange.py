@@ -36,10 +36,11 @@ def export(
     """Write a whole league into one file, as of this moment; its server may run.
 
     The file has every player, rating, match, lease, event and checkpoint, and of tokens the hashes: the tokens go on
-    working where it is imported, and nobody can read them out of it.
+    working where it is imported, and nobody can read them out of it. A league of an older version is exported as it is,
+    which is the way to put it aside before an upgrade.
     """
     settings = Settings.load(home=home, database_url=database_url)
-    with database.current(settings) as connection, _progress() as progress:
+    with database.connected(settings) as connection, _progress() as progress:
         manifest = exporting.export(
             connection, open_store(settings), file, datetime.now(UTC), progress, allow_missing=allow_missing
         )

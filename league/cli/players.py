@@ -85,15 +85,17 @@ def show(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Show one player: who it is, the end of its rating curve, and its latest matches."""
+    """Show one player: who it is, the end of its rating curve, its latest matches, and what was done to it."""
     with connect(url, token) as client:
         one = find_player(client, player)
         curve = deque(pages(lambda cursor: client.ratings(one.id, cursor=cursor)), maxlen=limit)
-        log = client.matches(one.id, limit=limit).items
+        matches = client.matches(one.id, limit=limit).items
+        changes = client.log(player_id=one.id, limit=limit).items
     if as_json:
-        tables.show_json({"player": one, "ratings": curve, "matches": log})
+        tables.show_json({"player": one, "ratings": curve, "matches": matches, "events": changes})
     else:
-        tables.show(tables.player(one), tables.ratings(curve, "rating periods"), tables.matches(log, "latest matches"))
+        curve_table, match_table = tables.ratings(curve, "rating periods"), tables.matches(matches, "latest matches")
+        tables.show(tables.player(one), curve_table, match_table, tables.events(changes, "latest changes"))
 
 
 @app.command(epilog="Example: league log 7")

@@ -46,12 +46,24 @@ def check(database: Database) -> None:
         OldDatabaseError: The schema is older, or there is none.
         NewerDatabaseError: The schema belongs to a newer version.
     """
+    current = revision(database)
+    if current != head():
+        raise _old(f"{database} at revision {current}")
+
+
+def revision(database: Database) -> str:
+    """Return the revision of a schema that is this version's or an older one.
+
+    Raises:
+        OldDatabaseError: There is no schema.
+        NewerDatabaseError: The schema belongs to a newer version.
+    """
     with database.engine.connect() as connection:
         _refuse_newer(database, connection)
         current = _current(connection)
-    if current != head():
-        found = f"{database} at revision {current}" if current else f"{database} without tables"
-        raise OldDatabaseError(found, f"this version needs revision {head()}", "run `league db upgrade`")
+    if current is None:
+        raise _old(f"{database} without tables")
+    return current
 
 
 def head() -> str:
@@ -69,6 +81,10 @@ def _refuse_newer(database: Database, connection: Connection) -> None:
     if current is not None and current not in revisions():
         rule = f"this version knows revisions up to {head()}"
         raise NewerDatabaseError(f"{database} at revision {current}", rule, "install the version that made it")
+
+
+def _old(found: str) -> OldDatabaseError:
+    return OldDatabaseError(found, f"this version needs revision {head()}", "run `league db upgrade`")
 
 
 def _current(connection: Connection) -> str | None:

@@ -31,10 +31,11 @@ def export(
 ) -> Manifest:
     """Write every table and checkpoint into an archive, which appears when it is complete.
 
-    The tables are of one moment. Of tokens it holds the hashes, as the database does.
+    The tables are of one moment, and of the schema that the database has: a league can be put aside before an upgrade.
+    Of tokens it holds the hashes, as the database does.
 
     Args:
-        database: Whose league; at this version's schema.
+        database: Whose league, at this version's schema or an older one.
         store: Where its checkpoints are.
         path: The file to make; it must not exist.
         now: The time of the export.
@@ -45,9 +46,12 @@ def export(
         What was written.
 
     Raises:
+        OldDatabaseError: There is no league.
+        NewerDatabaseError: The league belongs to a newer version.
         ConfigurationError: The file exists, or cannot be written.
         UnknownCheckpointError: The store lacks a checkpoint of a player.
     """
+    revision = schema.revision(database)
     with _appearing(path) as file, ArchiveWriter(file) as archive:
         with database.read() as session:
             rows = _write_tables(session.connection(), archive, progress)
@@ -56,7 +60,7 @@ def export(
         missing = _write_checkpoints(store, named, archive, progress, allow_missing)
         manifest = Manifest(
             format=FORMAT,
-            revision=schema.head(),
+            revision=revision,
             version=version("echelon-league"),
             exported_at=now,
             rows=rows,
