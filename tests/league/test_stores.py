@@ -19,6 +19,7 @@ from s3_server import Service
 
 from league import wire
 from league.client import LeagueClient
+from league.db.engine import Database
 from league.errors import (
     ConfigurationError,
     HashMismatchError,
@@ -29,6 +30,7 @@ from league.errors import (
     TooLargeError,
     UnknownCheckpointError,
 )
+from league.services import collection
 from league.storage.bucket import BucketAddress
 from league.storage.directory import DirectoryStore
 from league.storage.s3 import S3Store
@@ -271,6 +273,19 @@ def test_a_checkpoint_that_is_asked_about_is_young_again(league: LeagueClient, k
         assert kept.store.freshen(name, datetime.now(UTC))
     assert not kept.store.freshen("0" * 64, datetime.now(UTC))
     assert league.download(name) == data
+
+
+def test_what_no_player_has_is_collected_with_what_uploads_left(
+    league: LeagueClient, kept: Kept, database: Database
+) -> None:
+    published = Scene(league).publish(1)
+    data, later = safetensors(9), datetime.now(UTC) + SOON
+    league.upload(data, sha256(data))
+    found = collection.survey(database, kept.store, later)
+    assert [stored.sha256 for stored in found.needed] == [published.checkpoint]
+    assert list(collection.collect(database, kept.store, found, later)) == found.deletable
+    assert kept.names() == [place(str(published.checkpoint))]
+    assert list(collection.damaged(kept.store, found)) == []
 
 
 # --- a bucket alone --------------------------------------------------------------------------------------------------
