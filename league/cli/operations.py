@@ -186,8 +186,8 @@ def _verdict(
 ) -> list[str]:
     """Say in words how both rules fared, and what the server will go on with."""
     lines = [
-        f"{word}: rating config {course.config_id}, {course.periods} periods, "
-        f"log loss of the next period's matches {'-' if course.log_loss is None else f'{course.log_loss:.4f}'}"
+        f"{word}: rating config {course.config_id}, periods {course.periods}, "
+        f"log loss of the next period's matches {tables.NONE if course.log_loss is None else f'{course.log_loss:.4f}'}"
         for word, course in (("present", outcome.present), ("proposed", outcome.proposed))
     ]
     if not applied:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from league.services.tokens import TokenListing
 
 PIPED_WIDTH = 200
+_WRAPPED = ("player", "about", "finding")
 
 NONE = "–"  # noqa: RUF001 - an en dash, where there is nothing to say
 
@@ -256,9 +257,7 @@ def _table(title: str | None, *blocks: Sequence[str]) -> Table:
     table = Table(title=title, box=None, padding=(0, 1), header_style="bold", title_justify="left")
     for number, block in enumerate(blocks):
         for name in block:
-            table.add_column(
-                name, justify="right" if number % 2 == 0 else "left", no_wrap=name not in ("player", "about")
-            )
+            table.add_column(name, justify="right" if number % 2 == 0 else "left", no_wrap=name not in _WRAPPED)
     return table
 
 
