@@ -37,7 +37,9 @@ def share_of_wins(*settings):
     config = resolve("mech-duel", None, [*hurry, *settings])
     game = make("mech-duel", num_envs=config.environment.num_envs, seed=0)
     learner, episodes = Learner(config, game.spec), []
-    collector = Collector([game], learner.network, OneMatch(), episodes.append, learner.rng, device_cache_bytes=0)
+    collector = Collector(
+        [game], learner.network, OneMatch(), episodes.append, learner.rng, self_play=frozenset(), device_cache_bytes=0
+    )
     rollout = learner.allocate()
     for update in range(UPDATES):
         if update == UPDATES - LAST:
