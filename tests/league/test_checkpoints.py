@@ -4,9 +4,11 @@ import io
 import json
 import os
 import pickle
+import resource
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -221,6 +223,43 @@ def test_a_server_whose_store_cannot_be_written_does_not_start(serve: Callable[.
     folder.write_text("a file where a folder should be")
     with pytest.raises(StoreUnavailableError, match="cannot be written"):
         serve()
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """Let this process write no file beyond a mebibyte, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("small_files")
+def test_an_upload_that_the_disk_refuses_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path / "checkpoints", max_bytes=10**9)
+
+    def send() -> None:
+        with store.receive("0" * 64) as upload:
+            for _ in range(4):
+                upload.write(bytes(2**19))
+
+    with pytest.raises(StoreUnavailableError, match=r"cannot be written.*make room"):
+        send()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_many_may_send_and_fetch_the_same_checkpoint_at_once(
+    league: LeagueClient, stored: Callable[[], list[str]]
+) -> None:
+    data = safetensors(3)
+
+    def exchange(_number: int) -> bytes:
+        league.upload(data, sha256(data))
+        return league.download(sha256(data))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(exchange, range(40))) == {data}
+    assert stored() == [sha256(data)]
 
 
 def test_a_file_made_young_while_it_is_removed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
