@@ -80,7 +80,10 @@ def folder(path: Path) -> Kept:
     def names() -> list[str]:
         return sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
 
-    return Kept({"store_url": path.as_uri()}, names, lambda name, data: (path / name).write_bytes(data) and None)
+    def overwrite(name: str, data: bytes) -> None:
+        (path / name).write_bytes(data)
+
+    return Kept({"store_url": path.as_uri()}, names, overwrite)
 
 
 def bucket(service: Service, name: str) -> Kept:
