@@ -61,7 +61,7 @@ class Closing:
 
 def close(ledger: Ledger, roster: Roster, games: Games, rule: Rule) -> Closing:
     """Rate a period's matches on top of what the periods before left."""
-    taking_part = {player: ledger.entries.get(player, roster.newcomers[player]) for player in games.players()}
+    taking_part = {player: ledger.entries.get(player, roster.newcomers[player]) for player in games.players}
     taking_part |= {player: entry for player, entry in ledger.entries.items() if not entry.frozen}
     changed = rating.advance(taking_part, games, rule)
     records = ledger.records.advance(games)

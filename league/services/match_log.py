@@ -1,6 +1,7 @@
 """The match log as arrays, in the order that it was written, without what does not count."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,11 @@ class Games:
     def __len__(self) -> int:
         return self.home.size
 
+    @cached_property
     def players(self) -> list[int]:
-        """Name everybody who played, in ascending order."""
-        return [int(player) for player in np.union1d(self.home, self.away)]
+        """Everybody who played, in ascending order."""
+        players: list[int] = np.union1d(self.home, self.away).tolist()
+        return players
 
 
 def read(session: Session, environment: str, after: int, through: int | None) -> Games:

@@ -69,7 +69,7 @@ class Records:
         home, away, learning = games.home[apart], games.away[apart], games.training[apart]
         low, high = np.minimum(home, away), np.maximum(home, away)
         score = np.where(home == low, games.score[apart], 1.0 - games.score[apart])
-        players = np.unique(np.concatenate((self.low, self.high, low, high)))
+        players = np.unique(np.concatenate((self.low, self.high, np.array(games.players, dtype=np.int64))))
         known, met = _codes(players, self.low, self.high), _codes(players, low, high)
         codes = np.union1d(known, met)
         cell = np.searchsorted(codes, met)

@@ -178,7 +178,7 @@ def _write(
         number=draft.number,
         last_match_id=draft.last_match_id,
         matches=len(draft.games),
-        players=len(draft.games.players()),
+        players=len(draft.games.players),
         rule=draft.rule.stored(),
         refitted=draft.closing.refitted,
         reason=reason,

@@ -136,7 +136,7 @@ def _audit(session: Session, environment: str) -> _Audit:
         steps = _replay(session, environment, roster.starting(moved), cuts)
         for period, step in zip(stored, steps, strict=True):
             correction = _Correction(
-                period.id, len(step.games), len(step.games.players()), step.closing.refitted, step.closing.entries
+                period.id, len(step.games), len(step.games.players), step.closing.refitted, step.closing.entries
             )
             wrong = _differences(session, period, correction)
             if wrong:

@@ -218,7 +218,7 @@ def _follow(steps: Iterator[Step], cuts: Sequence[Cut], roster: Roster) -> tuple
 
 def _surprise(entries: Mapping[int, Entry], games: Games) -> tuple[int, float]:
     """Return how many matches of two players there are and the sum of their log losses."""
-    ids = np.array(games.players(), dtype=np.int64)
+    ids = np.array(games.players, dtype=np.int64)
     ratings = as_ratings([entries[player] for player in ids.tolist()])
     apart = games.home != games.away
     home, away = np.searchsorted(ids, games.home[apart]), np.searchsorted(ids, games.away[apart])
@@ -251,7 +251,7 @@ def _rerate(session: Session, environment: str, proposal: Proposal, reason: str)
                 number=stored[-1].number + len(made) + 1,
                 last_match_id=last_match_id,
                 matches=len(step.games),
-                players=len(step.games.players()),
+                players=len(step.games.players),
                 rule=rule.stored(),
                 refitted=step.closing.refitted,
                 reason=reason,
