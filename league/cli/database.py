@@ -1,5 +1,6 @@
 """What the commands that work on the league's own database share: which one, and a session on it."""
 
+import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,3 +73,12 @@ def migrate(settings: Settings) -> None:
         except OldDatabaseError:
             typer.echo(f"migrating {database} to revision {schema.head()} ...", err=True)
             schema.upgrade(database)
+
+
+def person() -> str:
+    """Name whoever types, for the audit log."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # no user of this machine, as in some containers
+        name = "somebody"
+    return f"{name} at the command line"

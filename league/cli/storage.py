@@ -8,7 +8,7 @@ from rich.filesize import decimal
 
 from league.cli import database, tables
 from league.cli.connection import AsJson
-from league.cli.database import DatabaseUrl, Home
+from league.cli.database import DatabaseUrl, Home, person
 from league.config import Settings
 from league.errors import DamagedStoreError
 from league.services import collection
@@ -41,12 +41,17 @@ def collect_garbage(
     Players keep their checkpoints in every standing. Exits with 1 where a player's checkpoint is missing or damaged.
     """
     settings = Settings.load(home=home, database_url=database_url)
-    before = datetime.now(UTC) - timedelta(hours=older_than)
+    now = datetime.now(UTC)
+    before = now - timedelta(hours=older_than)
     store = open_store(settings)
     store.check()
     with database.current(settings) as connection:
         found = collection.survey(connection, store, before)
-        gone = found.deletable if dry_run else list(collection.collect(connection, store, found, before))
+        gone = found.deletable
+        if not dry_run:
+            gone = list(collection.collect(connection, store, found, before))
+            with connection.write() as session:
+                collection.note(session, gone, actor=person(), now=now)
     damaged = [stored.sha256 for stored in collection.damaged(store, found)] if verify else []
     if as_json:
         tables.show_json(_account(found, gone, damaged, dry_run=dry_run))

@@ -1,6 +1,5 @@
 """Make, list, renew and revoke the bearer tokens that close a league; works on its database, where the server runs."""
 
-import getpass
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -9,7 +8,7 @@ import typer
 
 from league.cli import database, tables
 from league.cli.connection import AsJson
-from league.cli.database import DatabaseUrl, Home
+from league.cli.database import DatabaseUrl, Home, person
 from league.config import Settings
 from league.services import tokens
 
@@ -99,15 +98,6 @@ def end_of(expires: str | None, now: datetime) -> datetime | None:
     except ValueError as error:
         raise typer.BadParameter(f"{expires!r} is no time; say 12h, 30d, 8w, or a date such as 2030-01-31") from error
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def person() -> str:
-    """Name whoever types, for the audit log."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):  # no user of this machine, as in some containers
-        name = "somebody"
-    return f"{name} at the command line"
 
 
 def _show(issued: dict[str, Any], *, as_json: bool) -> None:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Player
+from league.services import events
 from league.storage.store import CheckpointStore, Leftover, Stored
 
 
@@ -62,6 +64,14 @@ def collect(database: Database, store: CheckpointStore, found: Survey, before: d
     for leftover in found.leftovers:
         store.discard(leftover)
         yield leftover
+
+
+def note(session: Session, gone: list[Stored | Leftover], *, actor: str, now: datetime) -> None:
+    """Write into the audit log that bytes were deleted, if any were."""
+    if gone:
+        hashes = [one.sha256 for one in gone if isinstance(one, Stored)]
+        details = {"objects": len(gone), "bytes": sum(one.size_bytes for one in gone), "checkpoints": hashes}
+        events.record(session, "gc", environment=None, player_id=None, actor=actor, reason="", details=details, now=now)
 
 
 def damaged(store: CheckpointStore, found: Survey) -> Iterator[Stored]:

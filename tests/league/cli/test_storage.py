@@ -9,13 +9,24 @@ import pytest
 from league_command import Run
 from league_scene import Scene, safetensors, sha256
 
+from league import wire
 from league.client import LeagueClient
+from league.db.engine import Database
 from league.errors import LeagueError
+from league.services import events
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "checkpoints"
+
+
+def log_of(home: Path) -> list[wire.Event]:
+    database = Database(f"sqlite:///{home / 'league.db'}")
+    with database.read() as session:
+        log = events.since(session, 0, 100)
+    database.close()
+    return log
 
 
 def upload(client: LeagueClient, folder: Path, content: int, hours: float) -> str:
@@ -43,6 +54,9 @@ def test_a_dry_run_says_what_would_go_and_deletes_nothing(
     assert (said["bytes"], said["kept"], said["missing"], said["damaged"]) == (size, 1, [], [])
     assert not (folder / name[:2] / name).exists()
     assert "freed 0 bytes in 0 objects" in command("gc", "--home", tmp_path).out
+    (event,) = [event for event in log_of(tmp_path) if event.kind == "gc"]
+    assert event.details == {"objects": 1, "bytes": size, "checkpoints": [name]}
+    assert event.actor.endswith("at the command line")
 
 
 def test_what_is_younger_than_asked_is_kept(command: Run, scene: Scene, folder: Path, tmp_path: Path) -> None:
