@@ -16,24 +16,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainer.errors import ConfigError
-from trainer.settings import EnvironmentSettings, OptimizerSettings, PPOSettings, Section, TrainerConfig
+from trainer.settings import EnvironmentSettings, Section, TrainerConfig
 from trainer.wording import explain, limits, toml
-
-__all__ = [
-    "OptimizerSettings",
-    "PPOSettings",
-    "Settings",
-    "TrainerConfig",
-    "describe",
-    "merge",
-    "parse_assignments",
-    "preset",
-    "read_toml",
-    "resolve",
-    "sections",
-    "to_toml",
-    "validate",
-]
 
 HELP_WIDTH = 76
 """Columns of the explanation: what indents it comes before."""

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from arena.policies.distributions import ActionLayout
 from trainer import losses
-from trainer.config import PPOSettings
 from trainer.errors import ConfigError
+from trainer.settings import PPOSettings
 from trainer.tally import Tally
 
 

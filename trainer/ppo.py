@@ -16,7 +16,6 @@ from arena.policies import ActorCritic
 from arena.policies.network import Readout
 from trainer.auxiliary import NextObservation
 from trainer.chunks import Segments, cut, minibatches
-from trainer.config import OptimizerSettings, PPOSettings
 from trainer.diagnostics import head_gradients, largest_ratio_error
 from trainer.distributed import ALONE, Ranks, any_of, average, average_gradients
 from trainer.errors import ConfigError, DivergedError
@@ -24,6 +23,7 @@ from trainer.objective import Appraisal, Batch, Coefficients, Objective, merge
 from trainer.recomputing import sequence_in_parts
 from trainer.rollout import Rollout
 from trainer.samples import Samples, Targets, at
+from trainer.settings import OptimizerSettings, PPOSettings
 from trainer.settings.learning import Precision
 from trainer.staleness import state_drift
 from trainer.tally import Tally

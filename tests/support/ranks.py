@@ -8,10 +8,11 @@ import torch
 import torch.distributed as dist
 from fake_games import fake_spec
 
-from trainer.config import TrainerConfig, validate
+from trainer.config import validate
 from trainer.distributed import Alone, Group, Ranks
 from trainer.learner import Learner
 from trainer.rollout import Rollout
+from trainer.settings import TrainerConfig
 
 ROW_FIRST = ("last_value", "last_active")
 """Fields of a rollout whose first axis is that of rows; it is the second of all others."""
