@@ -37,6 +37,7 @@ from league.db import schema
 from league.db.engine import Database
 from league.services import tokens
 from league.services.population import PopulationCache
+from league.services.terms import TermsCache
 from league.storage.opening import open_store
 from league.sweeper import Sweeper
 
@@ -55,6 +56,7 @@ def create_app(settings: Settings) -> FastAPI:
         database=database,
         store=open_store(settings),
         population=PopulationCache(),
+        terms=TermsCache(),
         metrics=Metrics(),
         callers=Callers(settings.rate_per_s, settings.rate_burst),
         commits=Commits(database),

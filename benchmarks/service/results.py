@@ -12,8 +12,8 @@ from league import wire
 from league.client import LeagueClient
 
 BATCH = 100
-LEASES = 1_600
-BUDGET = 1_000
+BUDGET = 8  # matches of a lease, as trainers ask for
+LONGEST = 240  # decisions
 BATCHES = 200  # a round
 ROUNDS = 7
 CONNECTIONS = 8
@@ -50,22 +50,25 @@ def _round(batches: Iterator[bytes], league_url: str, bare_url: str) -> tuple[fl
 
 
 def _batches(url: str) -> Iterator[bytes]:
-    """Yield batches whose results are each of another lease."""
+    """Yield batches whose results are each of another lease; a lease comes back until its budget is spent."""
     with LeagueClient(url) as client:
         worker = client.register_worker(
             wire.WorkerCreate(name="trainer-1", kind="trainer", version="1", signatures=["benchmark"])
         )
         learner = client.learner(
-            wire.LearnerCreate(name="main", role="main", environment="benchmark", signature="benchmark")
+            wire.LearnerCreate(
+                name="main", role="main", environment="benchmark", signature="benchmark", max_decisions=LONGEST
+            )
         )
         request = wire.TrainingLeases(
-            kind="training", worker_id=worker.id, player_id=learner.player_id, count=LEASES, budget=BUDGET
+            kind="training", worker_id=worker.id, player_id=learner.player_id, count=BATCH, budget=BUDGET
         )
-        leases = client.lease(request).items
-    for sequence in range(BUDGET):
-        for first in range(0, LEASES, BATCH):
-            results = [_result(lease, sequence) for lease in leases[first : first + BATCH]]
-            yield json.dumps({"worker_id": worker.id, "results": results}).encode()
+        while True:
+            groups = [client.lease(request).items for _ in range(CONNECTIONS)]
+            for sequence in range(BUDGET):
+                for leases in groups:  # a lease's matches are not reported at the same time
+                    results = [_result(lease, sequence) for lease in leases]
+                    yield json.dumps({"worker_id": worker.id, "results": results}).encode()
 
 
 def _result(lease: wire.Lease, sequence: int) -> dict[str, object]:
@@ -73,7 +76,7 @@ def _result(lease: wire.Lease, sequence: int) -> dict[str, object]:
         "lease_id": lease.lease_id,
         "sequence": sequence,
         "score": sequence % 3 / 2,
-        "decisions": 100 + sequence % 140,
+        "decisions": 100 + sequence,
         "reason": "elimination",
         "seed": match_seed(lease.seed, sequence),
         "learner_step": 1_000 * sequence,

@@ -20,6 +20,7 @@ from league.db.engine import Database
 from league.errors import ForbiddenError, UnauthenticatedError
 from league.services import tokens
 from league.services.population import PopulationCache
+from league.services.terms import TermsCache
 from league.storage.directory import DirectoryStore
 from league.storage.s3 import S3Store
 
@@ -42,6 +43,7 @@ class League:
     database: Database
     store: DirectoryStore | S3Store
     population: PopulationCache
+    terms: TermsCache
     metrics: Metrics
     callers: Callers
     commits: Commits

@@ -22,7 +22,7 @@ def report(body: wire.ReceivedBatch, league: Running, now: Now, rng: Chance, cal
 
     Where every item is a conflict the answer is a problem of status 409 that carries the items too.
     """
-    answers = results.submit(league.database, league.settings, caller, body, now)
+    answers = results.submit(league.database, league.settings, league.terms, caller, body, now)
     for status, count in Counter(item.status for item in answers).items():
         league.metrics.results.labels(status).inc(count)
     answer = wire.ResultBatchAnswer(items=answers, next_poll_s=next_poll_s(league.settings, rng))

@@ -1,11 +1,27 @@
-"""Many values in one statement, with one bound value each column: fast to send, the same text every time, no limit."""
+"""Many rows or values in one statement, bound in one piece where that is faster."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, cast
 
-from sqlalchemy import ARRAY, ColumnElement, Insert, Row, String, Table, bindparam, func, literal, select
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    ColumnElement,
+    Insert,
+    Row,
+    String,
+    Table,
+    bindparam,
+    column,
+    func,
+    literal,
+    literal_column,
+    select,
+)
+from sqlalchemy import cast as as_type
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -36,27 +52,28 @@ def insert_new(
     """
     if not rows:
         return []
-    names, keys = tuple(rows[0]), tuple(column.key for column in returning)
+    target, names = cast(Table, table.__table__), tuple(each.key for each in returning)
     if session.get_bind().dialect.name == "postgresql":
-        columns = {name: [row[name] for row in rows] for name in names}
-        outcome = session.execute(_from_arrays(table, names, keys), columns)
+        # one value to bind: binding 1,500 of them takes longer than PostgreSQL takes to read them from JSON
+        values = {"rows": json.dumps(list(rows), default=_as_json)}
+        outcome = session.execute(_from_json(target, tuple(rows[0]), names), values)
     else:
-        outcome = session.execute(_from_rows(table, keys), rows)
+        outcome = session.execute(_from_rows(target, names), rows)
     return outcome.all() if returning else []
 
 
 @lru_cache
-def _from_arrays(table: type[Base], names: tuple[str, ...], returning: tuple[str, ...]) -> Insert:
-    target = _table(table)
-    columns = [target.c[name] for name in names]
-    arrays = [func.unnest(bindparam(column.name, type_=ARRAY(column.type))) for column in columns]
-    statement = postgresql.insert(target).from_select(names, select(*arrays)).on_conflict_do_nothing()
+def _from_json(target: Table, names: tuple[str, ...], returning: tuple[str, ...]) -> Insert:
+    blank: ColumnElement[Any] = literal_column(f"NULL::{target.name}")
+    source = func.json_populate_recordset(blank, as_type(bindparam("rows", type_=String), JSON))
+    columns: list[ColumnElement[Any]] = [column(name) for name in names]
+    chosen = select(*columns).select_from(source)
+    statement = postgresql.insert(target).from_select(names, chosen).on_conflict_do_nothing()
     return _returning(statement, target, returning)
 
 
 @lru_cache
-def _from_rows(table: type[Base], returning: tuple[str, ...]) -> Insert:
-    target = _table(table)
+def _from_rows(target: Table, returning: tuple[str, ...]) -> Insert:
     return _returning(sqlite.insert(target).on_conflict_do_nothing(), target, returning)
 
 
@@ -64,5 +81,6 @@ def _returning(statement: Insert, target: Table, names: tuple[str, ...]) -> Inse
     return statement.returning(*(target.c[name] for name in names)) if names else statement
 
 
-def _table(table: type[Base]) -> Table:
-    return cast(Table, table.__table__)  # the bare table: rows need no object mapper
+def _as_json(value: bytes | datetime) -> str:
+    """Write what JSON has no form for as PostgreSQL reads it."""
+    return f"\\x{value.hex()}" if isinstance(value, bytes) else value.isoformat()

@@ -8,33 +8,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from arena.seeding import match_seed
 from league import wire
+from league.services.terms import Terms
 
 INTEGER_LIMIT = 2**63  # what both databases store
 REASON_MAX_LENGTH = 64
 
 _SHOWN = 64  # characters of a caller's own text
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """A lease as far as its results are judged and kept by it.
-
-    Attributes:
-        signature: Environment signature of its players.
-    """
-
-    lease_id: str
-    worker_id: str
-    kind: str
-    environment: str
-    home_id: int
-    away_id: int
-    seed: int
-    budget: int
-    expires_at: datetime
-    signature: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +33,20 @@ def not_owned(result: wire.Result, terms: Terms | None) -> str:
 
 
 def refusal(
-    result: wire.Result, terms: Terms, reporter: Reporter, max_decisions: int | None, grace_s: float, now: datetime
+    result: wire.Result,
+    terms: Terms,
+    seed: int,
+    reporter: Reporter,
+    max_decisions: int | None,
+    grace_s: float,
+    now: datetime,
 ) -> str | None:
     """Say why a new result of an own lease cannot be taken; None where it can.
 
     Args:
         result: What is reported.
         terms: Its lease.
+        seed: That of the match, by the lease and the sequence.
         reporter: Who reports.
         max_decisions: The environment's longest match; None where nobody declared it.
         grace_s: How long after its lease's end a result still counts, in seconds.
@@ -73,7 +60,7 @@ def refusal(
         return f"expired lease {terms.lease_id}: {rule}; drop the result and lease anew"
     if not 0 <= result.sequence < terms.budget:
         return f"sequence {result.sequence}: the lease is for matches 0 to {terms.budget - 1}; lease anew for more"
-    return _bad_outcome(result) or _bad_length(result, terms, max_decisions) or _bad_origin(result, terms)
+    return _bad_outcome(result) or _bad_length(result, terms, max_decisions) or _bad_origin(result, terms, seed)
 
 
 def _bad_outcome(result: wire.Result) -> str | None:
@@ -95,9 +82,9 @@ def _bad_length(result: wire.Result, terms: Terms, max_decisions: int | None) ->
     return f"decisions {result.decisions}: {declared}; report how many the match took"
 
 
-def _bad_origin(result: wire.Result, terms: Terms) -> str | None:
-    if result.seed != terms.seed and result.seed != match_seed(terms.seed, result.sequence):
-        rule = f"match {result.sequence} of the lease is played on seed {match_seed(terms.seed, result.sequence)}"
+def _bad_origin(result: wire.Result, terms: Terms, seed: int) -> str | None:
+    if result.seed not in (seed, terms.seed):
+        rule = f"match {result.sequence} of the lease is played on seed {seed}"
         return f"seed {result.seed}: {rule}; report the match that was played under this lease"
     step = result.learner_step
     if step is not None and not 0 <= step < INTEGER_LIMIT:

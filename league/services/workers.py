@@ -59,7 +59,7 @@ def heartbeat(
     """
     command = session.connection().execute(_TOUCH, {"worker": worker_id, "now": now}).scalar()
     if command is None:
-        raise _unknown(worker_id)
+        raise unknown(worker_id)
     for progress in beat.learners:
         _note_progress(session, progress, now)
     quarantine = quarantine_of(session, worker_id)
@@ -88,7 +88,7 @@ def require(session: Session, worker_id: str) -> Worker:
     """
     worker = session.get(Worker, worker_id)
     if worker is None:
-        raise _unknown(worker_id)
+        raise unknown(worker_id)
     return worker
 
 
@@ -137,7 +137,8 @@ def _finite_or_none(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _unknown(worker_id: str) -> UnknownWorkerError:
+def unknown(worker_id: str) -> UnknownWorkerError:
+    """Return the error about a worker that does not exist."""
     return UnknownWorkerError(worker_id, "no worker has this id", "register with POST /workers")
 
 

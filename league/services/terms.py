@@ -1,0 +1,94 @@
+"""What results are judged by: leases, and how long matches can be. Neither changes, so each process reads it once."""
+
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from league.db.bulk import among
+from league.db.models import Learner, Lease, Player
+
+CACHE_SIZE = 100_000
+"""Leases that one process remembers; about 50 MB."""
+
+Game = tuple[str, str]
+"""An environment and its signature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A lease as far as its results are judged and kept by it; `signature` is that of its players' environment."""
+
+    lease_id: str
+    worker_id: str
+    kind: str
+    environment: str
+    home_id: int
+    away_id: int
+    seed: int
+    budget: int
+    expires_at: datetime
+    signature: str
+
+    @property
+    def game(self) -> Game:
+        """What is played."""
+        return self.environment, self.signature
+
+
+class TermsCache:
+    """Leases and limits that this process has read."""
+
+    def __init__(self, size: int = CACHE_SIZE) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._terms: dict[str, Terms] = {}
+        self._limits: dict[Game, int] = {}
+
+    def terms(self, session: Session, lease_ids: Collection[str]) -> Mapping[str, Terms]:
+        """Return the leases that exist, by id."""
+        with self._lock:
+            known = {each: self._terms[each] for each in lease_ids if each in self._terms}
+        missing = [each for each in lease_ids if each not in known]
+        if missing:
+            read = _read(session, missing)
+            known |= read
+            with self._lock:
+                self._terms |= read
+                for oldest in list(islice(self._terms, max(0, len(self._terms) - self._size))):
+                    del self._terms[oldest]
+        return known
+
+    def limits(self, session: Session, games: Collection[Game]) -> Mapping[Game, int]:
+        """Return the longest match of each game for which a learner declared it."""
+        missing = {environment for environment, signature in games if (environment, signature) not in self._limits}
+        if missing:
+            own = Learner.environment, Learner.signature
+            declared = select(*own, func.max(Learner.max_decisions)).where(Learner.environment.in_(missing))
+            rows = session.execute(declared.group_by(*own))
+            self._limits |= {(environment, signature): longest for environment, signature, longest in rows if longest}
+        return self._limits
+
+
+_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
+    Lease.id,
+    Lease.worker_id,
+    Lease.kind,
+    Lease.environment,
+    Lease.home_id,
+    Lease.away_id,
+    Lease.seed,
+    Lease.budget,
+    Lease.expires_at,
+    Player.signature,
+)
+
+
+def _read(session: Session, lease_ids: Collection[str]) -> dict[str, Terms]:
+    query = select(*_COLUMNS).join(Player, Player.id == Lease.home_id).where(among(session, Lease.id, lease_ids))
+    return {terms.lease_id: terms for terms in (Terms(*row) for row in session.execute(query))}
