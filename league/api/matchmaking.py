@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from fastapi.responses import Response
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, Chance, Now, Reader, Running, Word, Worker
@@ -13,8 +14,8 @@ from league.wire import PREFIX
 router = APIRouter(prefix=PREFIX, tags=["matchmaking"])
 
 
-@router.post("/leases")
-def lease(body: wire.LeaseRequest, league: Running, now: Now, rng: Chance, caller: Worker) -> wire.LeaseAnswer:
+@router.post("/leases", response_model=wire.LeaseAnswer)
+def lease(body: wire.LeaseRequest, league: Running, now: Now, rng: Chance, caller: Worker) -> Response:
     """Lease opponents for a learner, or pairs of frozen players."""
     if ownership.bound(caller):
         with league.database.read() as session:
@@ -23,7 +24,8 @@ def lease(body: wire.LeaseRequest, league: Running, now: Now, rng: Chance, calle
                 ownership.require_learner_of(session, caller, body.player_id)
     granted = leases.grant(league.database, league.settings, league.population, body, now, rng)
     league.metrics.leases.labels(body.kind).inc(len(granted))
-    return wire.LeaseAnswer(items=granted, next_poll_s=next_poll_s(league.settings, rng))
+    answer = wire.LeaseAnswer(items=granted, next_poll_s=next_poll_s(league.settings, rng))
+    return Response(answer.model_dump_json(), media_type="application/json")  # serialised once, not checked again
 
 
 @router.post("/leases/release")
