@@ -9,7 +9,7 @@ from typing import Literal
 
 from league.wire import PREFIX
 
-Lane = Literal["beats", "results", "changes", "transfers", "leases", "reads"]
+Lane = Literal["beats", "results", "registrations", "changes", "transfers", "leases", "reads"]
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,12 @@ class LaneConfig:
     """How many calls of each lane run and wait in one API process, and for how long.
 
     Attributes:
-        beats_running: Registrations and heartbeats of workers at once, >= 1; likewise the others.
+        beats_running: Heartbeats of workers at once, >= 1; likewise the others.
         beats_waiting: Most of them that wait for their turn, >= 0; likewise the others.
         results_running: Results and released leases.
         results_waiting: See above.
+        registrations_running: Workers that attach.
+        registrations_waiting: See above.
         changes_running: Everything else that writes: learners, snapshots, standings, periods.
         changes_waiting: See above.
         transfers_running: Checkpoints on their way through the server.
@@ -38,9 +40,11 @@ class LaneConfig:
     """
 
     beats_running: int = 16
-    beats_waiting: int = 2000
+    beats_waiting: int = 1000
     results_running: int = 4
     results_waiting: int = 200
+    registrations_running: int = 8
+    registrations_waiting: int = 200
     changes_running: int = 4
     changes_waiting: int = 200
     transfers_running: int = 8
@@ -84,8 +88,10 @@ def lane_of(method: str, path: str) -> Lane | None:
         return "transfers"
     if method in ("GET", "HEAD", "OPTIONS"):
         return "reads"
-    if place == ["workers"] or (place[0] == "workers" and place[-1] == "heartbeat"):
+    if place[0] == "workers" and place[-1] == "heartbeat":
         return "beats"
+    if place == ["workers"]:
+        return "registrations"
     if place in (["results"], ["leases", "release"]):
         return "results"
     return "leases" if place == ["leases"] else "changes"

@@ -14,7 +14,8 @@ from league.errors import ConfigurationError
 from league.lanes import Lane, LaneConfig, lane_of
 
 NEVER_WAIT = {"/healthz", "/readyz", "/metrics", "/api/v1/events"}
-BEATS = {("POST", "/api/v1/workers"), ("POST", "/api/v1/workers/{worker_id}/heartbeat")}
+BEAT = ("POST", "/api/v1/workers/{worker_id}/heartbeat")
+REGISTRATION = ("POST", "/api/v1/workers")
 RESULTS = {("POST", "/api/v1/results"), ("POST", "/api/v1/leases/release")}
 
 
@@ -25,15 +26,17 @@ def test_every_route_has_the_lane_that_the_contract_says(http: TestClient) -> No
         for path, methods in http.get("/openapi.json").json()["paths"].items()
         for method in methods
     }
-    assert routes >= BEATS | RESULTS
+    assert routes >= {BEAT, REGISTRATION} | RESULTS
     for method, path in routes:
         lane = lane_of(method, path)
         if path in NEVER_WAIT:
             assert lane is None
         elif "/checkpoints/" in path:
             assert lane == "transfers"
-        elif (method, path) in BEATS:
+        elif (method, path) == BEAT:
             assert lane == "beats"
+        elif (method, path) == REGISTRATION:
+            assert lane == "registrations"
         elif (method, path) in RESULTS:
             assert lane == "results"
         elif (method, path) == ("POST", "/api/v1/leases"):
