@@ -153,6 +153,17 @@ def test_a_worker_token_writes_for_its_own_worker_and_learner_alone(connect: Con
     assert scene.matches() == 1
 
 
+def test_a_refused_registration_changes_nothing(connect: Connect) -> None:
+    owner = connect("worker", "ann")
+    scene, stranger = Scene(owner), connect("worker", "bob")
+    before = owner.workers().items
+    forged = wire.WorkerCreate(name="trainer-1", kind="trainer", version="forged", signatures=["forged"])
+    with pytest.raises(ForbiddenError):
+        stranger.register_worker(forged)
+    assert owner.workers().items == before
+    owner.heartbeat(scene.trainer.id)
+
+
 def test_a_stranger_with_a_worker_of_its_own_still_may_not_play_for_the_learner(connect: Connect) -> None:
     scene, stranger = Scene(connect("worker", "ann")), connect("worker", "bob")
     request = wire.WorkerCreate(name="bob-1", kind="trainer", version="1", signatures=[scene.signature])
