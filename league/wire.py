@@ -107,12 +107,17 @@ class Page(Answer, Generic[T]):
 
 
 class WorkerCreate(Request):
-    """A process that wants to play; the same name and kind again is the same worker."""
+    """A process that wants to play; the same name and kind again is the same worker.
+
+    `instance` tells processes of one name apart: it stays the same as long as they go on with the same work, such as
+    a run folder. Each is a worker of its own then, and those after the first get a number behind their name.
+    """
 
     name: WorkerName
     kind: WorkerKind
     version: Annotated[Text, Field(max_length=64)]
     signatures: Annotated[list[Signature], Field(max_length=256)]
+    instance: Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{1,64}$")] | None = None
 
 
 class Worker(Answer):

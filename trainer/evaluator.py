@@ -34,8 +34,10 @@ class RatingMembership:
         next_poll_s: When to ask again after there was nothing to play.
     """
 
-    def __init__(self, link: Link, specs: Sequence[EnvironmentSpec], *, name: str, version: str) -> None:
-        self._link, self._name, self._version = link, name, version
+    def __init__(
+        self, link: Link, specs: Sequence[EnvironmentSpec], *, name: str, version: str, instance: str | None = None
+    ) -> None:
+        self._link, self._name, self._version, self._instance = link, name, version, instance
         self._signatures = [spec.signature for spec in specs]
         self._worker: wire.Worker | None = None
         self.next_poll_s = 1.0
@@ -91,7 +93,13 @@ class RatingMembership:
 
     def _register(self, client: LeagueClient) -> wire.Worker:
         self._worker = client.register_worker(
-            wire.WorkerCreate(name=self._name, kind="evaluator", version=self._version, signatures=self._signatures)
+            wire.WorkerCreate(
+                name=self._name,
+                kind="evaluator",
+                version=self._version,
+                signatures=self._signatures,
+                instance=self._instance,
+            )
         )
         return self._worker
 

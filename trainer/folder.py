@@ -1,6 +1,7 @@
 """The run folder: where everything of one run lies, and who may use it."""
 
 import fcntl
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,8 @@ from arena.policies.checkpoint import NEWEST
 from trainer.config import to_toml
 from trainer.errors import RunInUseError
 from trainer.settings import TrainerConfig
+
+_IDENTITY_BYTES = 8
 
 
 class RunFolder:
@@ -23,6 +26,7 @@ class RunFolder:
         spool: Results on their way to the league.
         opponents: Downloaded checkpoints.
         snapshots: Checkpoints that are still to be published.
+        identity: By what the league tells the worker of this run from others of its name.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,6 +37,7 @@ class RunFolder:
         self.spool = path / "spool"
         self.opponents = path / "opponents"
         self.snapshots = path / "snapshots"
+        self.identity = path / "instance"
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -56,10 +61,18 @@ class RunFolder:
                 self._remove_unused(missing)
                 raise
 
+    def instance(self) -> str:
+        """Return the identity of this run, the same as long as the folder exists; it is made at the first call."""
+        if not self.identity.exists():
+            write_atomically(self.identity, secrets.token_hex(_IDENTITY_BYTES).encode())
+        return self.identity.read_text(encoding="utf-8")
+
     def _remove_unused(self, made: list[Path]) -> None:
-        """Remove the folder and those above that were made with it, if there is nothing in them."""
-        if made and [each.name for each in self.path.iterdir()] == ["lock"]:
-            (self.path / "lock").unlink()
+        """Remove the folder and those above that were made with it, if there is nothing of a run in them."""
+        kept = {each.name for each in self.path.iterdir()}
+        if made and kept <= {"lock", self.identity.name}:
+            for name in kept:
+                (self.path / name).unlink()
             for folder in made:
                 if any(folder.iterdir()):
                     return

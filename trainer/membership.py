@@ -36,8 +36,11 @@ class Membership:
         learner_step: How far the learner had come by what the league was told, at the last registration.
     """
 
-    def __init__(self, link: Link, settings: LeagueSettings, spec: EnvironmentSpec, version: str) -> None:
-        self._link, self._settings, self._spec, self._version = link, settings, spec, version
+    def __init__(
+        self, link: Link, settings: LeagueSettings, spec: EnvironmentSpec, version: str, instance: str | None = None
+    ) -> None:
+        self._link, self._settings, self._spec = link, settings, spec
+        self._version, self._instance = version, instance
         self.attachment: Attachment | None = None
         self.heartbeat_s = settings.heartbeat_s
         self.learner_step = 0
@@ -146,7 +149,11 @@ class Membership:
         settings, signature = self._settings, self._spec.signature
         worker = client.register_worker(
             wire.WorkerCreate(
-                name=f"trainer-{settings.learner}", kind="trainer", version=self._version, signatures=[signature]
+                name=f"trainer-{settings.learner}",
+                kind="trainer",
+                version=self._version,
+                signatures=[signature],
+                instance=self._instance,
             )
         )
         learner = client.learner(

@@ -89,7 +89,7 @@ class Session:
         self.learner = Learner(config, spec)
         self.scores = Scoreboard()
         self.monitor = Monitor(Setup.of(config.model_dump()))
-        self._membership = Membership(link, config.league, spec, version)
+        self._membership = Membership(link, config.league, spec, version, folder.instance())
         self._attach(attachment_of(saved))
         self.publisher = Publisher(folder.snapshots, spec, config.league.snapshot_every_steps)
         self.book = self._make_book(spec)

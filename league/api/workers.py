@@ -16,7 +16,7 @@ router = APIRouter(prefix=f"{PREFIX}/workers", tags=["workers"])
 
 @router.post("")
 async def register(body: wire.WorkerCreate, league: Running, now: Now, rng: Chance, caller: Worker) -> wire.Worker:
-    """Attach; the same name and kind again is the same worker."""
+    """Attach; the same instance, or the same name and kind, again is the same worker."""
 
     def attach(session: Session) -> wire.Worker:
         worker = workers.register(session, league.settings, body, now, rng)

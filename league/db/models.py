@@ -90,10 +90,11 @@ class Worker(Base):
     """A process that plays. `owner` is the worker token that registered it; nobody's while the league is open."""
 
     __tablename__ = "workers"
-    __table_args__ = (UniqueConstraint("name", "kind"),)
+    __table_args__ = (UniqueConstraint("name", "kind"), Index("uq_workers_instance", "kind", "instance", unique=True))
 
     id: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str]
+    instance: Mapped[str | None]
     kind: Mapped[str]
     version: Mapped[str]
     signatures: Mapped[list[str]]

@@ -2,6 +2,8 @@
 
 import math
 from datetime import datetime
+from itertools import count
+from typing import Any
 
 import numpy as np
 from sqlalchemy import bindparam, select, update
@@ -15,6 +17,8 @@ from league.errors import UnknownLearnerError, UnknownWorkerError, WorkerQuarant
 from league.services.polling import next_poll_s
 
 _ID_BYTES = 8
+
+Row = dict[str, Any]
 _QUARANTINE = select(Quarantine).where(Quarantine.worker_id == bindparam("worker"), Quarantine.lifted_at.is_(None))
 _WORKERS = Base.metadata.tables[Worker.__tablename__]
 _TOUCH = (  # without the object mapper, which costs more than the statement
@@ -28,7 +32,10 @@ _TOUCH = (  # without the object mapper, which costs more than the statement
 def register(
     session: Session, settings: Settings, request: wire.WorkerCreate, now: datetime, rng: np.random.Generator
 ) -> wire.Worker:
-    """Attach a worker. One that comes back under its name and kind keeps its id and forgets old commands."""
+    """Attach a worker. One that comes back keeps its id and forgets old commands.
+
+    It is known by its instance, whatever else has its name; where it says none, by its name and kind.
+    """
     seen = {
         "version": request.version,
         "signatures": request.signatures,
@@ -36,11 +43,32 @@ def register(
         "seen_at": now,
     }
     row = {"id": rng.bytes(_ID_BYTES).hex(), "name": request.name, "kind": request.kind, "registered_at": now, **seen}
-    statement = insert_into(session, Worker).values(row)
-    worker = session.scalars(
-        statement.on_conflict_do_update(index_elements=["name", "kind"], set_=seen).returning(Worker)
-    ).one()
+    worker = _attach(session, row, seen) if request.instance is None else _attach_instance(session, request, row, seen)
     return body(worker, settings, next_poll_s(settings, rng))
+
+
+def _attach(session: Session, row: Row, seen: Row) -> Worker:
+    statement = insert_into(session, Worker).values(row)
+    statement = statement.on_conflict_do_update(index_elements=["name", "kind"], set_=seen)
+    return session.scalars(statement.returning(Worker)).one()
+
+
+def _attach_instance(session: Session, request: wire.WorkerCreate, row: Row, seen: Row) -> Worker:
+    """Find the worker of this instance, or make one; a worker of the name without an instance becomes it."""
+    own = Worker.kind == request.kind, Worker.instance == request.instance
+    unclaimed = Worker.kind == request.kind, Worker.name == request.name, Worker.instance.is_(None)
+    values = {"instance": request.instance, **seen}
+    for number in count(1):
+        for known in (own, unclaimed):
+            worker: Worker | None = session.scalar(update(Worker).where(*known).values(values).returning(Worker))
+            if worker is not None:
+                return worker
+        name = request.name if number == 1 else f"{request.name} #{number}"
+        statement = insert_into(session, Worker).values(row | {"name": name, "instance": request.instance})
+        made: Worker | None = session.scalar(statement.on_conflict_do_nothing().returning(Worker))
+        if made is not None:
+            return made
+    raise AssertionError("numbers do not end")
 
 
 def heartbeat(

@@ -167,6 +167,8 @@ def _drop_pruning_of_draws() -> None:
 
 
 def _add_quarantines() -> None:
+    op.add_column("workers", sa.Column("instance", sa.String(), nullable=True))
+    op.create_index("uq_workers_instance", "workers", ["kind", "instance"], unique=True)
     op.add_column("players", sa.Column("start_period_id", sa.BigInteger(), nullable=True))
     op.add_column("players", sa.Column("start_deviation_floor", sa.Double(), nullable=True))
     op.create_table(
@@ -199,3 +201,5 @@ def _drop_quarantines() -> None:
     op.drop_table("quarantines")
     op.drop_column("players", "start_deviation_floor")
     op.drop_column("players", "start_period_id")
+    op.drop_index("uq_workers_instance", "workers")
+    op.drop_column("workers", "instance")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from league_scene import ON_SQLITE, Scene, safetensors, sha256
+from league_scene import ON_SQLITE, Scene, result, safetensors, sha256
 
 from arena.environments.registry import baselines
 from league import wire
@@ -39,6 +39,43 @@ def test_a_worker_that_comes_back_is_the_same_worker(league: LeagueClient) -> No
     assert (again.version, again.signatures) == ("2", ["y"])
     assert first.heartbeat_s == 120
     assert {worker.id for worker in league.workers().items} == {first.id, other.id}
+
+
+def test_two_instances_of_one_name_are_two_workers(scene: Scene) -> None:
+    def attach(instance: str | None, name: str = "trainer-main") -> wire.Worker:
+        request = wire.WorkerCreate(
+            name=name, kind="trainer", version="1", signatures=[scene.signature], instance=instance
+        )
+        return scene.client.register_worker(request)
+
+    first, second = attach("a"), attach("b")
+    assert (first.name, second.name) == ("trainer-main", "trainer-main #2")
+    assert first.id != second.id
+    (own,) = scene.lease(worker=first)
+    assert scene.report(result(own), worker=second)[0].status == "rejected"
+    assert scene.report(result(own), worker=first)[0].status == "accepted"
+    scene.client.command_worker(first.id, "stop")
+    assert scene.client.heartbeat(second.id).command == "continue"
+    assert [attach(instance).id for instance in ("a", "b", "c")][:2] == [first.id, second.id]
+
+
+def test_a_worker_of_earlier_days_becomes_the_first_instance_that_has_its_name(scene: Scene) -> None:
+    request = wire.WorkerCreate(name="trainer-1", kind="trainer", version="2", signatures=["x"], instance="a")
+    assert scene.client.register_worker(request).id == scene.trainer.id
+    assert scene.client.register_worker(request.model_copy(update={"instance": "b"})).id != scene.trainer.id
+    assert scene.client.register_worker(request).id == scene.trainer.id
+
+
+def test_racing_registrations_of_one_instance_are_one_worker(scene: Scene) -> None:
+    def attach(place: int) -> str:
+        instance = f"instance-{place % 2}"
+        request = wire.WorkerCreate(name="new", kind="trainer", version="1", signatures=["x"], instance=instance)
+        return scene.client.register_worker(request).id
+
+    with ThreadPoolExecutor(8) as pool:
+        ids = list(pool.map(attach, range(16)))
+    assert len(set(ids[::2])) == len(set(ids[1::2])) == 1
+    assert ids[0] != ids[1]
 
 
 def test_a_worker_hears_its_command_until_it_registers_again(scene: Scene) -> None:

@@ -74,7 +74,7 @@ def evaluate(
             )
             for spec in specs
         }
-        membership = RatingMembership(link, specs, name=name, version=version())
+        membership = RatingMembership(link, specs, name=name, version=version(), instance=folder.instance())
         spool = Spool(folder.spool)
         terminal.say(f"playing rating matches of {', '.join(pools)} at {league}")
         pace = Pace(budget, duty)
