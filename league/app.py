@@ -35,6 +35,7 @@ from league.api.request_ids import RequestIds
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
+from league.pruner import Pruner
 from league.services import tokens
 from league.services.population import PopulationCache
 from league.services.terms import TermsCache
@@ -110,8 +111,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         aggregator = Aggregator(league.database, league.settings)
         sweeper = Sweeper(league.database, league.settings, league.metrics, lambda: datetime.now(UTC))
         aggregator.start()
+        pruner = Pruner(league.database, league.settings, lambda: datetime.now(UTC))
         sweeper.start()
+        pruner.start()
         yield
+        pruner.stop()
         sweeper.stop()
         aggregator.stop()
     finally:

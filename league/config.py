@@ -110,6 +110,9 @@ class Settings(BaseSettings):
     unplayable_memory_s: Seconds = 3600.0
     """How long a worker is not leased what it called unplayable."""
 
+    retention_days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Age at which leases without matches, refused results and the opponents of draws go; they stay unless set."""
+
     aggregation_interval_s: Seconds = 2.0
     """How often the server looks whether a rating period is due."""
     aggregation_term_s: Seconds = 30.0
@@ -188,6 +191,12 @@ class Settings(BaseSettings):
                 f"LEAGUE_DEVIATION_FLOOR={self.deviation_floor}",
                 f"the floor must not be above LEAGUE_DEVIATION_CAP={self.deviation_cap}",
                 "lower the floor or raise the cap",
+            )
+        if self.retention_days is not None and 86400 * self.retention_days < self.lease_grace_s:
+            raise ConfigurationError(
+                f"LEAGUE_RETENTION_DAYS={self.retention_days:g}",
+                f"results of a lease count until LEAGUE_LEASE_GRACE_S={self.lease_grace_s:g} after its end",
+                "keep it for longer",
             )
         return self
 

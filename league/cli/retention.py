@@ -13,6 +13,7 @@ from league.cli.database import DatabaseUrl, Home
 from league.config import Settings
 from league.errors import ConfigurationError
 from league.services import retention
+from league.services.retention import Outdated
 
 app = typer.Typer()
 
@@ -32,7 +33,7 @@ def prune(
     """Delete old leases that nobody played and refused results, and forget the opponents of old draws.
 
     Matches, ratings, players, periods, events and the leases that matches came from stay for good; of an old draw its
-    branches and rules do. The server may run.
+    branches and rules do. The server may run; with LEAGUE_RETENTION_DAYS it does this by itself, once a day.
     """
     settings = Settings.load(home=home, database_url=database_url)
     age = timedelta(days=older_than)
@@ -43,7 +44,10 @@ def prune(
         raise ConfigurationError(f"--older-than {older_than:g}", rule, way_out)
     now = datetime.now(UTC)
     with database.current(settings) as connection:
-        outdated = retention.survey(connection, now - age) if dry_run else retention.prune(connection, now - age, now)
+        if dry_run:
+            outdated = retention.survey(connection, now - age)
+        else:
+            outdated = sum(retention.prune(connection, now - age, now), Outdated())
     if as_json:
         tables.show_json({"dry_run": dry_run, **asdict(outdated)})
     else:

@@ -6,6 +6,7 @@ probabilities, by far the most of it, go.
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,7 +19,7 @@ from league.db.models import Draw, Lease, Match, Refusal
 
 LEASES_AT_ONCE = 5000
 DRAWS_AT_ONCE = 50
-"""Rows that a transaction looks through: servers get their turn between two."""
+"""Rows that a transaction looks through."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,18 @@ class Outdated:
         draw_bytes: What these draws take, about.
     """
 
-    leases: int
-    refusals: int
-    draws: int
-    draw_bytes: int
+    leases: int = 0
+    refusals: int = 0
+    draws: int = 0
+    draw_bytes: int = 0
+
+    def __add__(self, other: "Outdated") -> "Outdated":
+        return Outdated(
+            self.leases + other.leases,
+            self.refusals + other.refusals,
+            self.draws + other.draws,
+            self.draw_bytes + other.draw_bytes,
+        )
 
 
 def survey(database: Database, before: datetime) -> Outdated:
@@ -53,71 +62,66 @@ def survey(database: Database, before: datetime) -> Outdated:
         )
 
 
-def prune(database: Database, before: datetime, now: datetime) -> Outdated:
-    """Take away what is older than a time, a part in every transaction; servers may run.
+def prune(database: Database, before: datetime, now: datetime) -> Iterator[Outdated]:
+    """Take away what is older than a time; servers may run.
 
     Args:
         database: Whose rows.
         before: Leases that ended earlier, and what belongs to them; their grace must be over by now.
         now: The time that is noted with draws.
 
-    Returns:
-        What went.
+    Yields:
+        What went, transaction by transaction: between two there is room for others, and to stop.
     """
-    leases = _delete_leases(database, before)
-    refusals = _delete_refusals(database, before)
-    draws, draw_bytes = _forget_opponents(database, before, now)
-    return Outdated(leases, refusals, draws, draw_bytes)
+    yield from _delete_leases(database, before)
+    yield from _delete_refusals(database, before)
+    yield from _forget_opponents(database, before, now)
 
 
-def _delete_leases(database: Database, before: datetime) -> int:
-    gone, after = 0, ""
-    while True:
+def _delete_leases(database: Database, before: datetime) -> Iterator[Outdated]:
+    for window in _windows(database, Lease.id, Lease.granted_at < before, LEASES_AT_ONCE):
         with database.write() as session:
-            last = _end_of_window(session, Lease.id, Lease.granted_at < before, after, LEASES_AT_ONCE)
-            if last is None:
-                return gone
-            window = Lease.id > after, Lease.id <= last
-            gone += len(session.scalars(delete(Lease).where(*window, _unplayed(before)).returning(Lease.id)).all())
-            after = last
+            gone = session.scalars(delete(Lease).where(window, _unplayed(before)).returning(Lease.id)).all()
+        yield Outdated(leases=len(gone))
 
 
-def _delete_refusals(database: Database, before: datetime) -> int:
+def _delete_refusals(database: Database, before: datetime) -> Iterator[Outdated]:
     with database.read() as session:
         workers = session.scalars(select(Refusal.worker_id).where(Refusal.refused_at < before).distinct()).all()
-    gone = 0
     for worker_id in workers:
         with database.write() as session:
             old = delete(Refusal).where(Refusal.worker_id == worker_id, Refusal.refused_at < before)
-            gone += len(session.scalars(old.returning(Refusal.lease_id)).all())
-    return gone
+            gone = session.scalars(old.returning(Refusal.lease_id)).all()
+        yield Outdated(refusals=len(gone))
 
 
-def _forget_opponents(database: Database, before: datetime, now: datetime) -> tuple[int, int]:
-    """Return how many draws lost their opponents, and how many bytes that freed, about."""
-    draws, freed, after = 0, 0, ""
+def _forget_opponents(database: Database, before: datetime, now: datetime) -> Iterator[Outdated]:
     with database.read() as session:
         in_use = _in_use(session, before)
-    while True:
+    for window in _windows(database, Draw.id, _forgettable(before), DRAWS_AT_ONCE):
+        freed = []
         with database.write() as session:
-            last = _end_of_window(session, Draw.id, _forgettable(before), after, DRAWS_AT_ONCE)
-            if last is None:
-                return draws, freed
-            window = Draw.id > after, Draw.id <= last, _forgettable(before), Draw.id.not_in(in_use)
-            for draw_id, content in session.execute(select(Draw.id, Draw.distribution).where(*window)).all():
+            chosen = select(Draw.id, Draw.distribution).where(window, _forgettable(before), Draw.id.not_in(in_use))
+            for draw_id, content in session.execute(chosen).all():
                 kept = _without_opponents(content)
                 session.execute(update(Draw).where(Draw.id == draw_id).values(distribution=kept, pruned_at=now))
-                draws, freed = draws + 1, freed + len(json.dumps(content)) - len(json.dumps(kept))
-            after = last
+                freed.append(len(json.dumps(content)) - len(json.dumps(kept)))
+        yield Outdated(draws=len(freed), draw_bytes=sum(freed))
 
 
-def _end_of_window(
-    session: Session, key: InstrumentedAttribute[str], condition: ColumnElement[bool], after: str, rows: int
-) -> str | None:
-    """Return the key that ends the next so many rows after a key; None where there are no more."""
-    window = select(key).where(condition, key > after).order_by(key).limit(rows).subquery()
-    last: str | None = session.scalar(select(func.max(window.c.id)))
-    return last
+def _windows(
+    database: Database, key: InstrumentedAttribute[str], condition: ColumnElement[bool], rows: int
+) -> Iterator[ColumnElement[bool]]:
+    """Cut the rows that meet a condition into spans of so many, by their key."""
+    after = ""
+    while True:
+        span = select(key).where(condition, key > after).order_by(key).limit(rows).subquery()
+        with database.read() as session:
+            last = session.scalar(select(func.max(span.c.id)))
+        if last is None:
+            return
+        yield (key > after) & (key <= last)
+        after = last
 
 
 def _unplayed(before: datetime) -> ColumnElement[bool]:

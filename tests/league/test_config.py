@@ -66,6 +66,11 @@ def test_a_group_of_settings_that_is_not_json_is_refused(monkeypatch: pytest.Mon
         Settings.load()
 
 
+def test_a_retention_shorter_than_the_grace_of_results_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"LEAGUE_RETENTION_DAYS=0\.5: .*LEAGUE_LEASE_GRACE_S=86400"):
+        Settings.load(retention_days=0.5, lease_grace_s=86400.0)
+
+
 @pytest.mark.parametrize("url", ["mysql://me:secret@host/league", "postgres://me:secret@host/league", "x/me:secret@h"])
 def test_a_refused_database_url_keeps_its_password(url: str) -> None:
     with pytest.raises(ConfigurationError, match="postgresql://USER@HOST/NAME") as refused:

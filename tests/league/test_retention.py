@@ -1,7 +1,9 @@
 """Old leases without matches and the opponents of old draws go; matches and whatever explains them stay."""
 
 import json
-from collections.abc import Callable
+import logging
+import threading
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,11 +12,13 @@ from fastapi.testclient import TestClient
 from league_scene import Scene, result
 from sqlalchemy import func, select
 
-from league import wire
+from league import pruner, wire
 from league.client import LeagueClient
+from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Base, Draw, Lease, Match, Refusal
 from league.errors import UnknownLeaseError
+from league.pruner import Pruner
 from league.services import retention
 from league.services.retention import Outdated
 
@@ -43,22 +47,26 @@ def days_ago(time: Any, days: float) -> datetime:
     return moment
 
 
+def prune(database: Database, time: Any, days: float = 90) -> Outdated:
+    return sum(retention.prune(database, days_ago(time, days), time.now), Outdated())
+
+
 def test_what_is_old_and_explains_no_match_goes(old: wire.Lease, scene: Scene, database: Database, time: Any) -> None:
     before = {table: count(database, table) for table in (Lease, Match, Draw, Refusal)}
     assert before[Refusal] == 1
     expected = retention.survey(database, days_ago(time, 90))
-    gone = retention.prune(database, days_ago(time, 90), time.now)
+    gone = prune(database, time)
     assert (gone.leases, gone.refusals, gone.draws) == (expected.leases, expected.refusals, expected.draws)
     assert (gone.leases, gone.refusals, gone.draws) == (before[Lease] - 1, 1, before[Draw])
     assert 0 < gone.draw_bytes < expected.draw_bytes
     after = {table: count(database, table) for table in before}
     assert after == {Lease: 1, Match: before[Match], Draw: before[Draw], Refusal: 0}
-    assert retention.prune(database, days_ago(time, 90), time.now) == Outdated(0, 0, 0, 0)
+    assert prune(database, time) == Outdated(0, 0, 0, 0)
 
 
 def test_nothing_young_goes(old: wire.Lease, scene: Scene, database: Database, time: Any) -> None:
     leases = count(database, Lease)
-    assert retention.prune(database, days_ago(time, 101), time.now) == Outdated(0, 0, 0, 0)
+    assert prune(database, time, days=101) == Outdated(0, 0, 0, 0)
     assert count(database, Lease) == leases
 
 
@@ -74,7 +82,7 @@ def test_a_lease_with_matches_still_says_why_and_since_when_less(
     before = scene.client.explain_lease(old.lease_id)
     assert before.items
     assert before.pruned_at is None
-    retention.prune(database, days_ago(time, 90), time.now)
+    prune(database, time)
     after = scene.client.explain_lease(old.lease_id)
     assert (after.items, after.pruned_at) == ([], time.now)
     assert (after.branches, after.lease, after.propensity) == (before.branches, before.lease, before.propensity)
@@ -87,7 +95,7 @@ def test_a_lease_that_went_is_unknown_and_its_results_are_refused(
     time.advance(-100 * DAY_S)
     unplayed = scene.opponent_leases(1)[0]
     time.advance(100 * DAY_S)
-    retention.prune(database, days_ago(time, 90), time.now)
+    prune(database, time)
     with pytest.raises(UnknownLeaseError):
         scene.client.explain_lease(unplayed.lease_id)
     assert [answer.status for answer in scene.report(result(unplayed))] == ["rejected"]
@@ -96,7 +104,7 @@ def test_a_lease_that_went_is_unknown_and_its_results_are_refused(
 def test_a_result_that_is_sent_again_after_years_is_still_a_duplicate(
     old: wire.Lease, scene: Scene, database: Database, time: Any
 ) -> None:
-    retention.prune(database, days_ago(time, 90), time.now)
+    prune(database, time)
     assert [answer.status for answer in scene.report(result(old))] == ["duplicate"]
 
 
@@ -105,7 +113,7 @@ def test_a_draw_that_young_leases_came_from_keeps_its_opponents(
 ) -> None:
     (young, *_) = scene.opponent_leases(1)  # nothing has happened since: the distribution is the old one
     time.advance(DAY_S)
-    retention.prune(database, days_ago(time, 90), time.now)
+    prune(database, time)
     explained = scene.client.explain_lease(young.lease_id)
     assert explained.items
     assert explained.pruned_at is None
@@ -116,7 +124,7 @@ def test_a_pruned_draw_gets_its_opponents_back_when_it_is_drawn_from_again(
 ) -> None:
     scene.opponent_leases(1)
     time.advance(100 * DAY_S)
-    retention.prune(database, days_ago(time, 90), time.now)
+    prune(database, time)
     (again, *_) = scene.opponent_leases(1)
     assert scene.client.explain_lease(again.lease_id).items
 
@@ -127,7 +135,7 @@ def test_many_are_pruned_in_many_transactions(
     expected = retention.survey(database, days_ago(time, 90))
     monkeypatch.setattr(retention, "LEASES_AT_ONCE", 2)
     monkeypatch.setattr(retention, "DRAWS_AT_ONCE", 1)
-    assert retention.prune(database, days_ago(time, 90), time.now).leases == expected.leases > 4
+    assert prune(database, time).leases == expected.leases > 4
     assert retention.survey(database, days_ago(time, 90)) == Outdated(0, 0, 0, 0)
 
 
@@ -144,7 +152,7 @@ def test_draws_of_version_0_1_are_pruned_too(old: wire.Lease, scene: Scene, data
     with database.write() as session:
         for draw in session.scalars(select(Draw)):
             draw.distribution = json.loads(json.dumps(first))
-    retention.prune(database, days_ago(time, 90), time.now)
+    prune(database, time)
     explained = scene.client.explain_lease(old.lease_id)
     assert (explained.items, [branch.name for branch in explained.branches]) == ([], ["pfsp"])
 
@@ -159,5 +167,61 @@ def test_a_server_goes_on_while_another_process_prunes(
         scene.client.close_period()
     time.advance(100 * DAY_S)
     (lease, *_) = scene.opponent_leases(1)
-    retention.prune(database, days_ago(time, 90), time.now)
+    prune(database, time)
     assert [answer.status for answer in scene.report(result(lease))] == ["accepted"]
+
+
+# --- by the server itself --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pruner that does not wait for ten minutes."""
+    monkeypatch.setattr(pruner, "FIRST_S", 0.01)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_server_prunes_by_itself_where_that_is_set(
+    old: wire.Lease, configure: Callable[..., Settings], database: Database, time: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "league.pruner")
+    own = Pruner(database, configure(retention_days=90.0), lambda: time.now)
+    own.start()
+    for _ in range(1000):
+        if caplog.messages:
+            break
+        threading.Event().wait(0.01)
+    own.stop()
+    assert caplog.messages[0].startswith("pruned ")
+    assert count(database, Lease) == 1
+    assert count(database, Match) == 1
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_server_keeps_everything_unless_told_otherwise(
+    old: wire.Lease, configure: Callable[..., Settings], database: Database, time: Any
+) -> None:
+    leases = count(database, Lease)
+    own = Pruner(database, configure(), lambda: time.now)
+    own.start()
+    own._thread.join(timeout=10)
+    assert not own._thread.is_alive()
+    assert count(database, Lease) == leases
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_server_that_stops_does_not_wait_for_all_of_it(
+    old: wire.Lease, configure: Callable[..., Settings], database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(*_arguments: object) -> Iterator[Outdated]:
+        while True:
+            begun.set()
+            yield Outdated()
+
+    begun = threading.Event()
+    monkeypatch.setattr(retention, "prune", endless)
+    own = Pruner(database, configure(retention_days=90.0), lambda: time.now)
+    own.start()
+    assert begun.wait(timeout=10)
+    own.stop()
+    assert not own._thread.is_alive()
