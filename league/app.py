@@ -59,7 +59,7 @@ def create_app(settings: Settings) -> FastAPI:
         population=PopulationCache(),
         terms=TermsCache(),
         metrics=Metrics(),
-        callers=Callers(settings.rate_per_s, settings.rate_burst),
+        callers=Callers(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
         commits=Commits(database),
         ending=threading.Event(),
     )

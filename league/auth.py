@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from dataclasses import dataclass
+from datetime import datetime
 from enum import IntEnum
 
 _SECRET_BYTES = 32
@@ -23,10 +24,11 @@ class Scope(IntEnum):
 
 @dataclass(frozen=True)
 class Principal:
-    """Who is calling: a token's name, or `open` where the server has no tokens."""
+    """Who is calling: a token's name, or `open` where the server has no tokens; and until when it may."""
 
     name: str
     scope: Scope
+    expires_at: datetime | None = None
 
 
 OPEN = Principal("open", Scope.ADMIN)

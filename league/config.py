@@ -90,6 +90,8 @@ class Settings(BaseSettings):
     """Calls a second that one token, or one address without a token, may make for long."""
     rate_burst: Count = 10_000
     """Calls that it may make at once after a pause."""
+    token_memory_s: Annotated[float, Field(ge=0, le=60)] = 1.0
+    """How long a server remembers whose a token is: revoking it, and closing an open league, take so long at most."""
 
     heartbeat_s: Seconds = 120.0
     """How often a worker is to show that it lives."""

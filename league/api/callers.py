@@ -1,4 +1,8 @@
-"""What one process remembers of its callers: how much they called of late, and when the use of a token was noted.
+"""What one process remembers of its callers: who they are, how much they called of late, when a token's use was noted.
+
+Whose a secret is, it remembers for `memory_s` only: that a token was revoked, or the first one made, takes effect
+within that time. To ask the database at every call would double what a heartbeat costs. A secret that is nobody's is
+asked about every time.
 
 Calls are counted in a token bucket for each caller: it holds `burst` calls, refills at `per_s`, and a call that finds
 it empty is refused. Several processes each count for themselves.
@@ -11,6 +15,7 @@ import threading
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from league.auth import Principal
 from league.errors import RateLimitedError
 
 REFUSED_COST = 100
@@ -33,14 +38,27 @@ class Callers:
     Args:
         per_s: Calls a second that a caller may make for ever.
         burst: Calls that it may make at once.
+        memory_s: How long it is remembered who has a secret.
     """
 
-    def __init__(self, per_s: float, burst: int) -> None:
+    def __init__(self, per_s: float, burst: int, memory_s: float) -> None:
         self._per_s = per_s
         self._burst = float(burst)
+        self._memory = timedelta(seconds=memory_s)
+        self._known: dict[str | None, tuple[Principal, datetime]] = {}
         self._buckets: dict[str, _Bucket] = {}
         self._noted: dict[str, datetime] = {}
         self._lock = threading.Lock()
+
+    def recall(self, digest: str | None, now: datetime) -> Principal | None:
+        """Return who has a secret, None being no secret at all; None where the database must be asked."""
+        principal, until = self._known.get(digest, (None, now))
+        return principal if now < until else None
+
+    def remember(self, digest: str | None, principal: Principal, now: datetime) -> None:
+        """Keep who has a secret for a while, and no longer than its token lasts."""
+        until = now + self._memory
+        self._known[digest] = principal, until if principal.expires_at is None else min(until, principal.expires_at)
 
     def admit(self, caller: str, now: datetime, cost: int = 1) -> None:
         """Count a call.

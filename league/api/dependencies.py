@@ -1,7 +1,7 @@
 """What endpoints are given: the running league, the caller, the time and a source of chance."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
@@ -9,12 +9,13 @@ from urllib.parse import urlsplit
 
 import numpy as np
 from fastapi import Depends, Path, Query, Request, Security
+from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from league.api.callers import REFUSED_COST, Callers
 from league.api.commits import Commits
 from league.api.metrics import Metrics
-from league.auth import OPEN, Principal, Scope
+from league.auth import OPEN, Principal, Scope, digest
 from league.config import Settings, is_loopback
 from league.db.engine import Database
 from league.errors import ForbiddenError, UnauthenticatedError
@@ -77,16 +78,16 @@ After = Annotated[int, Query(ge=0, lt=ID_LIMIT, description="`next_cursor` of th
 Before = Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="`next_cursor` of the page before")]
 
 
-def _caller(scope: Scope) -> Callable[..., Principal]:
+def _caller(scope: Scope) -> Callable[..., Awaitable[Principal]]:
     """Return a dependency that finds out who calls, counts the call and requires the scope."""
 
-    def authorise(
+    async def authorise(
         request: Request,
         league: Running,
         now: Now,
         credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> Principal:
-        principal = _identify(request, league, None if credentials is None else credentials.credentials, now)
+        principal = await _identify(request, league, None if credentials is None else credentials.credentials, now)
         if principal.scope < scope:
             rule = f"its scope is {principal.scope.word}, the call needs {scope.word}"
             way_out = f"make a token with `league token create NAME --scope {scope.word}`"
@@ -96,21 +97,29 @@ def _caller(scope: Scope) -> Callable[..., Principal]:
     return authorise
 
 
-def _identify(request: Request, league: League, secret: str | None, now: datetime) -> Principal:
+async def _identify(request: Request, league: League, secret: str | None, now: datetime) -> Principal:
     """Find out who calls; a token's calls are counted together, an open server's and refused ones by address."""
     address = f"address {request.client.host}" if request.client is not None else "an unknown address"
-    try:
-        with league.database.engine.connect() as connection:
-            principal = tokens.authenticate(connection, league.settings, secret, now)
-    except UnauthenticatedError:
-        league.callers.admit(address, now, REFUSED_COST)
-        raise
+    key = None if secret is None else digest(secret)
+    principal = league.callers.recall(key, now)
+    if principal is None:
+        try:
+            principal = await run_in_threadpool(_authenticate, league, secret, now)
+        except UnauthenticatedError:
+            league.callers.admit(address, now, REFUSED_COST)
+            raise
+        league.callers.remember(key, principal, now)
     if principal is OPEN:
         _refuse_foreign_page(request)
-        league.callers.admit(address, now)
-        return principal
-    league.callers.admit(f"token {principal.name!r}", now)
-    if league.callers.use_to_note(principal.name, now):
+    league.callers.admit(address if principal is OPEN else f"token {principal.name!r}", now)
+    return principal
+
+
+def _authenticate(league: League, secret: str | None, now: datetime) -> Principal:
+    """Ask the database, and write down now and then that a token was used."""
+    with league.database.engine.connect() as connection:
+        principal = tokens.authenticate(connection, league.settings, secret, now)
+    if principal is not OPEN and league.callers.use_to_note(principal.name, now):
         with league.database.write() as session:
             tokens.note_use(session, principal.name, now)
     return principal

@@ -120,7 +120,7 @@ def authenticate(session: Session | Connection, settings: Settings, secret: str 
         rule = f"token {token.name!r} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC"
         way_out = f"give it a new secret with `league token renew {token.name}`"
         raise UnauthenticatedError("with an unusable token", rule, way_out)
-    return Principal(token.name, Scope[token.scope.upper()])
+    return Principal(token.name, Scope[token.scope.upper()], token.expires_at)
 
 
 def note_use(session: Session, name: str, now: datetime) -> None:

@@ -152,11 +152,16 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def configure(database_url: str, tmp_path: Path) -> Callable[..., Settings]:
-    """Make settings of this test's league; the aggregator sleeps unless told otherwise."""
+    """Make settings of this test's league; unless told otherwise the aggregator sleeps and no token is remembered."""
 
     def make(**changes: Any) -> Settings:
-        given = {"home": tmp_path, "database_url": database_url, "aggregation_interval_s": 3600.0, **changes}
-        return Settings.load(**given)
+        given = {
+            "home": tmp_path,
+            "database_url": database_url,
+            "aggregation_interval_s": 3600.0,
+            "token_memory_s": 0.0,
+        }
+        return Settings.load(**given | changes)
 
     return make
 

@@ -109,6 +109,54 @@ def test_every_change_of_a_token_is_in_the_audit_log(database: Database) -> None
     }
 
 
+@ON_SQLITE
+def test_what_became_of_a_token_is_known_within_the_time_it_is_remembered(
+    serve: Callable[..., TestClient], database: Database, time: Any
+) -> None:
+    http = serve(token_memory_s=1.0)
+    everybody = LeagueClient(http=http)
+    everybody.players()
+    with database.write() as session:
+        secret = tokens.create(session, "wall", "read", NOW, actor="test")
+    client = LeagueClient(http=http, token=secret)
+    for call in (everybody.players, client.players):
+        call()
+    time.advance(1)
+    with pytest.raises(UnauthenticatedError, match="this server is closed"):
+        everybody.players()
+    client.players()
+    with database.write() as session:
+        tokens.revoke(session, "wall", NOW, actor="test")
+    time.advance(0.5)
+    client.players()
+    time.advance(0.5)
+    with pytest.raises(UnauthenticatedError, match="unknown or revoked"):
+        client.players()
+
+
+@ON_SQLITE
+def test_a_token_expires_at_once_and_a_new_one_works_at_once(
+    serve: Callable[..., TestClient], database: Database, time: Any
+) -> None:
+    http = serve(token_memory_s=60.0)
+    with database.write() as session:
+        ends = tokens.create(session, "a", "read", NOW, actor="test", expires_at=NOW + timedelta(seconds=1))
+        first = tokens.create(session, "b", "read", NOW, actor="test")
+    client, later = LeagueClient(http=http, token=ends), LeagueClient(http=http, token=first)
+    client.players()
+    time.advance(1)
+    with pytest.raises(UnauthenticatedError, match="expired"):
+        client.players()
+    with database.write() as session:
+        second = tokens.renew(session, "b", NOW, actor="test")
+    again = LeagueClient(http=http, token=second)
+    with pytest.raises(UnauthenticatedError):
+        LeagueClient(http=http, token=f"{second}x").players()
+    again.players()
+    with pytest.raises(UnauthenticatedError):
+        later.players()
+
+
 # --- what is a token's own -------------------------------------------------------------------------------------------
 
 
@@ -227,7 +275,7 @@ def test_a_renewed_token_keeps_what_is_its_own(connect: Connect, http: TestClien
 
 
 def test_a_caller_may_call_at_its_rate_after_a_burst_and_others_are_not_slowed() -> None:
-    callers = Callers(per_s=2.0, burst=10)
+    callers = Callers(per_s=2.0, burst=10, memory_s=0.0)
     for _ in range(10):
         callers.admit("ann", NOW)
     with pytest.raises(RateLimitedError, match=r"from ann: .*2 calls a second.*10 at once") as refused:
@@ -242,7 +290,7 @@ def test_a_caller_may_call_at_its_rate_after_a_burst_and_others_are_not_slowed()
 
 
 def test_waiting_as_long_as_is_said_is_long_enough() -> None:
-    callers = Callers(per_s=0.3, burst=1)
+    callers = Callers(per_s=0.3, burst=1, memory_s=0.0)
     now = NOW
     callers.admit("ann", now)
     for _ in range(20):
@@ -253,7 +301,7 @@ def test_waiting_as_long_as_is_said_is_long_enough() -> None:
 
 
 def test_a_call_dearer_than_the_burst_needs_the_whole_of_it() -> None:
-    callers = Callers(per_s=1.0, burst=3)
+    callers = Callers(per_s=1.0, burst=3, memory_s=0.0)
     callers.admit("ann", NOW, cost=100)
     with pytest.raises(RateLimitedError) as refused:
         callers.admit("ann", NOW, cost=100)
@@ -262,7 +310,7 @@ def test_a_call_dearer_than_the_burst_needs_the_whole_of_it() -> None:
 
 
 def test_idle_callers_are_forgotten() -> None:
-    callers = Callers(per_s=1.0, burst=3)
+    callers = Callers(per_s=1.0, burst=3, memory_s=0.0)
     for number in range(10_000):
         callers.admit(f"address {number}", NOW)
     callers.admit("address again", NOW + timedelta(hours=1))
