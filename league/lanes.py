@@ -49,7 +49,7 @@ class LaneConfig:
     changes_waiting: int = 200
     transfers_running: int = 8
     transfers_waiting: int = 64
-    leases_running: int = 2
+    leases_running: int = 4
     leases_waiting: int = 32
     reads_running: int = 4
     reads_waiting: int = 64

@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import case, func, insert, select, update
+from sqlalchemy import case, func, select, update
 from sqlalchemy.orm import Session
 
 from arena.matchmaking import SELF, draw, rating_pairs
 from league import wire
 from league.config import Settings
+from league.db.bulk import insert_new
 from league.db.engine import Database
-from league.db.models import Base, Draw, Lease, Match, Player
+from league.db.models import Draw, Lease, Match, Player
 from league.errors import UnknownLeaseError
 from league.services import draws, unplayable, workers
 from league.services.draws import PAIRING, Account
 from league.services.population import Member, Population, PopulationCache
 
-_INSERT = insert(Base.metadata.tables[Lease.__tablename__])  # the object mapper would make each row twice as dear
-_RANDOM_DIGITS = 12
+_RANDOM_DIGITS = 16  # beside the time in milliseconds: no two leases ever have the same id
 _SEED_LIMIT = 2**63
 
 Row = dict[str, Any]
@@ -62,7 +62,7 @@ def grant(
         return []
     with database.write() as session:
         draws.keep(session, planned.account, now)
-        session.connection().execute(_INSERT, planned.rows)
+        insert_new(session, Lease, planned.rows)
     return _bodies(planned)
 
 
