@@ -28,7 +28,8 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="A zip archive of JSO
 def export(
     file: File,
     allow_missing: Annotated[
-        bool, typer.Option("--allow-missing", help="Leave out checkpoints that the store lost, and name them.")
+        bool,
+        typer.Option("--allow-missing", help="Leave out checkpoints that the store lost or damaged, and name them."),
     ] = False,
     home: Home = None,
     database_url: DatabaseUrl = None,
@@ -46,7 +47,7 @@ def export(
         )
     typer.echo(f"{file}: {_summary(manifest)}, {file.stat().st_size:,} bytes")
     for sha256 in manifest.missing:
-        typer.echo(f"left out: checkpoint {sha256}, which the store does not have", err=True)
+        typer.echo(f"left out: checkpoint {sha256}, which the store lost or damaged", err=True)
 
 
 @app.command("import", epilog="Example: league import league.zip --home /srv/league")
