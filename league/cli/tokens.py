@@ -79,7 +79,7 @@ def list_tokens(as_json: AsJson = False, home: Home = None, database_url: Databa
 
 @app.command(epilog="Example: league token revoke laptop")
 def revoke(name: TokenName, home: Home = None, database_url: DatabaseUrl = None) -> None:
-    """End a token at once. Revoking the last one leaves the league closed."""
+    """End a token; servers hear of it within a second. Revoking the last one leaves the league closed."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
         tokens.revoke(session, name, datetime.now(UTC), actor=person())
