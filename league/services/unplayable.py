@@ -14,7 +14,7 @@ from league import wire
 from league.config import Settings
 from league.db import locks
 from league.db.locks import Lock
-from league.db.models import Event, Lease, Player, UnplayableReport
+from league.db.models import Event, Lease, Player, Quarantine, UnplayableReport
 from league.db.upsert import insert_into
 from league.errors import InvalidRequestError
 from league.services import lifecycle
@@ -73,9 +73,11 @@ def _require_seated(session: Session, request: wire.ReleaseRequest) -> None:
 
 
 def _condemned(session: Session, settings: Settings, player_ids: Sequence[int], now: datetime) -> list[int]:
+    """Return whom enough workers could not play that are trusted themselves."""
     since = now - timedelta(seconds=settings.unplayable_memory_s)
     counting = _COUNTING.join(Player, Player.id == UnplayableReport.player_id)
     in_play = Player.id.in_(player_ids), Player.standing.in_(_IN_PLAY)
+    distrusted = exists().where(Quarantine.worker_id == UnplayableReport.worker_id, Quarantine.lifted_at.is_(None))
     enough = func.count() >= settings.unplayable_workers
-    condemned = counting.where(*in_play).group_by(UnplayableReport.player_id).having(enough)
+    condemned = counting.where(*in_play, ~distrusted).group_by(UnplayableReport.player_id).having(enough)
     return list(session.scalars(condemned, {"since": since}))

@@ -77,6 +77,16 @@ def test_reports_of_two_workers_quarantine_and_reinstating_is_the_way_back(scene
     assert scene.client.player(snapshot.id).standing == "candidate"
 
 
+def test_the_word_of_a_worker_that_is_not_trusted_does_not_count(scene: Scene, time: Any) -> None:
+    snapshot = scene.publish(1)
+    other, liar = scene.worker("trainer-2", "trainer"), scene.worker("liar", "trainer")
+    leases = {worker.id: lease_on(scene, snapshot, worker) for worker in (scene.trainer, other, liar)}
+    scene.client.quarantine_worker(liar.id, time.now, "reports what never was")
+    for worker in (liar, scene.trainer):
+        assert report(scene.client, worker, leases[worker.id], snapshot).quarantined == []
+    assert report(scene.client, other, leases[other.id], snapshot).quarantined == [snapshot.id]
+
+
 def test_reports_a_long_time_apart_do_not_add_up(scene: Scene, time: Any) -> None:
     snapshot = scene.publish(1)
     other = scene.worker("trainer-2", "trainer")
