@@ -140,7 +140,7 @@ async def _database_error(request: Request, error: Exception) -> JSONResponse:
 async def _defect(request: Request, error: Exception) -> JSONResponse:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     rule = f"{type(error).__name__} in the server; nothing of the call was kept"
-    way_out = "send it again, and report it with the server's log if it stays"
+    way_out = f"send it again; if it stays, report it with what the server's log has of request {request_id.get()}"
     return response(InternalError(f"{request.method} {request.url.path}", rule, way_out))
 
 

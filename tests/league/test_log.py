@@ -87,6 +87,7 @@ def test_a_defect_names_its_request_in_answer_and_log(failing: TestClient, caplo
     answer = failing.get("/api/v1/players", headers={"X-Request-ID": "mine"})
     assert (answer.status_code, answer.json()["type"]) == (500, InternalError.type)
     assert answer.json()["request_id"] == "mine"
+    assert "the server's log has of request mine" in answer.json()["detail"]
     assert answer.headers.get_list("x-request-id") == ["mine"]
     lines = [json.loads(line) for line in caplog.text.splitlines()]
     assert {line["logger"] for line in lines} >= {"league.test", "league.api.problems", "league.requests"}
