@@ -43,6 +43,9 @@ NO_PARENT = -1
 _STEP_TOLERANCE = 1e-9  # 2e-7 points
 _LEARNING_ROUNDS = 20
 _LEARNING_TOLERANCE = 0.02
+_DENSE_MAX = 1_000  # players; up to there a factorisation takes less than conjugate gradients' many small calls
+_PROBES = 16
+_PROBE_TOLERANCE = 1e-4
 _SOLVER_TOLERANCE = 1e-10
 _SOLVER_STEPS = 5_000
 _NEWTON_STEPS = 200  # from near the top it takes about five
@@ -277,27 +280,40 @@ def _learn(theta: FloatArray, pairs: _Pairs, anchor: BoolArray, parent: IntArray
     child = free[parent[free] != NO_PARENT]
     theta[free] = np.clip(theta[free], _MIDDLE - _START_MAX, _MIDDLE + _START_MAX)
     precision = np.where(parent[free] == NO_PARENT, (SCALE / config.prior_deviation) ** 2, 0.0)
-    covariance = np.zeros((theta.size, theta.size))
+    probes = _probes(child.size)
     step = known = _Step(0.0, 4.0 / config.parent_draws)
     for _ in range(_LEARNING_ROUNDS):
         posterior = _Posterior(pairs, free, precision, child, parent[child], step)
-        _climb(posterior, theta)
-        covariance[np.ix_(free, free)] = _inverse(posterior.curvature(theta).toarray(order="F"))
-        before, step = step, _usual_step(theta, covariance, child, parent[child], known, config.parent_weight)
+        _climb(posterior, theta, _LEARNING_TOLERANCE)
+        before, step = step, _usual_step(posterior, theta, probes, known, config.parent_weight)
         if _alike(before, step):
             break
+    _climb(posterior, theta, _STEP_TOLERANCE)
+    covariance = np.zeros((theta.size, theta.size))
+    covariance[np.ix_(free, free)] = _inverse(posterior.curvature(theta).toarray(order="F"))
     return covariance
 
 
-def _usual_step(
-    theta: FloatArray, covariance: FloatArray, child: IntArray, parent: IntArray, known: _Step, weight: float
-) -> _Step:
+def _probes(size: int) -> FloatArray:
+    """Return vectors z, (K, size), of which sum_k z_k' M z_k is the trace of M, or near it where K < size.
+
+    Source: Hutchinson, "A stochastic estimator of the trace of the influence matrix" (1990).
+    """
+    if size <= _PROBES:
+        return np.eye(size)
+    signs = np.random.default_rng(0).integers(0, 2, (_PROBES, size))  # the same for the same players, whoever asks
+    return np.asarray(np.where(signs == 1, 1.0, -1.0) / np.sqrt(_PROBES))
+
+
+def _usual_step(posterior: _Posterior, theta: FloatArray, probes: FloatArray, known: _Step, weight: float) -> _Step:
     """Return the mean and the variance of steps, each step as uncertain as it is; `known` counts as `weight` steps."""
+    child, parent = posterior.child, posterior.parent
     steps = theta[child] - theta[parent]
-    variance = covariance.diagonal()
-    unsure = variance[child] + variance[parent] - 2.0 * covariance[child, parent]
     mean = float(steps.sum()) / (child.size + weight)
-    spread = float((np.square(steps - mean) + unsure).sum())
+    between = [_differences(child, parent, probe, theta.size)[posterior.free] for probe in probes]
+    right = np.array(between).reshape(-1, posterior.free.size).T
+    unsure = float((right * _solved(posterior.curvature(theta), right, _PROBE_TOLERANCE)).sum()) if between else 0.0
+    spread = float(np.square(steps - mean).sum()) + unsure
     return _Step(mean, (weight * known.variance + spread) / (child.size + weight))
 
 
@@ -316,11 +332,11 @@ def _sums(place: IntArray, values: FloatArray, size: int) -> FloatArray:
     return np.bincount(place, weights=values, minlength=size).astype(np.float64, copy=False)
 
 
-def _climb(posterior: _Posterior, theta: FloatArray) -> None:
-    """Move `theta` to the maximum by Newton's method, halving steps that do not rise."""
+def _climb(posterior: _Posterior, theta: FloatArray, tolerance: float) -> None:
+    """Move `theta` to the maximum by Newton's method, halving steps that do not rise; end with a step that small."""
     height = posterior.height(theta)
     for _ in range(_NEWTON_STEPS):
-        step = _solved(posterior.curvature(theta), posterior.slope(theta))
+        step = _solved(posterior.curvature(theta), posterior.slope(theta)[:, None])[:, 0]
         step *= _STEP_MAX / max(np.abs(step).max(), _STEP_MAX)
         for _ in range(_HALVINGS):
             tried = theta.copy()
@@ -332,25 +348,37 @@ def _climb(posterior: _Posterior, theta: FloatArray) -> None:
         else:
             return  # no step rises above rounding: this is the top
         theta[:], height = tried, risen
-        if np.abs(step).max() < _STEP_TOLERANCE:
+        if np.abs(step).max() < tolerance:
             return
 
 
-def _solved(matrix: csr_array, right: FloatArray) -> FloatArray:
-    """Solve by conjugate gradients, preconditioned by the diagonal; what is left undone the next step does."""
+def _solved(matrix: csr_array, right: FloatArray, tolerance: float = _SOLVER_TOLERANCE) -> FloatArray:
+    """Solve for the columns of `right`, (F, K): at once where the matrix is small, else by conjugate gradients.
+
+    What the latter leaves undone, up to the tolerance, the next of Newton's steps does.
+    """
+    if len(right) <= _DENSE_MAX:
+        _, solution, failed = lapack.dposv(matrix.toarray(order="F"), right, lower=1, overwrite_a=1)
+        _require_definite(failed)
+        return np.asarray(solution)
     inverse_diagonal = diags_array(1.0 / matrix.diagonal())
-    solution, _ = cg(matrix, right, rtol=_SOLVER_TOLERANCE, maxiter=_SOLVER_STEPS, M=inverse_diagonal)
-    return np.asarray(solution)
+    settings = {"rtol": tolerance, "maxiter": _SOLVER_STEPS, "M": inverse_diagonal}
+    return np.stack([cg(matrix, column, **settings)[0] for column in right.T], axis=1)
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
     """Invert a positive definite matrix, overwriting it."""
     factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
-    inverse, failed_too = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    if failed or failed_too:
-        raise ArithmeticError(f"the curvature at the maximum is not positive definite (row {failed or failed_too})")
+    _require_definite(failed)
+    inverse, failed = lapack.dpotri(factor, lower=1, overwrite_c=1)
+    _require_definite(failed)
     lower: FloatArray = np.tril(inverse)
     return lower + np.tril(lower, -1).T
+
+
+def _require_definite(failed: int) -> None:
+    if failed:
+        raise ArithmeticError(f"the curvature is not positive definite (row {failed - 1})")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
+from arena import refit
 from arena.glicko2 import SCALE, Ratings, Results, rate_period
 from arena.refit import NO_PARENT, Fit, RefitConfig, fit
 
@@ -122,12 +123,25 @@ def test_where_the_search_begins_does_not_matter() -> None:
     assert near.covariance == pytest.approx(far.covariance, abs=1e-4)
 
 
-def test_the_same_results_give_the_same_bits_whatever_the_number_of_threads() -> None:
-    _, results = ladder(np.random.default_rng(2), 300, 30)
+def test_large_leagues_are_solved_as_small_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, results = ladder(np.random.default_rng(8), 40, 60)
+    dense = fit_ladder(results, 40)
+    monkeypatch.setattr(refit, "_DENSE_MAX", 0)
+    stepwise = fit_ladder(results, 40)
+    assert stepwise.rating == pytest.approx(dense.rating, abs=1e-3)
+    assert stepwise.deviation == pytest.approx(dense.deviation, rel=1e-3)
+
+
+@pytest.mark.parametrize("dense_max", [0, 1000])
+def test_the_same_results_give_the_same_bits_whatever_the_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch, dense_max: int
+) -> None:
+    monkeypatch.setattr(refit, "_DENSE_MAX", dense_max)
+    _, results = ladder(np.random.default_rng(2), 200, 20)
     fits = []
     for threads in (1, 2, 4):
         with threadpool_limits(threads, user_api="blas"):
-            fits.append(fit_ladder(results, 300))
+            fits.append(fit_ladder(results, 200))
     assert all(np.array_equal(fits[0].covariance, other.covariance) for other in fits)
     assert all(np.array_equal(fits[0].rating, other.rating) for other in fits)
 
