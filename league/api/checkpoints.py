@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from league import wire
 from league.api import problems
 from league.api.dependencies import Now, Reader, Running, Worker
-from league.errors import UnsatisfiableRangeError
+from league.errors import InvalidRequestError, UnsatisfiableRangeError
 from league.storage.directory import DirectoryStore
 from league.storage.s3 import S3Store
 from league.storage.store import Stored
@@ -68,7 +68,8 @@ async def store(sha256: Sha256, request: Request, league: Running, _: Worker) ->
     """
     kept = league.store
     if isinstance(kept, S3Store):
-        return RedirectResponse(await run_in_threadpool(kept.bare_upload_address, sha256), headers=_ONCE)
+        address = await run_in_threadpool(kept.bare_upload_address, sha256, _declared_bytes(request))
+        return RedirectResponse(address, headers=_ONCE)
     async with contextmanager_in_threadpool(kept.receive(sha256)) as upload:
         async for chunk in request.stream():
             await run_in_threadpool(upload.write, chunk)
@@ -116,6 +117,14 @@ def _unsatisfiable(scope: Scope) -> UnsatisfiableRangeError:
     asked = dict(scope["headers"]).get(b"range", b"").decode("latin-1")
     rule = "it is no range, or begins after the last byte"
     return UnsatisfiableRangeError(f"{asked!r:.120}", rule, "ask for bytes=FIRST-LAST, or for all")
+
+
+def _declared_bytes(request: Request) -> int:
+    length = request.headers.get("content-length", "")
+    if not length.isdecimal():
+        rule = "an object store wants to know the length of a body beforehand"
+        raise InvalidRequestError(f"Content-Length={length}", rule, "send the header")
+    return int(length)
 
 
 def _has(request: Request, tag: str) -> bool:

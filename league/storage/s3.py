@@ -93,9 +93,14 @@ class S3Store:
         )
         return UploadAddress(url, {"x-amz-checksum-sha256": digest, "if-none-match": "*"})
 
-    def bare_upload_address(self, sha256: str) -> str:
-        """Sign an address to PUT a checkpoint to without further headers, for a caller that follows a redirect."""
-        return self._bucket.sign("put_object", self._incoming(sha256), ADDRESS_S)
+    def bare_upload_address(self, sha256: str, size_bytes: int) -> str:
+        """Sign an address to PUT a checkpoint to, at just this size, for a caller that follows a redirect.
+
+        Raises:
+            TooLargeError: The store takes no checkpoint of this size.
+        """
+        require_size(size_bytes, self._max_bytes)
+        return self._bucket.sign("put_object", self._incoming(sha256), ADDRESS_S, ContentLength=size_bytes)
 
     def complete(self, sha256: str) -> None:
         """Verify what was uploaded under a name, inside the store, and make it a checkpoint.

@@ -381,13 +381,22 @@ def test_whoever_follows_redirects_uploads_with_put_and_publishing_verifies(
     http = serve(**in_bucket.settings)
     scene = Scene(LeagueClient(http=http))
     for data, status in ((safetensors(3), 200), (b"no safetensors", 422)):
-        redirect = http.put(f"/api/v1/checkpoints/{sha256(data)}", content=b"", follow_redirects=False)
+        redirect = http.put(f"/api/v1/checkpoints/{sha256(data)}", content=data, follow_redirects=False)
         assert redirect.status_code == 307
         assert redirect.headers["cache-control"] == "no-store"
+        assert "content-length" in dict(httpx2.URL(redirect.headers["location"]).params)["X-Amz-SignedHeaders"]
         assert httpx2.put(redirect.headers["location"], content=data).status_code == 200
         body = {"learner_id": scene.learner.id, "checkpoint": sha256(data), "step": 1}
         assert http.post("/api/v1/players", json=body).status_code == status
     assert in_bucket.names() == [place(sha256(safetensors(3)))]
+
+
+def test_a_redirect_is_for_a_size_that_is_said_and_taken(serve: Callable[..., TestClient], in_bucket: Kept) -> None:
+    http, data = serve(**in_bucket.settings, checkpoint_max_bytes=64), safetensors(3)
+    path = f"/api/v1/checkpoints/{sha256(data)}"
+    assert http.put(path, content=data, follow_redirects=False).status_code == 413
+    unsaid = http.put(path, content=iter([data[:8]]), follow_redirects=False)
+    assert (unsaid.status_code, unsaid.json()["value"]) == (422, "Content-Length=")
 
 
 def test_addresses_name_the_service_as_workers_reach_it(
