@@ -74,14 +74,14 @@ def create_app(settings: Settings) -> FastAPI:
     )
     league.metrics.watch(league.database)
     app.state.league = league
-    for module in (
+    for module in (  # routes are tried in this order: first what workers call all the time
+        play,
+        matchmaking,
         workers,
         learners,
         checkpoints,
         players,
         champions,
-        matchmaking,
-        play,
         tables,
         events,
         health,

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from arena.seeding import derive_array
@@ -23,7 +23,7 @@ from league.db import locks
 from league.db.bulk import among, insert_new
 from league.db.engine import Database
 from league.db.locks import Lock
-from league.db.models import Match, Refusal, Worker
+from league.db.models import Base, Match, Refusal, Worker
 from league.services import ownership, result_rules, workers
 from league.services.result_rules import Reporter
 from league.services.terms import Game, Terms, TermsCache
@@ -151,14 +151,19 @@ def _seeds(results: Sequence[wire.Result | wire.UnreadableResult], terms: Mappin
 # --- what the league knows -------------------------------------------------------------------------------------------
 
 
+_WORKERS, _REFUSALS = Base.metadata.tables[Worker.__tablename__], Base.metadata.tables[Refusal.__tablename__]
+_REPORTER = select(  # without the object mapper, which costs more than the statement
+    _WORKERS.c.signatures, select(_REFUSALS.c.worker_id).where(_REFUSALS.c.worker_id == _WORKERS.c.id).exists()
+).where(_WORKERS.c.id == bindparam("worker"))
+
+
 def _reporter(session: Session, worker_id: str) -> tuple[Reporter, bool]:
     """Return who reports, and whether anything of it was ever refused.
 
     Raises:
         UnknownWorkerError: There is no such worker.
     """
-    refused = select(Refusal.worker_id).where(Refusal.worker_id == Worker.id).exists()
-    row = session.execute(select(Worker.signatures, refused).where(Worker.id == worker_id)).one_or_none()
+    row = session.execute(_REPORTER, {"worker": worker_id}).one_or_none()
     if row is None:
         raise workers.unknown(worker_id)
     signatures, refused_before = row
