@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 
@@ -103,20 +103,17 @@ def create_app(settings: Settings) -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     league: League = app.state.league
-    try:
+    with ExitStack() as stack:
+        stack.callback(league.database.close)
         schema.check(league.database)
         league.store.prepare()
         with league.database.read() as session:
             tokens.require_closed_or_loopback(session, league.settings)
-        aggregator = Aggregator(league.database, league.settings)
-        sweeper = Sweeper(league.database, league.settings, league.metrics, lambda: datetime.now(UTC))
-        aggregator.start()
-        pruner = Pruner(league.database, league.settings, lambda: datetime.now(UTC))
-        sweeper.start()
-        pruner.start()
+        for own in (
+            Aggregator(league.database, league.settings),
+            Sweeper(league.database, league.settings, league.metrics, lambda: datetime.now(UTC)),
+            Pruner(league.database, league.settings, lambda: datetime.now(UTC)),
+        ):
+            own.start()
+            stack.callback(own.stop)
         yield
-        pruner.stop()
-        sweeper.stop()
-        aggregator.stop()
-    finally:
-        league.database.close()
