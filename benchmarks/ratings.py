@@ -1,4 +1,4 @@
-"""How fast a rating period is: arrays against one player and one game at a time, in the same run.
+"""How fast a rating period is: arrays against one player and one game at a time, in the same run; and a refit.
 
     python -m benchmarks.ratings
 
@@ -14,8 +14,10 @@ import time
 import numpy as np
 
 from arena.glicko2 import SCALE, Ratings, Results, newcomers, rate_period
+from arena.refit import fit
 
 TAU, EPSILON = 0.5, 1e-9
+LINEAGES = (100, 1_000, 5_000)
 AGREEMENT = 1e-5  # rating points; the two solve the volatility equation to different tolerances
 
 
@@ -47,6 +49,19 @@ def main() -> None:
     ):
         print(f"{name:24}{count:>8}{rate:>14,.0f}{1e3 * arguments.games / rate:>11.2f}")
     print(f"ratio {array_rate / loop_rate:,.0f}; largest difference {difference:.1e} rating points")
+    for players in LINEAGES:
+        print(f"fit of the whole history, {players:,} players of one lineage: {fit_seconds(players):.2f} s")
+
+
+def fit_seconds(players: int) -> float:
+    """Return the CPU seconds of a fit; each player has met the twenty next ones in a ring, twenty times."""
+    rng = np.random.default_rng(1)
+    home = np.repeat(np.arange(players), 20)
+    away = (home + np.tile(np.arange(1, 21), players)) % players
+    results = Results(home, away, rng.binomial(20, 0.5, home.size) / 20, np.full(home.size, 20))
+    start = time.process_time()
+    fit(results, np.full(players, 1500.0), anchor=np.arange(players) == 0, parent=np.arange(-1, players - 1))
+    return time.process_time() - start
 
 
 def play(players: int, games: int, periods: int) -> list[Results]:
