@@ -63,9 +63,9 @@ class RefitConfig:
     """When and how the whole history is fitted.
 
     Attributes:
-        enabled: Whether it is done at all.
-        growth: It is due when a frozen player's games have grown by this share since the last time, >= 0; at 0 every
-            period with a new rating match is followed by a fit.
+        enabled: Whether the whole history of the frozen players is fitted at periods' ends.
+        growth: A fit is due when a snapshot's games have grown by this share since the last one, >= 0; at 0 after
+            every period with a new rating match.
         prior_deviation: Standard deviation, before any game, of the strength of a player without a parent around
             1500, in points, > 0.
         parent_draws: Virtual draws of child and parent that a step is worth before any is known, > 0; 2 to 4 are

@@ -85,6 +85,11 @@ def listing(
     return [_body(period) for period in session.scalars(query.order_by(Period.id.desc()).limit(limit))]
 
 
+def newest(session: Session, environment: str) -> Period | None:
+    """Return the last closed period."""
+    return session.scalar(select(Period).where(Period.environment == environment).order_by(Period.id.desc()).limit(1))
+
+
 def roster(session: Session, environment: str) -> Roster:
     """Return everybody as a rating period takes them at their first match."""
     players = session.scalars(select(Player).where(Player.environment == environment)).all()
@@ -128,7 +133,7 @@ def _watermark(database: Database, environment: str) -> int:
 
 
 def _due(session: Session, settings: Settings, environment: str, now: datetime) -> str | None:
-    last = _last(session, environment)
+    last = newest(session, environment)
     start = last.last_match_id if last else 0
     still_open = Match.environment == environment, Match.id > start, *exclusion.counted(session)
     count, oldest = session.execute(select(func.count(), func.min(Match.reported_at)).where(*still_open)).one()
@@ -160,7 +165,7 @@ def _close(
 
 def _draft(session: Session, environment: str, watermark: int, rule: Rule) -> _Draft:
     before = ground.read(session, environment)
-    last = _last(session, environment)
+    last = newest(session, environment)
     version, start, number = (last.version, last.last_match_id, last.number) if last else (1, 0, 0)
     end = max(watermark, start)
     games = match_log.read(session, environment, start, end)
@@ -216,10 +221,6 @@ def _ledger(session: Session, environment: str, version: int) -> Ledger:
         fitted = ledger.games_of_frozen({player.id: entry_of(player, last) for player, last in session.execute(then)})
     entries = {player.id: entry_of(player, last) for player, last in present}
     return Ledger(entries, payoffs.read(session, environment), fitted)
-
-
-def _last(session: Session, environment: str) -> Period | None:
-    return session.scalar(select(Period).where(Period.environment == environment).order_by(Period.id.desc()).limit(1))
 
 
 def _body(period: Period) -> wire.RatingPeriod:

@@ -102,7 +102,7 @@ def propose(database: Database, settings: Settings, environment: str, changes: M
         ConfigurationError: A name or a value is not one of a rating config.
     """
     with database.read() as session:
-        last = _last(session, environment)
+        last = periods.newest(session, environment)
     base = (Rule.of(settings) if last is None else Rule.restored(last.rule)).stored()
     refit = changes.get("refit", {})
     _require_known("", changes, (*_RULE, "period_games"))
@@ -163,10 +163,6 @@ def _require_known(prefix: str, given: Mapping[str, Any], known: Mapping[str, An
         if name not in known:
             rule = f"a rating config has {', '.join(prefix + each for each in known)}"
             raise ConfigurationError(f"{prefix}{name}", rule, "correct it in the file")
-
-
-def _last(session: Session, environment: str) -> Period | None:
-    return session.scalar(select(Period).where(Period.environment == environment).order_by(Period.id.desc()).limit(1))
 
 
 def _present_periods(session: Session, environment: str) -> list[Period]:
