@@ -1,8 +1,9 @@
-"""Where NVIDIA Warp is started, for whoever runs its kernels."""
+"""Where NVIDIA Warp is started, and what native code on the CPU is called through."""
 
 import ctypes
 import functools
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import resources
@@ -18,7 +19,32 @@ try:
 except (ImportError, OSError) as error:
     raise ArenaError(f"NVIDIA Warp does not load here ({error}): pip install warp-lang") from error
 
-__all__ = ["openmp", "require_memory", "source", "wp"]
+__all__ = ["Launch", "openmp", "require_memory", "source", "wp"]
+
+
+class Launch:
+    """A kernel on the CPU that is told numbers and addresses; threads that share it take turns.
+
+    Args:
+        kernel: One thread of it does all; it takes an array of int32 and one of uint64.
+        sizes: How many numbers it takes.
+        addresses: How many addresses it takes.
+    """
+
+    def __init__(self, kernel: wp.Kernel, sizes: int, addresses: int) -> None:
+        numbers, places = torch.zeros(sizes, dtype=torch.int32), torch.zeros(addresses, dtype=torch.int64)
+        self._sizes, self._addresses = numbers.numpy(), places.numpy()
+        inputs = [wp.from_torch(numbers), wp.from_torch(places, dtype=wp.uint64)]
+        self._launch = wp.launch(kernel, dim=1, inputs=inputs, device="cpu", record_cmd=True)
+        self._lock = threading.Lock()
+
+    def __call__(self, sizes: Sequence[int], addresses: Sequence[int]) -> list[int]:
+        """Run it; the numbers as it leaves them. Whatever is at the addresses must stay alive meanwhile."""
+        with self._lock:
+            self._sizes[:], self._addresses[:] = sizes, addresses
+            self._launch.launch()
+            left: list[int] = self._sizes.tolist()
+            return left
 
 
 def source(*files: str) -> str:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.native import openmp, require_memory, source, wp
+from arena.native import Launch, openmp, require_memory, source, wp
 from arena.policies.cores import RecurrentState
 from arena.policies.layers import Affine, FrozenLayers, Rectified, Step, hidden_widths
 from arena.policies.network import ActorCritic, Architecture, NetworkOutput
@@ -54,7 +54,7 @@ class FusedNetworks:
     """Slots for networks of one architecture, in the memory of the host.
 
     Rows that are not active are not computed: their parameters and values are 0. What a row gets does not hang on
-    who else is in the batch, to the last bit.
+    who else is in the batch, to the last bit. Threads may share the slots and the steps; they take turns.
     """
 
     def __init__(self, architecture: Architecture, slots: int) -> None:
@@ -67,11 +67,8 @@ class FusedNetworks:
         rectified = sum(isinstance(layer, Rectified) for layer in shapes.hidden)
         shape = [*self._weights.shape, units, self._columns, 1, self._scratch.shape[1]]
         shape += [rectified, len(widths) - 1, *widths]
-        sizes = torch.tensor(shape + [0] * (MOST_LAYERS + 1 - len(widths)), dtype=torch.int32)
-        addresses = torch.zeros(POINTERS, dtype=torch.int64)
-        self._sizes, self._addresses = sizes.numpy(), addresses.numpy()
-        places = [wp.from_torch(sizes), wp.from_torch(addresses, dtype=wp.uint64)]
-        self._launch = wp.launch(step_all, dim=1, inputs=places, device="cpu", record_cmd=True)
+        self._sizes = shape + [0] * (MOST_LAYERS + 1 - len(widths))
+        self._launch = Launch(step_all, len(self._sizes), POINTERS)
 
     @property
     def slots(self) -> int:
@@ -117,12 +114,12 @@ class FusedNetworks:
         after = RecurrentState(*(torch.empty_like(part) for part in inputs[1:3]))
         readout = values.new_empty(len(order), self._columns)
         parts = min(torch.get_num_threads(), max(1, len(order) // FEWEST_ROWS)) if (team := openmp()) else 1
-        if len(self._scratch) < parts:
-            self._scratch = self._scratch.new_empty(parts, self._scratch.shape[1])
-        tensors = (self._weights, first, order, *inputs, *after, readout, self._scratch)
-        self._sizes[0], self._sizes[4] = len(first) - 1, parts
-        self._addresses[:] = [*(tensor.data_ptr() for tensor in tensors), *(team or (0, 0, 0))]
-        self._launch.launch()
+        scratch = self._scratch
+        if len(scratch) < parts:
+            scratch = self._scratch = scratch.new_empty(parts, scratch.shape[1])
+        tensors = (self._weights, first, order, *inputs, *after, readout, scratch)
+        sizes = [len(first) - 1, *self._sizes[1:4], parts, *self._sizes[5:]]
+        self._launch(sizes, [*(tensor.data_ptr() for tensor in tensors), *(team or (0, 0, 0))])
         return NetworkOutput(readout[:, :-1], readout[:, -1], after)
 
 

@@ -7,7 +7,6 @@ Gradients of weights and features, which do not depend on time, are single produ
 import bisect
 import functools
 import itertools
-import threading
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, no_type_check
@@ -17,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from arena.errors import ArenaError
-from arena.native import openmp, require_memory, source, wp
+from arena.native import Launch, openmp, require_memory, source, wp
 from arena.policies.cores import SCANNED_UNITS
 
 LANES, PANEL = 16, SCANNED_UNITS
@@ -28,6 +27,9 @@ ROWS = 64
 
 FEWEST_RUNS = 24
 """Runs that are worth a thread."""
+
+SIZES, POINTERS = 6, 14
+"""Numbers and addresses of a call, as in `scan.h`."""
 
 wp.set_module_options({"enable_backward": False})
 
@@ -56,7 +58,7 @@ class Direction(IntEnum):
 @functools.cache
 def has_half() -> bool:
     """Whether this machine's processor multiplies bfloat16; the number of inputs must be even then."""
-    return _launcher().ask()
+    return bool(_launcher()((Direction.ASK, *[0] * (SIZES - 1)), [0] * POINTERS)[0])
 
 
 @torch.library.custom_op("arena::scan", mutates_args=())
@@ -158,32 +160,9 @@ def _backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Tensor | None, ...]
 scan.register_autograd(_backward, setup_context=_remember)
 
 
-class _Launch:
-    """A launch of the kernel; one at a time."""
-
-    def __init__(self) -> None:
-        sizes, addresses = torch.zeros(6, dtype=torch.int32), torch.zeros(14, dtype=torch.int64)
-        self._sizes, self._addresses = sizes.numpy(), addresses.numpy()
-        places = [wp.from_torch(sizes), wp.from_torch(addresses, dtype=wp.uint64)]
-        self._launch = wp.launch(scan_all, dim=1, inputs=places, device="cpu", record_cmd=True)
-        self._lock = threading.Lock()
-
-    def __call__(self, sizes: Sequence[int], addresses: Sequence[int]) -> None:
-        with self._lock:
-            self._sizes[:], self._addresses[:] = sizes, addresses
-            self._launch.launch()
-
-    def ask(self) -> bool:
-        """Whether half precision can be had."""
-        with self._lock:
-            self._sizes[0] = Direction.ASK
-            self._launch.launch()
-            return bool(self._sizes[0])
-
-
 @functools.cache
-def _launcher() -> _Launch:
-    return _Launch()
+def _launcher() -> Launch:
+    return Launch(scan_all, SIZES, POINTERS)
 
 
 def _require(decisions: int, first: Tensor, tensors: tuple[Tensor, ...], inputs: int) -> None:

@@ -55,6 +55,36 @@ def test_native_code_and_the_padded_call_agree_in_outputs_and_every_gradient(cor
         torch.testing.assert_close(one, other, rtol=1e-5, atol=2e-6 * float(other.abs().max()))
 
 
+@pytest.mark.parametrize("features", [1, 47, 65])
+@pytest.mark.parametrize("lengths", [[1], [9], [3, 1], [2] * 32, [2] * 33])
+def test_any_number_of_features_and_decisions_fits(features, lengths, monkeypatch):
+    torch.manual_seed(0)
+    core, runs = LSTMCore(features, UNITS), Runs.of(torch.tensor(lengths), STEPS)
+    decisions, state = sum(lengths), RecurrentState(*torch.randn(2, len(lengths), UNITS))
+    given = torch.randn(decisions, features), state, runs, torch.randn(decisions, UNITS)
+    native = learned(core, *given)
+    monkeypatch.setattr(cores, "has_scan", lambda units: False)
+    for one, other in zip(native, learned(core, *given), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=2e-6 * float(other.abs().max()))
+
+
+def test_half_precision_leaves_an_odd_number_of_features_in_single_precision():
+    core, (_, runs) = LSTMCore(47, UNITS), random_runs()
+    features, state = torch.randn(len(runs.place), 47), RecurrentState(*torch.randn(2, RUNS, UNITS))
+    with torch.autocast("cpu", torch.bfloat16):
+        half = core.sequence(features, state, runs)
+    assert torch.equal(half, core.sequence(features, state, runs))
+
+
+def test_without_openmp_one_thread_takes_all_runs(core, threads, monkeypatch):
+    _, runs = random_runs()
+    features, state, _ = drawn(runs)
+    threads(3)
+    shared = core.sequence(features, state, runs)
+    monkeypatch.setattr(scan, "openmp", lambda: None)
+    assert torch.equal(core.sequence(features, state, runs), shared)
+
+
 def test_outputs_are_those_of_the_step_loop(core):
     lengths, runs = random_runs()
     features, state, _ = drawn(runs)

@@ -1,5 +1,6 @@
 import itertools
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -231,6 +232,39 @@ def test_threads_share_the_rows_and_change_no_bit(rows, threads):
         assert torch.equal(parameters, results[0].parameters)
         assert torch.equal(value, results[0].value)
         assert all(torch.equal(*parts) for parts in zip(after, results[0].state, strict=True))
+
+
+def test_without_openmp_one_thread_takes_all_rows(threads, monkeypatch):
+    networks, rows = networks_of(SMALL), 3 * CHUNK
+    step, seen = fused(networks).arrange(torch.arange(rows) % SLOTS), observation_of(SMALL, rows)
+    given = seen.values, state_of(networks[0], rows), torch.rand(rows) < 0.3, seen.active
+    threads(3)
+    with torch.inference_mode():
+        shared = step(*given)
+        monkeypatch.setattr("arena.policies.fused.openmp", lambda: None)
+        assert torch.equal(step(*given).parameters, shared.parameters)
+
+
+def test_python_threads_may_share_slots():
+    """Unguarded, one thread's call would write where another's reads and writes."""
+    networks = networks_of(SMALL)
+    together = fused(networks)
+
+    def steps(rows):
+        torch.set_num_threads(1 + rows % 3)
+        generator = torch.Generator().manual_seed(rows)
+        seen, state = torch.randn(rows, SMALL.observation_size, generator=generator), networks[0].initial_state(rows)
+        step, flags = together.arrange(torch.arange(rows) % SLOTS), torch.ones(rows, dtype=torch.bool)
+        with torch.inference_mode():
+            return [step(seen, state, flags, flags).parameters for _ in range(100)]
+
+    sizes = [60, 61, 122, 241]
+    with ThreadPoolExecutor(len(sizes)) as pool:
+        found = list(pool.map(steps, sizes))
+    with ThreadPoolExecutor(1) as alone:
+        expected = list(alone.map(steps, sizes))
+    for one, other in zip(found, expected, strict=True):
+        assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
 
 
 def test_another_policy_in_a_slot_changes_its_own_rows_only(put_together):
