@@ -176,6 +176,25 @@ def test_where_everybody_acts_turns_are_the_decisions():
     assert turns.valid.all()
 
 
+@pytest.mark.parametrize("limit_decides", [False, True])
+def test_without_turns_all_decisions_are_looked_at_like_turns_of_whoever_always_moves(limit_decides):
+    """The one way goes through time, the other looks at all of it at once; the dead differ in what is learned alone."""
+    rng = torch.Generator().manual_seed(0)
+    reward, value, final = torch.randn(3, 30, 8, generator=rng)
+    terminated, truncated, active = torch.rand(3, 30, 8, generator=rng) < torch.tensor([0.2, 0.2, 0.6]).view(3, 1, 1)
+    everybody = torch.ones_like(active)
+    last = torch.randn(8, generator=rng), everybody[0]
+
+    def turns(acting, *, turn_based):
+        given = reward, value, final, terminated, truncated, acting, *last
+        return own_turns(*given, turn_based=turn_based, limit_decides=limit_decides)
+
+    expected, found = turns(everybody, turn_based=True), turns(active, turn_based=False)
+    for field in ("order", "reward", "value", "next_value", "terminated", "episode_end", "known"):
+        assert torch.equal(getattr(found, field), getattr(expected, field)), field
+    assert torch.equal(found.valid, active)
+
+
 @pytest.mark.parametrize(("limit_decides", "advantage"), [(False, 2.0 + 0.5 * 8.0 - 200.0), (True, 2.0 - 200.0)])
 def test_after_a_limit_that_decides_nothing_is_owed(limit_decides, advantage):
     """Elsewhere a limit owes what the final observation is worth."""

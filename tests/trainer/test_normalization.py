@@ -1,3 +1,4 @@
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -90,6 +91,21 @@ def test_what_the_dead_are_paid_carries_the_trace_on_and_is_no_sample():
     assert scaler.deviation == pytest.approx(np.std([2.0, 1.0]))
     scaler.update(reward[:1], known[:1], valid[:1], end[:1])
     assert scaler.deviation == pytest.approx(np.std([2.0, 1.0, 2.5]))
+
+
+def test_traces_are_those_of_a_loop_over_turns():
+    rng = torch.Generator().manual_seed(0)
+    scaler, trace, samples = RewardScaler(5, 0.9, 10.0, CPU), [0.0] * 5, []
+    for _ in range(4):
+        reward = torch.randn(7, 5, generator=rng)
+        known, valid, end = (torch.rand(7, 5, generator=rng) < chance for chance in (0.7, 0.6, 0.3))
+        valid &= known
+        scaler.update(reward, known, valid, end)
+        for t, row in itertools.product(range(7), range(5)):
+            trace[row] = 0.9 * trace[row] + float(reward[t, row]) if known[t, row] else trace[row]
+            samples += [trace[row]] if valid[t, row] else []
+            trace[row] = 0.0 if known[t, row] and end[t, row] else trace[row]
+        assert scaler.deviation == pytest.approx(np.std(samples), rel=1e-9)
 
 
 def test_scaled_rewards_are_clipped():

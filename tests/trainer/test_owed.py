@@ -1,5 +1,6 @@
 """What the dead are still owed."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -71,6 +72,21 @@ def test_who_never_acted_in_a_match_teaches_nothing():
     assert float(owed.squares[0, 0]) == 1.0
     seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, True), start=True)
     assert float(owed.squares[0, 0]) == 0.95
+
+
+def test_who_has_fallen_is_what_a_loop_over_decisions_finds():
+    """The first of every side falls and returns; its mate lives throughout, so that every fallen decision teaches."""
+    rng = torch.Generator().manual_seed(0)
+    owed, played, lessons = Owed(2, CPU), [False] * 6, 0.0
+    for _ in range(4):
+        active, start = (torch.rand(9, 12, generator=rng) < chance for chance in (0.3, 0.2))
+        active[:, 1::2] = True
+        owed.update(torch.zeros(9, 12), torch.zeros(9, 12), active, start)
+        lessons *= 0.95
+        for t, side in itertools.product(range(9), range(6)):
+            played[side] = bool((played[side] and not start[t, 2 * side]) or active[t, 2 * side])
+            lessons += played[side] and not active[t, 2 * side]
+        assert float(owed.squares[0, 0]) == pytest.approx(lessons)
 
 
 def test_new_play_replaces_old():

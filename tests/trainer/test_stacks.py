@@ -152,6 +152,32 @@ def test_a_swap_within_a_stack_leaves_every_other_memory_bit_equal_and_begins_wi
         torch.testing.assert_close(part, expected[0], atol=1e-5, rtol=0.0)
 
 
+def test_who_goes_on_playing_is_not_seated_anew_and_who_changes_sides_sees_the_other(monkeypatch):
+    table = seats()
+    opponents, players = Opponents(table, 0), {row: learned(row) for row in range(4)}
+    opponents.seat(players)
+    seated, seat = [], Stack.seat
+    monkeypatch.setattr(Stack, "seat", lambda stack, *given: seated.append(given) or seat(stack, *given))
+    opponents.seat({row: players[row] for row in (1, 2)}, table.place({1: False, 2: False}))
+    assert not seated
+    opponents.seat({1: players[1], 2: players[2]}, table.place({1: False, 2: True}))
+    actions = opponents.act(FakeGame(4).reset(), torch.ones(4, dtype=torch.bool), generator())
+    acted = actions["move"].view(4, 2, 2).abs().sum(dim=-1) > 0.0
+    assert acted.tolist() == [[False, True], [False, True], [True, False], [False, True]]
+    assert len(seated) == 1
+
+
+def test_another_player_under_another_key_or_kind_is_seated_where_the_last_one_was():
+    game = FakeGame(4)
+    observation, starts = game.reset(), torch.ones(4, dtype=torch.bool)
+    opponents = Opponents(seats(), 0)
+    opponents.seat({row: tagged(0.25) for row in range(4)})
+    opponents.seat({0: tagged(0.25), 1: tagged(0.75), 2: learned(2)})
+    moves = opponents.act(observation, starts, generator())["move"].view(4, 2, 2)[:, 1]
+    assert moves[[0, 1, 3], 0].tolist() == [0.25, 0.75, 0.25]
+    assert moves[2, 0].item() not in (0.25, 0.75)
+
+
 def test_what_learned_opponents_do_does_not_hang_on_who_played_before():
     swapped, seated = Opponents(seats(), 0), Opponents(seats(), 0)
     for seating in ({row: learned(row) for row in range(4)}, {1: learned(7), 2: tagged(1.0)}, {2: learned(0)}):
