@@ -108,7 +108,10 @@ def cut(
 
 
 def minibatches(segments: Segments, count: int, rng: torch.Generator) -> Iterator[Segments]:
-    """Deal all segments, shuffled, into `count` parts of nearly equal size; each segment comes once."""
+    """Deal all segments, shuffled, into `count` parts of nearly equal size; each segment comes once.
+
+    Where there are fewer segments than that, the last parts are empty.
+    """
     order = torch.randperm(len(segments), generator=rng, device=rng.device)
-    for part in order.tensor_split(min(count, len(segments))):
+    for part in order.tensor_split(count):
         yield segments.take(part.to(segments.index.device))

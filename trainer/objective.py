@@ -87,7 +87,8 @@ def merge(appraisals: Sequence[Appraisal], shares: Float[Tensor, " parts"]) -> A
         return (torch.stack(list(values)) * shares).sum()
 
     def mean_of_heads(values: Sequence[Tensor]) -> Tensor:
-        return (torch.stack(list(values)) * of_parts).nansum(dim=0) / samples  # 0 / 0 where there are none
+        known = torch.stack(list(values)).masked_fill(of_parts == 0, 0.0)
+        return (known * of_parts).sum(dim=0) / samples  # 0 / 0 where there are none
 
     first = appraisals[0]
     return Appraisal(

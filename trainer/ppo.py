@@ -31,6 +31,9 @@ from trainer.tally import Tally
 Renew = Callable[[Float[Tensor, "T R"]], Targets]
 """Takes values of all decisions, in the critic's units, for targets."""
 
+MOST_GRAPHS = 64
+"""Most graphs of the way to the loss: parts of one run or decision, or without idle ones, have graphs of their own."""
+
 CACHED_DECISIONS = 4096
 """Decisions whose activations a processor's caches still hold when the backward pass comes for them."""
 
@@ -68,7 +71,8 @@ class PPO:
     """Recurrent proximal policy optimisation of one network, alone or with the same network on other ranks.
 
     Gradients, the KL stop and the guard against what is not finite are those of the samples of all ranks. A minibatch
-    goes through the network in parts, and back before the next: gradients add up to those of the whole.
+    goes through the network in parts, and back before the next: gradients add up to those of the whole. Whether the
+    entropy of a head is under its floor is asked of every part, and on every rank, by itself.
 
     Attributes:
         auxiliary: Predicts observations; None where that has no weight.
@@ -85,6 +89,11 @@ class PPO:
         ranks: Ranks = ALONE,
     ) -> None:
         self._network, self._settings, self._rng, self._ranks = network, settings, rng, ranks
+        if settings.compile and settings.recomputed_parts:
+            raise ConfigError(
+                f"ppo.compile is {settings.compile!r}, but with ppo.recomputed_parts, which is "
+                f"{settings.recomputed_parts}, nothing compiles: set that to 0, and ppo.microbatch to save memory"
+            )
         self._objective = Objective(settings, network.layout, network.observation_mean.device)
         self._appraise = _compiled(self._weigh, settings.compile) if settings.compile else self._weigh
         self._half = settings.precision is Precision.BFLOAT16
@@ -155,9 +164,8 @@ class PPO:
     def values(self, rollout: Rollout, segments: Segments) -> Float[Tensor, "T R"]:
         """V of every decision at which the agent acted under the present weights; the rollout's elsewhere."""
         values = rollout.value.flatten().clone()
-        parts = min(self._settings.minibatches, len(segments))
-        for part in torch.arange(len(segments), device=values.device).tensor_split(parts):
-            chosen = segments.take(part)
+        parts = max(self._settings.minibatches, self._parts(segments))
+        for chosen in segments.deal(min(parts, len(segments))):
             seen = at(rollout.observation, chosen.rows)
             values[chosen.rows] = self._network.sequence(seen, chosen.state, chosen.runs, half=self._half).value
         return values.view_as(rollout.value)
@@ -209,11 +217,12 @@ class PPO:
     ) -> bool:
         """Go through all epochs; false if the policy moved too far on the way."""
         device = segments.state.hidden.device
-        fewest = min(int(each) for each in self._ranks.gather(torch.tensor(len(segments), device=device)))
-        for epoch in range(self._settings.epochs if fewest else 0):
+        shares = [int(each) for each in self._ranks.gather(torch.tensor(len(segments), device=device))]
+        count = min([self._settings.minibatches, *(share for share in shares if share)])
+        for epoch in range(self._settings.epochs if any(shares) else 0):
             if epoch and renew is not None:
                 targets = renew(self.values(rollout, segments))
-            for part in minibatches(segments, min(self._settings.minibatches, fewest), self._rng):
+            for part in minibatches(segments, count, self._rng):
                 if any_of(self._ranks, stopping(), device):
                     return True
                 if not self._step(rollout, targets, part, coefficients, tally):
@@ -315,7 +324,7 @@ class PPO:
 
 
 def at_once(settings: PPOSettings, device: torch.device) -> int:
-    """Most decisions that go through the network at a time."""
+    """About how many decisions go through the network at a time, at most."""
     return settings.microbatch or (CACHED_DECISIONS if device.type == "cpu" else sys.maxsize)
 
 
@@ -353,4 +362,5 @@ def _compiled(function: Callable[P, R], backend: str) -> Callable[P, R]:
     if backend not in known:
         raise ConfigError(f"ppo.compile is {backend!r}: torch knows {', '.join(sorted(known))}; choose one, or none")
     torch._dynamo.config.allow_rnn = True
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_GRAPHS)
     return torch.compile(function, fullgraph=True, backend=backend)

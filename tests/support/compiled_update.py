@@ -13,9 +13,9 @@ from trainer.config import resolve
 
 
 def learn(backend: str, units: str, environment: str) -> tuple[dict[str, torch.Tensor], dict[str, float | None]]:
-    """Weights and figures after two updates; their sizes differ, and so do their coefficients."""
+    """Weights and figures after two updates in parts; their sizes differ, and so do their coefficients."""
     settings = [f"network.recurrent_size={units}", "network.encoder_sizes=[16]", f'ppo.compile="{backend}"']
-    settings += ["environment.num_envs=8", "rollout.steps=32", "schedules.horizon_steps=1000"]
+    settings += ["environment.num_envs=8", "rollout.steps=32", "schedules.horizon_steps=1000", "ppo.microbatch=40"]
     bench = Bench(resolve(environment, None, settings), WorkItem(end_chance=0.05))
     for _ in range(2):
         bench.collect()

@@ -28,3 +28,8 @@ def test_the_way_from_samples_to_loss_compiles_without_a_break_and_changes_nothi
 def test_a_backend_that_there_is_not_is_refused_by_name(play):
     with pytest.raises(ConfigError, match=r"ppo.compile is 'turbo': torch knows .*inductor"):
         play(ppo={"compile": "turbo"})
+
+
+def test_parts_that_are_computed_again_are_refused_for_they_do_not_compile(play):
+    with pytest.raises(ConfigError, match=r"ppo.compile is 'eager', but with ppo.recomputed_parts, which is 2.* 0"):
+        play(ppo={"compile": "eager", "recomputed_parts": 2})

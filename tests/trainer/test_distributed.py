@@ -63,6 +63,17 @@ def test_predictions_weigh_as_much_as_there_are_on_a_rank(tmp_path, rollouts, bu
         torch.testing.assert_close(one[name], alone[name], atol=2e-6, rtol=2e-5)
 
 
+def test_a_rank_on_which_nobody_acts_learns_what_the_others_do(tmp_path, rollouts):
+    """Two minibatches: it goes through both with nothing, and moves as they do."""
+    for rollout in rollouts:
+        rollout.active[:, :3] = False
+    options = {"auxiliary_weight": 0.5, "minibatches": 2, "renewed": True, "microbatch": 5, "target_kl": 1e9}
+    one, other = learn_together(tmp_path, settings(3, **options), halves(rollouts))
+    assert_equal_ranks(one, other)
+    untaught = learn_alone(settings(3), [])
+    assert not torch.equal(one["network.critic.weight"], untaught["network.critic.weight"])
+
+
 def test_all_ranks_stop_at_the_kl_of_all(tmp_path, rollouts):
     """Ranks that stopped by their own figures would wait for each other for ever, or part."""
     config = settings(3, target_kl=1e-5, epochs=8)

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from arena.policies import ActorCritic
 from trainer.chunks import cut
 from trainer.errors import ConfigError, DivergedError
 from trainer.objective import Coefficients, Objective
@@ -212,6 +213,61 @@ def test_a_minibatch_in_parts_gives_the_gradient_and_the_figures_of_the_whole(pl
         assert in_parts[name] == pytest.approx(metrics[name], rel=1e-3, abs=1e-6), name
     for one, other in zip(gradients, of_parts, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.fixture
+def at_a_time(monkeypatch):
+    """Decisions of every call of the network by an update."""
+    counts, sequence = [], ActorCritic.sequence
+
+    def counted(network, seen, *given, **how):
+        counts.append(len(seen))
+        return sequence(network, seen, *given, **how)
+
+    monkeypatch.setattr(ActorCritic, "sequence", counted)
+    return counts
+
+
+def test_no_more_than_a_part_goes_through_the_network_at_a_time(play, never, at_a_time):
+    """Also where values are made anew; a part may be longer than it should by one run of four decisions."""
+    played = play(ppo={"microbatch": 8, "minibatches": 1, "renewed": True, "target_kl": 1e9})
+    played.learner.learn(played.collect(), never)
+    assert sum(at_a_time) == 3 * 36  # two epochs, with values between them
+    assert max(at_a_time) <= 8 + 4
+    assert len(at_a_time) >= 3 * 5
+
+
+def test_the_kl_stop_leaves_nothing_of_the_parts_that_have_gone_back(play, never):
+    played = play(ppo={"microbatch": 5, "minibatches": 1, "target_kl": 1e-9})
+    rollout = played.collect()
+    rollout.log_prob.add_(0.1 * torch.randn_like(rollout.log_prob))
+    before = parameters(played.learner)
+    assert played.learner.learn(rollout, never)["losses/kl_stop"] == 1.0
+    assert same(before, parameters(played.learner))
+    assert not played.learner.ppo.optimizer.state
+    assert all(parameter.grad is None for parameter in played.learner.network.parameters())
+
+
+def test_what_is_not_finite_in_one_part_keeps_all_parts_from_the_weights(play, never):
+    played = play(ppo={"microbatch": 5, "minibatches": 1, "epochs": 1})
+    rollout = played.collect()
+    targets, _ = played.learner.targets(rollout)
+    targets.value[5, 1] = float("nan")
+    before = parameters(played.learner)
+    metrics = played.learner.ppo.update(rollout, targets, played.learner.coefficients(), never)
+    assert metrics["losses/rejected_steps"] == 1.0
+    assert same(before, parameters(played.learner))
+
+
+def test_a_head_whose_figure_is_not_a_number_in_one_part_has_none(play, never):
+    """The mean of the other parts would look like that of all."""
+    played = play(ppo={"microbatch": 5, "minibatches": 1, "epochs": 1})
+    rollout = played.collect()
+    rollout.log_prob[5, 1, 2] = float("nan")
+    targets, _ = played.learner.targets(rollout)
+    metrics = played.learner.ppo.update(rollout, targets, played.learner.coefficients(), never)
+    assert "heads/choice/approx_kl" not in metrics
+    assert "heads/choice/entropy" in metrics
 
 
 def test_schedules_reach_the_optimiser(play, never):
