@@ -54,10 +54,10 @@ class Aggregator:
         while not self._stopping.wait(self._settings.aggregation_interval_s):
             try:
                 self.close_due(datetime.now(UTC))
-            except Exception:  # the next round tries again, whatever it was
+            except Exception:  # the next round tries again, whatever it was; perhaps that of a sounder process
                 log.exception("closing rating periods failed; trying again")
-        if self._in_office:
-            self._resign()
+                self._resign()
+        self._resign()
 
     def _elected(self, environment: str, now: datetime) -> bool:
         with self._database.write() as session:
@@ -67,8 +67,13 @@ class Aggregator:
         return elected
 
     def _resign(self) -> None:
+        """Leave every office to others."""
+        if not self._in_office:
+            return
         try:
             with self._database.write() as session:
                 election.resign(session, self._name)
         except Exception:
             log.exception("resigning failed; another process takes over within %g s", self._settings.aggregation_term_s)
+        else:
+            self._in_office = False

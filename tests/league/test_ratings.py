@@ -382,6 +382,35 @@ def test_the_aggregator_survives_a_failure(
     assert all("trying again" in record.getMessage() for record in caplog.records if record.name == "league.aggregator")
 
 
+def test_an_aggregator_that_fails_leaves_the_work_to_another(
+    scene: Scene, database: Database, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = configure(aggregation_interval_s=0.01, period_games=1, aggregation_term_s=3600.0)
+    close = periods.close_if_due
+    tried: list[str] = []
+
+    def close_unless_ill(*arguments: Any) -> Any:
+        tried.append(threading.current_thread().name)
+        if tried[-1] == "ill":
+            raise OSError("disk full")
+        return close(*arguments)
+
+    monkeypatch.setattr(periods, "close_if_due", close_unless_ill)
+    scene.train(5)
+    ill, sound = (Aggregator(database, settings) for _ in range(2))
+    ill._thread.name = "ill"
+    waited = threading.Event()
+    ill.start()
+    while not tried:
+        waited.wait(0.01)
+    sound.start()
+    while not scene.client.periods(scene.environment).items:
+        waited.wait(0.01)
+    ill.stop()
+    sound.stop()
+    assert scene.client.player(scene.learner.player_id).games == 5
+
+
 def test_two_racing_aggregators_rate_every_match_once(
     scene: Scene, database: Database, database_url: str, configure: Configure
 ) -> None:
