@@ -307,10 +307,10 @@ class LeagueClient:
         return self._post("/rating-periods", request, wire.RatingPeriod)
 
     def periods(
-        self, environment: str | None = None, limit: int = 100, cursor: str | None = None
+        self, environment: str | None = None, limit: int = 100, cursor: str | None = None, version: int | None = None
     ) -> wire.Page[wire.RatingPeriod]:
-        """List rating periods, newest first."""
-        query = {"environment": environment, "limit": limit, "cursor": cursor}
+        """List rating periods of a version of the ratings (None: the present one), newest first."""
+        query = {"environment": environment, "limit": limit, "cursor": cursor, "version": version}
         return self._get("/rating-periods", wire.Page[wire.RatingPeriod], query)
 
     def health(self) -> wire.Health:

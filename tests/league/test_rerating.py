@@ -69,6 +69,7 @@ def test_a_new_version_leaves_the_old_one_as_history_and_goes_on_from_there(
 
     new = scene.client.periods().items
     assert {period.version for period in new} == {2}
+    assert scene.client.periods(version=1).items == old
     assert [period.number for period in new] == list(range(6 + len(new), 6, -1))
     assert sum(period.matches for period in new) == sum(period.matches for period in old)
     assert {period.config["tau"] for period in new} == {1.0}
