@@ -50,12 +50,12 @@ def measure(stage: Stage) -> list[Row]:
 
 def _rows(arrivals: Arrivals, floor: Arrivals) -> list[Row]:
     work = f"heartbeats of {WORKERS:,} workers, all reconnecting within {STORM_S[1] - STORM_S[0]:g} s"
-    rows = [Row(f"{work}: p50 / p99 ms", _quantiles(arrivals, "heartbeat"), "p99 100")]
+    rows = [Row(f"{work}: p50 / p99 ms", arrivals.quantiles("heartbeat"), "p99 100")]
     rows += [
-        Row(f"{kind} beside them: p50 / p99 ms", _quantiles(arrivals, kind), "")
+        Row(f"{kind} beside them: p50 / p99 ms", arrivals.quantiles(kind), "")
         for kind in ("registration", "results", "leases")
     ]
-    return [*rows, Row("bare heartbeats as often, the same run: p50 / p99 ms", _quantiles(floor, "heartbeat"), "")]
+    return [*rows, Row("bare heartbeats as often, the same run: p50 / p99 ms", floor.quantiles("heartbeat"), "")]
 
 
 def _honesty(arrivals: Arrivals, accepted: int, database_url: str, log: str) -> list[Row]:
@@ -83,10 +83,6 @@ def _honesty(arrivals: Arrivals, accepted: int, database_url: str, log: str) -> 
         ),
         Row("calls refused as too many, and made again", refused, "no heartbeat"),
     ]
-
-
-def _quantiles(arrivals: Arrivals, kind: str) -> str:
-    return " / ".join(f"{arrivals.quantile_ms(kind, share):.0f}" for share in (0.5, 0.99))
 
 
 def _attach(url: str) -> list[tuple[str, Body]]:

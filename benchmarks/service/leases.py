@@ -50,19 +50,19 @@ def measure(stage: Stage) -> list[Row]:
         bare = servers.enter_context(stage.process(command, bare_url))
         requests = _attach(league)
         steady = asyncio.run(_steadily(league, requests))
+        floor = asyncio.run(_lease_alone(bare, requests))
         pairs = [_round(league, bare, requests) for _ in range(ROUNDS + 1)][1:]  # the first warms both up
-    return [*_steady_rows(steady), *_draw_rows(pairs)]
+    return [*_steady_rows(steady, floor), *_draw_rows(pairs)]
 
 
-def _steady_rows(steady: Arrivals) -> list[Row]:
+def _steady_rows(steady: Arrivals, floor: Arrivals) -> list[Row]:
     if steady.failures:
         raise SystemExit(f"calls failed: {steady.failures}")
-    latencies = " / ".join(f"{steady.quantile_ms('leases', share):.0f}" for share in (0.5, 0.99))
-    batches = " / ".join(f"{steady.quantile_ms('results', share):.0f}" for share in (0.5, 0.99))
     work = f"leases of {COUNT}, {PLAYERS:,} players, {RATE_PER_S} requests/s with their results: p50 / p99 ms"
     return [
-        Row(work, latencies, "p99 60"),
-        Row("the results beside them: p50 / p99 ms", batches, ""),
+        Row(work, steady.quantiles("leases"), "p99 60"),
+        Row("the results beside them: p50 / p99 ms", steady.quantiles("results"), ""),
+        Row("bare leases as often without results, the same run: p50 / p99 ms", floor.quantiles("leases"), ""),
         Row("leases refused as too many", str(steady.refused.total()), "0"),
     ]
 
@@ -165,6 +165,19 @@ async def _steadily(league: Server, requests: list[Body]) -> Arrivals:
     arrivals.begin()
     await asyncio.gather(
         *(_lease_and_report(arrivals, number / RATE_PER_S, requests[number % LEARNERS]) for number in range(calls))
+    )
+    return arrivals
+
+
+async def _lease_alone(bare: Server, requests: list[Body]) -> Arrivals:
+    arrivals = Arrivals(bare.url)
+    calls = SECONDS * RATE_PER_S
+    arrivals.begin()
+    await asyncio.gather(
+        *(
+            arrivals.post("leases", number / RATE_PER_S, LEASES_PATH, requests[number % LEARNERS])
+            for number in range(calls)
+        )
     )
     return arrivals
 

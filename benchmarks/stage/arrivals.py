@@ -66,9 +66,10 @@ class Arrivals:
         self.failures[f"{kind}: refused {_TRIES} times"] += 1
         return None
 
-    def quantile_ms(self, kind: str, share: float) -> float:
-        """Return the latency that this share of the calls stays under."""
-        return 1_000 * float(np.quantile(self.latencies_s[kind], share))
+    def quantiles(self, kind: str) -> str:
+        """Write the latencies that half and 99 % of the calls stay under, in milliseconds."""
+        half, most = 1_000 * np.quantile(self.latencies_s[kind], (0.5, 0.99))
+        return f"{half:.0f} / {most:.0f}"
 
     async def _call(self, path: str, content: bytes) -> tuple[int, dict[bytes, bytes], bytes]:
         reader, writer = await asyncio.open_connection(self._host, self._port, limit=2**20)
