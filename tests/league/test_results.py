@@ -22,6 +22,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Match, Refusal
 from league.errors import DatabaseUnavailableError, InvalidRequestError, UnknownWorkerError
+from league.services.terms import TermsCache
 
 
 def counts(scene: Scene) -> tuple[list[list[int]], int]:
@@ -376,3 +377,28 @@ def test_whatever_is_sent_the_same_again_is_answered_as_the_first_time(
     again = [answer for items in plan for answer in send(items)]
     assert again == [answer | {"status": taken.get(answer["status"], answer["status"])} for answer in told]
     assert logged() == after
+
+
+def test_a_process_remembers_leases_and_forgets_the_oldest(scene: Scene, database: Database) -> None:
+    ids = [lease.lease_id for lease in scene.opponent_leases(3)]
+    reads = 0
+
+    def count(*_: object) -> None:
+        nonlocal reads
+        reads += 1
+
+    cache = TermsCache(size=2)
+    event.listen(database.engine, "before_cursor_execute", count)
+    with database.read() as session:
+        assert set(cache.terms(session, ids[:1])) == {ids[0]}
+        assert set(cache.terms(session, [ids[1], "elsewhere"])) == {ids[1]}
+        before = reads
+        cache.terms(session, ids[:2])
+        assert reads == before
+        cache.terms(session, ids[2:])
+        assert reads == before + 1
+        cache.terms(session, ids[1:])
+        assert reads == before + 1
+        assert cache.terms(session, ids[:1])[ids[0]].worker_id == scene.trainer.id
+        assert reads == before + 2
+    event.remove(database.engine, "before_cursor_execute", count)
