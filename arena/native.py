@@ -74,14 +74,29 @@ def openmp() -> tuple[int, ...] | None:
     Its threads are those that torch's own products have just used: they are awake, and no others are in their way.
     """
     maps = Path("/proc/self/maps")
-    loaded = {line.split()[-1] for line in maps.read_text().splitlines()} if maps.exists() else set()
-    for file in sorted(each for each in loaded if "omp" in Path(each).name and "torch" in each):
-        library = ctypes.CDLL(file)
-        names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
-        if all(hasattr(library, name) for name in names):
-            found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
-            return tuple(each for each in found if each)
+    for file in mapped_files(maps.read_bytes()) if maps.exists() else ():
+        if "omp" in Path(file).name and "torch" in file and (found := _teamwork(file)):
+            return found
     return None
+
+
+def mapped_files(maps: bytes) -> list[str]:
+    """Files that a process has in memory, sorted, by Linux' account of them (`/proc/PID/maps`)."""
+    rows = (line.split(maxsplit=5) for line in maps.splitlines())
+    return sorted({os.fsdecode(row[5]) for row in rows if len(row) == 6 and row[5].startswith(b"/")})
+
+
+def _teamwork(file: str) -> tuple[int, ...] | None:
+    """Addresses in a library of OpenMP; None where it is another or its file is no longer there."""
+    try:
+        library = ctypes.CDLL(file)
+    except OSError:
+        return None
+    names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+    if not all(hasattr(library, name) for name in names):
+        return None
+    found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
+    return tuple(each for each in found if each)
 
 
 def _start_warp() -> None:

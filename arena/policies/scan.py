@@ -87,9 +87,9 @@ def scan(
         after each decision (N, H), features and hidden state before it (N and some rows of zeros, F + H).
     """
     (decisions, width), units = features.shape, hidden.shape[1]
-    _require(decisions, first, (hidden, cell, weight_ih, weight_hh, bias), width)
+    opened = _require(decisions, first, (hidden, cell, weight_ih, weight_hh, bias), width)
     inputs = features.new_empty(_filled_up(decisions), width + units)
-    inputs[:decisions, :width], inputs[: len(hidden), width:] = features, hidden
+    inputs[:decisions, :width], inputs[:opened, width:] = features, hidden[:opened]
     inputs[decisions:] = 0.0
     gates, cells, output = (bias.new_empty(decisions, columns * units) for columns in (4, 1, 1))
     half, bias = features.dtype is torch.bfloat16, _side_by_side(bias)
@@ -165,14 +165,15 @@ def _launcher() -> Launch:
     return Launch(scan_all, SIZES, POINTERS)
 
 
-def _require(decisions: int, first: Tensor, tensors: tuple[Tensor, ...], inputs: int) -> None:
-    """Refuse what does not fit `decisions` of the runs that begin at `first`."""
+def _require(decisions: int, first: Tensor, tensors: tuple[Tensor, ...], inputs: int) -> int:
+    """Refuse what does not fit `decisions` of the runs that begin at `first`; how many of these have any."""
     runs, units = tensors[0].shape
     shapes = ((runs, units), (runs, units), (4 * units, inputs), (4 * units, units), (4 * units,))
     require_memory((*tensors, first), (*shapes, (len(first),)), (torch.float32,) * 5 + (torch.int32,))
-    opened, made = first[[1, -1]].tolist()
+    opened, made = int(first[1]), int(first[-1])
     if opened > runs or made != decisions:
         raise ArenaError(f"{made} decisions of {opened} runs do not fit {decisions} inputs and {runs} states")
+    return opened
 
 
 def _run(

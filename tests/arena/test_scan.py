@@ -56,7 +56,7 @@ def test_native_code_and_the_padded_call_agree_in_outputs_and_every_gradient(cor
 
 
 @pytest.mark.parametrize("features", [1, 47, 65])
-@pytest.mark.parametrize("lengths", [[1], [9], [3, 1], [2] * 32, [2] * 33])
+@pytest.mark.parametrize("lengths", [[1], [9], [3, 1], [2] * 32, [2] * 33, [2] + [0] * 69])
 def test_any_number_of_features_and_decisions_fits(features, lengths, monkeypatch):
     torch.manual_seed(0)
     core, runs = LSTMCore(features, UNITS), Runs.of(torch.tensor(lengths), STEPS)
