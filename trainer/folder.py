@@ -61,11 +61,17 @@ class RunFolder:
                 self._remove_unused(missing)
                 raise
 
-    def instance(self) -> str:
-        """Return the identity of this run, the same as long as the folder exists; it is made at the first call."""
-        if not self.identity.exists():
-            write_atomically(self.identity, secrets.token_hex(_IDENTITY_BYTES).encode())
-        return self.identity.read_text(encoding="utf-8")
+    def instance(self) -> str | None:
+        """Return the identity of this run, the same as long as the folder exists; it is made at the first call.
+
+        None while the disk refuses it: the league then knows the worker by its name, and by its identity later on.
+        """
+        try:
+            if not self.identity.exists():
+                write_atomically(self.identity, secrets.token_hex(_IDENTITY_BYTES).encode())
+            return self.identity.read_text(encoding="utf-8")
+        except OSError:
+            return None
 
     def _remove_unused(self, made: list[Path]) -> None:
         """Remove the folder and those above that were made with it, if there is nothing of a run in them."""

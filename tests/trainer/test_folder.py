@@ -1,0 +1,51 @@
+"""The run folder: who may use it, and what tells its run from others."""
+
+import errno
+
+import pytest
+
+from trainer import folder as folder_module
+from trainer.folder import RunFolder
+
+
+def test_a_run_keeps_its_identity_and_another_has_another(tmp_path):
+    folder, other = RunFolder(tmp_path / "a"), RunFolder(tmp_path / "b")
+    with folder.taken(), other.taken():
+        assert folder.instance() == folder.instance() == RunFolder(tmp_path / "a").instance()
+        assert folder.instance() != other.instance()
+
+
+def test_a_full_disk_gives_no_identity_and_stops_nothing(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    path = tmp_path / "a"
+    with RunFolder(path).taken():
+        with monkeypatch.context() as full:
+            full.setattr(folder_module, "write_atomically", refuse)
+            assert RunFolder(path).instance() is None
+        assert RunFolder(path).instance() is not None
+
+
+def test_a_folder_in_which_nothing_came_of_the_run_is_not_left_behind(tmp_path):
+    folder = RunFolder(tmp_path / "runs" / "a")
+    with pytest.raises(RuntimeError, match="refused"), folder.taken():
+        refuse(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_a_run_that_failed_later_stays(tmp_path):
+    folder = RunFolder(tmp_path / "a")
+    with pytest.raises(RuntimeError, match="later"), folder.taken():
+        fail_later(folder)
+    assert folder.settings.exists()
+
+
+def refuse(folder):
+    folder.instance()
+    raise RuntimeError("refused")
+
+
+def fail_later(folder):
+    folder.settings.write_text("")
+    raise RuntimeError("later")
