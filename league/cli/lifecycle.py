@@ -65,11 +65,15 @@ def quarantine(
 def _change(change: Change, who: str, reason: str, as_json: bool, url: str, token: str | None) -> None:
     with connect(url, token) as client:
         before = find_player(client, who)
+        champion = champion_of(client, before.environment)
         after = change(client, before.id, reason, before.standing)
+    name = tables.display_name(after)
     if as_json:
         tables.show_json(after)
     else:
-        tables.show(f"{tables.display_name(after)}: {before.standing} -> {after.standing}")
+        tables.show(f"{name}: {before.standing} -> {after.standing}")
+        if champion is not None and champion.player.id == after.id and after.standing != "commander":
+            tables.show(f"champion of {after.environment}: {name} -> nobody")
 
 
 def _crown(who: str, reason: str, as_json: bool, url: str, token: str | None) -> None:

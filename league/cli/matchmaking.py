@@ -59,7 +59,7 @@ def _lease(told: wire.LeaseExplanation) -> Table:
         "lease": f"{lease.lease_id}  {lease.kind}, {told.state}, {told.matches} of {lease.budget} matches reported",
         "match": f"{lease.home.name} (home) against {lease.away.name} (away), seed {lease.seed}",
         "worker": told.worker_id,
-        "granted": f"{told.granted_at:%Y-%m-%d %H:%M:%S}, until {lease.expires_at:%Y-%m-%d %H:%M:%S}",
+        "granted": f"{tables.moment(told.granted_at)}, until {tables.moment(lease.expires_at)}",
         "drawn by": f"{told.branch}: {lease.reason}" if lease.reason else told.branch,
         "propensity": share(told.propensity),
     }

@@ -1,4 +1,7 @@
-"""Rows of the league as tables for a terminal: every rating stands as rating ± 2 RD beside its number of games."""
+"""Rows of the league as tables for a terminal: every rating stands as rating ± 2 RD beside its number of games.
+
+Times are this machine's, as the options that take a time read one without a zone.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from league.services.tokens import TokenListing
 
 PIPED_WIDTH = 200
-_WRAPPED = ("player", "about", "finding")
+_WRAPPED = ("player", "about", "finding", "when", "what", "by", "reason and details")
 
 NONE = "–"  # noqa: RUF001 - an en dash, where there is nothing to say
 
@@ -27,6 +30,11 @@ NONE = "–"  # noqa: RUF001 - an en dash, where there is nothing to say
 def rating(player: wire.Player) -> str:
     """Write rating ± 2 RD, the interval that holds the true strength 19 times out of 20."""
     return f"{player.rating:.0f} ± {2 * player.deviation:.0f}"
+
+
+def moment(at: datetime) -> str:
+    """Write a moment in this machine's time."""
+    return f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def share(value: float | None) -> str:
@@ -68,10 +76,8 @@ def players(rows: Iterable[wire.Player], title: str | None = None) -> Table:
 
 def champion(one: wire.Champion) -> str:
     """Describe who is champion since when."""
-    since = f"{one.since.astimezone():%Y-%m-%d %H:%M:%S}"
-    return (
-        f"champion of {one.environment}: {display_name(one.player)}, id {one.player.id}, since {since} by {one.actor}"
-    )
+    holder = f"{display_name(one.player)}, id {one.player.id}"
+    return f"champion of {one.environment}: {holder}, since {moment(one.since)} by {one.actor}"
 
 
 def champions(rows: Iterable[wire.ChampionChange], title: str | None = None) -> Table:
@@ -79,18 +85,18 @@ def champions(rows: Iterable[wire.ChampionChange], title: str | None = None) -> 
     table = _table(title, ["number"], ["since", "player"], ["id"], ["by", "reason"])
     for row in rows:
         name, player_id = (NONE, NONE) if row.player is None else (row.player.name, str(row.player.player_id))
-        table.add_row(str(row.number), f"{row.since:%Y-%m-%d %H:%M:%S}", name, player_id, row.actor, row.reason)
+        table.add_row(str(row.number), moment(row.since), name, player_id, row.actor, row.reason)
     return table
 
 
 def events(rows: Iterable[wire.Event], title: str | None = None) -> Table:
     """Make an audit log."""
-    table = _table(title, ["event"], ["when", "environment", "what", "of"], [], ["by", "reason", "details"])
+    table = _table(title, ["event"], ["when", "environment", "what", "by", "reason and details"])
     for row in rows:
-        player = NONE if row.player_id is None else f"player {row.player_id}"
-        what = [f"{row.created_at:%Y-%m-%d %H:%M:%S}", row.environment or NONE, row.kind, player]
+        what = row.kind if row.player_id is None else f"{row.kind} player {row.player_id}"
+        cells = [str(row.id), moment(row.created_at), row.environment or NONE, what, row.actor]
         details = ", ".join(f"{name} {value}" for name, value in row.details.items() if value is not None)
-        table.add_row(str(row.id), *what, row.actor, row.reason, details)
+        table.add_row(*cells, "; ".join(part for part in (row.reason, details) if part))
     return table
 
 
@@ -100,7 +106,7 @@ def ratings(rows: Iterable[wire.RatingPoint], title: str | None = None) -> Table
     for row in rows:
         interval = f"{row.rating:.0f} ± {2 * row.deviation:.0f}"
         measures = [interval, f"{row.deviation:.0f}", f"{row.volatility:.4f}", str(row.games)]
-        table.add_row(str(row.period_id), f"{row.closed_at:%Y-%m-%d %H:%M:%S}", *measures)
+        table.add_row(str(row.period_id), moment(row.closed_at), *measures)
     return table
 
 
@@ -109,7 +115,7 @@ def matches(rows: Iterable[wire.Match], title: str | None = None) -> Table:
     table = _table(title, ["match"], ["reported", "kind", "home", "away"], ["score", "decisions"], ["ended by"])
     for row in rows:
         sides = [row.kind, row.home.name, row.away.name, f"{row.score:g}", str(row.decisions)]
-        table.add_row(str(row.id), f"{row.reported_at:%Y-%m-%d %H:%M:%S}", *sides, row.reason)
+        table.add_row(str(row.id), moment(row.reported_at), *sides, row.reason)
     return table
 
 
@@ -118,7 +124,7 @@ def tokens(rows: "Iterable[TokenListing]", title: str | None = None) -> Table:
     table = _table(title, [], ["token", "scope", "created", "last used", "expires", "revoked"])
     for row in rows:
         moments = (row.created_at, row.used_at, row.expires_at, row.revoked_at)
-        table.add_row(row.name, row.scope, *(_moment(moment) for moment in moments))
+        table.add_row(row.name, row.scope, *(NONE if each is None else moment(each) for each in moments))
     return table
 
 
@@ -127,7 +133,7 @@ def garbage(rows: Iterable[Stored | Leftover], title: str | None = None) -> Tabl
     table = _table(title, [], ["object"], ["bytes"], ["last touched"])
     for row in rows:
         touched = row.stored_at if isinstance(row, Stored) else row.touched_at
-        table.add_row(garbage_name(row), f"{row.size_bytes:,}", f"{touched:%Y-%m-%d %H:%M:%S}")
+        table.add_row(garbage_name(row), f"{row.size_bytes:,}", moment(touched))
     return table
 
 
@@ -182,7 +188,7 @@ def workers(rows: Iterable[wire.ListedWorker], title: str | None = None) -> Tabl
     """Make a list of workers; what is odd about one stands last."""
     table = _table(title, [], ["worker", "kind", "seen"], ["results", "refused"], ["remarks"])
     for row in rows:
-        name = [row.name, row.kind, f"{row.seen_at:%Y-%m-%d %H:%M:%S}", str(row.results), str(row.refused)]
+        name = [row.name, row.kind, moment(row.seen_at), str(row.results), str(row.refused)]
         table.add_row(*name, "; ".join(worker_remarks(row)) or NONE)
     return table
 
@@ -190,7 +196,7 @@ def workers(rows: Iterable[wire.ListedWorker], title: str | None = None) -> Tabl
 def worker_remarks(worker: wire.ListedWorker) -> list[str]:
     """Say what a person should know of a worker: that it is quarantined, and what does not fit."""
     quarantine = worker.quarantine
-    remarks = [] if quarantine is None else [f"quarantined since {quarantine.since:%Y-%m-%d %H:%M:%S}"]
+    remarks = [] if quarantine is None else [f"quarantined since {moment(quarantine.since)}"]
     for check in worker.checks:
         if check.suspect:
             about = " ".join(part for part in (check.environment, check.kind, check.measure) if part)
@@ -220,7 +226,7 @@ def player(one: wire.Player) -> Table:
         "environment": f"{one.environment}  {one.signature}",
         "rating ± 2 RD": strength,
         "games": one.games,
-        "created": f"{one.created_at:%Y-%m-%d %H:%M:%S}",
+        "created": moment(one.created_at),
         **one.metadata,
     }
     for name, value in rows.items():
@@ -257,9 +263,11 @@ def _table(title: str | None, *blocks: Sequence[str]) -> Table:
     table = Table(title=title, box=None, padding=(0, 1), header_style="bold", title_justify="left")
     for number, block in enumerate(blocks):
         for name in block:
-            table.add_column(name, justify="right" if number % 2 == 0 else "left", no_wrap=name not in _WRAPPED)
+            wrapped = name in _WRAPPED
+            table.add_column(
+                name,
+                justify="right" if number % 2 == 0 else "left",
+                no_wrap=not wrapped,
+                overflow="fold" if wrapped else "ellipsis",
+            )
     return table
-
-
-def _moment(moment: datetime | None) -> str:
-    return NONE if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"

@@ -22,7 +22,9 @@ def show(session: Session, settings: Settings, environment: str) -> wire.Champio
     learners.require_environment(session, environment)
     last = _last(session, environment)
     if last is None or last.player_id is None:
-        rule = "no commander holds the alias" if last is None else f"nobody has held the alias since {last.since}"
+        rule = "no commander holds the alias"
+        if last is not None:
+            rule = f"nobody has held the alias since {last.since:%Y-%m-%dT%H:%M:%SZ}"
         raise UnknownChampionError(environment, rule, "choose one with `league promote PLAYER --champion`")
     return wire.Champion(
         environment=environment,

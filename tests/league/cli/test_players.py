@@ -159,6 +159,9 @@ def test_a_champion_is_made_shown_and_remembered(online: Run, scene: Scene, snap
     assert json.loads(online("champion", "--json").out)["player"]["id"] == snapshot.id
     assert json.loads(online("champion", "--history", "--json").out)["items"][0]["number"] == 1
     assert "is champion" in online("promote", snapshot.id, "--champion").one_line_error
+    left = online("retire", snapshot.id).out.splitlines()
+    assert left[1].startswith(f"champion of rps: {call_sign}")
+    assert left[1].endswith(" -> nobody")
 
 
 def test_a_standing_that_changed_since_it_was_looked_at_is_not_changed(
