@@ -24,7 +24,9 @@ ScopeName = Annotated[
 Expiry = Annotated[
     str | None,
     typer.Option(
-        "--expires", metavar="WHEN", help="Its end: 12h, 30d, 8w, or a date such as 2030-01-31. Never if not given."
+        "--expires",
+        metavar="WHEN",
+        help="Its end: 12h, 30d, 8w, or a date or time, without a zone this machine's. Never if not given.",
     ),
 ]
 
@@ -87,17 +89,16 @@ def revoke(name: TokenName, home: Home = None, database_url: DatabaseUrl = None)
 
 
 def end_of(expires: str | None, now: datetime) -> datetime | None:
-    """Read when a token ends: so many hours, days or weeks from now, or a date or time, in UTC unless it says."""
+    """Read when a token ends: so many hours, days or weeks from now, or a time, this machine's without a zone."""
     if expires is None:
         return None
     span = re.fullmatch(r"([1-9][0-9]{0,4})([hdw])", expires)
     if span is not None:
         return now + int(span[1]) * _UNITS[span[2]]
     try:
-        moment = datetime.fromisoformat(expires)
-    except ValueError as error:
+        return datetime.fromisoformat(expires).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise typer.BadParameter(f"{expires!r} is no time; say 12h, 30d, 8w, or a date such as 2030-01-31") from error
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _show(issued: dict[str, Any], *, as_json: bool) -> None:
