@@ -34,7 +34,7 @@ Renew = Callable[[Float[Tensor, "T R"]], Targets]
 MOST_GRAPHS = 64
 """Most graphs of the way to the loss: parts of one run or decision, or without idle ones, have graphs of their own."""
 
-CACHED_DECISIONS = 4096
+CACHED_DECISIONS = 8192
 """Decisions whose activations a processor's caches still hold when the backward pass comes for them."""
 
 P = ParamSpec("P")
