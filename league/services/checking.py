@@ -10,10 +10,12 @@ from sqlalchemy.orm import Session, aliased
 
 from league.db.engine import Database
 from league.db.models import Base, Event, Learner, Lease, Match, Period, Player
-from league.services import champions, collection, learners, match_log, payoffs, rebuild, standings
+from league.errors import InvariantError
+from league.services import champions, collection, learners, match_log, payoffs, rebuild, results, standings
 from league.storage.store import CheckpointStore
 
 _EXAMPLES = 5
+_ROWS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def _matches(session: Session, environment: str) -> Iterator[Violation]:
     as_leased = and_(
         Lease.environment == Match.environment,
         Lease.kind == Match.kind,
+        Lease.worker_id == Match.worker_id,
         Lease.home_id == Match.home_id,
         Lease.away_id == Match.away_id,
         Match.sequence >= 0,
@@ -85,9 +88,22 @@ def _matches(session: Session, environment: str) -> Iterator[Violation]:
     strange = session.scalars(query.where(home.environment == environment, ~as_leased).order_by(Match.id)).all()
     if strange:
         yield Violation("matches", environment, f"{len(strange)} are not what their lease allowed: {_some(strange)}")
+    rewritten = list(_rewritten(session, environment))
+    if rewritten:
+        finding = f"{len(rewritten)} are not what was reported, by its hash: {_some(rewritten)}; restore a backup"
+        yield Violation("matches", environment, finding)
     closed = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
     if closed > match_log.end(session, environment):
         yield Violation("matches", environment, f"the last period took in match {closed}, which the log lacks")
+
+
+def _rewritten(session: Session, environment: str) -> Iterator[int]:
+    """Find matches that somebody changed: a rebuild would take them for the truth."""
+    columns = Match.id, Match.payload_hash, Match.score, Match.decisions, Match.reason, Match.seed, Match.learner_step
+    query = select(*columns).where(Match.environment == environment).order_by(Match.id)
+    for row in session.execute(query.execution_options(yield_per=_ROWS_AT_ONCE)):
+        if row.payload_hash != results.payload_hash(row.score, row.decisions, row.reason, row.seed, row.learner_step):
+            yield row.id
 
 
 def _payoffs(session: Session, environment: str) -> Iterator[Violation]:
@@ -107,7 +123,11 @@ def _payoffs(session: Session, environment: str) -> Iterator[Violation]:
 
 def _ratings(session: Session, environment: str) -> Iterator[Violation]:
     """Every rating and payoff is what the log says, bit for bit."""
-    differing = rebuild.inspect(session, environment).differing
+    try:
+        differing = rebuild.inspect(session, environment).differing
+    except InvariantError as error:
+        yield Violation("periods", environment, str(error))
+        return
     if differing:
         finding = f"{differing} ratings or payoffs are not what the log says; `league rebuild` mends them"
         yield Violation("ratings", environment, finding)

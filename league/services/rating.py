@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from arena.glicko2 import Kind, Ratings, Results, rate_period
 from arena.refit import RefitConfig
 from league.config import Settings
+from league.errors import InvariantError
 from league.services.match_log import Games
 
 _OWN_KIND = {"learner": Kind.LEARNER, "snapshot": Kind.FROZEN, "baseline": Kind.ANCHOR}
@@ -45,9 +46,18 @@ class Rule:
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the rule that a period was closed under; before there was a refit it had none."""
+        """Return the rule that a period was closed under; before there was a refit it had none.
+
+        Raises:
+            InvariantError: It is none.
+        """
         numbers = {name: value for name, value in stored.items() if name != "refit"}
-        return cls(**numbers, refit=RefitConfig(**stored.get("refit", {"enabled": False})))
+        try:
+            return cls(**numbers, refit=RefitConfig(**stored.get("refit", {"enabled": False})))
+        except (TypeError, ValueError) as error:
+            raise InvariantError(
+                f"rule {dict(stored)} of a period", str(error), "restore the database from a backup"
+            ) from error
 
     def stored(self) -> dict[str, Any]:
         """Return the rule as JSON."""

@@ -289,8 +289,12 @@ def _key(result: wire.Result) -> Key:
 
 
 def _payload_hash(result: wire.Result) -> bytes:
-    score = result.score + 0.0  # -0.0 is 0.0
-    return _hash(score, result.decisions, result.reason, result.seed, result.learner_step)
+    return payload_hash(result.score, result.decisions, result.reason, result.seed, result.learner_step)
+
+
+def payload_hash(score: float, decisions: int, reason: str, seed: int, learner_step: int | None) -> bytes:
+    """Hash what was reported of a match, by which a report is told from another of the same match."""
+    return _hash(score + 0.0, decisions, reason, seed, learner_step)  # -0.0 is 0.0
 
 
 def _digest(result: wire.Result | wire.UnreadableResult) -> bytes:

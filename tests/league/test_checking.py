@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from league_history import play_periods
 from league_scene import Scene, safetensors, sha256
-from sqlalchemy import delete, text, update
+from sqlalchemy import delete, select, text, update
 
 from league.config import Settings
 from league.db.engine import Database
-from league.db.models import Champion, Lease, Match, Payoff, Period, Player, Rating
+from league.db.models import Champion, Lease, Match, Payoff, Period, Player, Rating, Worker
 from league.services.checking import Violation, check
 from league.storage.opening import open_store
+
+_ANOTHER_WORKER = select(Worker.id).where(Worker.id != Match.worker_id).limit(1).scalar_subquery()
 
 
 @pytest.fixture
@@ -49,9 +51,13 @@ def broken(look: Callable[[], list[Violation]]) -> set[str]:
         (update(Payoff).values(matches=Payoff.matches + 1), {"payoffs", "ratings"}),
         (update(Payoff).values(points=Payoff.points + 1.0), {"ratings"}),
         (update(Period).values(players=0), {"ratings"}),
+        (update(Period).values(rule={}), {"periods"}),
         (update(Match).where(Match.id == 1).values(score=1.5), {"matches"}),
         (update(Match).where(Match.id == 1).values(environment="chess"), {"matches"}),
         (update(Match).where(Match.id == 1).values(sequence=10**6), {"matches"}),
+        (update(Match).where(Match.id == 1).values(score=1.0 - Match.score), {"matches"}),
+        (update(Match).where(Match.id == 1).values(seed=Match.seed + 1), {"matches"}),
+        (update(Match).where(Match.id == 1).values(worker_id=_ANOTHER_WORKER), {"matches"}),
         (update(Lease).values(kind="rating"), {"matches"}),
         (update(Player).where(Player.kind == "snapshot").values(standing="retired"), {"standings"}),
         (update(Player).where(Player.kind == "learner").values(kind="baseline"), {"learners", "ratings"}),
