@@ -70,7 +70,9 @@ def quarantine(
 def reinstate(
     worker: Which,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the league's event log.")] = "",
-    restore: Annotated[bool, typer.Option("--restore", help="Let what it reported meanwhile count after all.")] = False,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Let all that it ever reported count, whatever quarantines it was in.")
+    ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
@@ -102,5 +104,5 @@ def _find(client: LeagueClient, which: str) -> wire.ListedWorker:
 def _time(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone()
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise typer.BadParameter(f"{text!r} is no time; say for example 2030-01-31T12:00") from error

@@ -64,24 +64,26 @@ def impose(
 def lift(
     database: Database, worker_id: str, request: wire.WorkerReinstatement, actor: str, now: datetime
 ) -> wire.Quarantine:
-    """Trust a worker again, from now on or as if it had always been.
+    """Trust a worker again, from now on or, with all quarantines that it has ever had, as if it had always been.
 
     Raises:
         UnknownWorkerError: There is no such worker.
-        WorkerConflictError: It is not quarantined.
+        WorkerConflictError: It is not quarantined, or for restoring never was.
     """
     with database.write() as session:
         locks.hold(session, Lock.EVENTS)
         worker = workers.require(session, worker_id)
-        present = workers.quarantine_of(session, worker_id)
-        if present is None:
+        of_worker = select(Quarantine).where(Quarantine.worker_id == worker_id).order_by(Quarantine.id)
+        lifted = [each for each in session.scalars(of_worker) if request.restore or each.lifted_at is None]
+        if not lifted:
             raise WorkerConflictError(worker.name, "it is not quarantined", "`league workers` lists who is")
-        present.lifted_at = now
-        present.until = present.since if request.restore else max(now, present.since)
-        present.pending_since = now
-        details = {"since": present.since.isoformat(), "until": present.until.isoformat()}
+        for each in lifted:
+            each.lifted_at = each.lifted_at or now
+            each.until = each.since if request.restore else max(now, each.since)
+            each.pending_since = now
+        body = workers.quarantine_body(lifted[-1])
+        details = {"since": lifted[0].since.isoformat(), "until": max(each.until or now for each in lifted).isoformat()}
         _record(session, "reinstate-worker", worker, details, actor=actor, reason=request.reason, now=now)
-        body = workers.quarantine_body(present)
     _rate(database, Quarantine.pending_since.is_not(None), now)
     return body
 

@@ -190,6 +190,20 @@ def test_a_false_alarm_leaves_nothing_behind(sides: tuple[Side, Side], time: Any
     assert league.books() == before
 
 
+def test_a_false_alarm_that_was_lifted_before_leaves_nothing_behind_either(sides: tuple[Side, Side], time: Any) -> None:
+    league, _ = sides
+    play(league, time, [*random_plan(random.Random(7), 50), ("close", "training", 0, 0, 0.0)], honest_until=None)
+    before, client = league.books(), league.scene.client
+    client.quarantine_worker(league.bad.id, START, "looks odd")
+    time.advance(1)
+    client.reinstate_worker(league.bad.id, "mended")
+    assert league.books() != before
+    client.reinstate_worker(league.bad.id, "it was right all along", restore=True)
+    assert league.books() == before
+    with pytest.raises(WorkerConflictError, match="not quarantined"):
+        client.reinstate_worker(league.bad.id, "again")
+
+
 def test_a_mended_worker_counts_again_from_then_on(sides: tuple[Side, Side], time: Any) -> None:
     league, clean = sides
     lie, close = ("bad", "training", 0, 0, 1.0), ("close", "training", 0, 0, 0.0)
