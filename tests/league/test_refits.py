@@ -44,9 +44,9 @@ def test_ratings_after_a_refit_are_the_fit_of_all_rating_matches(fitted: Scene, 
     )
     snapshots = [place for place, player in enumerate(played) if player.kind == "snapshot"]
     assert len(snapshots) == 4
-    assert [played[place].rating for place in snapshots] == pytest.approx(expected.rating[snapshots], abs=1e-5)
+    assert [played[place].rating for place in snapshots] == pytest.approx(expected.rating[snapshots], abs=1e-3)
     capped = np.minimum(expected.deviation[snapshots], 350.0)
-    assert [played[place].deviation for place in snapshots] == pytest.approx(capped, abs=1e-5)
+    assert [played[place].deviation for place in snapshots] == pytest.approx(capped, abs=1e-3)
     assert all(period.refitted for period in fitted.client.periods().items)
 
 
