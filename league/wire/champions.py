@@ -1,0 +1,41 @@
+"""The alias `champion` of an environment."""
+
+from datetime import datetime
+from typing import Literal
+
+from league.wire.bodies import Answer, Request
+from league.wire.fields import Id, Text
+from league.wire.players import Player, PlayerName
+
+
+class ChampionRequest(Request):
+    """Who is to be champion of its environment; a candidate becomes a commander by it.
+
+    With `expected`, the player id of the present champion or `nobody`, only if that still holds.
+    """
+
+    player_id: Id
+    reason: Text = ""
+    expected: Id | Literal["nobody"] | None = None
+
+
+class Champion(Answer):
+    """Who holds an environment's alias `champion`: `number` counts its changes of hands, from 1."""
+
+    environment: str
+    number: int
+    player: Player
+    actor: str
+    reason: str
+    since: datetime
+
+
+class ChampionChange(Answer):
+    """A change of hands of the alias `champion`; `player` is null where nobody held it from then on."""
+
+    environment: str
+    number: int
+    player: PlayerName | None
+    actor: str
+    reason: str
+    since: datetime

@@ -1,0 +1,94 @@
+"""How opponents are drawn, and how one was."""
+
+from datetime import datetime
+from typing import Literal
+
+from league.wire.bodies import Answer
+from league.wire.leases import Lease
+
+
+class OpponentChance(Answer):
+    """How likely one opponent is drawn, and why.
+
+    `weights` has its probability inside each branch, `propensity` over all of them. `win_rate` is the learner's against
+    it, resting on `games` matches of the two. For rating leases all three are unknown, and `games` counts all its rated
+    games.
+    """
+
+    player_id: int
+    name: str
+    propensity: float | None
+    weights: dict[str, float]
+    win_rate: float | None
+    games: int
+    rating: float
+    deviation: float
+
+
+class DrawFilter(Answer):
+    """A rule about who is drawn, and the ids of the players that it took out of those whom the filters before left."""
+
+    name: str
+    rule: str
+    removed: list[int]
+
+
+class GroupShare(Answer):
+    """How much of a branch falls to a group of players; null where it is unknown. Groups may overlap."""
+
+    group: str
+    players: int
+    share: float | None
+
+
+class DrawBranch(Answer):
+    """A component of a distribution: its share, by which rule it weighs opponents, and upon whom its weight falls.
+
+    `opponents` counts those it may draw. `effective_opponents` is the number of equally likely ones with the same
+    entropy: far below `opponents` means that few are drawn again and again.
+    """
+
+    name: str
+    share: float
+    rule: str
+    opponents: int
+    effective_opponents: float | None
+    groups: list[GroupShare]
+
+
+class DrawAccount(Answer):
+    """A distribution over opponents; propensities and `self_play` sum to 1. `filters` are in order."""
+
+    branches: list[DrawBranch]
+    self_play: float
+    filters: list[DrawFilter]
+    items: list[OpponentChance]
+
+
+class Preview(DrawAccount):
+    """The distribution that the learner's next lease is drawn from."""
+
+    player_id: int
+    environment: str
+
+
+LeaseState = Literal["open", "released", "played", "expired"]
+
+
+class LeaseExplanation(DrawAccount):
+    """A lease, what became of it, and the distribution it was drawn from.
+
+    `state` is `played` where every match of the budget was reported before the lease was swept or looked at.
+    `pruned_at` says since when an old distribution is without its opponents; null where it has them.
+    """
+
+    lease: Lease
+    worker_id: str
+    environment: str
+    granted_at: datetime
+    released_at: datetime | None
+    state: LeaseState
+    matches: int
+    branch: str
+    propensity: float | None
+    pruned_at: datetime | None = None

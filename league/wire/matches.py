@@ -1,0 +1,34 @@
+"""The log of matches."""
+
+from datetime import datetime
+from typing import Literal
+
+from league.wire.bodies import Answer
+from league.wire.players import PlayerName
+
+MatchKind = Literal["training", "rating"]
+
+
+class Match(Answer):
+    """One match of the log; `late` came after its lease expired, inside the grace window.
+
+    `period_id` is null until a period has taken the match in; `counts` is false where its worker was not trusted.
+    """
+
+    id: int
+    lease_id: str
+    sequence: int
+    kind: MatchKind
+    environment: str
+    home: PlayerName
+    away: PlayerName
+    score: float
+    decisions: int
+    reason: str
+    seed: int
+    learner_step: int | None
+    late: bool
+    counts: bool
+    worker_id: str
+    period_id: int | None
+    reported_at: datetime

@@ -1,0 +1,83 @@
+"""Whatever is rated, and what a person does with it."""
+
+import json
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, JsonValue
+from pydantic_core import from_json, to_json
+
+from league.wire.bodies import Answer, Request
+from league.wire.fields import Id, Sha256, Step, Text
+from league.wire.learners import Role
+
+METADATA_MAX_BYTES = 64 * 2**10  # of a player, as JSON
+Kind = Literal["learner", "snapshot", "baseline"]
+Standing = Literal["candidate", "commander", "retired", "quarantined"]
+
+
+def _storable(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Refuse what cannot be stored, or not be read back as part of a page."""
+    size = len(json.dumps(metadata, allow_nan=False))
+    if size > METADATA_MAX_BYTES:
+        raise ValueError(f"it takes {size} bytes of at most {METADATA_MAX_BYTES}")
+    text = to_json({"items": [{"metadata": metadata}]})  # fails on lone surrogates
+    from_json(text)  # fails where it nests too deep
+    if b"\\u0000" in text:
+        raise ValueError("text must not contain NUL")
+    return metadata
+
+
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_storable)]
+
+
+class PlayerCreate(Request):
+    """A snapshot to publish; the same (learner, checkpoint, step) again is the same player."""
+
+    learner_id: Id
+    checkpoint: Sha256
+    step: Step
+    metadata: Metadata = {}
+
+
+class Player(Answer):
+    """Anything rated. `conservative` is rating - 2 RD; `provisional` says that RD is still wide.
+
+    `games` and the rating are those of the last closed period. `checkpoint` is a SHA-256, `baseline:NAME`, or null for
+    a learner, whose weights move. `standing` is a snapshot's alone.
+    """
+
+    id: int
+    kind: Kind
+    name: str
+    call_sign: str | None
+    environment: str
+    signature: str
+    role: Role | None
+    standing: Standing | None
+    checkpoint: str | None
+    rating: float
+    deviation: float
+    volatility: float
+    conservative: float
+    games: int
+    provisional: bool
+    learner_id: int | None
+    parent_id: int | None
+    step: int | None
+    metadata: dict[str, Any]
+    created_at: datetime
+
+
+class PlayerName(Answer):
+    """A player, briefly."""
+
+    player_id: int
+    name: str
+
+
+class LifecycleRequest(Request):
+    """Why a person changes a standing; with `expected` only if it is still this one."""
+
+    reason: Text = ""
+    expected: Standing | None = None

@@ -1,0 +1,94 @@
+"""Outcomes of matches, read one by one so that a bad one never fails its batch."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, InstanceOf, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic.json_schema import SkipJsonSchema
+
+from league.wire.bodies import Answer, Request
+from league.wire.fields import Real, Text, Unicode, Whole
+from league.wire.leases import storable_lease_id
+
+ResultStatus = Literal["accepted", "duplicate", "conflict", "rejected"]
+
+
+class Result(Request):
+    """One finished match. Ranges are checked per item, so that a bad one never fails its batch."""
+
+    lease_id: Unicode
+    sequence: Whole
+    score: Real
+    decisions: Whole
+    reason: Unicode
+    seed: Whole
+    learner_step: Whole | None = None
+
+
+class ResultBatch(Request):
+    """Finished matches of one worker."""
+
+    worker_id: Text
+    results: Annotated[list[Result], Field(max_length=10_000)]
+
+
+@dataclass(frozen=True)
+class UnreadableResult:
+    """An item of a batch that is no result, and why; `content` is the item as text."""
+
+    lease_id: str
+    sequence: int
+    content: str
+    detail: str
+
+
+def _read_item(item: object, read: ValidatorFunctionWrapHandler) -> Result | UnreadableResult:
+    """Keep a bad item from failing its batch."""
+    try:
+        result: Result = read(item)
+    except ValidationError as error:
+        return _unreadable(item, error)
+    return result
+
+
+def _unreadable(item: object, error: ValidationError) -> UnreadableResult:
+    first = error.errors()[0]
+    named = item if isinstance(item, dict) else {}
+    lease_id, sequence = named.get("lease_id"), named.get("sequence")
+    place = ".".join(str(part) for part in first["loc"][1:]) or "item"
+    rule = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
+    return UnreadableResult(
+        lease_id=lease_id if isinstance(lease_id, str) and storable_lease_id(lease_id) else "",
+        sequence=sequence if type(sequence) is int else -1,
+        content=repr(item),
+        detail=f"unreadable result: {place}={first['input']!a:.120}: {rule}; see /docs for what a result is",
+    )
+
+
+class ReceivedBatch(Request):
+    """Finished matches of one worker, each item read on its own."""
+
+    model_config = ConfigDict(title="ResultBatch")
+
+    worker_id: Text
+    results: Annotated[
+        list[Annotated[Result | SkipJsonSchema[InstanceOf[UnreadableResult]], WrapValidator(_read_item)]],
+        Field(max_length=10_000),
+    ]
+
+
+class ResultAnswer(Answer):
+    """What became of one result. `detail` says why where it was not simply accepted."""
+
+    lease_id: str
+    sequence: int
+    status: ResultStatus
+    match_id: int | None
+    detail: str | None
+
+
+class ResultBatchAnswer(Answer):
+    """One answer per result, in order; where every item is a conflict, further members of a problem of status 409."""
+
+    items: list[ResultAnswer]
+    next_poll_s: float

@@ -1,0 +1,128 @@
+"""Processes that play: how they attach and stay attached, and how far they are trusted."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from league.wire.bodies import Answer, Request
+from league.wire.fields import Id, Real, Signature, Step, Text, Time, WorkerName
+from league.wire.matches import MatchKind
+
+WorkerKind = Literal["trainer", "evaluator"]
+Command = Literal["continue", "drain", "stop"]
+Measure = Literal["score", "length", "refusals"]
+
+
+class WorkerCreate(Request):
+    """A process that wants to play; the same name and kind again is the same worker.
+
+    `instance` tells processes of one name apart: it stays the same as long as they go on with the same work, such as
+    a run folder. Each is a worker of its own then, and those after the first get a number behind their name.
+    """
+
+    name: WorkerName
+    kind: WorkerKind
+    version: Annotated[Text, Field(max_length=64)]
+    signatures: Annotated[list[Signature], Field(max_length=256)]
+    instance: Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{1,64}$")] | None = None
+
+
+class Worker(Answer):
+    """A registered worker: beat every `heartbeat_s`, ask for work again after `next_poll_s`."""
+
+    id: str
+    name: str
+    kind: WorkerKind
+    version: str
+    signatures: list[str]
+    command: Command
+    seen_at: datetime
+    heartbeat_s: float
+    next_poll_s: float
+
+
+class Quarantine(Answer):
+    """What a worker reports from `since` on does not count, until `until` where that is not null.
+
+    While `lifted_at` is null it gets no leases.
+    """
+
+    since: datetime
+    until: datetime | None
+    reason: str
+    actor: str
+    imposed_at: datetime
+    lifted_at: datetime | None
+
+
+class WorkerCheck(Answer):
+    """How a worker's results fit what others' and the ratings lead to expect.
+
+    `observed` and `expected` are means over `results` reports: home's score, decisions of a match, or the share
+    refused. Chance alone exceeds `chi_square`, of so many `degrees` of freedom, with the probability `p_value`.
+    """
+
+    measure: Measure
+    environment: str | None
+    kind: MatchKind | None
+    results: int
+    observed: float
+    expected: float
+    chi_square: float
+    degrees: int
+    p_value: float
+    suspect: bool
+
+
+class ListedWorker(Worker):
+    """A worker with how its last results fit; `results` were taken of it, `refused` were not."""
+
+    registered_at: datetime
+    quarantine: Quarantine | None
+    results: int
+    refused: int
+    checks: list[WorkerCheck]
+    suspect: bool
+
+
+class WorkerQuarantine(Request):
+    """From when on a worker is not trusted, and why."""
+
+    since: Time
+    reason: Annotated[Text, Field(min_length=1)]
+
+
+class WorkerReinstatement(Request):
+    """Why a worker is trusted again; `restore` makes what it reported meanwhile count after all."""
+
+    reason: Text = ""
+    restore: Annotated[bool, Field(strict=True)] = False
+
+
+class LearnerProgress(Request):
+    """How far a learner has come, with its latest metrics."""
+
+    learner_id: Id
+    step: Step
+    metrics: Annotated[dict[str, Real | None], Field(max_length=512)] = {}
+
+
+class Heartbeat(Request):
+    """A sign of life, optionally with progress."""
+
+    learners: Annotated[list[LearnerProgress], Field(max_length=64)] = []
+
+
+class HeartbeatAnswer(Answer):
+    """What the worker is to do next; while it is quarantined it gets no leases and its results do not count."""
+
+    command: Command
+    next_poll_s: float
+    quarantine: Quarantine | None = None
+
+
+class CommandRequest(Request):
+    """What a worker is to be told at its next heartbeat."""
+
+    command: Command
