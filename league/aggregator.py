@@ -1,40 +1,45 @@
-"""The thread that closes due rating periods.
+"""The duty to close due rating periods.
 
-Every API process runs one. The database elects which of them closes an environment's periods, so that it does not
+Every API process has it. The database elects which of them closes an environment's periods, so that it does not
 matter how many there are, and another takes over within a term where that one is gone.
 """
 
 import logging
-import threading
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import datetime
 from uuid import uuid4
 
 from league.config import Settings
 from league.db.engine import Database
+from league.duty import Duty
 from league.services import election, learners, periods, quarantines
 
 log = logging.getLogger(__name__)
 
 
-class Aggregator:
-    """Looks every `aggregation_interval_s` whether a period is due, from `start` to `stop`."""
+class Aggregator(Duty):
+    """Looks every `aggregation_interval_s` whether a period is due."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
-        self._database = database
-        self._settings = settings
-        self._name = uuid4().hex
+    name = "closing rating periods"
+
+    def __init__(self, database: Database, settings: Settings, clock: Callable[[], datetime]) -> None:
+        super().__init__(settings.aggregation_interval_s, settings.aggregation_interval_s)
+        self._database, self._settings, self._clock = database, settings, clock
+        self._candidate = uuid4().hex
         self._in_office = False
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="aggregator", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
 
     def stop(self) -> None:
         """End, after a period that is just being closed, and leave the office to others."""
-        self._stopping.set()
-        self._thread.join()
+        super().stop()
+        self._resign()
+
+    def perform(self) -> None:
+        """Close what is due; where that fails, leave the office to a sounder process."""
+        try:
+            self.close_due(self._clock())
+        except Exception:
+            self._resign()
+            raise
 
     def close_due(self, now: datetime) -> None:
         """Close the period of each environment where one is due and this process is elected.
@@ -50,19 +55,10 @@ class Aggregator:
                 if period is not None:
                     log.info("closed period %d of %s: %d matches", period.number, environment, period.matches)
 
-    def _run(self) -> None:
-        while not self._stopping.wait(self._settings.aggregation_interval_s):
-            try:
-                self.close_due(datetime.now(UTC))
-            except Exception:  # the next round tries again, whatever it was; perhaps that of a sounder process
-                log.exception("closing rating periods failed; trying again")
-                self._resign()
-        self._resign()
-
     def _elected(self, environment: str, now: datetime) -> bool:
         with self._database.write() as session:
             term_s = self._settings.aggregation_term_s
-            elected = election.stand(session, f"periods of {environment}", self._name, now, term_s)
+            elected = election.stand(session, f"periods of {environment}", self._candidate, now, term_s)
         self._in_office |= elected
         return elected
 
@@ -72,7 +68,7 @@ class Aggregator:
             return
         try:
             with self._database.write() as session:
-                election.resign(session, self._name)
+                election.resign(session, self._candidate)
         except Exception:
             log.exception("resigning failed; another process takes over within %g s", self._settings.aggregation_term_s)
         else:

@@ -35,6 +35,7 @@ from league.api.request_ids import RequestIds
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
+from league.duty import Duty
 from league.pruner import Pruner
 from league.services import tokens
 from league.services.population import PopulationCache
@@ -109,11 +110,21 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         league.store.prepare()
         with league.database.read() as session:
             tokens.require_closed_or_loopback(session, league.settings)
-        for own in (
-            Aggregator(league.database, league.settings),
-            Sweeper(league.database, league.settings, league.metrics, lambda: datetime.now(UTC)),
-            Pruner(league.database, league.settings, lambda: datetime.now(UTC)),
-        ):
-            own.start()
-            stack.callback(own.stop)
+        for duty in duties(league):
+            duty.start()
+            stack.callback(duty.stop)
         yield
+
+
+def duties(league: League) -> list[Duty]:
+    """Return what a process of the league does by itself."""
+    database, settings = league.database, league.settings
+    always: list[Duty] = [
+        Aggregator(database, settings, _now),
+        Sweeper(database, settings, league.metrics, _now),
+    ]
+    return always if settings.retention_days is None else [*always, Pruner(database, settings.retention_days, _now)]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -353,10 +353,14 @@ def test_periods_that_fill_at_once_are_spaced_out(
     assert periods.close_if_due(database, settings, scene.environment, time.now + timedelta(seconds=10)) is not None
 
 
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
 def test_the_aggregator_closes_due_periods_until_it_is_stopped(
     scene: Scene, database: Database, configure: Configure
 ) -> None:
-    aggregator = Aggregator(database, configure(aggregation_interval_s=0.01, period_games=1))
+    aggregator = Aggregator(database, configure(aggregation_interval_s=0.01, period_games=1), now)
     aggregator.start()
     scene.train(5)
     waited = threading.Event()
@@ -372,14 +376,15 @@ def test_the_aggregator_survives_a_failure(
     scene: Scene, database: Database, configure: Configure, caplog: pytest.LogCaptureFixture
 ) -> None:
     nowhere = Database(str(database.url.set(database=f"{database.url.database}-gone")))
-    aggregator = Aggregator(nowhere, configure(aggregation_interval_s=0.01))
+    aggregator = Aggregator(nowhere, configure(aggregation_interval_s=0.01), now)
     aggregator.start()
     waited = threading.Event()
     while len(caplog.records) < 2:
         waited.wait(0.01)
     aggregator.stop()
     nowhere.close()
-    assert all("trying again" in record.getMessage() for record in caplog.records if record.name == "league.aggregator")
+    told = [record.getMessage() for record in caplog.records if record.name == "league.duty"]
+    assert set(told) == {"closing rating periods failed; trying again in 0.01 s"}
 
 
 def test_an_aggregator_that_fails_leaves_the_work_to_another(
@@ -397,7 +402,7 @@ def test_an_aggregator_that_fails_leaves_the_work_to_another(
 
     monkeypatch.setattr(periods, "close_if_due", close_unless_ill)
     scene.train(5)
-    ill, sound = (Aggregator(database, settings) for _ in range(2))
+    ill, sound = (Aggregator(database, settings, now) for _ in range(2))
     ill._thread.name = "ill"
     waited = threading.Event()
     ill.start()
@@ -417,7 +422,7 @@ def test_two_racing_aggregators_rate_every_match_once(
     """Both look all the time, on connections of their own, while results come in."""
     settings = configure(aggregation_interval_s=0.001, period_games=1, period_spacing_s=0.0, aggregation_term_s=0.02)
     databases = [Database(database_url) for _ in range(2)]
-    aggregators = [Aggregator(own, settings) for own in databases]
+    aggregators = [Aggregator(own, settings, now) for own in databases]
     for aggregator in aggregators:
         aggregator.start()
     for _ in range(10):

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from league_scene import Scene, result
+from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import func, select
 
 from league import pruner, wire
+from league.app import duties
 from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
@@ -185,7 +186,7 @@ def test_a_server_prunes_by_itself_where_that_is_set(
     old: wire.Lease, configure: Callable[..., Settings], database: Database, time: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "league.pruner")
-    own = Pruner(database, configure(retention_days=90.0), lambda: time.now)
+    own = Pruner(database, 90.0, lambda: time.now)
     own.start()
     for _ in range(1000):
         if said := [each.getMessage() for each in caplog.records if each.name == "league.pruner"]:
@@ -197,16 +198,13 @@ def test_a_server_prunes_by_itself_where_that_is_set(
     assert count(database, Match) == 1
 
 
-@pytest.mark.usefixtures("hasty")
+@ON_SQLITE
+@pytest.mark.parametrize(("retention_days", "prunes"), [(None, False), (90.0, True)])
 def test_a_server_keeps_everything_unless_told_otherwise(
-    old: wire.Lease, configure: Callable[..., Settings], database: Database, time: Any
+    serve: Callable[..., TestClient], retention_days: float | None, prunes: bool
 ) -> None:
-    leases = count(database, Lease)
-    own = Pruner(database, configure(), lambda: time.now)
-    own.start()
-    own._thread.join(timeout=10)
-    assert not own._thread.is_alive()
-    assert count(database, Lease) == leases
+    league = serve(retention_days=retention_days).app.state.league  # type: ignore[attr-defined]
+    assert any(isinstance(duty, Pruner) for duty in duties(league)) == prunes
 
 
 @pytest.mark.usefixtures("hasty")
@@ -220,7 +218,7 @@ def test_a_server_that_stops_does_not_wait_for_all_of_it(
 
     begun = threading.Event()
     monkeypatch.setattr(retention, "prune", endless)
-    own = Pruner(database, configure(retention_days=90.0), lambda: time.now)
+    own = Pruner(database, 90.0, lambda: time.now)
     own.start()
     assert begun.wait(timeout=10)
     own.stop()
