@@ -4,8 +4,9 @@ Whose a secret is, it remembers for `memory_s` only: that a token was revoked, o
 within that time. To ask the database at every call would double what a heartbeat costs. A secret that is nobody's is
 asked about every time.
 
-Calls are counted in a token bucket for each caller: it holds `burst` calls, refills at `per_s`, and a call that finds
-it empty is refused. Several processes each count for themselves.
+Calls are counted in a token bucket for each caller and lane: it holds `burst` calls, refills at `per_s`, and a call
+that finds it empty is refused. So who looks or asks too often can still beat and report. Several processes each count
+for themselves.
 
 Source: the token bucket of RFC 2697, with one rate.
 """
@@ -17,6 +18,7 @@ from datetime import datetime, timedelta
 
 from league.auth import Principal
 from league.errors import RateLimitedError
+from league.lanes import Lane
 
 REFUSED_COST = 100
 """A call with a token that is none counts as so many: whoever tries tokens is slowed down soon."""
@@ -24,6 +26,9 @@ REFUSED_COST = 100
 NOTE_EVERY = timedelta(minutes=10)
 
 _CALLERS_MAX = 10_000
+
+_Count = tuple[str, Lane | None]
+"""What is counted apart: a caller's calls of one lane."""
 
 
 @dataclass
@@ -46,7 +51,7 @@ class Callers:
         self._burst = float(burst)
         self._memory = timedelta(seconds=memory_s)
         self._known: dict[str | None, tuple[Principal, datetime]] = {}
-        self._buckets: dict[str, _Bucket] = {}
+        self._buckets: dict[_Count, _Bucket] = {}
         self._noted: dict[str, datetime] = {}
         self._lock = threading.Lock()
 
@@ -60,19 +65,20 @@ class Callers:
         until = now + self._memory
         self._known[digest] = principal, until if principal.expires_at is None else min(until, principal.expires_at)
 
-    def admit(self, caller: str, now: datetime, cost: int = 1) -> None:
-        """Count a call.
+    def admit(self, caller: str, lane: Lane | None, now: datetime, cost: int = 1) -> None:
+        """Count a call in its lane; those without one are counted together.
 
         Raises:
             RateLimitedError: The caller made too many of late; `retry_after_s` says how long to wait.
         """
         with self._lock:
-            bucket = self._filled(caller, now)
+            bucket = self._filled((caller, lane), now)
             if bucket.calls >= min(cost, self._burst):
                 bucket.calls -= cost
                 return
             wait_s = (min(cost, self._burst) - bucket.calls) / self._per_s
-        rule = f"this server takes {self._per_s:g} calls a second of one caller, and {self._burst:g} at once"
+        kind = "" if lane is None else f" in {lane}"
+        rule = f"this server takes {self._per_s:g} calls a second of one caller{kind}, and {self._burst:g} at once"
         error = RateLimitedError(
             f"from {caller}", rule, "call again later, send larger batches, or raise LEAGUE_RATE_PER_S"
         )
@@ -88,11 +94,11 @@ class Callers:
                 self._noted[token] = now
         return due
 
-    def _filled(self, caller: str, now: datetime) -> _Bucket:
-        bucket = self._buckets.get(caller)
+    def _filled(self, count: _Count, now: datetime) -> _Bucket:
+        bucket = self._buckets.get(count)
         if bucket is None:
             self._forget_idle(now)
-            bucket = self._buckets[caller] = _Bucket(self._burst, now)
+            bucket = self._buckets[count] = _Bucket(self._burst, now)
         self._fill(bucket, now)
         return bucket
 
@@ -107,4 +113,4 @@ class Callers:
             return
         for bucket in self._buckets.values():
             self._fill(bucket, now)
-        self._buckets = {name: bucket for name, bucket in self._buckets.items() if bucket.calls < self._burst}
+        self._buckets = {count: bucket for count, bucket in self._buckets.items() if bucket.calls < self._burst}

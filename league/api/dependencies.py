@@ -19,6 +19,7 @@ from league.auth import OPEN, Principal, Scope, digest
 from league.config import Settings, is_loopback
 from league.db.engine import Database
 from league.errors import ForbiddenError, UnauthenticatedError
+from league.lanes import lane_of
 from league.services import tokens
 from league.services.population import PopulationCache
 from league.services.terms import TermsCache
@@ -62,6 +63,11 @@ async def clock() -> datetime:
     return datetime.now(UTC)
 
 
+async def timepiece() -> Callable[[], Awaitable[datetime]]:
+    """Return what tells the time to answers that last."""
+    return clock
+
+
 async def chance() -> np.random.Generator:
     """Return a fresh source of chance."""
     return np.random.default_rng()
@@ -76,6 +82,26 @@ Filter = Annotated[str | None, Query(pattern=TEXT)]
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 After = Annotated[int, Query(ge=0, lt=ID_LIMIT, description="`next_cursor` of the page before")]
 Before = Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="`next_cursor` of the page before")]
+
+
+async def standing_permission(
+    league: Running,
+    now: Annotated[Callable[[], Awaitable[datetime]], Depends(timepiece)],
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> Callable[[], Awaitable[bool]]:
+    """Return what says, as often as it is asked, whether the caller's token is still one."""
+
+    async def lasts() -> bool:
+        try:
+            await _principal(league, None if credentials is None else credentials.credentials, await now())
+        except UnauthenticatedError:
+            return False
+        return True
+
+    return lasts
+
+
+Permission = Annotated[Callable[[], Awaitable[bool]], Depends(standing_permission)]
 
 
 def _caller(scope: Scope) -> Callable[..., Awaitable[Principal]]:
@@ -100,18 +126,29 @@ def _caller(scope: Scope) -> Callable[..., Awaitable[Principal]]:
 async def _identify(request: Request, league: League, secret: str | None, now: datetime) -> Principal:
     """Find out who calls; a token's calls are counted together, an open server's and refused ones by address."""
     address = f"address {request.client.host}" if request.client is not None else "an unknown address"
+    try:
+        principal = await _principal(league, secret, now)
+    except UnauthenticatedError:
+        league.callers.admit(address, None, now, REFUSED_COST)
+        raise
+    if principal is OPEN:
+        _refuse_foreign_page(request)
+    lane = lane_of(request.method, request.url.path)
+    league.callers.admit(address if principal is OPEN else f"token {principal.name!r}", lane, now)
+    return principal
+
+
+async def _principal(league: League, secret: str | None, now: datetime) -> Principal:
+    """Return who has a secret, as this process remembers it or as the database says.
+
+    Raises:
+        UnauthenticatedError: Nobody has it, or not any more.
+    """
     key = None if secret is None else digest(secret)
     principal = league.callers.recall(key, now)
     if principal is None:
-        try:
-            principal = await run_in_threadpool(_authenticate, league, secret, now)
-        except UnauthenticatedError:
-            league.callers.admit(address, now, REFUSED_COST)
-            raise
+        principal = await run_in_threadpool(_authenticate, league, secret, now)
         league.callers.remember(key, principal, now)
-    if principal is OPEN:
-        _refuse_foreign_page(request)
-    league.callers.admit(address if principal is OPEN else f"token {principal.name!r}", now)
     return principal
 
 

@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, Before, Filter, League, Limit, Reader, Running
+from league.api.dependencies import ID_LIMIT, Before, Filter, League, Limit, Permission, Reader, Running
 from league.api.paging import page
 from league.errors import InvalidRequestError
 from league.services import events
@@ -32,15 +32,15 @@ _KEEP_ALIVE = ": keep-alive\n\n"
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def stream(
-    league: Running, _: Reader, last_event_id: Annotated[str | None, Header()] = None
+    league: Running, _: Reader, permission: Permission, last_event_id: Annotated[str | None, Header()] = None
 ) -> StreamingResponse:
     """Follow the league: `result` (how many came in), `period`, and changes of standing.
 
-    A reader that comes back with `Last-Event-ID` misses nothing.
+    A reader that comes back with `Last-Event-ID` misses nothing. The stream ends with the reader's token.
     """
     start = await run_in_threadpool(_latest, league) if last_event_id is None else _cursor(last_event_id)
     headers = {"Cache-Control": "no-store"}
-    return StreamingResponse(_messages(league, start), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_messages(league, permission, start), media_type="text/event-stream", headers=headers)
 
 
 @router.get("/events/history")
@@ -62,8 +62,8 @@ def history(
     return page(found, limit, lambda event: event.id)
 
 
-async def _messages(league: League, cursor: Cursor) -> AsyncIterator[str]:
-    while not league.ending.is_set():
+async def _messages(league: League, permission: Permission, cursor: Cursor) -> AsyncIterator[str]:
+    while not league.ending.is_set() and await permission():
         fresh = await run_in_threadpool(_since, league, cursor)
         for cursor, event in fresh:
             yield f"id: {cursor[0]}.{cursor[1]}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"

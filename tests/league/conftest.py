@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from league_scene import Scene
 from sqlalchemy import create_engine, make_url, text
 
-from league.api.dependencies import clock
+from league.api.dependencies import clock, timepiece
 from league.app import create_app
 from league.client import LeagueClient
 from league.config import Settings
@@ -178,7 +178,7 @@ def serve(configure: Callable[..., Settings], time: Clock) -> Iterator[Callable[
 
     def start(**changes: Any) -> TestClient:
         app = create_app(configure(**changes))
-        app.dependency_overrides[clock] = time
+        app.dependency_overrides |= {clock: time, timepiece: lambda: time}
         client = TestClient(app, raise_server_exceptions=False)
         client.__enter__()
         clients.append(client)

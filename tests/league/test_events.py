@@ -4,6 +4,8 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import httpx2
@@ -11,10 +13,17 @@ import pytest
 import uvicorn
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene
+from sqlalchemy import update
+from sqlalchemy.orm import Session
 
 from league.api import events as stream
 from league.client import LeagueClient
+from league.db.engine import Database
+from league.db.models import Token
 from league.errors import InvalidRequestError
+from league.services import tokens
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
 
 Told = tuple[str, str, dict[str, Any]]
 
@@ -108,3 +117,49 @@ def test_a_cursor_of_another_kind_is_refused(http: TestClient) -> None:
     answer = http.get("/api/v1/events", headers={"Last-Event-ID": "yesterday"})
     assert (answer.status_code, answer.json()["type"]) == (422, InvalidRequestError.type)
     assert "yesterday" in answer.json()["detail"]
+
+
+# --- the end of a token ----------------------------------------------------------------------------------------------
+
+MANY = 200  # lines of a stream that says something every hundredth of a second
+
+
+def revoke(session: Session) -> None:
+    tokens.revoke(session, "wall", START, actor="test")
+
+
+def expire(session: Session) -> None:
+    session.execute(update(Token).where(Token.name == "wall").values(expires_at=START - timedelta(days=10_000)))
+
+
+def ends(lines: Iterator[str]) -> bool:
+    return len(list(islice(lines, MANY))) < MANY
+
+
+@pytest.mark.parametrize("end", [revoke, expire])
+def test_a_stream_ends_with_its_token(
+    http: TestClient, address: str, database: Database, end: Callable[[Session], None]
+) -> None:
+    with database.write() as session:
+        secrets = [tokens.create(session, name, "read", START, actor="test") for name in ("wall", "desk")]
+    wall, desk = ({"Authorization": f"Bearer {secret}"} for secret in secrets)
+    with (
+        httpx2.stream("GET", f"{address}/api/v1/events", headers=wall, timeout=30) as ending,
+        httpx2.stream("GET", f"{address}/api/v1/events", headers=desk, timeout=30) as lasting,
+    ):
+        lines, others = ending.iter_lines(), lasting.iter_lines()
+        assert next(lines) == next(others) == ": keep-alive"
+        with database.write() as session:
+            end(session)
+        assert ends(lines)
+        assert not ends(others)
+    assert http.get("/api/v1/events", headers=wall).status_code == 401
+
+
+def test_a_stream_of_an_open_league_ends_when_it_is_closed(address: str, database: Database) -> None:
+    with httpx2.stream("GET", f"{address}/api/v1/events", timeout=30) as ending:
+        lines = ending.iter_lines()
+        assert next(lines) == ": keep-alive"
+        with database.write() as session:
+            tokens.create(session, "wall", "read", START, actor="test")
+        assert ends(lines)

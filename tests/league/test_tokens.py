@@ -13,7 +13,7 @@ from league_scene import ON_SQLITE, Scene, result, safetensors, sha256
 from league import wire
 from league.api.callers import NOTE_EVERY, REFUSED_COST, Callers
 from league.auth import Principal, Scope
-from league.client import LeagueClient
+from league.client import LeagueClient, patience_of
 from league.db.engine import Database
 from league.errors import ForbiddenError, InvalidRequestError, NameTakenError, RateLimitedError, UnauthenticatedError
 from league.services import events, ownership, tokens
@@ -277,43 +277,62 @@ def test_a_renewed_token_keeps_what_is_its_own(connect: Connect, http: TestClien
 def test_a_caller_may_call_at_its_rate_after_a_burst_and_others_are_not_slowed() -> None:
     callers = Callers(per_s=2.0, burst=10, memory_s=0.0)
     for _ in range(10):
-        callers.admit("ann", NOW)
+        callers.admit("ann", "reads", NOW)
     with pytest.raises(RateLimitedError, match=r"from ann: .*2 calls a second.*10 at once") as refused:
-        callers.admit("ann", NOW)
+        callers.admit("ann", "reads", NOW)
     assert refused.value.retry_after_s == 1
-    callers.admit("bob", NOW)
+    callers.admit("bob", "reads", NOW)
     later = NOW + timedelta(seconds=1)
     for _ in range(2):
-        callers.admit("ann", later)
+        callers.admit("ann", "reads", later)
     with pytest.raises(RateLimitedError):
-        callers.admit("ann", later)
+        callers.admit("ann", "reads", later)
+
+
+@ON_SQLITE
+def test_whoever_looks_too_often_can_still_beat_and_report(
+    serve: Callable[..., TestClient], database: Database
+) -> None:
+    http = serve(rate_per_s=1.0, rate_burst=30)
+    with database.write() as session:
+        secret = tokens.create(session, "ann", "worker", NOW, actor="test")
+    client = LeagueClient(http=http, token=secret, patience=patience_of(0.0))
+    scene = Scene(client)
+    (lease,) = scene.opponent_leases(1)
+    answers = [http.get("/api/v1/players", headers=client._headers).status_code for _ in range(31)]
+    assert answers[0] == 200
+    assert answers[-1] == 429
+    with pytest.raises(RateLimitedError, match="of one caller in reads"):
+        client.players()
+    assert client.heartbeat(scene.trainer.id).command == "continue"
+    assert [answer.status for answer in scene.report(result(lease))] == ["accepted"]
 
 
 def test_waiting_as_long_as_is_said_is_long_enough() -> None:
     callers = Callers(per_s=0.3, burst=1, memory_s=0.0)
     now = NOW
-    callers.admit("ann", now)
+    callers.admit("ann", "reads", now)
     for _ in range(20):
         with pytest.raises(RateLimitedError) as refused:
-            callers.admit("ann", now)
+            callers.admit("ann", "reads", now)
         now += timedelta(seconds=refused.value.retry_after_s or 0)
-        callers.admit("ann", now)
+        callers.admit("ann", "reads", now)
 
 
 def test_a_call_dearer_than_the_burst_needs_the_whole_of_it() -> None:
     callers = Callers(per_s=1.0, burst=3, memory_s=0.0)
-    callers.admit("ann", NOW, cost=100)
+    callers.admit("ann", "reads", NOW, cost=100)
     with pytest.raises(RateLimitedError) as refused:
-        callers.admit("ann", NOW, cost=100)
+        callers.admit("ann", "reads", NOW, cost=100)
     assert refused.value.retry_after_s == 100
-    callers.admit("ann", NOW + timedelta(seconds=100), cost=100)
+    callers.admit("ann", "reads", NOW + timedelta(seconds=100), cost=100)
 
 
 def test_idle_callers_are_forgotten() -> None:
     callers = Callers(per_s=1.0, burst=3, memory_s=0.0)
     for number in range(10_000):
-        callers.admit(f"address {number}", NOW)
-    callers.admit("address again", NOW + timedelta(hours=1))
+        callers.admit(f"address {number}", "reads", NOW)
+    callers.admit("address again", "reads", NOW + timedelta(hours=1))
     assert len(callers._buckets) == 1
 
 
