@@ -6,6 +6,7 @@ from league.wire import Result, ResultBatchAnswer
 from trainer.collector import Episode
 from trainer.disk import Disk
 from trainer.membership import Membership
+from trainer.orders import Orders
 from trainer.publishing import Publisher
 from trainer.spool import Spool
 from trainer.surroundings import Surroundings
@@ -24,7 +25,7 @@ class Correspondence:
         outside: Time and signals.
 
     Attributes:
-        dismissed: The league has said that the learner is to leave.
+        orders: What the league has said of this worker.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Correspondence:
         self._membership, self._spool, self._publisher = membership, spool, publisher
         self._disk, self._terminal, self._outside = disk, terminal, outside
         self._beat_at = outside.clock()
-        self.dismissed = False
+        self.orders = Orders(terminal)
 
     def take_in(self, episode: Episode, learner_step: int) -> None:
         """Write a match down; without a lease it is nobody's business."""
@@ -77,7 +78,7 @@ class Correspondence:
         """Deliver once more, say how far it went, and close; the bytes of results that wait for the next time."""
         self.deliver()
         if metrics and not self._outside.late():
-            self._membership.beat(step, dict(metrics))
+            self._beat(step, metrics)
         waiting = self._spool.undelivered()
         self._disk.write("results", self._spool.close)
         return waiting
@@ -90,7 +91,6 @@ class Correspondence:
 
     def _beat(self, step: int, metrics: Mapping[str, float | None]) -> None:
         self._beat_at = self._outside.clock() + self._membership.heartbeat_s
-        command = self._membership.beat(step, dict(metrics))
-        if command in ("drain", "stop"):
-            self._terminal.say(f"the league says {command}")
-            self.dismissed = True
+        answer, known = self._membership.beat(step, dict(metrics)), self._membership.attachment
+        if answer is not None and known is not None:
+            self.orders.heed(answer, known.worker_id)

@@ -16,6 +16,7 @@ from trainer.disk import Disk
 from trainer.errors import UnsavedError, UnusableOpponentError
 from trainer.link import Link
 from trainer.opponents import Opponent, OpponentPool, unplayable
+from trainer.orders import Orders
 from trainer.spool import Spool
 from trainer.surroundings import Surroundings
 from trainer.terminal import Terminal
@@ -48,7 +49,7 @@ class RatingMembership:
         Raises:
             LeagueError: The league refuses.
         """
-        return self._worker is not None or self._link.attempt(self._register) is not None
+        return self._worker is not None or self._link.attempt("registrations", self._register) is not None
 
     @property
     def heartbeat_s(self) -> float:
@@ -58,9 +59,9 @@ class RatingMembership:
     def lease(self, environment: str, count: int, budget: int) -> list[wire.Lease]:
         """Ask for pairs to play; none where there are none, or the league is away."""
         request = wire.RatingLeases(
-            kind="rating", worker_id=self._id, environment=environment, count=count, budget=budget
+            kind="rating", worker_id=self.worker_id, environment=environment, count=count, budget=budget
         )
-        answer = self._link.ask(lambda client: client.lease(request), self._register)
+        answer = self._link.ask("leases", lambda client: client.lease(request), self._register)
         if answer is None:
             return []
         self.next_poll_s = answer.next_poll_s
@@ -68,8 +69,8 @@ class RatingMembership:
 
     def release(self, lease_ids: list[str], unplayable: list[wire.UnplayablePlayer]) -> None:
         """Give leases back that will not be played, and name those on them who cannot be played at all."""
-        request = wire.ReleaseRequest(worker_id=self._id, lease_ids=lease_ids, unplayable=unplayable)
-        self._link.ask(lambda client: client.release(request), self._register)
+        request = wire.ReleaseRequest(worker_id=self.worker_id, lease_ids=lease_ids, unplayable=unplayable)
+        self._link.ask("releases", lambda client: client.release(request), self._register)
 
     def report(self, results: list[wire.Result]) -> wire.ResultBatchAnswer | None:
         """Report matches; None while the league is away.
@@ -79,16 +80,16 @@ class RatingMembership:
         """
         if self._worker is None:
             return None
-        batch = wire.ResultBatch(worker_id=self._id, results=results)
-        return self._link.submit(lambda client: client.report(batch), self._register)
+        batch = wire.ResultBatch(worker_id=self.worker_id, results=results)
+        return self._link.submit("results", lambda client: client.report(batch), self._register)
 
-    def beat(self) -> wire.Command | None:
+    def beat(self) -> wire.HeartbeatAnswer | None:
         """Give a sign of life; None while the league is away."""
-        answer = self._link.ask(lambda client: client.heartbeat(self._id), self._register)
-        return None if answer is None else answer.command
+        return self._link.ask("heartbeats", lambda client: client.heartbeat(self.worker_id), self._register)
 
     @property
-    def _id(self) -> str:
+    def worker_id(self) -> str:
+        """By which the league knows this worker; empty before the first registration."""
         return "" if self._worker is None else self._worker.id
 
     def _register(self, client: LeagueClient) -> wire.Worker:
@@ -145,7 +146,7 @@ class EvaluationWorker:
         self._terminal, self._outside, self._rng = terminal, outside, rng
         self._disk = Disk(terminal.say)
         self._beat_at = outside.clock()
-        self._dismissed = False
+        self._orders = Orders(terminal)
         self.matches = 0
 
     def run(self) -> None:
@@ -188,7 +189,7 @@ class EvaluationWorker:
 
     @property
     def _leaving(self) -> bool:
-        return self._dismissed or self._outside.stopping()
+        return self._orders.dismissed or self._outside.stopping()
 
     def _round(self) -> bool:
         """Play one batch of every environment; false if there was none."""
@@ -206,8 +207,8 @@ class EvaluationWorker:
     def _beat(self) -> None:
         if self._outside.clock() >= self._beat_at:
             self._beat_at = self._outside.clock() + self._membership.heartbeat_s
-            command = self._membership.beat()
-            self._dismissed = command in ("drain", "stop")
+            if (answer := self._membership.beat()) is not None:
+                self._orders.heed(answer, self._membership.worker_id)
 
     def _play(self, environment: str, pool: OpponentPool, leases: list[wire.Lease]) -> None:
         """Play all matches of leases between the same two players, home and away."""

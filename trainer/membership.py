@@ -8,9 +8,10 @@ from typing import TypeVar
 from arena.environments import EnvironmentSpec
 from league import wire
 from league.client import LeagueClient
-from league.errors import LeagueUnreachable
-from trainer.link import Link
+from league.errors import LeagueUnreachable, UnknownCheckpointError
+from trainer.link import Kind, Link
 from trainer.settings import LeagueSettings
+from trainer.settings.run import WORKER_NAME_MAX
 from trainer.surroundings import Surroundings
 
 ATTACH_PAUSE_S = 0.25
@@ -51,7 +52,7 @@ class Membership:
         Raises:
             LeagueError: The league refuses.
         """
-        return self._link.attempt(self._register) is not None
+        return self._link.attempt("registrations", self._register) is not None
 
     def attach_first(self, outside: Surroundings) -> None:
         """Register, and wait for the league as long as the settings say.
@@ -74,7 +75,7 @@ class Membership:
         Raises:
             LeagueError: The league refuses.
         """
-        return self._link.attempt(lambda client: client.download(sha256))
+        return self._link.attempt("downloads", lambda client: client.download(sha256))
 
     def lease(self, count: int, *, self_play: bool) -> wire.LeaseAnswer | None:
         """Ask for opponents, the learner itself among them or not; None while the league is away."""
@@ -92,7 +93,7 @@ class Membership:
                 )
             )
 
-        return self._ask(ask)
+        return self._ask("leases", ask)
 
     def release(self, lease_ids: list[str], unplayable: list[wire.UnplayablePlayer]) -> None:
         """Give leases back that will not be played, and name those on them who cannot be played at all."""
@@ -101,7 +102,7 @@ class Membership:
             named = wire.ReleaseRequest(worker_id=own.worker_id, lease_ids=lease_ids, unplayable=unplayable)
             return client.release(named)
 
-        self._ask(send)
+        self._ask("releases", send)
 
     def report(self, results: list[wire.Result]) -> wire.ResultBatchAnswer | None:
         """Report matches; None while the league is away.
@@ -110,7 +111,7 @@ class Membership:
             LeagueError: The league refuses the batch.
         """
         return self._submit(
-            lambda client, own: client.report(wire.ResultBatch(worker_id=own.worker_id, results=results))
+            "results", lambda client, own: client.report(wire.ResultBatch(worker_id=own.worker_id, results=results))
         )
 
     def publish(self, checkpoint: bytes, step: int) -> wire.Player | None:
@@ -122,34 +123,38 @@ class Membership:
         sha256 = hashlib.sha256(checkpoint).hexdigest()
 
         def send(client: LeagueClient, own: Attachment) -> wire.Player:
+            snapshot = wire.PlayerCreate(learner_id=own.learner_id, checkpoint=sha256, step=step)
             client.upload(checkpoint, sha256)
-            return client.publish(wire.PlayerCreate(learner_id=own.learner_id, checkpoint=sha256, step=step))
+            try:
+                return client.publish(snapshot)
+            except UnknownCheckpointError:  # somebody had the league delete what nobody had published yet
+                client.upload(checkpoint, sha256)
+                return client.publish(snapshot)
 
-        return self._submit(send)
+        return self._submit("snapshots", send)
 
-    def beat(self, step: int, metrics: dict[str, float | None]) -> wire.Command | None:
+    def beat(self, step: int, metrics: dict[str, float | None]) -> wire.HeartbeatAnswer | None:
         """Give a sign of life and say how far training has come; None while the league is away."""
 
         def send(client: LeagueClient, own: Attachment) -> wire.HeartbeatAnswer:
             progress = wire.LearnerProgress(learner_id=own.learner_id, step=step, metrics=metrics)
             return client.heartbeat(own.worker_id, wire.Heartbeat(learners=[progress]))
 
-        answer = self._ask(send)
-        return None if answer is None else answer.command
+        return self._ask("heartbeats", send)
 
-    def _ask(self, call: Callable[[LeagueClient, Attachment], T]) -> T | None:
+    def _ask(self, kind: Kind, call: Callable[[LeagueClient, Attachment], T]) -> T | None:
         own = self.attachment
-        return None if own is None else self._link.ask(lambda client: call(client, own), self._register)
+        return None if own is None else self._link.ask(kind, lambda client: call(client, own), self._register)
 
-    def _submit(self, call: Callable[[LeagueClient, Attachment], T]) -> T | None:
+    def _submit(self, kind: Kind, call: Callable[[LeagueClient, Attachment], T]) -> T | None:
         own = self.attachment
-        return None if own is None else self._link.submit(lambda client: call(client, own), self._register)
+        return None if own is None else self._link.submit(kind, lambda client: call(client, own), self._register)
 
     def _register(self, client: LeagueClient) -> Attachment:
         settings, signature = self._settings, self._spec.signature
         worker = client.register_worker(
             wire.WorkerCreate(
-                name=f"trainer-{settings.learner}",
+                name=f"trainer-{settings.learner}-{self._spec.name}"[:WORKER_NAME_MAX],
                 kind="trainer",
                 version=self._version,
                 signatures=[signature],

@@ -121,7 +121,7 @@ class TrainingWorker:
         return all((self.save(), self._disk.write("metrics", journal.flush)))
 
     def _finished(self) -> bool:
-        return self.session.letters.dismissed or self._outside.stopping() or self._complete
+        return self.session.letters.orders.dismissed or self._outside.stopping() or self._complete
 
     @property
     def _complete(self) -> bool:

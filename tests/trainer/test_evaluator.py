@@ -1,6 +1,8 @@
 import errno
+import io
 import random
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 import torch
@@ -54,13 +56,13 @@ def publish(client, link, steps):
 def worker_of(tmp_path, client, link, outside):
     spools = []
 
-    def start(*, rounds=1, duty=0.5, budget=3):
+    def start(*, rounds=1, duty=0.5, budget=3, console=None):
         spool = Spool(tmp_path / "spool")
         spools.append(spool)
         cache = DiskCache(tmp_path / "opponents", 2**20)
         pool = OpponentPool(
             SPEC,
-            lambda sha256: link.attempt(lambda client: client.download(sha256)),
+            lambda sha256: link.attempt("downloads", lambda client: client.download(sha256)),
             cache,
             memory_limit_bytes=2**20,
             device="cpu",
@@ -70,7 +72,7 @@ def worker_of(tmp_path, client, link, outside):
             {"rps": pool},
             spool,
             Pace(budget, duty),
-            terminal=Terminal(Console(quiet=True)),
+            terminal=Terminal(console or Console(quiet=True)),
             outside=Pausing(outside, rounds).surroundings(),
             rng=random.Random(0),
         )
@@ -218,6 +220,19 @@ def test_it_leaves_when_the_league_says_so(worker_of, client, link, outside):
     client.command_worker(evaluator.id, "stop")
     worker.run()
     assert not outside.asked
+
+
+def test_a_quarantine_is_said_once_with_the_reason_and_the_way_out(worker_of, client, link):
+    publish(client, link, [1, 2])
+    told = io.StringIO()
+    worker, _ = worker_of(rounds=60, console=Console(file=told, width=500))
+    worker._membership.attach()
+    own = worker._membership.worker_id
+    client.quarantine_worker(own, datetime.now(UTC), "broken build")
+    worker.run()
+    assert told.getvalue().count("the league has quarantined this worker (broken build)") == 1
+    assert f"`league workers reinstate {own}`" in told.getvalue()
+    assert worker.matches == 0
 
 
 def test_pairs_that_cannot_be_played_are_given_back(worker_of, client, link):

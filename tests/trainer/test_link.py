@@ -61,7 +61,15 @@ def link(client, clock):
 
 
 def attempt(link):
-    return link.attempt(lambda client: client.call())
+    return link.attempt("leases", lambda client: client.call())
+
+
+def ask(link, kind):
+    return link.ask(kind, lambda client: client.call(), lambda client: None)
+
+
+def submit(link, kind="results"):
+    return link.submit(kind, lambda client: client.call(), lambda client: None)
 
 
 UNREACHABLE = LeagueUnreachable("here", "no answer", "start it")
@@ -72,12 +80,12 @@ def test_a_league_that_answers_is_asked_every_time(link, client):
     assert not link.away
 
 
-@pytest.mark.parametrize("error", [UNREACHABLE, InternalError("x", "failed", "retry")])
-def test_a_league_that_is_away_is_left_alone_until_the_next_attempt_is_due(link, client, clock, error):
+@pytest.mark.parametrize("error", [UNREACHABLE, UnauthenticatedError("x", "no such token", "make one")])
+def test_a_league_that_takes_no_calls_is_left_alone_until_the_next_attempt_is_due(link, client, clock, error):
     client.error = error
-    assert attempt(link) is None
+    assert ask(link, "leases") is None
     assert link.away
-    assert attempt(link) is None
+    assert ask(link, "results") is None
     assert client.calls == 1
     clock.now += 0.5
     client.error = None
@@ -112,17 +120,50 @@ def test_a_refusal_is_the_callers(link, client):
     assert not link.away
 
 
-def test_a_refusal_while_training_is_waited_out(link, client):
+@pytest.mark.parametrize(
+    "error", [ForbiddenError("token", "has no such scope", "use another"), InternalError("x", "failed", "retry")]
+)
+def test_a_call_that_is_refused_or_fails_holds_up_those_of_its_kind_alone(link, client, clock, error):
+    client.error = error
+    assert ask(link, "leases") is None
+    client.error = None
+    assert not link.away
+    assert ask(link, "leases") is None
+    assert [ask(link, kind) for kind in ("results", "heartbeats", "snapshots")] == ["answer"] * 3
+    clock.now += 0.5
+    assert ask(link, "leases") == "answer"
+
+
+def test_a_refusal_is_said_once_and_so_is_its_end(link, client, clock, caplog):
     client.error = ForbiddenError("token", "has no such scope", "use another")
-    assert link.ask(lambda client: client.call(), lambda client: None) is None
-    assert link.away
+    for _ in range(3):
+        ask(link, "leases")
+        clock.now += 100.0
+    client.error = None
+    ask(link, "results")
+    assert "again after" not in caplog.text
+    ask(link, "leases")
+    assert caplog.text.count("trying again until it takes leases") == 1
+    assert caplog.text.count("the league takes leases again after 3 failed attempts") == 1
+
+
+def test_a_league_that_refuses_something_is_back(link, client, clock, caplog):
+    client.error = UNREACHABLE
+    ask(link, "leases")
+    clock.now += 100.0
+    client.error = ForbiddenError("token", "has no such scope", "use another")
+    ask(link, "leases")
+    assert "the league is back" in caplog.text
+    assert not link.away
 
 
 def test_what_the_league_will_never_have_is_the_senders_to_set_aside(link, client):
     client.error = InvalidRequestError("results", "out of range", "report the match's own")
     with pytest.raises(InvalidRequestError):
-        link.submit(lambda client: client.call(), lambda client: None)
+        submit(link)
     assert not link.away
+    client.error = None
+    assert submit(link) == "answer"
 
 
 class TooFastError(LeagueError):
@@ -132,19 +173,37 @@ class TooFastError(LeagueError):
 @pytest.mark.parametrize(
     "error", [ForbiddenError, UnauthenticatedError, UnknownRouteError, TooFastError, InternalError]
 )
-def test_what_may_be_taken_later_is_sent_later(link, client, error):
+def test_what_may_be_taken_later_is_sent_later(link, client, clock, error):
     client.error = error("this", "is refused for now", "try again")
-    assert link.submit(lambda client: client.call(), lambda client: None) is None
-    assert link.away
+    assert submit(link) is None
+    client.error = None
+    assert submit(link) is None
+    clock.now += 0.5
+    assert submit(link) == "answer"
 
 
 @pytest.mark.parametrize("way", ["ask", "submit"])
 def test_a_league_that_forgot_the_worker_is_told_again(link, client, way):
     client.error = UnknownWorkerError("w", "no worker has this id", "register")
     registered = []
-    assert getattr(link, way)(lambda client: client.call(), registered.append) is None
+    assert (
+        getattr(link, way)("results", lambda client: client.call(), lambda c: registered.append(c) or "known") is None
+    )
     assert registered == [client]
-    assert not link.away
+    client.error = None
+    assert submit(link) == "answer"
+
+
+def test_a_league_that_refuses_a_worker_it_forgot_is_not_troubled_with_its_calls(link, client, clock, caplog):
+    client.error = UnknownWorkerError("w", "no worker has this id", "register")
+
+    def refused(client):
+        raise ForbiddenError("token", "has no such scope", "use another")
+
+    for _ in range(3):
+        assert link.submit("results", lambda client: client.call(), refused) is None
+    assert client.calls == 1
+    assert "until it takes registrations" in caplog.text
 
 
 def test_retry_now_asks_at_once(link, client):

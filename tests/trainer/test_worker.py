@@ -249,6 +249,53 @@ def test_a_run_leaves_when_the_league_says_so(worker_of, client, tmp_path, comma
     assert same_results(spooled(tmp_path), logged(client))
 
 
+def test_a_quarantine_is_said_once_and_so_is_its_end(worker_of, client):
+    lines = []
+    worker = worker_of(client, rps("run.total_steps=640", "league.heartbeat_s=0.001"), lines=lines)
+    own = client.workers().items[0].id
+    client.quarantine_worker(own, datetime.now(UTC), "broken build")
+    learn = worker.learner.learn
+
+    def reinstated_in_the_fifth_update(*arguments):
+        if worker.learner.updates == 5:
+            client.reinstate_worker(own)
+        return learn(*arguments)
+
+    worker.learner.learn = reinstated_in_the_fifth_update
+    worker.run()
+    said = [line for line in lines if "quarantined" in line]
+    assert len(said) == 1
+    assert "(broken build)" in said[0]
+    assert f"`league workers reinstate {own}`" in said[0]
+    assert lines.count("the league trusts this worker again") == 1
+
+
+def test_a_snapshot_that_the_league_deleted_before_it_was_published_is_sent_again_at_once(
+    worker_of, client, tmp_path, caplog
+):
+    worker = worker_of(client, rps("run.total_steps=128", "league.snapshot_every_steps=128"))
+    publish, calls = client.publish, []
+
+    def deleted_first(player):
+        calls.append(player.checkpoint)
+        if len(calls) == 1:
+            next((tmp_path / "league" / "checkpoints").rglob(player.checkpoint)).unlink()
+        return publish(player)
+
+    client.publish = deleted_first
+    worker.run()
+    (snapshot,) = client.players("rps", kind="snapshot").items
+    assert calls == [snapshot.checkpoint] * 2
+    assert client.download(snapshot.checkpoint)
+    assert "trying again" not in caplog.text
+
+
+def test_workers_of_one_learners_name_in_two_games_are_told_apart_by_it(worker_of, client):
+    worker_of(client, rps(), run="first")
+    worker_of(client, resolve("recall", None, ["environment.num_envs=8"]), run="second")
+    assert {worker.name for worker in client.workers().items} == {"trainer-main-rps", "trainer-main-recall"}
+
+
 def test_a_signal_ends_the_run_at_the_next_decision_with_everything_saved(worker_of, client, tmp_path, outside):
     worker = worker_of(client, rps("environment.self_play=0"))
     take_in = worker.scores.add

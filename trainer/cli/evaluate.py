@@ -67,7 +67,7 @@ def evaluate(
         pools = {
             spec.name: OpponentPool(
                 spec,
-                lambda sha256: link.attempt(lambda client: client.download(sha256)),
+                lambda sha256: link.attempt("downloads", lambda client: client.download(sha256)),
                 cache,
                 memory_limit_bytes=memory_cache_bytes,
                 device="cpu",
