@@ -27,6 +27,7 @@ class Lock(IntEnum):
     INTAKE = 0x1EA63  # shared by writers of matches; exclusive to read a watermark that nothing can slip under
     EVENTS = 0x1EA64  # the audit log's ids commit in order, so that a reader's cursor never passes one by
     COLLECTION = 0x1EA68  # shared by publishing; exclusive to delete checkpoints that nobody has published
+    POPULATION = 0x1EA69  # players' ids commit in order, so that the last one says who there is
 
 
 def hold(session: Session | Connection, lock: Lock, environment: str = "") -> None:

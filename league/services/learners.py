@@ -10,6 +10,8 @@ from arena.environments.registry import baselines
 from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
 from league import wire
 from league.config import Settings
+from league.db import locks
+from league.db.locks import Lock
 from league.db.models import Learner, Player
 from league.db.upsert import insert_into
 from league.errors import (
@@ -104,6 +106,7 @@ def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:
 
 
 def _found(session: Session, settings: Settings, request: wire.LearnerCreate, now: datetime) -> None:
+    locks.hold(session, Lock.POPULATION)
     _add_baselines(session, settings, request, now)
     row = {**request.model_dump(), "step": None, "metrics": {}, "metrics_at": None, "created_at": now}
     statement = insert_into(session, Learner).values(row).on_conflict_do_nothing().returning(Learner.id)

@@ -85,6 +85,7 @@ def _find(session: Session, request: wire.PlayerCreate) -> int | None:
 
 def _insert(session: Session, settings: Settings, request: wire.PlayerCreate, learner: Learner, now: datetime) -> int:
     """Insert a snapshot, or find the one that a racing call inserted."""
+    locks.hold(session, Lock.POPULATION)
     row = _row(session, settings, request, learner, now)
     plain = f"{learner.name}@{request.step}"
     for name in (plain, f"{plain}-{request.checkpoint[:_HASH_PREFIX]}"):

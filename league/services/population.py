@@ -1,7 +1,8 @@
 """Everybody of an environment, as matchmaking sees them: loaded once per version and shared by all requests.
 
 A version is the last player, the last closed period and the last event, so that publishing, rating and every change of
-standing show at once, in every process, for the price of three index look-ups.
+standing show at once, in every process, for the price of three index look-ups. All three commit in the order of their
+ids, and whatever writes ratings writes an event in the same transaction: nothing can change behind a version.
 """
 
 import threading
