@@ -1,0 +1,77 @@
+"""Brownian motion between two absorbing bounds: what the log-likelihood ratio of a sequential test behaves like.
+
+Source: Cox and Miller, "The theory of stochastic processes" (1965), section 5.7, for the series; Siegmund, "Sequential
+analysis" (1985), chapter III, for one bound at a time.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+_EARLY = 1e-2  # of the time that diffusion takes from bound to bound; before it the series has too many terms
+_STEEP = 15.0  # drift over diffusion, bound to bound; above it the series' terms cancel
+_TERMS_END = 50.0  # terms smaller than exp(-50) are left out
+
+
+@dataclass(frozen=True)
+class Motion:
+    """A Brownian motion that starts at 0 and stops at the first bound it meets.
+
+    Attributes:
+        lower: Lower bound, < 0.
+        upper: Upper bound, > 0.
+        drift: Mean change per unit of time.
+        variance: Variance of the change per unit of time, > 0.
+    """
+
+    lower: float
+    upper: float
+    drift: float
+    variance: float
+
+    def probability_below(self, time: float, place: float) -> float:
+        """Return the probability of an outcome below the one seen.
+
+            P(stopped at the lower bound by `time`) + P(not stopped by `time`, and below `place` then)
+
+        At the lower bound that is the probability to have stopped there by `time`; at the upper one that of not having
+        stopped there by `time`.
+
+        Args:
+            time: > 0.
+            place: In [lower, upper].
+        """
+        height = self.upper - self.lower
+        steepness = self.drift / self.variance
+        if self.variance * time < _EARLY * height**2 or abs(steepness * height) > _STEEP:
+            return self._below_by_reflection(time, place)
+        return self._below_by_series(time, place)
+
+    def _below_by_series(self, time: float, place: float) -> float:
+        """Sum the eigenfunctions of the motion between two bounds, of wave number k = n pi / height.
+
+            P(lower bound ever) - 2 / height sum_k exp(g (z - x) - (k^2 + g^2) v t / 2) sin(k x)
+                                             (k cos(k z) - g sin(k z)) / (k^2 + g^2)
+
+        with g = drift / v, x the start and z the place, both above the lower bound. Each term solves the forward
+        equation of the distribution, d/dt F = v / 2 d2/dz2 F - drift d/dz F.
+        """
+        height, start, above = self.upper - self.lower, -self.lower, place - self.lower
+        g = self.drift / self.variance
+        terms = math.ceil(height / math.pi * math.sqrt(2.0 * _TERMS_END / (self.variance * time)))
+        k = np.arange(1, terms + 1) * math.pi / height
+        squares = k**2 + g**2
+        weight = np.exp(g * (above - start) - 0.5 * squares * self.variance * time) * np.sin(k * start) / squares
+        waves = float(np.sum(weight * (k * np.cos(k * above) - g * np.sin(k * above))))
+        ever = math.expm1(2.0 * g * self.upper) / math.expm1(2.0 * g * height) if g else self.upper / height
+        return ever - 2.0 / height * waves
+
+    def _below_by_reflection(self, time: float, place: float) -> float:
+        """Add what each bound alone would change; what both change together is too little to count here."""
+        spread = math.sqrt(self.variance * time)
+        g, mean = self.drift / self.variance, self.drift * time
+        stopped_low = math.exp(2.0 * g * self.lower + log_ndtr((2.0 * self.lower - place + mean) / spread))
+        stopped_high = math.exp(2.0 * g * self.upper + log_ndtr((place - mean - 2.0 * self.upper) / spread))
+        return float(ndtr((place - mean) / spread)) + stopped_low - stopped_high
