@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Literal, Self, TypeVar
+from typing import IO, Self, TypeVar
 
 import httpx2
 from pydantic import BaseModel, ValidationError
@@ -221,8 +221,8 @@ class LeagueClient:
         query = {"environment": environment, "limit": limit, "cursor": cursor}
         return self._get("/champion/history", wire.Page[wire.ChampionChange], query)
 
-    def crown(self, player_id: int, reason: str = "", expected: int | Literal["nobody"] | None = None) -> wire.Champion:
-        """Make a commander or candidate the champion; with `expected`, only if that is still the present one."""
+    def crown(self, player_id: int, reason: str = "", *, expected: int | None) -> wire.Champion:
+        """Make a commander or candidate the champion, if the present one is still the expected; None for nobody."""
         request = wire.ChampionRequest(player_id=player_id, reason=reason, expected=expected)
         return self._post("/champion", request, wire.Champion)
 

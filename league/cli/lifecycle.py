@@ -80,7 +80,7 @@ def _crown(who: str, reason: str, as_json: bool, url: str, token: str | None) ->
     with connect(url, token) as client:
         wanted = find_player(client, who)
         before = champion_of(client, wanted.environment)
-        after = client.crown(wanted.id, reason, "nobody" if before is None else before.player.id)
+        after = client.crown(wanted.id, reason, expected=None if before is None else before.player.id)
     if as_json:
         tables.show_json(after)
     else:

@@ -87,7 +87,7 @@ def crown(
     actor: str,
     reason: str,
     now: datetime,
-    expected: int | Literal["nobody"] | None = None,
+    expected: int | None,
 ) -> None:
     """Make a commander, or a candidate that becomes one by it, the champion of its environment.
 
@@ -97,7 +97,7 @@ def crown(
         actor: Who does it.
         reason: Why.
         now: The time of the change.
-        expected: Player id of the champion that the caller saw, or that there was nobody; None for whoever it is.
+        expected: Player id of the champion that the caller saw; None for nobody.
 
     Raises:
         UnknownPlayerError: There is no such player.
@@ -108,7 +108,7 @@ def crown(
     cause = Cause(actor, reason, now)
     player, _ = standings.require(session, player_id)
     champion = champions.holder(session, player.environment)
-    if champion == player_id or expected not in (None, champion or "nobody"):
+    if champion == player_id or champion != expected:
         raise _champion_conflict(session, player.environment, champion, player_id, expected)
     if player.standing != "commander":
         _set_standing(session, player_id, "promote", cause)
@@ -173,11 +173,11 @@ def _standing_conflict(
 
 
 def _champion_conflict(
-    session: Session, environment: str, champion: int | None, wanted: int, expected: int | str | None
+    session: Session, environment: str, champion: int | None, wanted: int, expected: int | None
 ) -> ChampionConflictError:
     rule = f"{'nobody' if champion is None else _described(session, champion)} is champion"
     if champion != wanted:
-        rule += f", not {expected} as expected"
+        rule += f", not {'nobody' if expected is None else f'player {expected}'} as expected"
     return ChampionConflictError(environment, rule, "look at GET /champion and decide anew")
 
 

@@ -56,7 +56,7 @@ def _crown(
     if decision is None or not decision.approved:
         return roster
     player = ids[decision.player]
-    lifecycle.crown(session, player, expected=champion or "nobody", actor=ACTOR, reason=decision.reason, now=now)
+    lifecycle.crown(session, player, expected=champion, actor=ACTOR, reason=decision.reason, now=now)
     return replace(roster, champion=_mask([decision], len(ids)))
 
 

@@ -1,7 +1,6 @@
 """The alias `champion` of an environment."""
 
 from datetime import datetime
-from typing import Literal
 
 from league.wire.bodies import Answer, Request
 from league.wire.fields import Id, Text
@@ -11,12 +10,12 @@ from league.wire.players import Player, PlayerName
 class ChampionRequest(Request):
     """Who is to be champion of its environment; a candidate becomes a commander by it.
 
-    With `expected`, the player id of the present champion or `nobody`, only if that still holds.
+    It does so only if the champion is still `expected`: the player id of the one that the caller saw, null for nobody.
     """
 
     player_id: Id
     reason: Text = ""
-    expected: Id | Literal["nobody"] | None = None
+    expected: Id | None
 
 
 class Champion(Answer):

@@ -10,7 +10,7 @@ from league.errors import InvalidRequestError, UnknownEnvironmentError, UnknownP
 def test_the_log_says_who_changed_what_and_why_newest_first(scene: Scene) -> None:
     first, second = scene.publish(1), scene.publish(2)
     scene.client.promote(first.id, "beats everybody")
-    scene.client.crown(second.id, "beats the first")
+    scene.client.crown(second.id, "beats the first", expected=None)
     scene.client.retire(first.id, "superseded")
     log = scene.client.log().items
     assert [(event.kind, event.player_id, event.actor, event.reason) for event in log] == [
