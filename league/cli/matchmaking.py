@@ -9,6 +9,7 @@ from rich.table import Table
 from league import wire
 from league.cli import tables
 from league.cli.connection import AsJson, Token, Url, Who, connect, find_player
+from league.cli.grid import Grid, record
 from league.cli.tables import NONE, share
 from league.client import DEFAULT_URL
 
@@ -52,26 +53,22 @@ def lease_command(
 
 def _lease(told: wire.LeaseExplanation) -> Table:
     lease = told.lease
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
-    rows = {
-        "lease": f"{lease.lease_id}  {lease.kind}, {told.state}, {told.matches} of {lease.budget} matches reported",
-        "match": f"{lease.home.name} (home) against {lease.away.name} (away), seed {lease.seed}",
-        "worker": told.worker_id,
-        "granted": f"{tables.moment(told.granted_at)}, until {tables.moment(lease.expires_at)}",
-        "drawn by": f"{told.branch}: {lease.reason}" if lease.reason else told.branch,
-        "propensity": share(told.propensity),
-    }
-    for name, value in rows.items():
-        table.add_row(name, value)
-    return table
+    return record(
+        {
+            "lease": f"{lease.lease_id}  {lease.kind}, {told.state}, {told.matches} of {lease.budget} matches reported",
+            "match": f"{lease.home.name} (home) against {lease.away.name} (away), seed {lease.seed}",
+            "worker": told.worker_id,
+            "granted": f"{tables.moment(told.granted_at)}, until {tables.moment(lease.expires_at)}",
+            "drawn by": f"{told.branch}: {lease.reason}" if lease.reason else told.branch,
+            "propensity": share(told.propensity),
+        }
+    )
 
 
-def _account(account: wire.DrawAccount, limit: int) -> Sequence[Table | str]:
+def _account(account: wire.DrawAccount, limit: int) -> Sequence[Grid | str]:
     """Make the tables of a distribution: its branches, its filters, its opponents."""
     drawn = sorted(account.items, key=lambda item: (-(item.propensity or 0.0), item.player_id))
-    parts: list[Table | str] = [_branches(account), _filters(account), _opponents(drawn[:limit])]
+    parts: list[Grid | str] = [_branches(account), _filters(account), _opponents(drawn[:limit])]
     rest = drawn[limit:]
     if rest:
         together = None if rest[0].propensity is None else sum(item.propensity or 0.0 for item in rest)
@@ -79,40 +76,35 @@ def _account(account: wire.DrawAccount, limit: int) -> Sequence[Table | str]:
     return parts
 
 
-def _branches(account: wire.DrawAccount) -> Table:
+def _branches(account: wire.DrawAccount) -> Grid:
     """Show what the distribution is made of, and upon whom the weight of each branch falls."""
     groups = list(dict.fromkeys(group.group for branch in account.branches for group in branch.groups))
-    table = _table("branches", ["branch"], ["share", "opponents", "effective", *groups], ["rule"])
+    rows = []
     for branch in account.branches:
         falls = {group.group: f"{share(group.share)} on {group.players}" for group in branch.groups}
         effective = NONE if branch.effective_opponents is None else f"{branch.effective_opponents:.1f}"
         cells = [falls.get(group, NONE) for group in groups]
-        table.add_row(branch.name, share(branch.share), str(branch.opponents), effective, *cells, branch.rule)
-    return table
+        rows.append([branch.name, share(branch.share), str(branch.opponents), effective, *cells, branch.rule])
+    blocks = [[], ["branch"], ["share", "opponents", "effective", *groups], ["rule"]]
+    return Grid(blocks, rows, "none: the learner plays itself alone", "branches")
 
 
-def _filters(account: wire.DrawAccount) -> Table:
-    table = _table("filters, in order", ["filter"], ["removed"], ["players", "rule"])
+def _filters(account: wire.DrawAccount) -> Grid:
+    rows = []
     for each in account.filters:
         named = ", ".join(str(player) for player in each.removed[:_NAMED_MAX])
         more = ", ..." if len(each.removed) > _NAMED_MAX else ""
-        table.add_row(each.name, str(len(each.removed)), f"{named}{more}" or NONE, each.rule)
-    return table
+        rows.append([each.name, str(len(each.removed)), f"{named}{more}" or NONE, each.rule])
+    return Grid([[], ["filter"], ["removed"], ["players", "rule"]], rows, "none", "filters, in order")
 
 
-def _opponents(items: Sequence[wire.OpponentChance]) -> Table:
-    table = _table("opponents", [], ["id"], ["player"], ["chance", "win rate", "games", "rating ± 2 RD"])
-    for item in items:
-        strength = f"{item.rating:.0f} ± {2 * item.deviation:.0f}"
-        name = [str(item.player_id), item.name]
-        table.add_row(*name, share(item.propensity), share(item.win_rate), str(item.games), strength)
-    return table
-
-
-def _table(title: str, *blocks: Sequence[str]) -> Table:
-    """Make an empty table; blocks of columns are justified left, right, left, right."""
-    table = Table(title=title, box=None, padding=(0, 1), header_style="bold", title_justify="left")
-    for number, block in enumerate(blocks):
-        for name in block:
-            table.add_column(name, justify="left" if number % 2 == 0 else "right")
-    return table
+def _opponents(items: Sequence[wire.OpponentChance]) -> Grid:
+    rows = [
+        [
+            *(str(item.player_id), item.name, share(item.propensity), share(item.win_rate), str(item.games)),
+            f"{item.rating:.0f} ± {2 * item.deviation:.0f}",
+        ]
+        for item in items
+    ]
+    blocks = [["id"], ["player"], ["chance", "win rate", "games", "rating ± 2 RD"]]
+    return Grid(blocks, rows, "nobody else is there to play", "opponents")

@@ -98,7 +98,7 @@ def check(
     if as_json:
         tables.show_json({"items": found, "next_cursor": None})
     else:
-        tables.show(tables.violations(found) if found else "all is right")
+        tables.show(tables.violations(found))
     if found:
         wrong = ", ".join(sorted({one.invariant for one in found}))
         raise InvariantError(wrong, f"{len(found)} of the league's invariants do not hold", "see the list")

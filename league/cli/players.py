@@ -12,6 +12,8 @@ from league.client import DEFAULT_URL
 
 app = typer.Typer()
 
+_NOTHING_LOGGED = "nothing of the kind happened; --periods lists closed rating periods, too"
+
 Standing = Annotated[wire.Standing | None, typer.Option("--standing", help="Only snapshots in this standing.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most rows to print.")]
 Cursor = Annotated[str | None, typer.Option("--cursor", help="Go on where an earlier list ended.")]
@@ -95,7 +97,7 @@ def show(
         tables.show_json({"player": one, "ratings": curve, "matches": matches, "events": changes})
     else:
         curve_table, match_table = tables.ratings(curve, "rating periods"), tables.matches(matches, "latest matches")
-        tables.show(tables.player(one), curve_table, match_table, tables.events(changes, "latest changes"))
+        tables.show(tables.player(one), curve_table, match_table, tables.events(changes, "none", "latest changes"))
 
 
 @app.command(epilog="Example: league log 7")
@@ -116,4 +118,4 @@ def log(
     with connect(url, token) as client:
         player_id = None if player is None else find_player(client, player).id
         page = client.log(environment, player_id, kind, periods=periods, limit=limit, cursor=cursor)
-    tables.show_page(page, as_json, tables.events(page.items))
+    tables.show_page(page, as_json, tables.events(page.items, _NOTHING_LOGGED))

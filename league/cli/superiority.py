@@ -29,4 +29,4 @@ def superiority(
     if as_json:
         tables.show_json(order)
     else:
-        tables.show(tables.superiority(order, order.environment))
+        tables.show(tables.superiority(order))

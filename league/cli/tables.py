@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from league import wire
+from league.cli.grid import Grid, printable, record
 from league.storage.store import Leftover, Stored
 
 if TYPE_CHECKING:
@@ -21,15 +22,19 @@ if TYPE_CHECKING:
     from league.services.rerating import Comparison
     from league.services.tokens import TokenListing
 
-PIPED_WIDTH = 200
-_WRAPPED = ("player", "about", "finding", "when", "what", "by", "reason and details")
+PIPED_WIDTH = 100_000
+"""Wide enough that nothing is wrapped which a program reads line by line."""
 
 NONE = "–"  # noqa: RUF001 - an en dash, where there is nothing to say
 
 
 def rating(player: wire.Player) -> str:
     """Write rating ± 2 RD, the interval that holds the true strength 19 times out of 20."""
-    return f"{player.rating:.0f} ± {2 * player.deviation:.0f}"
+    return _interval(player.rating, player.deviation)
+
+
+def _interval(rating: float, deviation: float) -> str:
+    return f"{rating:.0f} ± {2 * deviation:.0f}"
 
 
 def moment(at: datetime) -> str:
@@ -54,24 +59,43 @@ def period_line(period: wire.RatingPeriod) -> str:
     return f"rating period {name}: {counts}, at {period.closed_at.astimezone():%H:%M:%S} ({period.reason})"
 
 
-def standings(rows: Iterable[wire.StandingsItem], title: str | None = None) -> Table:
-    """Make the league table."""
-    table = _table(title, ["rank", "id"], ["player", "kind", "standing"], ["rating ± 2 RD", "RD", "games", "win rate"])
-    for row in rows:
-        name = [str(row.rank), str(row.id), display_name(row), row.kind, row.standing or NONE]
-        table.add_row(*name, rating(row), f"{row.deviation:.0f}", str(row.games), share(row.win_rate))
-    return table
+def standings(rows: Iterable[wire.StandingsItem], title: str | None = None) -> Grid:
+    """Make the league table; where room is short the rest of it is in `league standings --json`."""
+    return Grid(
+        [["rank", "id"], ["player", "kind", "standing"], ["rating ± 2 RD", "RD", "games", "win rate"]],
+        [
+            [
+                *(str(row.rank), str(row.id), display_name(row), row.kind, row.standing or NONE),
+                *(rating(row), f"{row.deviation:.0f}", str(row.games), share(row.win_rate)),
+            ]
+            for row in rows
+        ],
+        "nobody is ranked here; `league players` lists everybody, and `trainer run` attaches a learner",
+        title,
+    )
 
 
-def players(rows: Iterable[wire.Player], title: str | None = None) -> Table:
-    """Make a list of players."""
-    left = ["player", "environment", "kind", "standing"]
-    table = _table(title, ["id"], left, ["rating ± 2 RD", "RD", "games", "step"])
-    for row in rows:
-        name = [str(row.id), display_name(row), row.environment, row.kind, row.standing or NONE]
-        step = NONE if row.step is None else f"{row.step:,}"
-        table.add_row(*name, rating(row), f"{row.deviation:.0f}", str(row.games), step)
-    return table
+def players(rows: Sequence[wire.Player]) -> Grid:
+    """Make a list of players; where all play one environment, it stands above."""
+    environments = {row.environment for row in rows}
+    several = len(environments) > 1
+    return Grid(
+        [
+            ["id"],
+            ["player", *(["environment"] if several else []), "kind", "standing"],
+            ["rating ± 2 RD", "RD", "games", "step"],
+        ],
+        [
+            [
+                *(str(row.id), display_name(row), *([row.environment] if several else [])),
+                *(row.kind, row.standing or NONE, rating(row), f"{row.deviation:.0f}", str(row.games)),
+                NONE if row.step is None else f"{row.step:,}",
+            ]
+            for row in rows
+        ],
+        "no such player; `trainer run` attaches a learner, and its game brings the scripted players",
+        environments.pop() if len(environments) == 1 else None,
+    )
 
 
 def champion(one: wire.Champion) -> str:
@@ -80,61 +104,104 @@ def champion(one: wire.Champion) -> str:
     return f"champion of {one.environment}: {holder}, since {moment(one.since)} by {one.actor}"
 
 
-def champions(rows: Iterable[wire.ChampionChange], title: str | None = None) -> Table:
+def champions(rows: Iterable[wire.ChampionChange]) -> Grid:
     """Make a list of champions, newest first."""
-    table = _table(title, ["number"], ["since", "player"], ["id"], ["by", "reason"])
-    for row in rows:
-        name, player_id = (NONE, NONE) if row.player is None else (row.player.name, str(row.player.player_id))
-        table.add_row(str(row.number), moment(row.since), name, player_id, row.actor, row.reason)
-    return table
+    return Grid(
+        [["number"], ["since", "player"], ["id"], ["by", "reason"]],
+        [
+            [
+                *(str(row.number), moment(row.since)),
+                *((NONE, NONE) if row.player is None else (row.player.name, str(row.player.player_id))),
+                *(row.actor, row.reason),
+            ]
+            for row in rows
+        ],
+        "nobody has been champion yet; `league promote PLAYER --champion` makes one",
+    )
 
 
-def events(rows: Iterable[wire.Event], title: str | None = None) -> Table:
-    """Make an audit log."""
-    table = _table(title, ["event"], ["when", "environment", "what", "by", "reason and details"])
-    for row in rows:
-        what = row.kind if row.player_id is None else f"{row.kind} player {row.player_id}"
-        cells = [str(row.id), moment(row.created_at), row.environment or NONE, what, row.actor]
-        details = ", ".join(f"{name} {value}" for name, value in row.details.items() if value is not None)
-        table.add_row(*cells, "; ".join(part for part in (row.reason, details) if part))
-    return table
+def events(rows: Iterable[wire.Event], nothing: str, title: str | None = None) -> Grid:
+    """Make an audit log; `nothing` is said where there are no rows."""
+    return Grid(
+        [["event"], ["when", "environment", "what", "by", "reason and details"]],
+        [
+            [
+                *(str(row.id), moment(row.created_at), row.environment or NONE),
+                row.kind if row.player_id is None else f"{row.kind} player {row.player_id}",
+                *(row.actor, "; ".join(part for part in (row.reason, _details(row)) if part)),
+            ]
+            for row in rows
+        ],
+        nothing,
+        title,
+    )
 
 
-def ratings(rows: Iterable[wire.RatingPoint], title: str | None = None) -> Table:
+def _details(event: wire.Event) -> str:
+    return ", ".join(f"{name} {value}" for name, value in event.details.items() if value is not None)
+
+
+def ratings(rows: Iterable[wire.RatingPoint], title: str) -> Grid:
     """Make a rating curve, one row a period, named by the id that `league standings --as-of` takes."""
-    table = _table(title, ["period"], ["closed"], ["rating ± 2 RD", "RD", "volatility", "games"])
-    for row in rows:
-        interval = f"{row.rating:.0f} ± {2 * row.deviation:.0f}"
-        measures = [interval, f"{row.deviation:.0f}", f"{row.volatility:.4f}", str(row.games)]
-        table.add_row(str(row.period_id), moment(row.closed_at), *measures)
-    return table
+    return Grid(
+        [["period"], ["closed"], ["rating ± 2 RD", "RD", "volatility", "games"]],
+        [
+            [
+                *(str(row.period_id), moment(row.closed_at), _interval(row.rating, row.deviation)),
+                *(f"{row.deviation:.0f}", f"{row.volatility:.4f}", str(row.games)),
+            ]
+            for row in rows
+        ],
+        "none has rated it yet; `league close-period` closes one now",
+        title,
+    )
 
 
-def matches(rows: Iterable[wire.Match], title: str | None = None) -> Table:
+def matches(rows: Iterable[wire.Match], title: str) -> Grid:
     """Make a match log; a score is home's."""
-    table = _table(title, ["match"], ["reported", "kind", "home", "away"], ["score", "decisions"], ["ended by"])
-    for row in rows:
-        sides = [row.kind, row.home.name, row.away.name, f"{row.score:g}", str(row.decisions)]
-        table.add_row(str(row.id), moment(row.reported_at), *sides, row.reason)
-    return table
+    return Grid(
+        [["match"], ["reported", "kind", "home - away"], ["score", "decisions"], ["ended by"]],
+        [
+            [
+                *(str(row.id), moment(row.reported_at), row.kind, f"{row.home.name} - {row.away.name}"),
+                *(f"{row.score:g}", str(row.decisions), row.reason),
+            ]
+            for row in rows
+        ],
+        "none yet; a trainer or `trainer evaluate` plays them",
+        title,
+    )
 
 
-def tokens(rows: "Iterable[TokenListing]", title: str | None = None) -> Table:
+def tokens(rows: "Iterable[TokenListing]") -> Grid:
     """Make a list of tokens."""
-    table = _table(title, [], ["token", "scope", "created", "last used", "expires", "revoked"])
-    for row in rows:
-        moments = (row.created_at, row.used_at, row.expires_at, row.revoked_at)
-        table.add_row(row.name, row.scope, *(NONE if each is None else moment(each) for each in moments))
-    return table
+    return Grid(
+        [[], ["token", "scope", "created", "last used", "expires", "revoked"]],
+        [
+            [row.name, row.scope, *map(_moment, (row.created_at, row.used_at, row.expires_at, row.revoked_at))]
+            for row in rows
+        ],
+        "no token exists, so the league is open to this machine; `league token create NAME --scope admin` closes it",
+    )
 
 
-def garbage(rows: Iterable[Stored | Leftover], title: str | None = None) -> Table:
+def _moment(at: datetime | None) -> str:
+    return NONE if at is None else moment(at)
+
+
+def garbage(rows: Iterable[Stored | Leftover]) -> Grid:
     """Make a list of bytes that nobody needs."""
-    table = _table(title, [], ["object"], ["bytes"], ["last touched"])
-    for row in rows:
-        touched = row.stored_at if isinstance(row, Stored) else row.touched_at
-        table.add_row(garbage_name(row), f"{row.size_bytes:,}", moment(touched))
-    return table
+    return Grid(
+        [[], ["object"], ["bytes"], ["last touched"]],
+        [
+            [
+                *(garbage_name(row), f"{row.size_bytes:,}"),
+                moment(row.stored_at if isinstance(row, Stored) else row.touched_at),
+            ]
+            for row in rows
+        ],
+        "every object of the store is needed, or too young to tell",
+    )
 
 
 def garbage_name(one: Stored | Leftover) -> str:
@@ -142,55 +209,79 @@ def garbage_name(one: Stored | Leftover) -> str:
     return one.sha256 if isinstance(one, Stored) else one.name
 
 
-def comparison(one: "Comparison", title: str | None = None) -> Table:
+def comparison(one: "Comparison") -> Grid:
     """Make a table of players as they are rated and as another rule would rate them."""
-    ranks, ratings = ["rank", "was", "id"], ["rating ± 2 RD", "was", "change", "games"]
-    table = _table(title, ranks, ["player", "kind"], ratings)
-    for line in one.items:
-        was, then = line.present, line.proposed
-        name = [str(then.rank), str(was.rank), str(line.player_id), line.name, line.kind]
-        measures = [f"{place.rating:.0f} ± {2 * place.deviation:.0f}" for place in (then, was)]
-        table.add_row(*name, *measures, f"{then.rating - was.rating:+.0f}", str(then.games))
-    return table
+    return Grid(
+        [["rank", "was", "id"], ["player", "kind"], ["rating ± 2 RD", "was", "change", "games"]],
+        [
+            [
+                *(str(line.proposed.rank), str(line.present.rank), str(line.player_id), line.name, line.kind),
+                *(_interval(place.rating, place.deviation) for place in (line.proposed, line.present)),
+                *(_change(line.proposed.rating - line.present.rating), str(line.proposed.games)),
+            ]
+            for line in one.items
+        ],
+        "no player is rated, so no rule could change anything",
+    )
 
 
-def superiority(order: wire.Superiority, title: str | None = None) -> Table:
+def _change(points: float) -> str:
+    """Write a difference of ratings in whole points; what rounds to none has no sign."""
+    return f"{round(points):+d}" if round(points) else "0"
+
+
+def superiority(order: wire.Superiority) -> Grid:
     """Make a table of the frozen players with 95 % bands, each beside the next one and the first."""
-    right = ["rating", "95 % band", "above next", "above first"]
-    table = _table(title, ["rank", "id"], ["player"], right)
-    for place, (player, rating) in enumerate(zip(order.players, order.ratings, strict=True)):
-        band = f"{order.low[place]:.0f} to {order.high[place]:.0f}"
-        odds = order.superiority[place]
-        after = share(odds[place + 1]) if place + 1 < len(odds) else NONE
-        before = share(odds[0]) if place else NONE
-        table.add_row(str(place + 1), str(player.player_id), player.name, f"{rating:.0f}", band, after, before)
-    return table
+    places = enumerate(zip(order.players, order.ratings, order.low, order.high, order.superiority, strict=True))
+    return Grid(
+        [["rank", "id"], ["player"], ["rating", "95 % band", "above next", "above first"]],
+        [
+            [
+                *(str(place + 1), str(player.player_id), player.name, f"{rating:.0f}", f"{low:.0f} to {high:.0f}"),
+                share(above[place + 1]) if place + 1 < len(above) else NONE,
+                share(above[0]) if place else NONE,
+            ]
+            for place, (player, rating, low, high, above) in places
+        ],
+        "no rating match of frozen players was rated yet; `trainer evaluate` plays them",
+        order.environment,
+    )
 
 
-def violations(found: "Iterable[Violation]", title: str | None = None) -> Table:
+def violations(found: "Iterable[Violation]") -> Grid:
     """Make a list of what is wrong with a league's books."""
-    table = _table(title, [], ["invariant", "environment", "finding"])
-    for one in found:
-        table.add_row(one.invariant, one.environment or NONE, one.finding)
-    return table
+    return Grid(
+        [[], ["invariant", "environment", "finding"]],
+        [[one.invariant, one.environment or NONE, one.finding] for one in found],
+        "all is right",
+    )
 
 
-def settings(rows: "Iterable[Setting]", title: str | None = None) -> Table:
+def settings(rows: "Iterable[Setting]") -> Grid:
     """Make a list of settings, with the default of those that differ from it."""
-    table = _table(title, [], ["setting", "value", "default", "about"])
-    for row in rows:
-        default = "" if row.value == row.default else row.default or NONE
-        table.add_row(row.variable, row.value or NONE, default, row.about)
-    return table
+    return Grid(
+        [[], ["setting", "value", "default", "about"]],
+        [
+            [row.variable, row.value or NONE, "" if row.value == row.default else row.default or NONE, row.about]
+            for row in rows
+        ],
+        "no setting exists",
+    )
 
 
-def workers(rows: Iterable[wire.ListedWorker], title: str | None = None) -> Table:
+def workers(rows: Iterable[wire.ListedWorker]) -> Grid:
     """Make a list of workers; what is odd about one stands last."""
-    table = _table(title, [], ["worker", "kind", "seen"], ["results", "refused"], ["remarks"])
-    for row in rows:
-        name = [row.name, row.kind, moment(row.seen_at), str(row.results), str(row.refused)]
-        table.add_row(*name, "; ".join(worker_remarks(row)) or NONE)
-    return table
+    return Grid(
+        [[], ["worker", "kind", "seen"], ["results", "refused"], ["remarks"]],
+        [
+            [
+                *(row.name, row.kind, moment(row.seen_at), str(row.results), str(row.refused)),
+                "; ".join(worker_remarks(row)) or NONE,
+            ]
+            for row in rows
+        ],
+        "no worker has attached yet; `trainer run` and `trainer evaluate` do, and `league up` starts both",
+    )
 
 
 def worker_remarks(worker: wire.ListedWorker) -> list[str]:
@@ -207,9 +298,6 @@ def worker_remarks(worker: wire.ListedWorker) -> list[str]:
 
 def player(one: wire.Player) -> Table:
     """Make the description of one player."""
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
     strength = f"{rating(one)}{' (provisional)' if one.provisional else ''}, volatility {one.volatility:.4f}"
     optional = {
         "role": one.role,
@@ -219,7 +307,7 @@ def player(one: wire.Player) -> Table:
         "learner": one.learner_id,
         "parent": one.parent_id,
     }
-    rows = {
+    fields = {
         "player": f"{one.id}  {display_name(one)}",
         "kind": one.kind,
         **{name: value for name, value in optional.items() if value is not None},
@@ -229,12 +317,10 @@ def player(one: wire.Player) -> Table:
         "created": moment(one.created_at),
         **one.metadata,
     }
-    for name, value in rows.items():
-        table.add_row(name, str(value))
-    return table
+    return record({name: str(value) for name, value in fields.items()})
 
 
-def show_page(page: wire.Page[Any], as_json: bool, table: Table) -> None:
+def show_page(page: wire.Page[Any], as_json: bool, table: Grid) -> None:
     """Print a page of a list as the table made of it, or as JSON."""
     if as_json:
         show_json(page)
@@ -245,29 +331,16 @@ def show_page(page: wire.Page[Any], as_json: bool, table: Table) -> None:
 
 
 def show(*parts: RenderableType) -> None:
-    """Print to a terminal at its own width, elsewhere wide enough for every column."""
+    """Print to a terminal at its own width, elsewhere without wrapping anything."""
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, width=PIPED_WIDTH)
-    for part in parts:
-        console.print(part)
+    for number, part in enumerate(parts):
+        if number and isinstance(part, Grid) and part.title:
+            console.print()
+        console.print(printable(part) if isinstance(part, str) else part)
 
 
 def show_json(value: BaseModel | Mapping[str, Any]) -> None:
     """Print JSON as the server would send it."""
     Console().print_json(to_json(value).decode())
-
-
-def _table(title: str | None, *blocks: Sequence[str]) -> Table:
-    """Make an empty table; blocks of columns are justified right, left, right, left."""
-    table = Table(title=title, box=None, padding=(0, 1), header_style="bold", title_justify="left")
-    for number, block in enumerate(blocks):
-        for name in block:
-            wrapped = name in _WRAPPED
-            table.add_column(
-                name,
-                justify="right" if number % 2 == 0 else "left",
-                no_wrap=not wrapped,
-                overflow="fold" if wrapped else "ellipsis",
-            )
-    return table

@@ -17,6 +17,7 @@ from league.cli.up.overview import Overview, progress, win_rates
 
 TAIL_LINES = 8
 _FEWEST_ROWS = 3
+_BRIEF = ("rank", "player", "rating ± 2 RD", "games")
 _STYLES: dict[State, str] = {"running": "green", "restarting": "yellow", "failed": "bold red"}
 
 
@@ -176,7 +177,7 @@ def paint(view: View) -> RenderableType:
     """Lay out the live view."""
     pieces: list[RenderableType] = [_headline(view), Text("")]
     if view.overview.standings:
-        pieces += [tables.standings(view.overview.standings), Text("")]
+        pieces += [replace(tables.standings(view.overview.standings), brief=_BRIEF), Text("")]
     if has_metrics(view):
         pieces += _learner_lines(view.overview)
     else:

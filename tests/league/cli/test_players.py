@@ -35,7 +35,7 @@ def test_a_long_list_says_how_to_go_on(online: Run, scene: Scene, snapshot: wire
     cursor: list[str] = []
     for _ in everyone:
         page = online("players", "--limit", 1, *cursor)
-        seen.append(int(page.out.splitlines()[1].split()[0]))
+        seen.append(int(page.out.splitlines()[2].split()[0]))  # below the game and the headings
         if "--cursor" not in page.out:
             break
         cursor = ["--cursor", page.out.split("--cursor")[1].strip()]

@@ -36,12 +36,12 @@ def event(kind: str, **details: object) -> wire.Event:
 
 def printed(width: int, *rows: wire.Event) -> str:
     console = Console(file=io.StringIO(), width=width)
-    console.print(tables.events(rows))
+    console.print(tables.events(rows, "nothing"))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [40, 80, 120])
 def test_a_narrow_terminal_cuts_nothing_of_the_audit_log_short(width: int) -> None:
     text = printed(width, event("reinstate-worker", worker_id="3116273f82521fec", since="2030-01-31T12:00:00+00:00"))
     assert "…" not in text

@@ -1,0 +1,131 @@
+"""Rows for a terminal of any width: side by side where they have room, else each as a record of its own."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+LEGIBLE_WIDTH = 12
+"""Text is wrapped between words into columns that are not narrower than this."""
+
+_GAP = 2
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows under headings, of which nothing is ever cut off.
+
+    Attributes:
+        blocks: The headings, block by block justified right, left, right, left. What is justified right is not wrapped.
+        rows: As many cells each as there are headings.
+        nothing: What to say in place of headings where there are no rows.
+        title: A line above.
+        brief: Headings to keep where there is no room for all. Without any, each row becomes a record then.
+    """
+
+    blocks: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[str]]
+    nothing: str
+    title: str | None = None
+    brief: Sequence[str] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Lay the rows out for a console."""
+        if self.rows:
+            yield self._layout(options.max_width)
+        else:
+            yield Text(self.nothing if self.title is None else f"{self.title}: {self.nothing}")
+
+    @cached_property
+    def _columns(self) -> "list[_Column]":
+        headings = [(heading, bool(number % 2)) for number, block in enumerate(self.blocks) for heading in block]
+        cells = zip(*self.rows, strict=True)
+        return [_Column(heading, left, tuple(each)) for (heading, left), each in zip(headings, cells, strict=True)]
+
+    def _layout(self, room: int) -> RenderableType:
+        widths = _widths(self._columns, room)
+        if widths is not None:
+            return self._table(widths)
+        return self._briefly()._layout(room) if self.brief else self._records()
+
+    def _table(self, widths: Sequence[int]) -> Table:
+        table = Table(box=None, padding=(0, 1), header_style="bold")
+        table.title, table.title_justify = self.title, "left"
+        for column, width in zip(self._columns, widths, strict=True):
+            table.add_column(
+                Text(textwrap.fill(column.heading, width)),
+                justify="left" if column.left else "right",
+                width=width,
+                overflow="fold",
+            )
+        for row in self.rows:
+            table.add_row(*(Text(printable(cell)) for cell in row))
+        return table
+
+    def _briefly(self) -> "Grid":
+        kept = [number for number, column in enumerate(self._columns) if column.heading in self.brief]
+        blocks = [[heading for heading in block if heading in self.brief] for block in self.blocks]
+        return replace(self, blocks=blocks, rows=[[row[number] for number in kept] for row in self.rows], brief=())
+
+    def _records(self) -> Group:
+        headings = [column.heading for column in self._columns]
+        parts: list[RenderableType] = [] if self.title is None else [Text(self.title, style="italic")]
+        for row in self.rows:
+            parts += [record(dict(zip(headings, row, strict=True))), Text("")]
+        return Group(*parts[:-1])
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A heading and all that stands below it; what stands at the left is text and may be wrapped."""
+
+    heading: str
+    left: bool
+    cells: tuple[str, ...]
+
+    @cached_property
+    def wanted_width(self) -> int:
+        """Width at which nothing is wrapped."""
+        return max(map(cell_len, (self.heading, *map(printable, self.cells))))
+
+    @cached_property
+    def least_width(self) -> int:
+        """Width below which words would be broken, numbers wrapped, or lines be too short to read."""
+        if not self.left:
+            return max(map(cell_len, (*self.heading.split(), *self.cells)))
+        words = (word for text in (self.heading, *map(printable, self.cells)) for word in text.split())
+        return max(min(LEGIBLE_WIDTH, self.wanted_width), *map(cell_len, words))
+
+
+def _widths(columns: Sequence[_Column], room: int) -> list[int] | None:
+    """Share the room among columns, those first that want little more than they need; none where it is too small."""
+    widths = [column.least_width for column in columns]
+    spare = room - sum(widths) - _GAP * len(columns)
+    if spare < 0:
+        return None
+    wants = sorted((column.wanted_width - column.least_width, number) for number, column in enumerate(columns))
+    for served, (want, number) in enumerate(wants):
+        grant = min(want, spare // (len(columns) - served))
+        widths[number] += grant
+        spare -= grant
+    return widths
+
+
+def record(fields: Mapping[str, str]) -> Table:
+    """Make the description of one thing, a line for each of its fields."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in fields.items():
+        table.add_row(Text(name), Text(printable(value)))
+    return table
+
+
+def printable(text: str) -> str:
+    """Write what would steer a terminal, such as a line's end or an escape, as text that stands for it."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
