@@ -75,13 +75,11 @@ class Commits:
     def _commit(self, works: Sequence[Work]) -> list[Any]:
         """Return what each returned or raised. Savepoints cost as much as the work: they come when something failed."""
         try:
-            with self._database.write() as session:
-                return [work(session) for work in works]
+            return self._database.write_together(lambda session: [work(session) for work in works])
         except LeagueError as error:
             if len(works) == 1:
                 return [error]
-        with self._database.write() as session:
-            return [_attempt(session, work) for work in works]
+        return self._database.write_together(lambda session: [_attempt(session, work) for work in works])
 
 
 def _attempt(session: Session, work: Work) -> Any:  # noqa: ANN401 - whatever the work returns

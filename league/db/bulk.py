@@ -1,8 +1,8 @@
 """Many rows or values in one statement, bound in one piece where that is faster."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, cast
 
@@ -22,10 +22,12 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy import cast as as_type
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league.db.models import Base
+
+_ROWS_MOST = 64  # of one statement on SQLite, a power of two
 
 
 def among(session: Session, column: InstrumentedAttribute[Any], values: Collection[str | int]) -> ColumnElement[bool]:
@@ -47,8 +49,8 @@ def insert_new(
     Args:
         session: A write transaction.
         table: Where to.
-        rows: All with the same columns.
-        returning: Columns of `table` to return.
+        rows: All with the same columns in the same order: text, numbers, truth values, times, bytes and None.
+        returning: Columns of `table` to return, of text or numbers.
     """
     if not rows:
         return []
@@ -57,9 +59,8 @@ def insert_new(
         # one value to bind: binding 1,500 of them takes longer than PostgreSQL takes to read them from JSON
         values = {"rows": json.dumps(list(rows), default=_as_json)}
         outcome = session.execute(_from_json(target, tuple(rows[0]), names), values)
-    else:
-        outcome = session.execute(_from_rows(target, names), rows)
-    return outcome.all() if returning else []
+        return outcome.all() if returning else []
+    return _insert_into_sqlite(session, target, rows, names)
 
 
 @lru_cache
@@ -69,16 +70,49 @@ def _from_json(target: Table, names: tuple[str, ...], returning: tuple[str, ...]
     columns: list[ColumnElement[Any]] = [column(name) for name in names]
     chosen = select(*columns).select_from(source)
     statement = postgresql.insert(target).from_select(names, chosen).on_conflict_do_nothing()
-    return _returning(statement, target, returning)
+    return statement.returning(*(target.c[name] for name in returning)) if returning else statement
+
+
+def _insert_into_sqlite(
+    session: Session, target: Table, rows: Sequence[Mapping[str, Any]], returning: tuple[str, ...]
+) -> list[Row[*tuple[Any, ...]]]:
+    """Bind many rows to one statement. Row by row, the driver would hand Python's lock to other threads each time."""
+    connection, names = session.connection(), tuple(rows[0])
+    inserted: list[Row[*tuple[Any, ...]]] = []
+    for some in _in_powers_of_two(rows):
+        values = tuple(_as_sqlite(value) for row in some for value in row.values())
+        outcome = connection.exec_driver_sql(_values_statement(target, names, len(some), returning), values)
+        if returning:
+            inserted += outcome.all()
+    return inserted
+
+
+def _in_powers_of_two(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """Split rows so that few statements do for every number of them: drivers keep each that they have seen."""
+    start, size = 0, _ROWS_MOST
+    while start < len(rows):
+        while size > len(rows) - start:
+            size //= 2
+        yield rows[start : start + size]
+        start += size
 
 
 @lru_cache
-def _from_rows(target: Table, returning: tuple[str, ...]) -> Insert:
-    return _returning(sqlite.insert(target).on_conflict_do_nothing(), target, returning)
+def _values_statement(target: Table, names: tuple[str, ...], count: int, returning: tuple[str, ...]) -> str:
+    row = f"({', '.join('?' * len(names))})"
+    values = ", ".join([row] * count)
+    statement = f"INSERT INTO {target.name} ({', '.join(names)}) VALUES {values} ON CONFLICT DO NOTHING"  # noqa: S608
+    return f"{statement} RETURNING {', '.join(returning)}" if returning else statement
 
 
-def _returning(statement: Insert, target: Table, names: tuple[str, ...]) -> Insert:
-    return statement.returning(*(target.c[name] for name in names)) if names else statement
+def _as_sqlite(value: object) -> object:
+    return _as_bare_time(value) if type(value) is datetime else value
+
+
+@lru_cache
+def _as_bare_time(value: datetime) -> str:
+    """Write a time as `UtcDateTime` does."""
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 def _as_json(value: bytes | datetime) -> str:

@@ -8,17 +8,20 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.orm import Session, sessionmaker
 
+from league.db.sharing import SharedWrites
 from league.errors import ConfigurationError
+
+T = TypeVar("T")
 
 _BUSY_TIMEOUT_S = 30.0
 _BUSY_PAUSE_S = 0.01
@@ -49,6 +52,7 @@ class Database:
         snapshot = {} if self.sqlite else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         self._readers = sessionmaker(self.engine.execution_options(**snapshot), expire_on_commit=False)
         self._writers = sessionmaker(self.engine.execution_options(league_write=True), expire_on_commit=False)
+        self._shared = SharedWrites(self.write)
 
     def __str__(self) -> str:
         return self.url.set(drivername=self.url.get_backend_name()).render_as_string(hide_password=True)
@@ -64,6 +68,17 @@ class Database:
         """Open a write transaction; committed when the block ends, rolled back when it raises."""
         with self._turn, self._writers.begin() as session:
             yield session
+
+    def write_together(self, work: Callable[[Session], T]) -> T:
+        """Do some work in a write transaction; return what it returned, once that is committed.
+
+        On SQLite, which has one writer, what arrives while another transaction is under way shares the next one; the
+        work may then be called twice. PostgreSQL has many writers, and itself lets them share a wait for the disk.
+        """
+        if self.sqlite:
+            return self._shared.run(work)
+        with self.write() as session:
+            return work(session)
 
     @contextmanager
     def write_connection(self) -> Iterator[Connection]:

@@ -61,12 +61,12 @@ class LearnerDraw:
     """What a learner's next opponents are drawn from.
 
     Attributes:
-        opponents: (K,) places of the candidates in the population.
+        opponents: Ids of the K candidates.
         distribution: Over the K candidates and self-play.
         account: How it came about.
     """
 
-    opponents: NDArray[np.int64]
+    opponents: tuple[int, ...]
     distribution: Distribution
     account: Account
 
@@ -192,7 +192,7 @@ def _of_learner(
         "filters": [asdict(each) for each in filters],
         "items": items,
     }
-    return LearnerDraw(opponents, distribution, Account.of(content))
+    return LearnerDraw(tuple(ids), distribution, Account.of(content))
 
 
 def _of_pairing(

@@ -60,9 +60,12 @@ def grant(
             planned = _plan_rating(session, settings, cache, request, now, rng)
     if not planned.rows:
         return []
-    with database.write() as session:
+
+    def store(session: Session) -> None:
         draws.keep(session, planned.account, now)
         insert_new(session, Lease, planned.rows)
+
+    database.write_together(store)
     return _bodies(planned)
 
 
@@ -132,20 +135,19 @@ def _plan_training(
     rng: np.random.Generator,
 ) -> Grant:
     """Draw opponents for a learner. The learner's side alternates from lease to lease."""
-    worker = workers.require_trusted(session, request.worker_id)
+    workers.require_trusted(session, request.worker_id)
     population, player_id = cache.of_player(session, request.player_id), request.player_id
-    kept_away = unplayable.known_to(session, settings, worker.id, now)
+    kept_away = unplayable.known_to(session, settings, request.worker_id, now)
     learner = draws.of_learner(
         session, population, settings, player_id, self_play=request.self_play, unplayable=kept_away
     )
-    ids = [population.members[place].id for place in learner.opponents]
     drawn = draw(learner.distribution, request.count, rng)
     first = int(rng.integers(2))
-    rows = _rows(settings, request, worker.id, learner.account, population.environment, request.count, now, rng)
+    rows = _rows(settings, request, learner.account, population.environment, request.count, now, rng)
     for place, (row, choice, propensity) in enumerate(
         zip(rows, drawn.opponents.tolist(), drawn.propensities.tolist(), strict=True)
     ):
-        opponent = player_id if choice == SELF else ids[choice]
+        opponent = player_id if choice == SELF else learner.opponents[choice]
         at_home = (first + place) % 2 == 0
         row["home_id"], row["away_id"] = (player_id, opponent) if at_home else (opponent, player_id)
         row["learner_side"] = "home" if at_home else "away"
@@ -162,12 +164,12 @@ def _plan_rating(
     rng: np.random.Generator,
 ) -> Grant:
     """Pair frozen players that the worker can play; two consecutive leases are a pair, swapped, on one seed."""
-    worker = workers.require_trusted(session, request.worker_id)
+    signatures = workers.require_trusted(session, request.worker_id)
     population = cache.get(session, request.environment)
-    kept_away = unplayable.known_to(session, settings, worker.id, now)
-    places, account = _one_signature(population, worker.signatures, kept_away, rng)
+    kept_away = unplayable.known_to(session, settings, request.worker_id, now)
+    places, account = _one_signature(population, signatures, kept_away, rng)
     pairs = _pairs(population, places, (request.count + 1) // 2, rng).tolist()
-    rows = _rows(settings, request, worker.id, account, population.environment, 2 * len(pairs), now, rng)
+    rows = _rows(settings, request, account, population.environment, 2 * len(pairs), now, rng)
     for number, (one, other) in enumerate(pairs):
         players = population.members[one].id, population.members[other].id
         there, back = rows[2 * number], rows[2 * number + 1]
@@ -201,7 +203,6 @@ def _pairs(
 def _rows(
     settings: Settings,
     request: wire.TrainingLeases | wire.RatingLeases,
-    worker_id: str,
     account: Account,
     environment: str,
     count: int,
@@ -210,7 +211,7 @@ def _rows(
 ) -> list[Row]:
     """Return what leases of one request have in common, each with an id and a seed."""
     common = {
-        "worker_id": worker_id,
+        "worker_id": request.worker_id,
         "kind": request.kind,
         "environment": environment,
         "learner_side": None,

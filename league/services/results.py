@@ -91,19 +91,23 @@ def submit(
         reporter, refused_before = _reporter(session, batch.worker_id)
         lease_ids = {result.lease_id for result in batch.results if wire.storable_lease_id(result.lease_id)}
         terms = cache.terms(session, lease_ids)
-        told = _told(session, reporter.worker_id, lease_ids) if refused_before else {}
+        before = _told(session, reporter.worker_id, lease_ids) if refused_before else {}
         limits = cache.limits(session, {each.game for each in terms.values()})
-        places = _sort(batch.results, terms, told, limits, reporter, settings, now)
+        places = _sort(batch.results, terms, before, limits, reporter, settings, now)
         doubted = {place: readable[place] for place in places.doubtful}
         verdicts = places.settled | _compare(session, doubted, places.doubtful)
     rows = [_row(readable[place], terms[lease_id], now) for (lease_id, _), place in sorted(places.fresh.items())]
-    with database.write() as session:
-        for key, verdict in _insert(session, rows).items():
-            verdicts[places.fresh[key]] = verdict
-        if len(verdicts) < len(batch.results):
-            verdicts |= _compare(session, {place: readable[place] for place in readable.keys() - verdicts.keys()}, {})
-        _remember(session, reporter.worker_id, batch.results, verdicts, now)
-    return [_answer(result, verdicts[place]) for place, result in enumerate(batch.results)]
+
+    def store(session: Session) -> dict[int, Verdict]:
+        accepted = {places.fresh[key]: verdict for key, verdict in _insert(session, rows).items()}
+        told = verdicts | accepted
+        if len(told) < len(batch.results):
+            told |= _compare(session, {place: readable[place] for place in readable.keys() - told.keys()}, {})
+        _remember(session, reporter.worker_id, batch.results, told, now)
+        return told
+
+    told = database.write_together(store)
+    return [_answer(result, told[place]) for place, result in enumerate(batch.results)]
 
 
 def _sort(

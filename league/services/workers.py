@@ -20,8 +20,16 @@ _ID_BYTES = 8
 
 Row = dict[str, Any]
 _QUARANTINE = select(Quarantine).where(Quarantine.worker_id == bindparam("worker"), Quarantine.lifted_at.is_(None))
-_WORKERS = Base.metadata.tables[Worker.__tablename__]
-_TOUCH = (  # without the object mapper, which costs more than the statement
+
+# without the object mapper, which costs more than these statements
+_WORKERS, _QUARANTINES = (Base.metadata.tables[each.__tablename__] for each in (Worker, Quarantine))
+_PRESENT = (_QUARANTINES.c.worker_id == _WORKERS.c.id) & _QUARANTINES.c.lifted_at.is_(None)
+_TRUST = (
+    select(_WORKERS.c.name, _WORKERS.c.signatures, _QUARANTINES.c.since, _QUARANTINES.c.reason)
+    .select_from(_WORKERS.outerjoin(_QUARANTINES, _PRESENT))
+    .where(_WORKERS.c.id == bindparam("worker"))
+)
+_TOUCH = (
     update(_WORKERS)
     .where(_WORKERS.c.id == bindparam("worker"))
     .values(seen_at=bindparam("now"))
@@ -120,20 +128,22 @@ def require(session: Session, worker_id: str) -> Worker:
     return worker
 
 
-def require_trusted(session: Session, worker_id: str) -> Worker:
-    """Return a worker that may have leases.
+def require_trusted(session: Session, worker_id: str) -> list[str]:
+    """Refuse leases to a worker that must not have any; return the environment signatures that it plays.
 
     Raises:
         UnknownWorkerError: There is no such worker.
         WorkerQuarantinedError: It is quarantined.
     """
-    worker = require(session, worker_id)
-    present = quarantine_of(session, worker_id)
-    if present is not None:
-        rule = f"what it reports since {present.since:%Y-%m-%dT%H:%M:%SZ} does not count ({present.reason})"
-        way_out = f"mend it, then have the league's keeper run `league workers reinstate {worker.name!r}`"
-        raise WorkerQuarantinedError(worker.name, rule, way_out)
-    return worker
+    found = session.connection().execute(_TRUST, {"worker": worker_id}).one_or_none()
+    if found is None:
+        raise unknown(worker_id)
+    name, signatures, since, reason = found
+    if since is not None:
+        rule = f"what it reports since {since:%Y-%m-%dT%H:%M:%SZ} does not count ({reason})"
+        way_out = f"mend it, then have the league's keeper run `league workers reinstate {name!r}`"
+        raise WorkerQuarantinedError(name, rule, way_out)
+    return list(signatures)
 
 
 def quarantine_of(session: Session, worker_id: str) -> Quarantine | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from league_scene import Scene
-from sqlalchemy import func, select
+from sqlalchemy import event, func, select
 from sqlalchemy.orm import Session
 
 from league import wire
@@ -39,12 +39,10 @@ def adding(name: str, error: Exception | None = None) -> Callable[[Session], str
 def run_behind_a_first(database: Database, *works: Callable[[Session], str]) -> tuple[list[Any], int]:
     """Run works that all arrive while an earlier one writes; return what they came to, and the transactions it took."""
     begun, go_on, transactions = threading.Event(), threading.Event(), 0
-    write = database.write
 
-    def counted() -> Any:
+    def count(_: object) -> None:
         nonlocal transactions
         transactions += 1
-        return write()
 
     def first(session: Session) -> str:
         begun.set()
@@ -60,9 +58,8 @@ def run_behind_a_first(database: Database, *works: Callable[[Session], str]) -> 
         go_on.set()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    database.write = counted  # type: ignore[method-assign]
+    event.listen(database.engine, "commit", count)
     outcomes = asyncio.run(run())
-    database.write = write  # type: ignore[method-assign]
     assert outcomes[0] == "first"
     return outcomes[1:], transactions - 1
 

@@ -1,0 +1,119 @@
+"""Writes of several threads share a commit where the database has one writer, and nothing else."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import event, select
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from league.db.engine import Database
+from league.db.models import Worker
+from league.db.sharing import SharedWrites
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+DEFECT = ZeroDivisionError("whoever divides by zero")
+FULL = OperationalError("INSERT", {}, Exception("the disk is full"))
+
+
+def adding(name: str, error: Exception | None = None) -> Callable[[Session], str]:
+    """Add a worker; then fail, if told so."""
+
+    def work(session: Session) -> str:
+        common = {"kind": "trainer", "version": "1", "signatures": [], "command": "continue"}
+        session.add(Worker(id=name, name=name, registered_at=NOW, seen_at=NOW, **common))
+        session.flush()
+        if error is not None:
+            raise error
+        return name
+
+    return work
+
+
+def run_behind_a_first(shared: SharedWrites, *works: Callable[[Session], str]) -> list[str | BaseException]:
+    """Run works that all arrive while an earlier one writes; return what each returned or raised."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def first(session: Session) -> str:
+        begun.set()
+        assert go_on.wait(60)
+        return adding("first")(session)
+
+    with ThreadPoolExecutor(1 + len(works)) as pool:
+        earlier = pool.submit(shared.run, first)
+        assert begun.wait(60)
+        later = [pool.submit(shared.run, work) for work in works]
+        while len(shared.waiting) < len(works):
+            time.sleep(0.001)
+        go_on.set()
+        assert earlier.result(60) == "first"
+        return [outcome(each) for each in later]
+
+
+def outcome(told: "Future[str]") -> str | BaseException:
+    return told.exception(60) or told.result()
+
+
+def names(database: Database) -> set[str]:
+    with database.read() as session:
+        return set(session.scalars(select(Worker.name)))
+
+
+def test_what_arrives_during_a_write_shares_the_next_commit(database: Database) -> None:
+    commits: list[object] = []
+    event.listen(database.engine, "commit", commits.append)
+    told = run_behind_a_first(SharedWrites(database.write), *(adding(f"w{number}") for number in range(10)))
+    assert told == [f"w{number}" for number in range(10)]
+    assert len(commits) == 2
+    assert names(database) == {"first", *(f"w{number}" for number in range(10))}
+
+
+def test_what_fails_leaves_nothing_behind_and_its_neighbours_alone(database: Database) -> None:
+    works = adding("before"), adding("broken", DEFECT), adding("after")
+    told = run_behind_a_first(SharedWrites(database.write), *works)
+    assert told == ["before", DEFECT, "after"]
+    assert names(database) == {"first", "before", "after"}
+
+
+def test_a_database_that_fails_is_everybody_s_error(database: Database) -> None:
+    works = adding("before"), adding("unlucky", FULL), adding("after")
+    told = run_behind_a_first(SharedWrites(database.write), *works)
+    assert told == [FULL] * 3
+    assert names(database) == {"first"}
+
+
+def test_a_database_that_fails_among_savepoints_is_everybody_s_error(database: Database) -> None:
+    works = adding("before"), adding("broken", DEFECT), adding("unlucky", FULL)
+    told = run_behind_a_first(SharedWrites(database.write), *works)
+    assert told == [FULL] * 3
+    assert names(database) == {"first"}
+
+
+def test_a_transaction_that_cannot_begin_is_told_to_who_waits(database: Database) -> None:
+    refusals = [FULL]
+
+    @contextmanager
+    def refusing_once() -> Iterator[Session]:
+        if refusals:
+            raise refusals.pop()
+        with database.write() as session:
+            yield session
+
+    shared = SharedWrites(refusing_once)
+    with pytest.raises(OperationalError, match="the disk is full"):
+        shared.run(adding("unlucky"))
+    assert shared.run(adding("lucky")) == "lucky"
+    assert names(database) == {"lucky"}
+
+
+def test_work_of_a_league_is_committed_before_its_answer(database: Database) -> None:
+    assert database.write_together(adding("told")) == "told"
+    assert names(database) == {"told"}
+    with pytest.raises(ZeroDivisionError):
+        database.write_together(adding("broken", DEFECT))
+    assert names(database) == {"told"}
