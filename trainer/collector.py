@@ -151,6 +151,7 @@ class Collector:
 
     def _finish(self, parts: Sequence[Rollout], number: int) -> None:
         self.crews[number].bootstrap(parts[number])
+        self.crews[number].disown(parts[number])
         self.crews[number].require_options(parts[number])
 
     def _parts(self, rollout: Rollout) -> list[Rollout]:

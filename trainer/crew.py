@@ -1,5 +1,6 @@
 """Environments that are stepped together, with everybody who acts in them: what one thread has to do."""
 
+import logging
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from trainer.rollout import Rollout
 from trainer.seats import Seats
 
 HOST = torch.device("cpu")
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,23 @@ class Crew:
         starts = self.seats.per_agent(self._starts)
         rollout.last_value.copy_(self.acting.values(values, self.state, starts, active))
         rollout.last_active.copy_(active)
+
+    @torch.inference_mode()
+    def disown(self, rollout: Rollout) -> None:
+        """Let nothing be learned from a rollout in which opponents were shown what is not finite: its values are NaN.
+
+        Native code would make a finite number of it, so that nobody would notice how such an opponent plays.
+        """
+        misled = self.opponents.take_misled()
+        if bool(misled.any()):
+            row, agent = divmod(int(misled.nonzero()[0]), self.environment.spec.num_agents)
+            logger.warning(
+                "%s shows NaN or infinity to agent %d, an opponent, in environment %d: mend its observations",
+                self.environment.spec.name,
+                agent,
+                self.first + row,
+            )
+            rollout.last_value.fill_(torch.nan)
 
     @torch.inference_mode()
     def require_options(self, rollout: Rollout) -> None:

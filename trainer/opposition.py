@@ -40,6 +40,7 @@ class Opponents:
     def __init__(self, seats: Seats, device_cache_bytes: int) -> None:
         self._seats, self._device_cache_bytes = seats, device_cache_bytes
         self._groups: dict[str, _Group] = {}
+        self._shown = seats.per_seat()
         self._arrange()
 
     def seat(self, seating: Mapping[int, Opponent], moved: Set[int] = frozenset()) -> None:
@@ -75,13 +76,20 @@ class Opponents:
         if not self._groups:
             return actions
         opening = starts.index_select(0, self._environment_of_row).split_with_sizes(self._sizes)
-        seen = _split(self._places.view(observation), self._sizes)
+        seen = self._places.view(observation)
+        self._shown.index_add_(0, self._places.numbers, seen.values.sum(dim=1))
         chosen = []
-        for group, view, fresh in zip(self._groups.values(), seen, opening, strict=True):
+        for group, view, fresh in zip(self._groups.values(), _split(seen, self._sizes), opening, strict=True):
             choice, group.state = group.actor.act(view, group.state, fresh, rng)
             chosen.append(choice)
         self._places.write(actions, {name: torch.cat([each[name] for each in chosen]) for name in actions})
         return actions
+
+    def take_misled(self) -> Bool[Tensor, " agents"]:
+        """Which agents, (E * N,), were shown something that is not finite since the last time; their sums say so."""
+        misled = ~torch.isfinite(self._shown)
+        self._shown.zero_()
+        return misled
 
     def _leave(self, name: str, leaving: set[int]) -> None:
         group = self._groups[name]

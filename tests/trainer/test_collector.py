@@ -408,6 +408,28 @@ def test_whoever_acts_without_a_legal_option_is_refused_by_head_and_place(play):
         play(sides=1, game=Stuck(3, length=lambda seed: 100)).collect()
 
 
+def test_an_environment_that_shows_an_opponent_what_is_no_number_is_named_and_nothing_is_learned(play, caplog):
+    class Strange(FakeGame):
+        def _observe(self):
+            observation = super()._observe()
+            at_three = self.decision[2] == 3
+            observation.values[2, 1, 0] = torch.where(at_three, torch.nan, observation.values[2, 1, 0])
+            return observation
+
+    game = Strange(3, length=lambda seed: 100)
+    played = play(sides=1, game=game, opponents=[tagged(1.0)])
+    rollout = played.collect()
+    assert torch.isfinite(rollout.observation).all()
+    before = [weights.clone() for weights in played.learner.network.parameters()]
+    metrics = played.learner.learn(rollout, never)
+    assert metrics["losses/rejected_steps"] > 0
+    assert all(torch.equal(old, new) for old, new in zip(before, played.learner.network.parameters(), strict=True))
+    assert "fake shows NaN or infinity to agent 1, an opponent, in environment 2: mend" in caplog.text
+    caplog.clear()
+    assert torch.isfinite(played.collect().last_value).all()
+    assert not caplog.text
+
+
 def test_who_does_not_act_needs_no_option(play):
     class Emptied(FakeGame):
         def _masks(self):
