@@ -5,7 +5,7 @@ from fastapi import APIRouter
 from league import wire
 from league.api.dependencies import After, Filter, Limit, Now, Reader, Running, Worker
 from league.api.paging import page
-from league.services import learners, ownership
+from league.services import learners
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/learners", tags=["learners"])
@@ -15,9 +15,7 @@ router = APIRouter(prefix=f"{PREFIX}/learners", tags=["learners"])
 def get_or_create(body: wire.LearnerCreate, league: Running, now: Now, caller: Worker) -> wire.Learner:
     """Find or found the lineage of this name in its environment."""
     with league.database.write() as session:
-        learner = learners.get_or_create(session, league.settings, body, now)
-        ownership.claim_learner(session, caller, learner.id)
-    return learner
+        return learners.get_or_create(session, league.settings, body, caller, now)
 
 
 @router.get("")

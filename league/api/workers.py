@@ -16,12 +16,10 @@ router = APIRouter(prefix=f"{PREFIX}/workers", tags=["workers"])
 
 @router.post("")
 async def register(body: wire.WorkerCreate, league: Running, now: Now, rng: Chance, caller: Worker) -> wire.Worker:
-    """Attach; the same instance, or the same name and kind, again is the same worker."""
+    """Attach; the same instance, or the same name, kind and token, again is the same worker."""
 
     def attach(session: Session) -> wire.Worker:
-        worker = workers.register(session, league.settings, body, now, rng)
-        ownership.claim_worker(session, caller, worker.id)
-        return worker
+        return workers.register(session, league.settings, body, caller, now, rng)
 
     return await league.commits.run(attach)
 

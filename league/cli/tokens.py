@@ -10,7 +10,7 @@ from league.cli import database, tables
 from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home, person
 from league.config import Settings
-from league.services import tokens
+from league.services import learners, ownership, tokens
 
 app = typer.Typer(help="Make, list, renew and revoke bearer tokens, on the league's database.", no_args_is_help=True)
 
@@ -65,6 +65,24 @@ def renew(
     with database.current(settings) as connection, connection.write() as session:
         secret = tokens.renew(session, name, now, actor=person(), expires_at=expires_at)
     _show({"name": name, "token": secret, "expires_at": expires_at}, as_json=as_json)
+
+
+@app.command(epilog="Example: league token assign laptop main --environment mech-duel")
+def assign(
+    name: TokenName,
+    learner: Annotated[str, typer.Argument(metavar="LEARNER", help="Name of the learner.")],
+    environment: Annotated[
+        str | None, typer.Option("--environment", help="The learner's game; may be left out where there is only one.")
+    ] = None,
+    home: Home = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Give a learner to a worker token, which alone then writes for it; also one that was made in an open league."""
+    settings = Settings.load(home=home, database_url=database_url)
+    with database.current(settings) as connection, connection.write() as session:
+        game = environment or learners.only_environment(session)
+        ownership.assign(session, name, game, learner, actor=person(), now=datetime.now(UTC))
+    typer.echo(f"{learner} of {game} is {name}'s")
 
 
 @app.command("list", epilog="Example: league token list")

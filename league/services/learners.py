@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from arena.environments.registry import baselines
 from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
 from league import wire
+from league.auth import Principal
 from league.config import Settings
 from league.db import locks
 from league.db.locks import Lock
@@ -21,21 +22,27 @@ from league.errors import (
     UnknownEnvironmentError,
     UnknownLearnerError,
 )
+from league.services import ownership
 
 
-def get_or_create(session: Session, settings: Settings, request: wire.LearnerCreate, now: datetime) -> wire.Learner:
-    """Find the lineage of this name in its environment, or found it, with the environment's baselines.
+def get_or_create(
+    session: Session, settings: Settings, request: wire.LearnerCreate, caller: Principal, now: datetime
+) -> wire.Learner:
+    """Find the lineage of this name in its environment, or found it as the caller's, with the environment's baselines.
 
     Raises:
+        ForbiddenError: It exists and the caller may not write for it.
         LearnerMismatchError: It exists with another role or signature.
         NameTakenError: A baseline of the environment has this name.
     """
     learner = _find(session, request)
     if learner is None:
-        _found(session, settings, request, now)
+        _found(session, settings, request, ownership.owner(caller), now)
         learner = _find(session, request)
     if learner is None:
         raise UnknownLearnerError(request.name, "it vanished while it was made", "send the call again")
+    if ownership.bound(caller):
+        ownership.require(learner, caller)
     _require_match(learner, request)
     if learner.max_decisions is None:
         learner.max_decisions = request.max_decisions
@@ -105,10 +112,10 @@ def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:
     return session.scalar(named)
 
 
-def _found(session: Session, settings: Settings, request: wire.LearnerCreate, now: datetime) -> None:
+def _found(session: Session, settings: Settings, request: wire.LearnerCreate, owner: str | None, now: datetime) -> None:
     locks.hold(session, Lock.POPULATION)
     _add_baselines(session, settings, request, now)
-    row = {**request.model_dump(), "step": None, "metrics": {}, "metrics_at": None, "created_at": now}
+    row = {**request.model_dump(), "owner": owner, "step": None, "metrics": {}, "metrics_at": None, "created_at": now}
     statement = insert_into(session, Learner).values(row).on_conflict_do_nothing().returning(Learner.id)
     learner_id = session.scalar(statement)
     if learner_id is not None:

@@ -1,17 +1,21 @@
 """Who may write for whom: a worker or a learner belongs to the worker token that registered it.
 
-What was registered while the league was open, or by an admin, is nobody's until the first worker token registers it
-again. An admin may write for everybody.
+What was registered while the league was open, or by an admin, is nobody's, and only admins write for it. A worker
+becomes its token's when it registers again and says the instance that it was, which nobody else knows. A learner has no
+such proof: whoever keeps the league assigns it. An admin may write for everybody.
 """
 
+from datetime import datetime
+from shlex import quote
 from typing import TypeVar
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, select, true
 from sqlalchemy.orm import Session
 
 from league.auth import Principal, Scope
 from league.db.models import Learner, Player, Worker
-from league.errors import ForbiddenError
+from league.errors import ForbiddenError, InvalidRequestError, UnknownLearnerError
+from league.services import events, tokens
 
 Owned = TypeVar("Owned", Worker, Learner)
 
@@ -21,65 +25,99 @@ def bound(caller: Principal) -> bool:
     return caller.scope < Scope.ADMIN
 
 
-def claim_worker(session: Session, caller: Principal, worker_id: str) -> None:
-    """Make a worker the caller's if it is nobody's yet.
-
-    Raises:
-        ForbiddenError: It is another token's.
-    """
-    _claim(session, caller, Worker, worker_id)
+def owner(caller: Principal) -> str | None:
+    """Return whose is what a caller registers: its token's, or nobody's."""
+    return caller.name if bound(caller) else None
 
 
-def claim_learner(session: Session, caller: Principal, learner_id: int) -> None:
-    """Make a learner the caller's if it is nobody's yet.
-
-    Raises:
-        ForbiddenError: It is another token's.
-    """
-    _claim(session, caller, Learner, learner_id)
+def own(caller: Principal, kind: type[Owned]) -> ColumnElement[bool]:
+    """Select the workers or learners that a caller may write for."""
+    return kind.owner == caller.name if bound(caller) else true()
 
 
 def require_worker(session: Session, caller: Principal, worker_id: str) -> None:
-    """Refuse to act as a worker of another token; one that does not exist is for the service to name.
+    """Refuse to act as a worker that is not the caller's; one that does not exist is for the service to name.
 
     Raises:
-        ForbiddenError: It is another token's.
+        ForbiddenError: It is another token's or nobody's.
     """
     if bound(caller):
-        _require(session.get(Worker, worker_id), caller)
+        require(session.get(Worker, worker_id), caller)
 
 
 def require_learner(session: Session, caller: Principal, learner_id: int) -> None:
-    """Refuse to write for a learner of another token.
+    """Refuse to write for a learner that is not the caller's.
 
     Raises:
-        ForbiddenError: It is another token's.
+        ForbiddenError: It is another token's or nobody's.
     """
     if bound(caller):
-        _require(session.get(Learner, learner_id), caller)
+        require(session.get(Learner, learner_id), caller)
 
 
 def require_learner_of(session: Session, caller: Principal, player_id: int) -> None:
-    """Refuse to play for the learner behind a player where it is another token's.
+    """Refuse to play for the learner behind a player where it is not the caller's.
 
     Raises:
-        ForbiddenError: It is.
+        ForbiddenError: It is another token's or nobody's.
     """
     if bound(caller):
-        _require(session.scalar(select(Learner).join(Player).where(Player.id == player_id)), caller)
+        require(session.scalar(select(Learner).join(Player).where(Player.id == player_id)), caller)
 
 
-def _claim(session: Session, caller: Principal, kind: type[Owned], key: str | int) -> None:
-    if bound(caller):
-        unclaimed = update(kind).where(kind.id == key, kind.owner.is_(None))
-        session.execute(unclaimed.values(owner=caller.name))
-        _require(session.get(kind, key, populate_existing=True), caller)
+def require(row: Worker | Learner | None, caller: Principal) -> None:
+    """Refuse to write for a worker or learner that is not the caller's, a bound one; None passes.
 
-
-def _require(row: Worker | Learner | None, caller: Principal) -> None:
-    if row is None or row.owner in (None, caller.name):
+    Raises:
+        ForbiddenError: It is another token's or nobody's.
+    """
+    if row is None or row.owner == caller.name:
         return
     kind = "worker" if isinstance(row, Worker) else "learner"
-    rule = f"{kind} {row.name!r} belongs to token {row.owner!r}"
+    belongs = "nobody" if row.owner is None else f"token {row.owner!r}"
+    rule = f"{kind} {row.name!r} belongs to {belongs}"
     way_out = f"use that token, or another name for the {kind}; `league token renew` gives a lost token a new secret"
+    if row.owner is None:
+        given = f"league token assign {quote(caller.name)} {quote(row.name)}"
+        way_out = (
+            "register it again, as the instance that it was"
+            if kind == "worker"
+            else f"have the league's keeper run `{given}`, or use another name"
+        )
     raise ForbiddenError(f"of token {caller.name!r}", rule, way_out)
+
+
+def assign(session: Session, token: str, environment: str, learner: str, *, actor: str, now: datetime) -> None:
+    """Give a learner, whosesoever it was, to a worker token.
+
+    Raises:
+        UnknownTokenError: There is no token of this name.
+        InvalidRequestError: It is no worker token: others own nothing.
+        UnknownLearnerError: The environment has no learner of this name.
+    """
+    scope = tokens.require(session, token).scope
+    if scope != Scope.WORKER.word:
+        rule = f"its scope is {scope}; learners belong to worker tokens"
+        raise InvalidRequestError(f"token {token!r}", rule, "name a token that was made with --scope worker")
+    named = Learner.environment == environment, Learner.name == learner
+    row = session.scalar(select(Learner).where(*named).with_for_update())
+    if row is None:
+        raise UnknownLearnerError(learner, f"{environment} has no learner of this name", "see `league players`")
+    before, row.owner = row.owner, token
+    events.record(
+        session,
+        "token",
+        environment=environment,
+        player_id=session.scalar(select(Player.id).where(Player.learner_id == row.id, Player.kind == "learner")),
+        actor=actor,
+        reason="",
+        details={"change": "assigned", "token": token, "learner": learner, "before": before},
+        now=now,
+    )
+
+
+def adopt(session: Session, token: str, environment: str, learner: str, *, actor: str, now: datetime) -> None:
+    """Give a learner to a worker token if it is there and nobody's."""
+    named = Learner.environment == environment, Learner.name == learner, Learner.owner.is_(None)
+    if session.scalar(select(Learner.id).where(*named)) is not None:
+        assign(session, token, environment, learner, actor=actor, now=now)

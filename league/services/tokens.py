@@ -65,7 +65,7 @@ def renew(session: Session, name: str, now: datetime, *, actor: str, expires_at:
         InvalidRequestError: The end has passed.
         UnknownTokenError: There is no token of this name.
     """
-    token = _require(session, name)
+    token = require(session, name)
     _require_future(expires_at, now)
     secret = new_secret()
     token.digest, token.expires_at, token.revoked_at = digest(secret), expires_at, None
@@ -79,7 +79,7 @@ def revoke(session: Session, name: str, now: datetime, *, actor: str) -> None:
     Raises:
         UnknownTokenError: There is no token of this name.
     """
-    token = _require(session, name)
+    token = require(session, name)
     if token.revoked_at is None:
         token.revoked_at = now
         _record(session, "revoked", name, token.scope, token.expires_at, actor, now)
@@ -140,7 +140,12 @@ def require_closed_or_loopback(session: Session, settings: Settings) -> None:
         raise OpenServerError(settings.host, rule, f"{_CREATE}, or listen on 127.0.0.1")
 
 
-def _require(session: Session, name: str) -> Token:
+def require(session: Session, name: str) -> Token:
+    """Return a token, ended or not, for a change of it.
+
+    Raises:
+        UnknownTokenError: There is no token of this name.
+    """
     token = session.scalar(select(Token).where(Token.name == name).with_for_update())
     if token is None:
         raise UnknownTokenError(name, "no token has this name", "see them with `league token list`")

@@ -1,19 +1,22 @@
 """Workers attach, beat, and are told what to do."""
 
 import math
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import count
 from typing import Any
 
 import numpy as np
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from league import wire
+from league.auth import Principal
 from league.config import Settings
 from league.db.models import Base, Learner, Quarantine, Worker
 from league.db.upsert import insert_into
 from league.errors import UnknownLearnerError, UnknownWorkerError, WorkerQuarantinedError
+from league.services import ownership
 from league.services.polling import next_poll_s
 
 _ID_BYTES = 8
@@ -38,45 +41,80 @@ _TOUCH = (
 
 
 def register(
-    session: Session, settings: Settings, request: wire.WorkerCreate, now: datetime, rng: np.random.Generator
+    session: Session,
+    settings: Settings,
+    request: wire.WorkerCreate,
+    caller: Principal,
+    now: datetime,
+    rng: np.random.Generator,
 ) -> wire.Worker:
     """Attach a worker. One that comes back keeps its id and forgets old commands.
 
-    It is known by its instance, whatever else has its name; where it says none, by its name and kind.
+    It is known by its instance, whatever else has its name; where it says none, by its name, its kind and whose it is.
+    A name that is taken gets a number.
+
+    Raises:
+        ForbiddenError: The instance is another token's.
     """
     seen = {
         "version": request.version,
         "signatures": request.signatures,
         "command": "continue",
         "seen_at": now,
+        "owner": ownership.owner(caller),
     }
     row = {"id": rng.bytes(_ID_BYTES).hex(), "name": request.name, "kind": request.kind, "registered_at": now, **seen}
-    worker = _attach(session, row, seen) if request.instance is None else _attach_instance(session, request, row, seen)
+    worker = (
+        _attach(session, caller, row, seen)
+        if request.instance is None
+        else _attach_instance(session, caller, row | {"instance": request.instance}, seen)
+    )
     return body(worker, settings, next_poll_s(settings, rng))
 
 
-def _attach(session: Session, row: Row, seen: Row) -> Worker:
-    statement = insert_into(session, Worker).values(row)
-    statement = statement.on_conflict_do_update(index_elements=["name", "kind"], set_=seen)
-    return session.scalars(statement.returning(Worker)).one()
+def _attach(session: Session, caller: Principal, row: Row, seen: Row) -> Worker:
+    """Find the caller's worker of this name, or make one."""
+    for name in _names(row["name"]):
+        statement = insert_into(session, Worker).values(row | {"name": name})
+        statement = statement.on_conflict_do_update(
+            index_elements=["name", "kind"], set_=_kept(caller, seen), where=ownership.own(caller, Worker)
+        )
+        worker: Worker | None = session.scalar(statement.returning(Worker))
+        if worker is not None:
+            return worker
+    raise AssertionError("names do not end")
 
 
-def _attach_instance(session: Session, request: wire.WorkerCreate, row: Row, seen: Row) -> Worker:
-    """Find the worker of this instance, or make one; a worker of the name without an instance becomes it."""
-    own = Worker.kind == request.kind, Worker.instance == request.instance
-    unclaimed = Worker.kind == request.kind, Worker.name == request.name, Worker.instance.is_(None)
-    values = {"instance": request.instance, **seen}
-    for number in count(1):
-        for known in (own, unclaimed):
+def _attach_instance(session: Session, caller: Principal, row: Row, seen: Row) -> Worker:
+    """Find the worker of this instance, or make one; the caller's of the name without an instance becomes it."""
+    mine = ownership.own(caller, Worker)
+    of_kind = Worker.kind == row["kind"]
+    same = of_kind, Worker.instance == row["instance"]
+    proven = *same, or_(mine, Worker.owner.is_(None))
+    nameless = of_kind, Worker.instance.is_(None), Worker.name == row["name"], mine
+    values = _kept(caller, seen) | {"instance": row["instance"]}
+    for name in _names(row["name"]):
+        for known in (proven, nameless):
             worker: Worker | None = session.scalar(update(Worker).where(*known).values(values).returning(Worker))
             if worker is not None:
                 return worker
-        name = request.name if number == 1 else f"{request.name} #{number}"
-        statement = insert_into(session, Worker).values(row | {"name": name, "instance": request.instance})
+        statement = insert_into(session, Worker).values(row | {"name": name})
         made: Worker | None = session.scalar(statement.on_conflict_do_nothing().returning(Worker))
         if made is not None:
             return made
-    raise AssertionError("numbers do not end")
+        if ownership.bound(caller):
+            ownership.require(session.scalar(select(Worker).where(*same)), caller)
+    raise AssertionError("names do not end")
+
+
+def _kept(caller: Principal, seen: Row) -> Row:
+    """Return what changes about a worker that comes back: an admin takes none away from its token."""
+    return seen if ownership.bound(caller) else {name: value for name, value in seen.items() if name != "owner"}
+
+
+def _names(name: str) -> Iterator[str]:
+    """Return the name itself, and then with a number behind it."""
+    return (name if number == 1 else f"{name} #{number}" for number in count(1))
 
 
 def heartbeat(

@@ -1,8 +1,6 @@
 """Tokens end, are renewed, leave a trace, and write only for what is their own."""
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,10 +10,17 @@ from league_scene import ON_SQLITE, Scene, result, safetensors, sha256
 
 from league import wire
 from league.api.callers import NOTE_EVERY, REFUSED_COST, Callers
-from league.auth import Principal, Scope
 from league.client import LeagueClient, patience_of
 from league.db.engine import Database
-from league.errors import ForbiddenError, InvalidRequestError, NameTakenError, RateLimitedError, UnauthenticatedError
+from league.errors import (
+    ForbiddenError,
+    InvalidRequestError,
+    NameTakenError,
+    RateLimitedError,
+    UnauthenticatedError,
+    UnknownLearnerError,
+    UnknownTokenError,
+)
 from league.services import events, ownership, tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -169,9 +174,6 @@ def deeds(client: LeagueClient, scene: Scene, lease: wire.Lease) -> dict[str, Ca
     training: dict[str, Any] = {"kind": "training", "player_id": scene.learner.player_id, "count": 1, "budget": 1}
     rating: dict[str, Any] = {"kind": "rating", "environment": scene.environment, "count": 2, "budget": 1}
     return {
-        "register worker": lambda: client.register_worker(
-            wire.WorkerCreate(name="trainer-1", kind="trainer", version="1", signatures=[scene.signature])
-        ),
         "register learner": lambda: client.learner(
             wire.LearnerCreate(name="main", role="main", environment=scene.environment, signature=scene.signature)
         ),
@@ -201,14 +203,12 @@ def test_a_worker_token_writes_for_its_own_worker_and_learner_alone(connect: Con
     assert scene.matches() == 1
 
 
-def test_a_refused_registration_changes_nothing(connect: Connect) -> None:
+def test_a_registration_under_anothers_name_leaves_the_other_alone(connect: Connect) -> None:
     owner = connect("worker", "ann")
     scene, stranger = Scene(owner), connect("worker", "bob")
     before = owner.workers().items
-    forged = wire.WorkerCreate(name="trainer-1", kind="trainer", version="forged", signatures=["forged"])
-    with pytest.raises(ForbiddenError):
-        stranger.register_worker(forged)
-    assert owner.workers().items == before
+    forged = stranger.register_worker(worker_of(scene, version="forged", signatures=["forged"]))
+    assert [worker for worker in owner.workers().items if worker.id != forged.id] == before
     owner.heartbeat(scene.trainer.id)
 
 
@@ -226,39 +226,92 @@ def test_a_stranger_with_a_worker_of_its_own_still_may_not_play_for_the_learner(
         stranger.heartbeat(worker.id, wire.Heartbeat(learners=[progress]))
 
 
-def test_what_was_registered_while_the_league_was_open_goes_to_whom_registers_it_first(
-    league: LeagueClient, connect: Connect
+def test_a_learner_of_an_open_league_is_nobodys_until_it_is_assigned(
+    league: LeagueClient, connect: Connect, database: Database
 ) -> None:
-    Scene(league)
-    ann, bob = connect("worker", "ann"), connect("worker", "bob")
-    scene = Scene(ann)
-    with pytest.raises(ForbiddenError, match="worker 'trainer-1' belongs to token 'ann'"):
+    before = Scene(league)
+    ann, bob, boss = connect("worker", "ann"), connect("worker", "bob"), connect("admin", "boss")
+    for client in (ann, bob):
+        with pytest.raises(ForbiddenError, match=r"'main' belongs to nobody; .*`league token assign (ann|bob) main`"):
+            Scene(client)
+        data = safetensors(1)
+        client.upload(data, sha256(data))
+        with pytest.raises(ForbiddenError, match="'main' belongs to nobody"):
+            client.publish(wire.PlayerCreate(learner_id=before.learner.id, checkpoint=sha256(data), step=1))
+    assert Scene(boss).learner.id == before.learner.id
+    assign(database, "bob")
+    assert Scene(bob).publish(1).learner_id == before.learner.id
+    with pytest.raises(ForbiddenError, match="'main' belongs to token 'bob'"):
+        Scene(ann)
+    assign(database, "ann")
+    assert Scene(ann).publish(2).learner_id == before.learner.id
+    with pytest.raises(ForbiddenError, match="'main' belongs to token 'ann'"):
         Scene(bob)
-    assert scene.publish(1).learner_id == scene.learner.id
+    told = boss.log(kind="token", player_id=before.learner.player_id).items
+    assert [(event.actor, event.details["before"], event.details["token"]) for event in told] == [
+        ("keeper", "bob", "ann"),
+        ("keeper", None, "bob"),
+    ]
 
 
-def test_of_many_tokens_that_claim_a_learner_at_once_one_gets_it(
-    league: LeagueClient, database: Database, database_url: str
+def assign(database: Database, token: str, learner: str = "main", environment: str = "rps") -> None:
+    with database.write() as session:
+        ownership.assign(session, token, environment, learner, actor="keeper", now=NOW)
+
+
+@ON_SQLITE
+def test_a_learner_is_assigned_to_a_worker_token_that_there_is(
+    scene: Scene, connect: Connect, database: Database
 ) -> None:
-    learner = Scene(league).learner
-    start = threading.Barrier(6)
+    connect("worker", "ann")
+    connect("admin", "boss")
+    with pytest.raises(InvalidRequestError, match="token 'boss': its scope is admin"):
+        assign(database, "boss")
+    with pytest.raises(UnknownTokenError, match="nobody"):
+        assign(database, "nobody")
+    for learner, environment in (("other", "rps"), ("main", "recall")):
+        with pytest.raises(UnknownLearnerError, match=f"{learner}: {environment} has no learner"):
+            assign(database, "ann", learner, environment)
 
-    def claim(name: str) -> str | None:
-        own = Database(database_url)
-        start.wait()
-        try:
-            with own.write() as session:
-                ownership.claim_learner(session, Principal(name, Scope.WORKER), learner.id)
-        except ForbiddenError as error:
-            return error.rule
-        finally:
-            own.close()
-        return None
 
-    with ThreadPoolExecutor(6) as pool:
-        refusals = list(pool.map(claim, [f"token-{number}" for number in range(6)]))
-    (winner,) = [number for number, refusal in enumerate(refusals) if refusal is None]
-    assert all(f"belongs to token 'token-{winner}'" in refusal for refusal in refusals if refusal is not None)
+def worker_of(scene: Scene, **changes: Any) -> wire.WorkerCreate:
+    fields = {"name": "trainer-1", "kind": "trainer", "version": "1", "signatures": [scene.signature]}
+    return wire.WorkerCreate.model_validate(fields | changes)
+
+
+def test_a_worker_of_an_open_league_goes_to_the_token_that_knows_its_instance(scene: Scene, connect: Connect) -> None:
+    request = worker_of(scene, name="trainer-main", instance="known-to-one")
+    worker = scene.client.register_worker(request)
+    ann, bob = connect("worker", "ann"), connect("worker", "bob")
+    with pytest.raises(ForbiddenError, match="'trainer-main' belongs to nobody; register it again, as the instance"):
+        bob.heartbeat(worker.id)
+    assert bob.register_worker(request.model_copy(update={"instance": "a-guess"})).id != worker.id
+    assert ann.register_worker(request).id == worker.id
+    with pytest.raises(ForbiddenError, match="'trainer-main' belongs to token 'ann'"):
+        bob.register_worker(request)
+    assert ann.heartbeat(worker.id).command == "continue"
+    admin = connect("admin", "boss")
+    assert admin.register_worker(request).id == worker.id
+    assert ann.heartbeat(worker.id).command == "continue"  # an admin takes nothing away
+
+
+@pytest.mark.parametrize("instances", [(None, None), ("a", "b"), (None, "b"), ("a", None)])
+def test_workers_of_one_name_and_two_tokens_are_two_workers(
+    connect: Connect, database: Database, instances: tuple[str | None, str | None]
+) -> None:
+    connect("admin")
+    ann, bob = connect("worker", "ann"), connect("worker", "bob")
+    for _ in range(2):
+        registered = [
+            client.register_worker(
+                wire.WorkerCreate(name="trainer-1", kind="trainer", version="1", signatures=["x"], instance=instance)
+            )
+            for client, instance in zip((ann, bob), instances, strict=True)
+        ]
+        assert [worker.name for worker in registered] == ["trainer-1", "trainer-1 #2"]
+        for client, worker in zip((ann, bob), registered, strict=True):
+            client.heartbeat(worker.id)
+    assert len(ann.workers().items) == 2
 
 
 def test_a_renewed_token_keeps_what_is_its_own(connect: Connect, http: TestClient, database: Database) -> None:

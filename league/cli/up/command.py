@@ -66,7 +66,7 @@ def up(
     settings = Settings.load(host=host, port=port, home=home, database_url=database_url)
     with _home_taken(settings.home):
         plan = _prepare(settings, environment, learner, tuple(overrides or ()))
-        credential = partial(_credential, settings, token)
+        credential = partial(_credential, settings, token, environment, learner)
         console = Console()
         screen = LiveScreen(console) if console.is_terminal else PlainLog(console, _PLAIN_INTERVAL_S)
         with screen:
@@ -122,5 +122,5 @@ def _prepare(settings: Settings, environment: str, learner: str, overrides: tupl
     return plan
 
 
-def _credential(settings: Settings, given: str | None) -> str | None:
-    return given or own_credential(settings, settings.home / "up.token")
+def _credential(settings: Settings, given: str | None, environment: str, learner: str) -> str | None:
+    return given or own_credential(settings, settings.home / "up.token", environment, learner)

@@ -10,16 +10,17 @@ from sqlalchemy.orm import Session
 from league.cli import database
 from league.config import Settings
 from league.errors import UnauthenticatedError
-from league.services import tokens
+from league.services import ownership, tokens
 
 _ACTOR = "league up"
 _OWNER_ONLY = 0o600
 
 
-def own_credential(settings: Settings, file: Path) -> str | None:
+def own_credential(settings: Settings, file: Path, environment: str, learner: str) -> str | None:
     """Return none while the league is open; else the worker token kept in `file`, made there if it is not usable.
 
-    The file is readable by its owner alone.
+    The learner becomes the token's where it is nobody's, as one that was trained while the league was open. The file is
+    readable by its owner alone.
     """
     now = datetime.now(UTC)
     with database.current(settings) as connection, connection.write() as session:
@@ -31,6 +32,8 @@ def own_credential(settings: Settings, file: Path) -> str | None:
         except UnauthenticatedError:
             kept = _usable(session, tokens.name_of(session, kept), now)
             _keep(file, kept)
+        name = tokens.authenticate(session, settings, kept, now).name
+        ownership.adopt(session, name, environment, learner, actor=_ACTOR, now=now)
     return kept
 
 

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from league_command import Run
 
+from league import wire
+from league.auth import OPEN
 from league.cli.tokens import end_of
+from league.config import Settings
 from league.db.engine import Database
-from league.services import events
+from league.services import events, learners
 
 
 def test_a_token_is_printed_alone_on_stdout_and_listed_without_its_secret(command: Run, tmp_path: Path) -> None:
@@ -98,3 +101,19 @@ def test_the_audit_log_names_who_typed(command: Run, tmp_path: Path, monkeypatch
         (event,) = events.since(session, 0, 10)
     database.close()
     assert (event.kind, event.actor) == ("token", "ann at the command line")
+
+
+def test_a_learner_is_assigned_to_a_worker_token(command: Run, tmp_path: Path) -> None:
+    command("token", "create", "laptop", "--scope", "worker", "--home", tmp_path)
+    assert (
+        "the league plays none yet" in command("token", "assign", "laptop", "main", "--home", tmp_path).one_line_error
+    )
+    settings = Settings.load(home=tmp_path)
+    database = Database(settings.database_address)
+    with database.write() as session:
+        request = wire.LearnerCreate(name="main", role="main", environment="rps", signature="rps-1")
+        learners.get_or_create(session, settings, request, OPEN, datetime.now(UTC))
+    database.close()
+    assert command("token", "assign", "laptop", "main", "--home", tmp_path).out == "main of rps is laptop's\n"
+    refused = command("token", "assign", "laptop", "other", "--home", tmp_path)
+    assert "unknown learner other: rps has no learner of this name" in refused.one_line_error

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from league import wire
+from league.auth import OPEN, Principal, Scope
 from league.cli.up.credential import own_credential
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
-from league.services import tokens
+from league.errors import ForbiddenError
+from league.services import learners, tokens
 
 NOW = datetime.now(UTC)
 
@@ -35,7 +38,7 @@ def test_one_that_ended_is_renewed_so_that_the_run_keeps_its_learner(
     settings: Settings, tmp_path: Path, ended: str
 ) -> None:
     close(settings)
-    first = own_credential(settings, tmp_path / "token")
+    first = own_credential(settings, tmp_path / "token", "rps", "main")
     database = Database(settings.database_address)
     with database.write() as session:
         name = tokens.name_of(session, str(first))
@@ -45,9 +48,25 @@ def test_one_that_ended_is_renewed_so_that_the_run_keeps_its_learner(
             early = NOW - timedelta(days=2)
             first = tokens.renew(session, str(name), early, actor="test", expires_at=NOW - timedelta(days=1))
             (tmp_path / "token").write_text(first)
-    second = own_credential(settings, tmp_path / "token")
+    second = own_credential(settings, tmp_path / "token", "rps", "main")
     with database.read() as session:
         assert tokens.name_of(session, str(second)) == name
         assert tokens.authenticate(session, settings, second, NOW).name == name
     database.close()
     assert second != first
+
+
+def test_the_learner_of_an_open_league_goes_on_with_the_own_token(settings: Settings, tmp_path: Path) -> None:
+    database = Database(settings.database_address)
+    request = wire.LearnerCreate(name="main", role="main", environment="rps", signature="rps-1")
+    with database.write() as session:
+        learners.get_or_create(session, settings, request, OPEN, NOW)
+    close(settings)
+    secret = own_credential(settings, tmp_path / "token", "rps", "main")
+    with database.write() as session:
+        caller = tokens.authenticate(session, settings, secret, NOW)
+        assert learners.get_or_create(session, settings, request, caller, NOW).name == "main"
+        other = Principal("another", Scope.WORKER)
+        with pytest.raises(ForbiddenError, match=f"belongs to token '{caller.name}'"):
+            learners.get_or_create(session, settings, request, other, NOW)
+    database.close()

@@ -177,14 +177,14 @@ def test_a_token_made_while_it_runs_does_not_stop_it(
 def test_an_own_token_is_used_again_until_it_is_revoked(command: Run, tmp_path: Path) -> None:
     settings, file = Settings.load(home=tmp_path), tmp_path / "up.token"
     command("db", "upgrade", "--home", tmp_path)
-    assert own_credential(settings, file) is None
+    assert own_credential(settings, file, "rps", "main") is None
     command("token", "create", "me", "--scope", "admin", "--home", tmp_path)
-    first = own_credential(settings, file)
+    first = own_credential(settings, file, "rps", "main")
     assert first
-    assert own_credential(settings, file) == first
+    assert own_credential(settings, file, "rps", "main") == first
     name = next(line for line in command("token", "list", "--home", tmp_path).out.split() if line.startswith("up-"))
     command("token", "revoke", name, "--home", tmp_path)
-    assert own_credential(settings, file) not in (None, first)
+    assert own_credential(settings, file, "rps", "main") not in (None, first)
 
 
 def test_a_second_one_on_the_same_home_is_refused(
