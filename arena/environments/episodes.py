@@ -1,5 +1,8 @@
 """What every built-in environment shares: where it lives, and which seed each row plays next."""
 
+import operator
+from typing import SupportsIndex
+
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -9,6 +12,8 @@ from arena.environments.protocol import Actions, check_actions
 from arena.environments.spec import EnvironmentSpec
 from arena.errors import ArenaError
 from arena.seeding import derive
+
+SEED_RULE = "a seed is a whole number from 0 to 2**63 - 1"
 
 
 class SeededRows:
@@ -28,6 +33,7 @@ class SeededRows:
     def __init__(self, spec: EnvironmentSpec, *, num_envs: int, device: str, seed: int) -> None:
         if num_envs < 1:
             raise ArenaError(f"{spec.name} was asked for {num_envs} environments: give at least 1")
+        require_seed(spec.name, seed)
         self.spec = spec
         self.num_envs = num_envs
         self.device = require_device(device)
@@ -49,10 +55,7 @@ class SeededRows:
     def _take_seeds(self, seeds: Int[Tensor, " E"] | None) -> None:
         """Make `seeds`, if there are any, what the next episodes are opened by."""
         if seeds is not None:
-            if seeds.shape != self.next_seeds.shape:
-                raise ArenaError(
-                    f"{self.spec.name} was given {seeds.numel()} seeds for {self.num_envs} matches: give one for each"
-                )
+            require_seeds(self.spec.name, seeds, self.num_envs)
             self.next_seeds.copy_(seeds)
         self._opened = True
 
@@ -67,6 +70,30 @@ class SeededRows:
         """Open a new episode in every row, from `seeds` or from `next_seeds`."""
         self._take_seeds(seeds)
         self._open_episodes(torch.ones(self.num_envs, dtype=torch.bool, device=self.device))
+
+
+def require_seed(environment: str, seed: object) -> None:
+    """Refuse what is no seed.
+
+    Raises:
+        ArenaError: It is no whole number, or out of range.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, SupportsIndex) or not 0 <= operator.index(seed) < 2**63:
+        raise ArenaError(f"{environment} was given the seed {seed!r}: {SEED_RULE}")
+
+
+def require_seeds(environment: str, seeds: Tensor, rows: int) -> None:
+    """Refuse seeds that do not open an episode in each of so many rows.
+
+    Raises:
+        ArenaError: They are not one for each, no whole numbers, or below 0.
+    """
+    if seeds.dtype is torch.bool or seeds.is_floating_point() or seeds.is_complex():
+        raise ArenaError(f"{environment} was given seeds of type {seeds.dtype}: {SEED_RULE}; give a tensor of int64")
+    if seeds.shape != (rows,):
+        raise ArenaError(f"{environment} was given {seeds.numel()} seeds for {rows} matches: give one for each")
+    if bool((seeds < 0).any()):
+        raise ArenaError(f"{environment} was given the seed {int(seeds.min())}: {SEED_RULE}")
 
 
 def require_device(device: str) -> torch.device:

@@ -105,7 +105,11 @@ class Environment(Protocol):
     next_seeds: Int[Tensor, " E"]
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new episode in every row, from `seeds` or from `next_seeds`."""
+        """Start a new episode in every row, from `seeds` or from `next_seeds`.
+
+        Raises:
+            ArenaError: `seeds` are not one for each row, no whole numbers, or below 0.
+        """
         ...
 
     def step(self, actions: Actions) -> StepResult:
