@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, cast
 
 from sqlalchemy import (
@@ -49,39 +50,75 @@ def insert_new(
     Args:
         session: A write transaction.
         table: Where to.
-        rows: All with the same columns in the same order: text, numbers, truth values, times, bytes and None.
+        rows: All with the same columns, at least two: text, numbers, truth values, times, bytes and None.
         returning: Columns of `table` to return, of text or numbers.
     """
+    return _insert(session, table, rows, (), tuple(each.key for each in returning))
+
+
+def put(
+    session: Session,
+    table: type[Base],
+    rows: Sequence[Mapping[str, Any]],
+    key: Sequence[InstrumentedAttribute[Any]],
+) -> None:
+    """Insert rows in order, or change those whose key is taken.
+
+    Args:
+        session: A write transaction.
+        table: Where to.
+        rows: As for `insert_new`, each key at most once.
+        key: Columns of the key.
+    """
+    _insert(session, table, rows, tuple(each.key for each in key), ())
+
+
+def _insert(
+    session: Session,
+    table: type[Base],
+    rows: Sequence[Mapping[str, Any]],
+    key: tuple[str, ...],
+    returning: tuple[str, ...],
+) -> Sequence[Row[*tuple[Any, ...]]]:
     if not rows:
         return []
-    target, names = cast(Table, table.__table__), tuple(each.key for each in returning)
-    if session.get_bind().dialect.name == "postgresql":
-        # one value to bind: binding 1,500 of them takes longer than PostgreSQL takes to read them from JSON
-        values = {"rows": json.dumps(list(rows), default=_as_json)}
-        outcome = session.execute(_from_json(target, tuple(rows[0]), names), values)
-        return outcome.all() if returning else []
-    return _insert_into_sqlite(session, target, rows, names)
+    target, names = cast(Table, table.__table__), tuple(rows[0])
+    if session.get_bind().dialect.name != "postgresql":
+        return _insert_into_sqlite(session, target, rows, key, returning)
+    # one value to bind: binding 1,500 of them takes longer than PostgreSQL takes to read them from JSON
+    values = {"rows": json.dumps(list(rows), default=_as_json)}
+    outcome = session.execute(_from_json(target, names, key, returning), values)
+    return outcome.all() if returning else []
 
 
 @lru_cache
-def _from_json(target: Table, names: tuple[str, ...], returning: tuple[str, ...]) -> Insert:
+def _from_json(target: Table, names: tuple[str, ...], key: tuple[str, ...], returning: tuple[str, ...]) -> Insert:
     blank: ColumnElement[Any] = literal_column(f"NULL::{target.name}")
     source = func.json_populate_recordset(blank, as_type(bindparam("rows", type_=String), JSON))
     columns: list[ColumnElement[Any]] = [column(name) for name in names]
-    chosen = select(*columns).select_from(source)
-    statement = postgresql.insert(target).from_select(names, chosen).on_conflict_do_nothing()
+    statement = postgresql.insert(target).from_select(names, select(*columns).select_from(source))
+    if key:
+        changed = {name: statement.excluded[name] for name in names if name not in key}
+        statement = statement.on_conflict_do_update(index_elements=key, set_=changed)
+    else:
+        statement = statement.on_conflict_do_nothing()
     return statement.returning(*(target.c[name] for name in returning)) if returning else statement
 
 
 def _insert_into_sqlite(
-    session: Session, target: Table, rows: Sequence[Mapping[str, Any]], returning: tuple[str, ...]
+    session: Session,
+    target: Table,
+    rows: Sequence[Mapping[str, Any]],
+    key: tuple[str, ...],
+    returning: tuple[str, ...],
 ) -> list[Row[*tuple[Any, ...]]]:
     """Bind many rows to one statement. Row by row, the driver would hand Python's lock to other threads each time."""
     connection, names = session.connection(), tuple(rows[0])
+    in_order = itemgetter(*names)
     inserted: list[Row[*tuple[Any, ...]]] = []
     for some in _in_powers_of_two(rows):
-        values = tuple(_as_sqlite(value) for row in some for value in row.values())
-        outcome = connection.exec_driver_sql(_values_statement(target, names, len(some), returning), values)
+        values = tuple(_as_sqlite(value) for row in some for value in in_order(row))
+        outcome = connection.exec_driver_sql(_values_statement(target, names, len(some), key, returning), values)
         if returning:
             inserted += outcome.all()
     return inserted
@@ -98,11 +135,15 @@ def _in_powers_of_two(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Ma
 
 
 @lru_cache
-def _values_statement(target: Table, names: tuple[str, ...], count: int, returning: tuple[str, ...]) -> str:
+def _values_statement(
+    target: Table, names: tuple[str, ...], count: int, key: tuple[str, ...], returning: tuple[str, ...]
+) -> str:
     row = f"({', '.join('?' * len(names))})"
+    changed = ", ".join(f"{name} = excluded.{name}" for name in names if name not in key)
+    taken = f"({', '.join(key)}) DO UPDATE SET {changed}" if key else "DO NOTHING"
+    answer = f" RETURNING {', '.join(returning)}" if returning else ""
     values = ", ".join([row] * count)
-    statement = f"INSERT INTO {target.name} ({', '.join(names)}) VALUES {values} ON CONFLICT DO NOTHING"  # noqa: S608
-    return f"{statement} RETURNING {', '.join(returning)}" if returning else statement
+    return f"INSERT INTO {target.name} ({', '.join(names)}) VALUES {values} ON CONFLICT {taken}{answer}"  # noqa: S608
 
 
 def _as_sqlite(value: object) -> object:

@@ -164,9 +164,9 @@ def _of_learner(
     opponents, filters = population.opponents(member.signature, unplayable)
     learner = population.place(member.id)
     ids = [population.members[place].id for place in opponents]
-    records = payoffs.against(payoffs.of_player(session, member.id), member.id, ids)
+    tally, matches = payoffs.against(payoffs.of_player(session, member.id), member.id, ids)
     expected = expected_score(population.ratings, np.full(opponents.size, learner), opponents)
-    win_rates = arithmetic.win_rates(payoffs.tally(records), expected)
+    win_rates = arithmetic.win_rates(tally, expected)
     candidates = Candidates(
         learner_rating=float(population.ratings.rating[learner]),
         learner_games=int(population.games[learner]),
@@ -182,7 +182,7 @@ def _of_learner(
             removed = tuple(ids[choice] for choice in np.flatnonzero(branch.excluded))
             filters += (Filter(branch.name, branch.filter, removed),)
     members = [population.members[place] for place in opponents]
-    items = _items(population, opponents, np.array([record.matches for record in records], dtype=np.int64))
+    items = _items(population, opponents, matches)
     items["propensity"] = _rounded(distribution.probabilities, _DIGITS)
     items["win_rate"] = _rounded(win_rates, 4)
     items["weights"] = {branch.name: _rounded(branch.weights, _DIGITS) for branch in distribution.branches}

@@ -1,19 +1,19 @@
 """What pairs of players scored against each other: kept up to the last closed period, read up to now."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import delete, func, or_, select
+from sqlalchemy import ColumnElement, delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
 from league import wire
+from league.db import bulk
 from league.db.columns import read_columns
 from league.db.models import Payoff, Period, Player
-from league.db.upsert import insert_into
 from league.services import learners, match_log, standings
 from league.services.match_log import Games
 
@@ -31,13 +31,6 @@ class Count:
     wins: float = 0.0
     draws: float = 0.0
     losses: float = 0.0
-
-    def turned(self) -> "Count":
-        """Return the record from the other side."""
-        return Count(self.matches, self.games, self.games - self.points, self.losses, self.draws, self.wins)
-
-
-UNPLAYED = Count()
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,17 +121,12 @@ def _codes(players: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.
 
 def read(session: Session, environment: str) -> Records:
     """Read the records up to the last closed period."""
-    columns = [getattr(Payoff, name) for name in _COLUMNS]
-    query = select(*columns).where(Payoff.environment == environment).order_by(Payoff.low_id, Payoff.high_id)
-    low, high, matches, *numbers = read_columns(session, query, len(_COLUMNS))
-    return Records(low.astype(np.int64), high.astype(np.int64), matches.astype(np.int64), *numbers)
+    return _read(session, Payoff.environment == environment)
 
 
-def of_player(session: Session, player_id: int) -> dict[Pair, Count]:
+def of_player(session: Session, player_id: int) -> Records:
     """Read one player's records up to the last closed period."""
-    query = select(*(getattr(Payoff, name) for name in _COLUMNS))
-    own = or_(Payoff.low_id == player_id, Payoff.high_id == player_id)
-    return {(low, high): Count(*numbers) for low, high, *numbers in session.execute(query.where(own))}
+    return _read(session, or_(Payoff.low_id == player_id, Payoff.high_id == player_id))
 
 
 def current(session: Session, environment: str) -> Records:
@@ -147,33 +135,46 @@ def current(session: Session, environment: str) -> Records:
     return read(session, environment).advance(match_log.read(session, environment, closed or 0, None))
 
 
-def write(session: Session, environment: str, records: Records) -> None:
-    """Keep records, new or changed."""
-    if len(records):
-        statement = insert_into(session, Payoff)
-        update = {name: statement.excluded[name] for name in _COLUMNS[2:]}
-        statement = statement.on_conflict_do_update(index_elements=["low_id", "high_id"], set_=update)
-        session.connection().execute(statement, records.rows(environment))
+def write(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Keep records, new or changed, as `Records.rows` gives them."""
+    bulk.put(session, Payoff, rows, key=(Payoff.low_id, Payoff.high_id))
 
 
 def rewrite(session: Session, environment: str, records: Records) -> None:
     """Replace all records of an environment."""
     session.execute(delete(Payoff).where(Payoff.environment == environment))
-    write(session, environment, records)
+    write(session, records.rows(environment))
 
 
-def against(counts: Mapping[Pair, Count], player: int, opponents: Iterable[int]) -> list[Count]:
-    """Return a player's record against each opponent, from its view."""
-    return [
-        counts.get((player, other), UNPLAYED) if player < other else counts.get((other, player), UNPLAYED).turned()
-        for other in opponents
-    ]
+def against(records: Records, player: int, opponents: Sequence[int]) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
+    """Return a player's own records against K others from its view: a tally of shape (K,), and the numbers of matches.
 
+    Args:
+        records: All of this player; see `of_player`.
+        player: Its id.
+        opponents: Ids of the others.
+    """
+    low = records.low == player
+    others = np.where(low, records.high, records.low)
+    order = np.argsort(others)
+    asked = np.array(opponents, dtype=np.int64)
+    place = np.minimum(np.searchsorted(others, asked, sorter=order), max(len(records) - 1, 0))
+    met = others[order][place] == asked if len(records) else np.zeros(asked.size, dtype=np.bool_)
+    found = order[place[met]]
 
-def tally(counts: Sequence[Count]) -> arithmetic.Tally:
-    """Return K records as columns of shape (K,)."""
-    rows = np.array([_numbers(count) for count in counts], dtype=np.float64).reshape(-1, 5)
-    return arithmetic.Tally(*rows.T)
+    def column(own: NDArray[Any], turned: NDArray[Any]) -> NDArray[Any]:
+        cells = np.zeros(asked.size, dtype=own.dtype)
+        cells[met] = np.where(low, own, turned)[found]
+        return cells
+
+    tally = arithmetic.Tally(
+        games=column(records.games, records.games),
+        points=column(records.points, records.games - records.points),
+        wins=column(records.wins, records.losses),
+        draws=column(records.draws, records.draws),
+        losses=column(records.losses, records.wins),
+    )
+    return tally, column(records.matches, records.matches)
 
 
 def matrix(records: Records, players: Sequence[int]) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
@@ -222,5 +223,7 @@ def table(session: Session, environment: str, limit: int) -> wire.Payoff:
     )
 
 
-def _numbers(count: Count) -> tuple[float, float, float, float, float]:
-    return count.games, count.points, count.wins, count.draws, count.losses
+def _read(session: Session, which: ColumnElement[bool]) -> Records:
+    query = select(*(getattr(Payoff, name) for name in _COLUMNS)).where(which)
+    low, high, matches, *numbers = read_columns(session, query.order_by(Payoff.low_id, Payoff.high_id), len(_COLUMNS))
+    return Records(low.astype(np.int64), high.astype(np.int64), matches.astype(np.int64), *numbers)

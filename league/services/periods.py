@@ -5,9 +5,10 @@ first relied on has changed meanwhile. So the work may be long, and may be begun
 rated once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
@@ -37,6 +38,7 @@ class _Draft:
     games: Games
     rule: Rule
     closing: Closing
+    payoffs: Sequence[Mapping[str, Any]]
 
 
 def close(
@@ -171,7 +173,8 @@ def _draft(session: Session, environment: str, watermark: int, rule: Rule) -> _D
     games = match_log.read(session, environment, start, end)
     so_far = _ledger(session, environment, version)
     closing = ledger.close(so_far, roster(session, environment), games, rule)
-    return _Draft(before, version, number + 1, end, games, rule, closing)
+    changed = closing.records.among(games).rows(environment)
+    return _Draft(before, version, number + 1, end, games, rule, closing, changed)
 
 
 def _write(
@@ -192,7 +195,7 @@ def _write(
     session.add(period)
     session.flush()
     write_ratings(session, period.id, draft.closing.entries)
-    payoffs.write(session, environment, draft.closing.records.among(draft.games))
+    payoffs.write(session, draft.payoffs)
     if settings.automatic_promotion:
         promotion.apply(session, settings, environment, now)
     body = _body(period)

@@ -77,8 +77,8 @@ def _roster(session: Session, frozen: "Sequence[Row[Player, Rating]]", champion:
     ids = [player.id for player, _ in frozen]
 
     def record(player: int, others: Sequence[int]) -> Record:
-        counts = payoffs.against(payoffs.of_player(session, ids[player]), ids[player], [ids[other] for other in others])
-        tally = payoffs.tally(counts)
+        own = payoffs.of_player(session, ids[player])
+        tally, _ = payoffs.against(own, ids[player], [ids[other] for other in others])
         expected = expected_score(ratings, np.full(len(others), player), np.array(others))
         return Record(arithmetic.win_rates(tally, expected), tally.games)
 

@@ -1,5 +1,6 @@
 """Records of pairs as columns: the same whichever way the log is cut, and the same as one game at a time."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,12 @@ def as_plain(records: Records) -> dict[tuple[int, int], dict[str, float]]:
     return {pair: vars(count) for pair, count in records.counts().items()}
 
 
+def turned(count: Count) -> Count:
+    """The record from the other side."""
+    points, wins, losses = count.games - count.points, count.losses, count.wins
+    return replace(count, points=points, wins=wins, losses=losses)
+
+
 @given(log_strategy, st.integers(0, 40))
 def test_records_equal_those_of_the_plain_loop_wherever_the_log_is_cut(log: list[Any], cut: int) -> None:
     records = NO_RECORDS.advance(games(log[:cut])).advance(games(log[cut:]))
@@ -62,12 +69,27 @@ def test_the_matrix_shows_each_record_from_both_sides(log: list[Any]) -> None:
     for row, one in enumerate(order):
         for column, other in enumerate(order):
             record = wanted.get((min(one, other), max(one, other)), dict.fromkeys(vars(Count()), 0.0))
-            own = Count(**record) if one < other else Count(**record).turned()  # type: ignore[arg-type]
+            own = Count(**record) if one < other else turned(Count(**record))  # type: ignore[arg-type]
             assert matches[row, column] == own.matches
             shown = (tally.games, tally.points, tally.wins, tally.draws, tally.losses)
             assert [cells[row, column] for cells in shown] == pytest.approx(
                 [own.games, own.points, own.wins, own.draws, own.losses], abs=1e-12
             )
+
+
+@given(log_strategy, st.sampled_from(PLAYERS), st.lists(st.sampled_from([*PLAYERS, 99]), unique=True))
+def test_a_player_s_records_are_shown_from_its_own_view(log: list[Any], player: int, others: list[int]) -> None:
+    wanted, records = plain(log), NO_RECORDS.advance(games(log))
+    own = (records.low == player) | (records.high == player)
+    tally, matches = payoffs.against(Records(*(column[own] for column in vars(records).values())), player, others)
+    for place, other in enumerate(others):
+        record = wanted.get((min(player, other), max(player, other)), dict.fromkeys(vars(Count()), 0.0))
+        count = Count(**record) if player < other else turned(Count(**record))  # type: ignore[arg-type]
+        assert matches[place] == count.matches
+        shown = tally.games, tally.points, tally.wins, tally.draws, tally.losses
+        assert [cells[place] for cells in shown] == pytest.approx(
+            [count.games, count.points, count.wins, count.draws, count.losses], abs=1e-12
+        )
 
 
 @given(log_strategy, log_strategy)
