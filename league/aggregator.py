@@ -36,24 +36,27 @@ class Aggregator(Duty):
     def perform(self) -> None:
         """Close what is due; where that fails, leave the office to a sounder process."""
         try:
-            self.close_due(self._clock())
+            self._close_all_due()
         except Exception:
             self._resign()
             raise
 
-    def close_due(self, now: datetime) -> None:
+    def _close_all_due(self) -> None:
         """Close the period of each environment where one is due and this process is elected.
 
         Ratings that another process left behind are brought up to date first.
         """
-        quarantines.rate_left_behind(self._database, now)
+        quarantines.rate_left_behind(self._database, self._clock())
         with self._database.read() as session:
             environments = learners.environments(session)
         for environment in environments:
-            if periods.due(self._database, self._settings, environment, now) and self._elected(environment, now):
-                period = periods.close_if_due(self._database, self._settings, environment, now)
-                if period is not None:
-                    log.info("closed period %d of %s: %d matches", period.number, environment, period.matches)
+            self._close_if_due(environment, self._clock())
+
+    def _close_if_due(self, environment: str, now: datetime) -> None:
+        if periods.due(self._database, self._settings, environment, now) and self._elected(environment, now):
+            period = periods.close_if_due(self._database, self._settings, environment, now)
+            if period is not None:
+                log.info("closed period %d of %s: %d matches", period.number, environment, period.matches)
 
     def _elected(self, environment: str, now: datetime) -> bool:
         with self._database.write() as session:

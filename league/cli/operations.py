@@ -201,5 +201,6 @@ def _verdict(
 
 
 def _report(outcome: rebuilding.Rebuilt) -> str:
-    verdict = "bit-identical" if not outcome.differing else f"{outcome.differing} ratings or payoffs differed"
+    wrong = f"ratings or payoffs that differed: {outcome.differing}; the first: {outcome.first}"
+    verdict = wrong if outcome.differing else "bit-identical"
     return f"{outcome.environment}: {outcome.periods} periods, {outcome.ratings} ratings: {verdict}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 from sqlalchemy import ForeignKey, and_, func, or_, select
@@ -16,6 +16,8 @@ from league.storage.store import CheckpointStore
 
 _EXAMPLES = 5
 _ROWS_AT_ONCE = 10_000
+_TOLERANCE = timedelta(minutes=10)
+"""How far the clocks of a league's servers may be apart, with how long one of them closes a period."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def _references(session: Session) -> Iterator[Violation]:
         for key in sorted(table.foreign_keys, key=lambda key: key.parent.name):
             lost = _dangling(session, key)
             if lost:
-                finding = f"{lost} rows of {table.name} have a {key.parent.name} that {key.column.table.name} lacks"
+                finding = f"rows of {table.name} with a {key.parent.name} that {key.column.table.name} lacks: {lost}"
                 yield Violation("references", None, finding)
 
 
@@ -82,15 +84,20 @@ def _matches(session: Session, environment: str) -> Iterator[Violation]:
         Match.sequence < Lease.budget,
         Match.score >= 0.0,
         Match.score <= 1.0,
+        Match.late == (Match.reported_at > Lease.expires_at),
         Match.environment == environment,
         away.environment == environment,
     )
     strange = session.scalars(query.where(home.environment == environment, ~as_leased).order_by(Match.id)).all()
     if strange:
-        yield Violation("matches", environment, f"{len(strange)} are not what their lease allowed: {_some(strange)}")
+        yield Violation("matches", environment, f"not what their lease allowed: {_some(strange)}")
     rewritten = list(_rewritten(session, environment))
     if rewritten:
-        finding = f"{len(rewritten)} are not what was reported, by its hash: {_some(rewritten)}; restore a backup"
+        finding = f"not what was reported, by its hash: {_some(rewritten)}; restore a backup"
+        yield Violation("matches", environment, finding)
+    untimely = sorted({*_before_their_lease(session, environment), *_after_their_period(session, environment)})
+    if untimely:
+        finding = f"reported before their lease was granted or after their period was closed: {_some(untimely)}"
         yield Violation("matches", environment, finding)
     closed = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
     if closed > match_log.end(session, environment):
@@ -106,6 +113,25 @@ def _rewritten(session: Session, environment: str) -> Iterator[int]:
             yield row.id
 
 
+def _before_their_lease(session: Session, environment: str) -> Iterator[int]:
+    """Find matches that were reported before they could be played."""
+    columns = Match.id, Match.reported_at, Lease.granted_at
+    early = select(*columns).join(Lease, Lease.id == Match.lease_id).where(Match.reported_at < Lease.granted_at)
+    for match_id, reported_at, granted_at in session.execute(early.where(Match.environment == environment)):
+        if granted_at - reported_at > _TOLERANCE:
+            yield match_id
+
+
+def _after_their_period(session: Session, environment: str) -> Iterator[int]:
+    """Find matches that were reported after they were rated."""
+    query = select(Period.last_match_id, func.min(Period.closed_at)).where(Period.environment == environment)
+    start = 0
+    for last, closed_at in session.execute(query.group_by(Period.last_match_id).order_by(Period.last_match_id)).all():
+        of_period = Match.environment == environment, Match.id > start, Match.id <= last
+        yield from session.scalars(select(Match.id).where(*of_period, Match.reported_at > closed_at + _TOLERANCE))
+        start = last
+
+
 def _payoffs(session: Session, environment: str) -> Iterator[Violation]:
     """Each pair's record counts the matches of the log up to the last period."""
     closed = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
@@ -117,19 +143,19 @@ def _payoffs(session: Session, environment: str) -> Iterator[Violation]:
     kept = {pair: count.matches for pair, count in payoffs.read(session, environment).counts().items()}
     wrong = sorted(pair for pair in in_log.keys() | kept.keys() if in_log.get(pair, 0) != kept.get(pair, 0))
     if wrong:
-        finding = f"{len(wrong)} pairs' records do not count the log's matches: {_some(wrong)}"
+        finding = f"pairs whose record does not count the log's matches: {_some(wrong)}"
         yield Violation("payoffs", environment, finding)
 
 
 def _ratings(session: Session, environment: str) -> Iterator[Violation]:
     """Every rating and payoff is what the log says, bit for bit."""
     try:
-        differing = rebuild.inspect(session, environment).differing
+        outcome = rebuild.inspect(session, environment)
     except InvariantError as error:
         yield Violation("periods", environment, str(error))
         return
-    if differing:
-        finding = f"{differing} ratings or payoffs are not what the log says; `league rebuild` mends them"
+    if outcome.differing:
+        finding = f"not what the log says: {outcome.differing}, first {outcome.first}; `league rebuild` mends them"
         yield Violation("ratings", environment, finding)
 
 
@@ -139,17 +165,17 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
     alone = own.correlate(Learner).scalar_subquery() != 1
     lost = session.scalars(select(Learner.id).where(Learner.environment == environment, alone)).all()
     if lost:
-        yield Violation("learners", environment, f"{len(lost)} have no player of their own: {_some(lost)}")
+        yield Violation("learners", environment, f"without a player of their own: {_some(lost)}")
     snapshot = Player.environment == environment, Player.kind == "snapshot"
     bare = or_(Player.checkpoint.is_(None), Player.learner_id.is_(None))
     empty = session.scalars(select(Player.id).where(*snapshot, bare)).all()
     if empty:
-        yield Violation("players", environment, f"{len(empty)} snapshots lack a checkpoint or learner: {_some(empty)}")
+        yield Violation("players", environment, f"snapshots without a checkpoint or learner: {_some(empty)}")
     query = select(Player.id).outerjoin(Event, Event.id == standings.last_change())
     told = standings.standing_told()
     unlike = session.scalars(query.where(*snapshot, or_(Player.standing.is_(None), Player.standing != told))).all()
     if unlike:
-        finding = f"{len(unlike)} players' standings are not what the audit log says: {_some(unlike)}"
+        finding = f"players whose standing is not what the audit log says: {_some(unlike)}"
         yield Violation("standings", environment, finding)
     champion = champions.holder(session, environment)
     if champion is not None and standings.require(session, champion)[0].standing != "commander":
@@ -160,14 +186,15 @@ def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -
     """Players' checkpoints are in the store, and nothing else is."""
     found = collection.survey(database, store, before)
     if found.missing:
-        finding = f"{len(found.missing)} that players have are not in the store: {_some(found.missing)}"
+        finding = f"not in the store, and players have them: {_some(found.missing)}"
         yield Violation("checkpoints", None, finding)
     if found.deletable:
         size = sum(one.size_bytes for one in found.deletable)
-        finding = f"{len(found.deletable)} files of {size} bytes belong to no player; `league gc` deletes them"
+        finding = f"files that no player has: {len(found.deletable)}, {size:,} bytes; `league gc` deletes them"
         yield Violation("checkpoints", None, finding)
 
 
 def _some(values: Sequence[object]) -> str:
-    named = [str(value) for value in values[:_EXAMPLES]]
-    return ", ".join([*named, "..."] if len(values) > _EXAMPLES else named)
+    """Name the values, or the first of them and how many there are."""
+    named = ", ".join(str(value) for value in values[:_EXAMPLES])
+    return named if len(values) <= _EXAMPLES else f"{named}, ... ({len(values):,} in all)"

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from league.db.engine import Database
 from league.db.models import Period, Player, Rating
 from league.services import events, inheritance, learners, ledger, match_log, payoffs, periods
+from league.services.differences import Difference, Differences, Row, Rows
 from league.services.ground import Ground, settle
 from league.services.ground import read as read_ground
 from league.services.inheritance import Heir
@@ -17,6 +18,9 @@ from league.services.ledger import EMPTY, Closing, Ledger, Roster
 from league.services.match_log import Games
 from league.services.payoffs import Records
 from league.services.rating import Entry, Rule
+
+_RATING = ("rating", "deviation", "volatility", "games", "score")
+_SUMMARY = ("matches", "players", "refitted")
 
 Cut = tuple[int, Rule]
 """Up to which match a period goes, and how it is rated."""
@@ -30,6 +34,7 @@ class Rebuilt:
     periods: int
     ratings: int
     differing: int
+    first: Difference | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +133,8 @@ def _audit(session: Session, environment: str) -> _Audit:
     """Compare what is stored with what the log says, version by version."""
     ground = read_ground(session, environment)
     corrections: list[_Correction] = []
-    state, count, ratings, differing = EMPTY, 0, 0, 0
+    found = Differences()
+    state, count, ratings = EMPTY, 0, 0
     roster, heirs = periods.roster(session, environment), inheritance.heirs(session, environment)
     moved: dict[int, Entry] = {}
     for stored in _versions(session, environment):
@@ -138,16 +144,15 @@ def _audit(session: Session, environment: str) -> _Audit:
             correction = _Correction(
                 period.id, len(step.games), len(step.games.players), step.closing.refitted, step.closing.entries
             )
-            wrong = _differences(session, period, correction)
-            if wrong:
+            if _differs(session, period, correction, found):
                 corrections.append(correction)
             moved |= {player: start for player, start in step.starts.items() if start != roster.newcomers[player]}
             state, count = step.after, count + 1
-            ratings, differing = ratings + len(step.closing.entries), differing + wrong
-    kept, right = payoffs.read(session, environment).counts(), state.records.counts()
-    wrong = sum(kept.get(pair) != right.get(pair) for pair in kept.keys() | right.keys())
-    outcome = Rebuilt(environment, count, ratings, differing + wrong + len(moved))
-    return _Audit(ground, outcome, corrections, moved, state.records if wrong else None)
+            ratings += len(step.closing.entries)
+    found.compare("start", None, _starts({player: roster.newcomers[player] for player in moved}), _starts(moved))
+    kept, right = (_columns(records) for records in (payoffs.read(session, environment), state.records))
+    records = state.records if found.compare("payoff", None, kept, right) else None
+    return _Audit(ground, Rebuilt(environment, count, ratings, found.count, found.first), corrections, moved, records)
 
 
 def _versions(session: Session, environment: str) -> list[list[Period]]:
@@ -159,19 +164,27 @@ def _versions(session: Session, environment: str) -> list[list[Period]]:
     return list(versions.values())
 
 
-def _differences(session: Session, period: Period, right: _Correction) -> int:
-    """Count what is stored of a period and not right."""
-    columns = Rating.rating, Rating.deviation, Rating.volatility, Rating.games, Rating.score
-    rows = session.execute(select(Rating.player_id, *columns).where(Rating.period_id == period.id))
-    stored = {player: tuple(numbers) for player, *numbers in rows}
-    computed = {player: _numbers(entry) for player, entry in right.entries.items()}
-    ratings = sum(stored.get(player) != computed.get(player) for player in stored.keys() | computed.keys())
-    summary = period.matches, period.players, period.refitted
-    return ratings + (summary != (right.matches, right.players, right.refitted))
+def _differs(session: Session, period: Period, right: _Correction, found: Differences) -> bool:
+    """Say whether something stored of a period is not right."""
+    query = select(Rating.player_id, *(getattr(Rating, name) for name in _RATING)).where(Rating.period_id == period.id)
+    stored: Rows = {(player,): dict(zip(_RATING, row, strict=True)) for player, *row in session.execute(query)}
+    computed: Rows = {(player,): _named(entry, _RATING) for player, entry in right.entries.items()}
+    ratings = found.compare("rating", period.number, stored, computed)
+    return (
+        found.compare("period", period.number, {(): _named(period, _SUMMARY)}, {(): _named(right, _SUMMARY)}) or ratings
+    )
 
 
-def _numbers(entry: Entry) -> tuple[float, float, float, int, float]:
-    return entry.rating, entry.deviation, entry.volatility, entry.games, entry.score
+def _starts(entries: Mapping[int, Entry]) -> Rows:
+    return {(player,): _named(entry, ("rating", "deviation")) for player, entry in entries.items()}
+
+
+def _columns(records: Records) -> Rows:
+    return {pair: vars(count) for pair, count in records.counts().items()}
+
+
+def _named(row: object, names: Sequence[str]) -> Row:
+    return {name: getattr(row, name) for name in names}
 
 
 def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -> Rebuilt:

@@ -1,7 +1,7 @@
 """Every invariant is seen when it is broken, and a league at work breaks none."""
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from league.db.models import Champion, Lease, Match, Payoff, Period, Player, Rat
 from league.services.checking import Violation, check
 from league.storage.opening import open_store
 
+START = datetime(2030, 1, 1, tzinfo=UTC)
 _ANOTHER_WORKER = select(Worker.id).where(Worker.id != Match.worker_id).limit(1).scalar_subquery()
 
 
@@ -58,6 +59,9 @@ def broken(look: Callable[[], list[Violation]]) -> set[str]:
         (update(Match).where(Match.id == 1).values(score=1.0 - Match.score), {"matches"}),
         (update(Match).where(Match.id == 1).values(seed=Match.seed + 1), {"matches"}),
         (update(Match).where(Match.id == 1).values(worker_id=_ANOTHER_WORKER), {"matches"}),
+        (update(Match).where(Match.id == 1).values(late=True), {"matches"}),
+        (update(Match).where(Match.id == 1).values(reported_at=START - timedelta(minutes=11)), {"matches"}),
+        (update(Match).where(Match.id == 1).values(reported_at=START + timedelta(minutes=12)), {"matches"}),
         (update(Lease).values(kind="rating"), {"matches"}),
         (update(Player).where(Player.kind == "snapshot").values(standing="retired"), {"standings"}),
         (update(Player).where(Player.kind == "learner").values(kind="baseline"), {"learners", "ratings"}),
@@ -72,6 +76,33 @@ def test_what_somebody_changed_in_the_tables_is_found(
     assert broken(look) == invariants
 
 
+def test_the_first_rating_that_differs_is_told_with_player_period_and_both_values(
+    look: Callable[[], list[Violation]], database: Database
+) -> None:
+    with database.write() as session:
+        periods = session.scalars(select(Period).order_by(Period.number)).all()
+        last, before = periods[-1], periods[-2]
+        (changed, later) = (
+            session.scalars(select(Rating).where(Rating.period_id == each.id).order_by(Rating.player_id)).all()[-1]
+            for each in (before, last)
+        )
+        right = changed.rating
+        changed.rating, later.deviation = 1234.5, 10.0
+    (found,) = look()
+    told = f"first rating of player {changed.player_id} after period {before.number}: stored rating 1234.5, by the log"
+    assert f"not what the log says: 2, {told} rating {right!r};" in found.finding
+
+
+def test_a_payoff_that_differs_is_told_with_its_pair(look: Callable[[], list[Violation]], database: Database) -> None:
+    with database.write() as session:
+        one = session.scalars(select(Payoff).order_by(Payoff.low_id, Payoff.high_id)).first()
+        assert one is not None
+        right, one.points = one.points, -1.0
+    (found,) = look()
+    pair = f"payoff of player {one.low_id} and {one.high_id}"
+    assert f"first {pair}: stored points -1.0, by the log points {right!r};" in found.finding
+
+
 def test_a_reference_to_nowhere_is_found(
     look: Callable[[], list[Violation]], database: Database, backend: str, league_at_work: Scene
 ) -> None:
@@ -84,7 +115,7 @@ def test_a_reference_to_nowhere_is_found(
         connection.exec_driver_sql("DELETE FROM players WHERE id = (SELECT max(player_id) FROM ratings)")
         connection.exec_driver_sql("BEGIN")
     assert broken(look) == {"references"}
-    assert any("of ratings have a player_id that players lacks" in violation.finding for violation in look())
+    assert any("rows of ratings with a player_id that players lacks: " in violation.finding for violation in look())
 
 
 def test_a_champion_that_is_no_commander_is_found(
@@ -106,7 +137,7 @@ def test_bytes_without_a_player_and_players_without_bytes_are_found(
     orphan = safetensors(12345)
     league_at_work.client.upload(orphan, sha256(orphan))
     (found,) = look()
-    assert "1 files" in found.finding
+    assert "no player has: 1, " in found.finding
     assert "league gc" in found.finding
     for file in (tmp_path / "checkpoints").rglob("*"):
         if file.is_file():

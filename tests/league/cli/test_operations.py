@@ -87,7 +87,7 @@ def test_a_rating_changed_behind_the_leagues_back_is_reported_and_set_right(
     outcome = command("rebuild", "--environment", "rps", "--home", tmp_path)
     assert outcome.code == 1
     assert "rebuild mismatch rps" in outcome.one_line_error
-    assert "1 ratings or payoffs differed" in outcome.out
+    assert "that differed: 1; the first: rating of player" in outcome.out
     assert command("rebuild", "--home", tmp_path).code == 0
 
 
