@@ -1,17 +1,22 @@
 """Files that outlive a crash. Torch-free: the league's store and the trainer's run folder write with it too."""
 
 import os
+import re
 import secrets
 from pathlib import Path
 
 READABLE = 0o666
 """Mode of new files, less what the process's mask takes away."""
 
+ASIDE_BYTES = 8
+ASIDE = re.compile(rf"\..+\.[0-9a-f]{{{2 * ASIDE_BYTES}}}")
+"""Name of a file that is being written aside."""
+
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that a crash leaves the old one or the new one, never a part: write aside, sync, rename, sync."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(ASIDE_BYTES)}")
     try:
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, READABLE), "wb") as file:
             file.write(data)
@@ -22,6 +27,13 @@ def write_atomically(path: Path, data: bytes) -> None:
         aside.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what crashes left of files that were being written aside; nobody may be writing in the folder."""
+    for file in folder.rglob(".*"):
+        if ASIDE.fullmatch(file.name):
+            file.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

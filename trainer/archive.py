@@ -63,7 +63,7 @@ class Archive:
         )
         self.behind = not saved
         if saved:
-            self.step = parts.learner.steps
+            self.step = parts.publisher.saved_step = parts.learner.steps
             policy, network = self._folder.policy, parts.learner.network
             self._disk.write("the policy", lambda: save_policy(policy, network, self._spec))
             self._disk.write("a new file of results", parts.spool.settle)
@@ -81,7 +81,7 @@ class Archive:
         parts.scores.self_play_episodes = counters.get("self_play_episodes", 0)
         if parts.course is not None:
             parts.course.advance(counters.get("taught_at", parts.scores.episodes), ())
-        parts.publisher.last_step = counters["snapshot_step"]
+        parts.publisher.resume(counters["snapshot_step"], parts.learner.steps)
         parts.book.restore(counters["leases"], parts.spool.highest_sequences())
         self.step = parts.learner.steps
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from arena.durable import write_atomically
+from arena.durable import sweep, write_atomically
 from arena.policies.checkpoint import NEWEST
 from trainer.config import to_toml
 from trainer.errors import RunInUseError
@@ -56,6 +56,7 @@ class RunFolder:
                     f"run folder {self.path} is in use by another trainer: give this one another --learner or --run"
                 ) from error
             try:
+                sweep(self.path)
                 yield
             except BaseException:
                 self._remove_unused(missing)

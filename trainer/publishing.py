@@ -1,4 +1,8 @@
-"""Snapshots on their way to the league: written down first, published later, in order."""
+"""Snapshots on their way to the league: written down first, published later, in order.
+
+A snapshot is published once a restart goes on from it or from later on. One that a crash undid is dropped: the run goes
+on before it, other weights will come to its step, and the league would have two snapshots of one step.
+"""
 
 import logging
 from collections.abc import Callable
@@ -18,12 +22,17 @@ logger = logging.getLogger(__name__)
 
 
 class Publisher:
-    """Keeps checkpoints in a folder until the league has them."""
+    """Keeps checkpoints in a folder until the league has them.
+
+    Attributes:
+        last_step: Of the last snapshot that was taken; 0 before the first.
+        saved_step: Where a restart goes on; no later snapshot is published.
+    """
 
     def __init__(self, folder: Path, spec: EnvironmentSpec, every_steps: int) -> None:
         self._folder, self._spec, self._every_steps = folder, spec, every_steps
         folder.mkdir(parents=True, exist_ok=True)
-        self.last_step = 0
+        self.last_step = self.saved_step = 0
 
     def due(self, step: int) -> bool:
         """Whether the next snapshot is to be taken."""
@@ -34,8 +43,24 @@ class Publisher:
         write_atomically(self._folder / f"{step:015d}{SUFFIX}", encode(network, self._spec))
         self.last_step = step
 
+    def resume(self, last_step: int, saved_step: int) -> None:
+        """Go on as a run was saved, without the snapshots that it took later.
+
+        Args:
+            last_step: Of the last snapshot that it had taken.
+            saved_step: Where it goes on.
+
+        Raises:
+            OSError: The disk refuses to forget them.
+        """
+        self.last_step, self.saved_step = last_step, saved_step
+        for file in self._waiting():
+            if int(file.stem) > saved_step:
+                logger.warning("the snapshot of step %d is dropped: the run goes on at %d", int(file.stem), saved_step)
+                file.unlink()
+
     def publish(self, send: Callable[[bytes, int], bool]) -> None:
-        """Send waiting snapshots, oldest first; stop where the league is away.
+        """Send waiting snapshots that are saved, oldest first; stop where the league is away.
 
         Args:
             send: Uploads a checkpoint and publishes it with its step; false while the league is away. Sending again
@@ -44,7 +69,9 @@ class Publisher:
         Raises:
             OSError: The disk refuses to forget what was published; the next call sends it again.
         """
-        for file in sorted(self._folder.glob(f"*{SUFFIX}")):
+        for file in self._waiting():
+            if int(file.stem) > self.saved_step:
+                return
             try:
                 if not send(file.read_bytes(), int(file.stem)):
                     return
@@ -53,3 +80,6 @@ class Publisher:
                 logger.warning("the snapshot of step %d is set aside as %s: %s", int(file.stem), aside, error)
             else:
                 file.unlink()
+
+    def _waiting(self) -> list[Path]:
+        return sorted(self._folder.glob(f"*{SUFFIX}"))

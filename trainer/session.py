@@ -98,7 +98,9 @@ class Session:
             self._membership, self.spool, self.publisher, disk=self.disk, terminal=terminal, outside=outside
         )
         self.archive = self._make_archive(spec)
-        if saved is not None:
+        if saved is None:
+            self.publisher.resume(0, 0)
+        else:
             self._resume(saved)
         folder.keep_settings(config)
         self.provenance = self._begin(spec)

@@ -85,6 +85,8 @@ class TrainingWorker:
                 f"--total-steps {2 * self.learner.steps}, or 0 to go on without an end",
                 "yellow",
             )
+        if not self._folder.state.exists():
+            self.save()
         rollout = self.learner.allocate()
         metrics: dict[str, float | None] = {}
         while not self._finished():
@@ -150,9 +152,10 @@ class TrainingWorker:
         self._disk.write("metrics", lambda: journal.write(step, metrics))
         self._terminal.progress(updates, step, self._goal, metrics)
         self._tell(verdicts, journal)
-        if self.session.publisher.due(step):
-            self._disk.write("a snapshot", lambda: self.session.publisher.take(self.learner.network, step))
-        if self.session.archive.behind or updates % self._config.run.save_every_updates == 0:
+        taken = self.session.publisher.due(step) and self._disk.write(
+            "a snapshot", lambda: self.session.publisher.take(self.learner.network, step)
+        )
+        if taken or self.session.archive.behind or updates % self._config.run.save_every_updates == 0:
             self.save()
         if not self._outside.stopping():
             self.session.letters.exchange(step, metrics)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from arena.durable import write_atomically
+from arena.durable import sweep, write_atomically
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
@@ -32,3 +32,14 @@ def test_what_cannot_be_written_leaves_the_old_file_and_nothing_beside_it(
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_crash_left_of_writing_aside_is_swept_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Path, "replace", lambda self, target: None)  # as if the process ended before it
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    write_atomically(tmp_path / "inner" / "state", b"half")
+    (tmp_path / ".hidden").write_bytes(b"a person's own")
+    (tmp_path / "state").write_bytes(b"whole")
+    assert len(list((tmp_path / "inner").iterdir())) == 1
+    sweep(tmp_path)
+    assert {file.name for file in tmp_path.rglob("*")} == {"inner", "state", ".hidden"}

@@ -17,7 +17,7 @@ from arena.policies.checkpoint import encode
 from league import wire
 from league.client import LeagueClient
 from league.errors import InvalidRequestError, LeagueUnreachable, LearnerMismatchError, RefusedCheckpointError
-from trainer import batches
+from trainer import batches, state
 from trainer.config import resolve
 from trainer.errors import ConfigError, RunInUseError, StateError
 from trainer.folder import RunFolder
@@ -60,6 +60,15 @@ def same_results(spool, matches):
     """Whether every spooled result is one match of the log, and the other way round."""
     written = sorted((each["lease_id"], each["sequence"], each["score"], each["seed"]) for each in spool)
     return written == sorted((each.lease_id, each.sequence, each.score, each.seed) for each in matches)
+
+
+def refuse_unreachable(*arguments):
+    raise LeagueUnreachable("here", "no answer", "start it")
+
+
+def progress_of(client, step):
+    learner = client.learners("rps").items[0].id
+    return wire.Heartbeat(learners=[wire.LearnerProgress(learner_id=learner, step=step, metrics={})])
 
 
 def test_a_run_reports_publishes_and_tells_how_it_goes(worker_of, client, tmp_path):
@@ -189,6 +198,54 @@ def test_a_crash_between_saves_repeats_no_sequence(worker_of, client, tmp_path):
     assert same_results(results, logged(client))
     assert len({(each["lease_id"], each["sequence"]) for each in results}) == len(results)
     assert again.spool.outcomes.keys() == {"accepted"}
+
+
+def test_a_snapshot_that_a_crash_undid_is_not_published_beside_that_of_the_run_that_goes_on(
+    worker_of, client, tmp_path, caplog
+):
+    """The state on the disk is older than the snapshots, as after kill -9 before it was saved."""
+    settings = "environment.self_play=0", "league.snapshot_every_steps=128"
+    worker_of(client, rps("run.total_steps=128", *settings)).run()
+    old = (tmp_path / "run" / "state.safetensors").read_bytes()
+    client.upload = refuse_unreachable
+    worker_of(client, rps("run.total_steps=384", *settings)).run()
+    del client.upload
+    assert len(list((tmp_path / "run" / "snapshots").iterdir())) == 2
+    (tmp_path / "run" / "state.safetensors").write_bytes(old)
+    worker_of(client, rps("run.total_steps=384", *settings)).run()
+    assert [each.name for each in client.players("rps", kind="snapshot").items] == ["main@128", "main@256", "main@384"]
+    assert "the snapshot of step 256 is dropped: the run goes on at 128" in caplog.text
+
+
+def test_a_snapshot_is_published_once_a_restart_goes_on_from_it(worker_of, client, tmp_path):
+    worker = worker_of(client, rps("run.total_steps=384", "league.snapshot_every_steps=128"))
+    publish, saved = client.publish, {}
+
+    def noted(player):
+        saved[player.step] = state.load(tmp_path / "run" / "state.safetensors").counters["steps"]
+        return publish(player)
+
+    client.publish = noted
+    worker.run()
+    assert saved == {128: 128, 256: 256, 384: 384}
+
+
+def test_a_run_killed_before_its_first_update_goes_on_as_the_same_run(worker_of, client, tmp_path):
+    class Killed(BaseException):
+        pass
+
+    def killed():
+        raise Killed
+
+    worker = worker_of(client, rps())
+    worker.learner.allocate = killed
+    with pytest.raises(Killed):
+        worker.run()
+    client.heartbeat(client.workers().items[0].id, progress_of(client, step=64))
+    lines = []
+    worker_of(client, rps("run.total_steps=64"), lines=lines).run()
+    assert "resumed at step 0" in lines
+    assert not [line for line in lines if "two runs under one name" in line]
 
 
 def test_a_run_that_failed_where_matches_are_dealt_goes_on_with_each_match_once(worker_of, client, tmp_path):

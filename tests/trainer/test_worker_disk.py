@@ -88,7 +88,8 @@ def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_after
 
 
 def test_the_state_is_saved_as_soon_as_there_is_room(worker_of, client, disk, tmp_path):
-    worker = worker_of(client, rps("run.total_steps=448", "run.save_every_updates=4"))
+    pace = "run.save_every_updates=4", "league.snapshot_every_steps=1024"
+    worker = worker_of(client, rps("run.total_steps=448", *pace))
     full_between(worker, disk, 3, 5)
     saved = []
     save = worker.save
@@ -99,7 +100,7 @@ def test_the_state_is_saved_as_soon_as_there_is_room(worker_of, client, disk, tm
 
     worker.save = watched
     worker.run()
-    assert saved == [(4, False), (5, False), (6, True), (7, True)]
+    assert saved == [(0, True), (4, False), (5, False), (6, True), (7, True)]
 
 
 def test_a_run_that_is_over_waits_for_room(worker_of, client, disk, tmp_path, outside):
