@@ -1,0 +1,82 @@
+"""What a learner has forgotten: whom it used to beat more often than it does now, beyond what chance explains."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+from scipy.stats import false_discovery_control
+
+from arena.payoff import Tally
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+SIGNIFICANCE = 0.05
+"""Share of opponents called forgotten that may not be."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forgetting:
+    """How a learner's results against K opponents changed.
+
+    Attributes:
+        drop: (K,) fall of the estimated win rate, in [-1, 1]; below 0 where the learner improved.
+        p_value: (K,) probability of such a fall or a larger one where nothing was forgotten, adjusted for all
+            opponents; 1 where one of the two times has no games.
+        forgotten: (K,) true where that is too little to be chance.
+    """
+
+    drop: FloatArray
+    p_value: FloatArray
+    forgotten: BoolArray
+
+    @property
+    def weights(self) -> FloatArray:
+        """(K,) the fall where something was forgotten, else 0."""
+        return np.where(self.forgotten, self.drop, 0.0)
+
+
+def forgetting(earlier: Tally, recent: Tally, *, margin: float = 0.0, significance: float = SIGNIFICANCE) -> Forgetting:
+    """Compare what a learner scored at two times.
+
+    A win rate is known as a Beta distribution of its points and one more of each kind; the difference of two is taken
+    for normal. The p-values are adjusted after Benjamini and Hochberg: with a hundred opponents five would seem
+    forgotten by chance.
+
+    The two times must be chosen without looking at the results. The best of many earlier times was lucky, and what
+    follows it looks like forgetting.
+
+    Args:
+        earlier: (K,) counts of the earlier games.
+        recent: (K,) counts of the recent games, none of them among the earlier ones.
+        margin: Fall of the win rate that is not worth mentioning, in [0, 1).
+        significance: Share of mistakes among those called forgotten, in (0, 1).
+
+    Raises:
+        ValueError: The counts differ in shape, or margin or significance is out of range.
+    """
+    if earlier.games.shape != recent.games.shape or earlier.games.ndim != 1:
+        raise ValueError(
+            f"earlier has shape {earlier.games.shape}, recent {recent.games.shape}: pass one count per opponent in each"
+        )
+    if not 0.0 <= margin < 1.0:
+        raise ValueError(f"margin is {margin}: it must be in [0, 1)")
+    if not 0.0 < significance < 1.0:
+        raise ValueError(f"significance is {significance}: it must be in (0, 1); 0.05 is usual")
+    before, before_variance = _win_rate(earlier)
+    now, now_variance = _win_rate(recent)
+    drop = before - now
+    met = (earlier.games > 0.0) & (recent.games > 0.0)
+    p_value = np.ones_like(drop)
+    if met.any():
+        by_chance = ndtr((margin - drop) / np.sqrt(before_variance + now_variance))
+        p_value[met] = false_discovery_control(by_chance[met])
+    return Forgetting(drop=drop, p_value=p_value, forgotten=p_value < significance)
+
+
+def _win_rate(counts: Tally) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of the Beta distribution of (points + 1, lost points + 1)."""
+    games = counts.games + 2.0
+    mean = (counts.points + 1.0) / games
+    return mean, mean * (1.0 - mean) / (games + 1.0)
