@@ -53,9 +53,12 @@ def resolve(
 
 
 def preset(environment: str) -> Settings:
-    """Settings that train well on an environment as they are; none for one that has no preset."""
-    entry = resources.files("trainer") / "presets" / f"{environment}.toml"
-    return tomllib.loads(entry.read_text(encoding="utf-8")) if entry.is_file() else {}
+    """Settings that train well on an environment, or on its family, as they are; none where there is no preset."""
+    family = environment.partition(":")[0]
+    entry = resources.files("trainer") / "presets" / f"{family}.toml"
+    if not entry.is_file():
+        return {}
+    return merge(tomllib.loads(entry.read_text(encoding="utf-8")), {"environment": {"name": environment}})
 
 
 def read_toml(file: Path) -> dict[str, Any]:

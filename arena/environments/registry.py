@@ -1,6 +1,7 @@
 """Environments by name. Torch-free: an environment's module is imported when one is made."""
 
 import importlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -73,18 +74,49 @@ ENVIRONMENTS: dict[str, Entry] = {
 }
 """Built-in environments."""
 
+
+@dataclass(frozen=True)
+class Family:
+    """Environments that somebody else's package brings: all that are called `FAMILY:GAME`.
+
+    Attributes:
+        entry: Where each of them comes from.
+        package: What has to be installed.
+        listed: Those of `names` where it is.
+    """
+
+    entry: Entry
+    package: str
+    listed: tuple[str, ...]
+
+
+FAMILIES: dict[str, Family] = {
+    "openspiel": Family(
+        Entry(
+            "arena.environments.openspiel.game:make_openspiel",
+            "arena.environments.openspiel.layout:declare_openspiel",
+            "arena.policies.scripted:make_baseline",
+            (Baseline("random", 1500.0),),
+        ),
+        "pyspiel",
+        ("openspiel:kuhn_poker", "openspiel:leduc_poker"),
+    ),
+}
+"""Families of environments, by what stands before the colon."""
+
 ANY_ENVIRONMENT = (Baseline("random", 1500.0),)
 """Baselines of an environment that this installation does not know: acting at random needs no rules."""
 
 
 def names() -> tuple[str, ...]:
-    """Registered environments, in alphabetical order."""
-    return tuple(sorted(ENVIRONMENTS))
+    """Registered environments, in alphabetical order; of a family whose package is installed, a few."""
+    installed = [family for family in FAMILIES.values() if importlib.util.find_spec(family.package)]
+    return tuple(sorted([*ENVIRONMENTS, *(name for family in installed for name in family.listed)]))
 
 
 def baselines(environment: str) -> tuple[Baseline, ...]:
     """Scripted players of `environment`, with the ratings at which they are anchored."""
-    entry = ENVIRONMENTS.get(environment)
+    entry = _find(environment)
     return ANY_ENVIRONMENT if entry is None else entry.baselines
 
 
@@ -122,8 +154,13 @@ def make_baseline(environment: str, baseline: str) -> "Policy":
     return factory(environment, baseline)
 
 
+def _find(name: str) -> Entry | None:
+    family = FAMILIES.get(name.partition(":")[0]) if ":" in name else None
+    return ENVIRONMENTS.get(name) if family is None else family.entry
+
+
 def _entry(name: str) -> Entry:
-    entry = ENVIRONMENTS.get(name)
+    entry = _find(name)
     if entry is None:
         raise UnknownEnvironmentError(f"unknown environment {name!r}: choose one of {', '.join(names())}")
     return entry

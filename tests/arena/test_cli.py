@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from arena.cli import main, output
-from arena.environments import make
+from arena.environments import make, names
 from arena.policies import ActorCritic, Architecture, save
 
 
@@ -73,7 +73,8 @@ def test_environments_are_listed_with_their_signatures(capsys: pytest.CaptureFix
     listed = json.loads(run(capsys, "environments", "--json")[1])["items"]
     table = run(capsys, "environments")[1]
 
-    assert [item["name"] for item in listed] == ["mech-company", "mech-duel", "mech-pack", "recall", "rps"]
+    assert [item["name"] for item in listed] == [*names()]
+    assert {"mech-company", "mech-duel", "mech-pack", "recall", "rps", "openspiel:kuhn_poker"} <= {*names()}
     for item in listed:
         assert item["signature"] == make(item["name"], num_envs=1).spec.signature
         assert item["signature"] in table

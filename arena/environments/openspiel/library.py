@@ -1,0 +1,75 @@
+"""Games of OpenSpiel by name, and which of them can be played here."""
+
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from arena.errors import ArenaError, UnknownEnvironmentError
+
+if TYPE_CHECKING:
+    from pyspiel import Game
+
+PREFIX = "openspiel:"
+
+
+def load_game(name: str) -> "Game":
+    """Load `openspiel:GAME` or `openspiel:GAME(PARAMETER=VALUE,...)`.
+
+    Raises:
+        ArenaError: OpenSpiel is not installed, or the game is not of a kind that can be played here.
+        UnknownEnvironmentError: OpenSpiel has no such game, does not take such parameters, or writes them otherwise.
+    """
+    pyspiel = _import(name)
+    written = name.removeprefix(PREFIX)
+    if written.partition("(")[0] not in pyspiel.registered_names():
+        raise UnknownEnvironmentError(
+            f"OpenSpiel has no game {written!r}: choose a name of pyspiel.registered_names(), such as kuhn_poker"
+        )
+    try:
+        game = pyspiel.load_game(written)
+    except pyspiel.SpielError as error:
+        raise UnknownEnvironmentError(
+            f"OpenSpiel cannot load {written!r} ({error}): write parameters that the game has, without spaces, such as "
+            "liars_dice(dice_sides=4)"
+        ) from error
+    _require_one_spelling(name, game)
+    _require_playable(name, game, pyspiel)
+    return game
+
+
+def tells_information_states(game: "Game") -> bool:
+    """Whether there is a tensor of what a player knows that holds all that it ever saw."""
+    return bool(game.get_type().provides_information_state_tensor)
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        import pyspiel
+    except ImportError as error:
+        raise ArenaError(
+            f"{name} needs OpenSpiel, which does not load here ({error}): pip install 'echelon-league[openspiel]'"
+        ) from error
+    module: ModuleType = pyspiel
+    return module
+
+
+def _require_one_spelling(name: str, game: "Game") -> None:
+    """Refuse a second name of one game: a league would take it for another."""
+    spelling = PREFIX + str(game).removesuffix("()")
+    if name != spelling:
+        raise UnknownEnvironmentError(f"{name!r} is written otherwise by OpenSpiel: write {spelling}")
+
+
+def _require_playable(name: str, game: "Game", pyspiel: ModuleType) -> None:
+    of, kind = pyspiel.GameType, game.get_type()
+    all_is_seen = kind.information == of.Information.PERFECT_INFORMATION and kind.provides_observation_tensor
+    rules = {
+        f"it has {game.num_players()} players, and a match has 2": game.num_players() == 2,
+        f"its gains are of kind {kind.utility.name}, and have to be ZERO_SUM": kind.utility == of.Utility.ZERO_SUM,
+        "its dynamics are those of a mean field": kind.dynamics != of.Dynamics.MEAN_FIELD,
+        "OpenSpiel does not tell the probabilities of its chance": kind.chance_mode != of.ChanceMode.SAMPLED_STOCHASTIC,
+        "OpenSpiel does not name its information states": kind.provides_information_state_string,
+        "OpenSpiel has no tensor of what its players know": tells_information_states(game) or all_is_seen,
+    }
+    for reason, met in rules.items():
+        if not met:
+            raise ArenaError(f"{name} cannot be played here: {reason}; choose another game, such as {PREFIX}kuhn_poker")
