@@ -1,11 +1,14 @@
 """What this process asks of torch, from the settings of a run."""
 
 import os
+import re
 
 import torch
 
 from trainer.errors import ConfigError
 from trainer.settings import RunSettings
+
+DEVICE = re.compile(r"(cpu|cuda)(:\d+)?")
 
 CUBLAS_WORKSPACE = ":4096:8"
 """What cuBLAS needs to repeat itself; it must be said before the first product on a GPU."""
@@ -40,6 +43,8 @@ def check_device(device: str) -> None:
     Raises:
         ConfigError: It cannot be used.
     """
+    if not DEVICE.fullmatch(device):
+        raise ConfigError(f"run.device is {device!r}: give cpu, cuda or cuda:INDEX")
     try:
         torch.zeros((), device=device).item()
     except (RuntimeError, AssertionError) as error:

@@ -104,14 +104,14 @@ def progress_parts(update: int, step: int, goal: Goal, speed: float, metrics: Me
         speed: Steps per second that the time left is reckoned by; 0 where it is not known.
         metrics: The update's metrics.
     """
-    share = f" ({min(1.0, step / goal.steps):.0%})" if goal.ends else ""
+    share = f" ({min(100, 100 * step // goal.steps)}%)" if goal.ends else ""
     parts = [("update", str(update)), ("steps", f"{step:,}{share}"), _time_left(step, goal, speed)]
-    parts.append(("steps/s", _number(metrics.get("charts/SPS"), ",.0f")))
-    parts += _shares_of_time(metrics)
     parts.append(("score", _number(metrics.get("charts/score"), ".2f")))
+    parts.append(("steps/s", _number(metrics.get("charts/SPS"), ",.0f")))
     parts.append(("KL", _number(metrics.get("losses/approx_kl"), ".4f")))
     parts.append(("EV", _number(metrics.get("losses/explained_variance"), ".2f")))
     parts.append(("entropy", _number(metrics.get("losses/entropy"), ".2f")))
+    parts += _shares_of_time(metrics)
     rates = [(name.removeprefix(WIN_RATE), rate) for name, rate in metrics.items() if name.startswith(WIN_RATE)]
     return parts + [(name, f"{rate:.2f}") for name, rate in reversed(rates[-OPPONENTS:]) if rate is not None]
 
@@ -121,7 +121,7 @@ def _time_left(step: int, goal: Goal, speed: float) -> Part:
     if not goal.ends and not left:
         return "horizon", "passed"
     time_left = str(timedelta(seconds=round(left / speed))) if speed else "-"
-    return "ETA" if goal.ends else "horizon in", time_left
+    return "ETA" if goal.ends else "horizon", time_left
 
 
 def _shares_of_time(metrics: Metrics) -> list[Part]:

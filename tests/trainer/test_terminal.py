@@ -31,14 +31,27 @@ def line_of(goal, **console):
 
 def test_the_line_of_an_update_says_what_matters():
     assert line_of(Goal(12_000, ends=True)) == (
-        "update 3 · steps 2,000 (17%) · ETA 0:00:10 · steps/s 1,000 · time 30/60/10%"
-        " · score 0.50 · KL 0.0123 · EV - · entropy 1.23 · main 0.50 · random 0.90\n"
+        "update 3 · steps 2,000 (16%) · ETA 0:00:10 · score 0.50 · steps/s 1,000"
+        " · KL 0.0123 · EV - · entropy 1.23 · time 30/60/10% · main 0.50 · random 0.90\n"
     )
 
 
 def test_without_an_end_the_line_says_how_far_the_horizon_is():
-    assert "steps 2,000 · horizon in 0:00:18 · steps/s" in line_of(Goal(20_000, ends=False))
-    assert "steps 2,000 · horizon passed · steps/s" in line_of(Goal(1_500, ends=False))
+    assert "steps 2,000 · horizon 0:00:18 · score" in line_of(Goal(20_000, ends=False))
+    assert "steps 2,000 · horizon passed · score" in line_of(Goal(1_500, ends=False))
+
+
+def test_a_run_is_at_100_percent_when_it_is_there_and_not_before():
+    assert dict(progress_parts(1, 9_999, Goal(10_000, ends=True), 0.0, {}))["steps"] == "9,999 (99%)"
+    assert dict(progress_parts(1, 10_001, Goal(10_000, ends=True), 0.0, {}))["steps"] == "10,001 (100%)"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_80_columns_have_the_score_and_the_speed_of_a_long_run(ends):
+    stream = io.StringIO()
+    terminal = Terminal(Console(file=stream, width=80, force_terminal=True, color_system=None))
+    terminal.progress(1_507, 12_345_678, Goal(20_000_000, ends=ends), METRICS | {"charts/SPS": 16_543.2})
+    assert stream.getvalue().endswith("score 0.50 · steps/s 16,543\n")
 
 
 def test_the_time_left_is_reckoned_by_the_median_of_the_latest_speeds():
@@ -46,7 +59,7 @@ def test_the_time_left_is_reckoned_by_the_median_of_the_latest_speeds():
     terminal = Terminal(Console(file=stream))
     for speed in (1000.0, 1.0, 1000.0):
         terminal.progress(1, 2000, Goal(12_000, ends=True), {"charts/SPS": speed})
-    assert stream.getvalue().splitlines()[-1].startswith("update 1 · steps 2,000 (17%) · ETA 0:00:10 ·")
+    assert stream.getvalue().splitlines()[-1].startswith("update 1 · steps 2,000 (16%) · ETA 0:00:10 ·")
 
 
 def test_nothing_known_is_said_with_a_dash():
@@ -59,7 +72,7 @@ def test_nothing_known_is_said_with_a_dash():
 def test_a_line_fits_the_window_and_is_whole_in_a_file(width):
     shown = line_of(Goal(12_000, ends=True), width=width, force_terminal=True, color_system=None)
     assert len(shown.rstrip("\n")) <= width
-    assert shown.startswith("update 3 · steps 2,000 (17%) · ETA 0:00:10")
+    assert shown.startswith("update 3 · steps 2,000 (16%) · ETA 0:00:10")
     assert shown.rstrip("\n").split(" · ")[-1] in line_of(Goal(12_000, ends=True)).rstrip("\n").split(" · ")
     assert "random 0.90" in line_of(Goal(12_000, ends=True), width=20)
     assert ("KL 0.0123" in shown) == (width >= 100)
