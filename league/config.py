@@ -167,15 +167,17 @@ class Settings(BaseSettings):
         _refuse_unknown(os.environ)
         given = {name: value for name, value in overrides.items() if value is not None}
         try:
-            return cls(**given)
+            settings = cls(**given)
         except ValidationError as error:
             first = error.errors()[0]
-            name = "LEAGUE_" + "__".join(str(part) for part in first["loc"]).upper()
+            name = _variable(*first["loc"])
             way_out = f"correct or unset {name}"
             raise ConfigurationError(f"{name}={_shown(first['input'])}", first["msg"], way_out) from error
         except SettingsError as error:
             way_out = "name one number each, such as LEAGUE_MATCHMAKING__POWER=3"
             raise ConfigurationError("in LEAGUE_MATCHMAKING or LEAGUE_PROMOTION", str(error), way_out) from error
+        settings._require_consistent()
+        return settings
 
     @model_validator(mode="before")
     @classmethod
@@ -188,12 +190,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _limits_in_order(self) -> Self:
-        if self.deviation_floor > self.deviation_cap:
-            raise ConfigurationError(
-                f"LEAGUE_DEVIATION_FLOOR={self.deviation_floor}",
-                f"the floor must not be above LEAGUE_DEVIATION_CAP={self.deviation_cap}",
-                "lower the floor or raise the cap",
-            )
+        self._require_below("deviation_floor", "deviation_cap", "the floor must not be above the cap", or_equal=True)
         if self.retention_days is not None and 86400 * self.retention_days < self.lease_grace_s:
             raise ConfigurationError(
                 f"LEAGUE_RETENTION_DAYS={self.retention_days:g}",
@@ -201,6 +198,30 @@ class Settings(BaseSettings):
                 "keep it for longer",
             )
         return self
+
+    def _require_consistent(self) -> None:
+        """Refuse settings of which each is fine and that contradict each other.
+
+        Raises:
+            ConfigurationError: Two of them do.
+        """
+        for name, what in (("heartbeat_s", "beats"), ("next_poll_s", "calls")):
+            self._require_below(name, "lease_expiry_s", f"a worker that {what} as told must find its leases open")
+        for name in ("baseline_deviation", "snapshot_deviation"):
+            self._require_below(name, "deviation_cap", "no player is less sure than the cap", or_equal=True)
+        for name in ("store_endpoint_url", "store_public_url"):
+            if getattr(self, name) is not None and not (self.store_url or "").startswith("s3://"):
+                rule = f"it is of a store s3://, and LEAGUE_STORE_URL is {_shown(self.store_url) or 'unset'}"
+                way_out = "unset it, or set LEAGUE_STORE_URL=s3://BUCKET/PREFIX"
+                raise ConfigurationError(f"{_variable(name)}={_shown(getattr(self, name))}", rule, way_out)
+
+    def _require_below(self, low: str, high: str, rule: str, *, or_equal: bool = False) -> None:
+        one, other = getattr(self, low), getattr(self, high)
+        if one < other or (or_equal and one == other):
+            return
+        raise ConfigurationError(
+            f"{_variable(low)}={one:g}", f"{rule}, {_variable(high)}={other:g}", "lower the one or raise the other"
+        )
 
     def listing(self) -> list[Setting]:
         """List every setting by its variable, those of groups one by one."""
@@ -228,6 +249,11 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _variable(*path: int | str) -> str:
+    """Return the variable of the environment that sets a value."""
+    return PREFIX + "__".join(str(part) for part in path).upper()
 
 
 def _paths() -> dict[str, tuple[str, ...]]:

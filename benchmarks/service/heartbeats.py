@@ -37,7 +37,9 @@ def measure(stage: Stage) -> list[Row]:
     database_url = stage.database()
     people(database_url)
     with ExitStack() as servers:
-        league = servers.enter_context(stage.league(database_url, lease_expiry_s=EXPIRY_S, lease_sweep_s=5))
+        league = servers.enter_context(
+            stage.league(database_url, heartbeat_s=BEAT_AFTER_S, lease_expiry_s=EXPIRY_S, lease_sweep_s=5)
+        )
         bare_url = stage.database()
         command = ("-m", "benchmarks.stage.bare_league", "--database-url", bare_url)
         bare = servers.enter_context(stage.process(command, bare_url))

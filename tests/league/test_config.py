@@ -1,6 +1,7 @@
 """Settings say the same from the environment and from arguments, and refuse by name what cannot be used."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,9 +79,31 @@ def test_a_refused_database_url_keeps_its_password(url: str) -> None:
     assert "secret" not in str(refused.value)
 
 
-def test_a_floor_above_the_cap_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="LEAGUE_DEVIATION_CAP=100"):
-        Settings.load(deviation_floor=200.0, deviation_cap=100.0)
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ({"deviation_floor": 200.0, "deviation_cap": 100.0}, ("DEVIATION_FLOOR=200", "DEVIATION_CAP=100")),
+        ({"lease_expiry_s": 120.0}, ("HEARTBEAT_S=120", "LEASE_EXPIRY_S=120")),
+        ({"heartbeat_s": 400.0}, ("HEARTBEAT_S=400", "LEASE_EXPIRY_S=360")),
+        ({"next_poll_s": 360.0}, ("NEXT_POLL_S=360", "LEASE_EXPIRY_S=360")),
+        ({"snapshot_deviation": 400.0}, ("SNAPSHOT_DEVIATION=400", "DEVIATION_CAP=350")),
+        ({"baseline_deviation": 351.0}, ("BASELINE_DEVIATION=351", "DEVIATION_CAP=350")),
+        ({"store_endpoint_url": "http://h:9000"}, ("STORE_ENDPOINT_URL=http://h:9000", "LEAGUE_STORE_URL is unset")),
+        ({"store_public_url": "http://h", "store_url": "file:///data"}, ("STORE_PUBLIC_URL=", "file:///data")),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused_naming_both(
+    given: dict[str, Any], refused: tuple[str, str]
+) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        Settings.load(**given)
+    assert str(error.value).startswith(f"configuration LEAGUE_{refused[0]}")
+    assert refused[1] in error.value.rule
+
+
+def test_settings_at_the_edge_of_what_fits_together_are_taken() -> None:
+    Settings.load(heartbeat_s=359.0, deviation_floor=350.0, snapshot_deviation=350.0, baseline_deviation=350.0)
+    Settings.load(store_url="s3://bucket/league", store_endpoint_url="http://h:9000")
 
 
 @pytest.mark.parametrize("url", ["https://example.org/store", "file://elsewhere/folder", "s3://", "s3:///league", ""])
