@@ -6,7 +6,6 @@ leave its state alone. What remains are segments: at most L decisions that the c
 the step-by-step actor did.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -53,10 +52,15 @@ class Segments:
 
     def take(self, chosen: Int[Tensor, " s"]) -> "Segments":
         """Some of the segments."""
-        longest_first = chosen[self.lengths[chosen].argsort(descending=True, stable=True)]
-        index = self.index.index_select(1, longest_first)
-        state = RecurrentState(*(part.index_select(0, longest_first) for part in self.state))
-        return Segments(index, self.lengths[longest_first], state, self.fresh[longest_first])
+        return self._at(self.longest_first(chosen))
+
+    def share(self, chosen: Int[Tensor, " s"], number: int, count: int) -> "Segments":
+        """What `number` gets where some of the segments are dealt in turn to `count`, the longest first."""
+        return self._at(self.longest_first(chosen)[number::count])
+
+    def longest_first(self, chosen: Int[Tensor, " s"]) -> Int[Tensor, " s"]:
+        """Numbers of segments in the order in which they are dealt."""
+        return chosen[self.lengths[chosen].argsort(descending=True, stable=True)]
 
     def deal(self, count: int) -> "list[Segments]":
         """The segments, dealt in turn to `count` of about as many decisions."""
@@ -72,6 +76,11 @@ class Segments:
         """
         place = torch.arange(len(self.index), device=self.index.device).unsqueeze(1)
         return ((place >= burn_in) | self.fresh)[self.inside]
+
+    def _at(self, places: Int[Tensor, " s"]) -> "Segments":
+        index = self.index.index_select(1, places)
+        state = RecurrentState(*(part.index_select(0, places) for part in self.state))
+        return Segments(index, self.lengths[places], state, self.fresh[places])
 
 
 def cut(
@@ -107,11 +116,10 @@ def cut(
     return segments.take(sizes.nonzero().squeeze(1))
 
 
-def minibatches(segments: Segments, count: int, rng: torch.Generator) -> Iterator[Segments]:
-    """Deal all segments, shuffled, into `count` parts of nearly equal size; each segment comes once.
+def shuffled(segments: Segments, count: int, rng: torch.Generator) -> tuple[Int[Tensor, " _"], ...]:
+    """Numbers of all segments, shuffled, in `count` minibatches of nearly equal size; each comes once.
 
-    Where there are fewer segments than that, the last parts are empty.
+    Where there are fewer segments than that, the last minibatches are empty.
     """
     order = torch.randperm(len(segments), generator=rng, device=rng.device)
-    for part in order.tensor_split(count):
-        yield segments.take(part.to(segments.index.device))
+    return order.to(segments.index.device).tensor_split(count)

@@ -13,8 +13,9 @@ from arena.errors import CheckpointError
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import load_strictly
 from arena.seeding import derive
-from trainer import schedules
+from trainer import board, schedules
 from trainer.advantages import Turns, estimate, own_turns
+from trainer.board import Setup
 from trainer.diagnostics import continuous_heads
 from trainer.distributed import ALONE, Ranks, any_of
 from trainer.errors import ConfigError, StateError
@@ -29,12 +30,16 @@ from trainer.normalization import (
 )
 from trainer.objective import Coefficients
 from trainer.owed import Owed
+from trainer.partners import Partners
 from trainer.ppo import PPO, Renew
 from trainer.rollout import Rollout
 from trainer.samples import Targets
 from trainer.settings import NetworkSettings, TrainerConfig
 
 logger = logging.getLogger(__name__)
+
+FEWEST_DECISIONS = 256
+"""Decisions of a minibatch below which a process of its own costs more than it brings."""
 
 
 class Learner:
@@ -73,9 +78,23 @@ class Learner:
         self.updates = 0
 
     def allocate(self) -> Rollout:
-        """Memory for this learner's rollouts."""
+        """Memory for this learner's rollouts; where several processes make its updates, the others begin to start."""
         shape = self._config.rollout
-        return Rollout.allocate(self.network, steps=shape.steps, rows=self.rows, chunk=shape.chunk)
+        if self.update_processes > 1:
+            partners = self.update_processes - 1
+            setup = Setup(self.network.architecture, self._config.ppo, shape.steps, self.rows, shape.chunk, partners)
+            try:
+                self.ppo.share_with(Partners(setup, self.network, self.ppo.auxiliary))
+            except OSError as error:
+                logger.warning("updates are made in one process: no other can be started (%s)", error)
+        return self.ppo.partners.rollout or Rollout.allocate(
+            self.network, steps=shape.steps, rows=self.rows, chunk=shape.chunk
+        )
+
+    @property
+    def update_processes(self) -> int:
+        """Processes that are to share every minibatch, this one among them."""
+        return update_processes(self._config, self.rows)
 
     def learn(self, rollout: Rollout, stopping: Callable[[], bool]) -> dict[str, float | None]:
         """Update the weights, then the statistics that the next rollout is normalised by.
@@ -269,6 +288,23 @@ def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "weights"))
         return ActorCritic(architecture)
+
+
+def update_processes(config: TrainerConfig, rows: int) -> int:
+    """Processes that share every minibatch of `rows` agents: as many as pay, or as the settings say.
+
+    Raises:
+        ConfigError: The settings ask for several, and this system has no memory for processes to share.
+    """
+    run = config.run
+    if run.update_processes > 1 and not board.SUPPORTED:
+        raise ConfigError(
+            f"run.update_processes is {run.update_processes}, but processes share memory on Linux alone: set it to 0"
+        )
+    if run.update_processes or run.device != "cpu" or not board.SUPPORTED:
+        return max(1, run.update_processes)
+    decisions = config.rollout.steps * rows // config.ppo.minibatches
+    return max(1, min(run.threads, decisions // FEWEST_DECISIONS))
 
 
 def restore_moments(

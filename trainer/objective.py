@@ -14,6 +14,15 @@ from trainer.errors import ConfigError
 from trainer.settings import PPOSettings
 from trainer.tally import Tally
 
+MEANS = ("approx_kl", "clipfrac", "ratio_deviation", "policy_loss", "value_loss", "entropy")
+"""Figures of an appraisal that are means over all decisions."""
+
+TOTALS = ("ratio_alarms",)
+"""Figures that are numbers of decisions."""
+
+OF_HEADS = ("approx_kl", "clipfrac", "entropy")
+"""Figures that are means over the decisions at which a head had something to decide."""
+
 
 @dataclass(frozen=True)
 class Coefficients:
@@ -69,6 +78,26 @@ class Appraisal(NamedTuple):
     totals: dict[str, Float[Tensor, ""]]
     samples: Float[Tensor, " heads"]
     of_heads: dict[str, Float[Tensor, " heads"]]
+
+    def flatten(self) -> Float[Tensor, " figures"]:
+        """All of it in one row of numbers."""
+        single = [self.loss.detach(), *(self.means[name] for name in MEANS), *(self.totals[name] for name in TOTALS)]
+        return torch.cat([torch.stack(single), self.samples, *(self.of_heads[name] for name in OF_HEADS)])
+
+    @classmethod
+    def of(cls, figures: Float[Tensor, " figures"]) -> "Appraisal":
+        """The contrary of `flatten`."""
+        single, of_heads = figures.tensor_split([1 + len(MEANS) + len(TOTALS)])
+        loss, *rest = single.unbind()
+        samples, *each = of_heads.view(1 + len(OF_HEADS), -1).unbind()
+        means, totals = rest[: len(MEANS)], rest[len(MEANS) :]
+        return cls(
+            loss,
+            dict(zip(MEANS, means, strict=True)),
+            dict(zip(TOTALS, totals, strict=True)),
+            samples,
+            dict(zip(OF_HEADS, each, strict=True)),
+        )
 
 
 def merge(appraisals: Sequence[Appraisal], shares: Float[Tensor, " parts"]) -> Appraisal:

@@ -20,9 +20,9 @@ from trainer.advantages import horizon
 from trainer.checks import check_discount, check_minibatches
 from trainer.learner import Learner
 from trainer.lessons import Course
-from trainer.ppo import at_once
 from trainer.rollout import Rollout
 from trainer.settings import TrainerConfig
+from trainer.weighing import at_once
 
 FLOAT_BYTES = 4
 COPIES_OF_WEIGHTS = 4
@@ -180,6 +180,7 @@ def _update_bytes_per_sample(config: TrainerConfig, spec: EnvironmentSpec) -> in
     """What the backward pass of one sample needs to remember, from an update of a few."""
     small = config.model_copy(
         update={
+            "run": config.run.model_copy(update={"update_processes": 1}),
             "environment": config.environment.model_copy(update={"num_envs": PROBE_ROWS}),
             "ppo": config.ppo.model_copy(
                 update={"epochs": 1, "minibatches": 1, "compile": "", "microbatch": sys.maxsize}

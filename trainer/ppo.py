@@ -3,68 +3,33 @@
 The loss is put together in `objective` from `losses`; indexing is in `chunks`, scales are in `normalization`.
 """
 
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+import logging
+from collections.abc import Callable
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from arena.policies import ActorCritic
-from arena.policies.network import Readout
 from trainer.auxiliary import NextObservation
-from trainer.chunks import Segments, cut, minibatches
-from trainer.diagnostics import head_gradients, largest_ratio_error
+from trainer.chunks import Segments, cut, shuffled
+from trainer.diagnostics import head_gradients
 from trainer.distributed import ALONE, Ranks, any_of, average, average_gradients
-from trainer.errors import ConfigError, DivergedError
-from trainer.objective import Appraisal, Batch, Coefficients, Objective, merge
-from trainer.recomputing import sequence_in_parts
+from trainer.errors import DivergedError
+from trainer.objective import Batch, Coefficients
+from trainer.partners import NOBODY, Minibatch, Nobody, PartnerLostError, Partners
 from trainer.rollout import Rollout
-from trainer.samples import Samples, Targets, at
+from trainer.samples import Targets
 from trainer.settings import OptimizerSettings, PPOSettings
-from trainer.settings.learning import Precision
 from trainer.staleness import state_drift
 from trainer.tally import Tally
+from trainer.weighing import Lot, Part, Weigher
+
+logger = logging.getLogger(__name__)
 
 Renew = Callable[[Float[Tensor, "T R"]], Targets]
 """Takes values of all decisions, in the critic's units, for targets."""
-
-MOST_GRAPHS = 64
-"""Most graphs of the way to the loss: parts of one run or decision, or without idle ones, have graphs of their own."""
-
-CACHED_DECISIONS = 8192
-"""Decisions whose activations a processor's caches still hold when the backward pass comes for them."""
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-class Lot(NamedTuple):
-    """Segments, and which of their N decisions carry loss."""
-
-    segments: Segments
-    counts: Bool[Tensor, " N"]
-
-
-@dataclass(frozen=True)
-class Part:
-    """What a part of a minibatch comes to under the present weights.
-
-    Attributes:
-        loss: What it adds to the minibatch's loss, with gradient.
-        appraisal: What that is made of, but for predictions.
-        prediction_error: What it adds to the error of predictions.
-        relevant: Which heads had something to decide, per decision.
-        ratio_error: Largest |ratio - 1|.
-    """
-
-    loss: Float[Tensor, ""]
-    appraisal: Appraisal
-    prediction_error: Float[Tensor, ""]
-    relevant: Bool[Tensor, "n heads"]
-    ratio_error: Float[Tensor, ""]
 
 
 class PPO:
@@ -89,17 +54,11 @@ class PPO:
         ranks: Ranks = ALONE,
     ) -> None:
         self._network, self._settings, self._rng, self._ranks = network, settings, rng, ranks
-        if settings.compile and settings.recomputed_parts:
-            raise ConfigError(
-                f"ppo.compile is {settings.compile!r}, but with ppo.recomputed_parts, which is "
-                f"{settings.recomputed_parts}, nothing compiles: set that to 0, and ppo.microbatch to save memory"
-            )
-        self._objective = Objective(settings, network.layout, network.observation_mean.device)
-        self._appraise = _compiled(self._weigh, settings.compile) if settings.compile else self._weigh
-        self._half = settings.precision is Precision.BFLOAT16
         self._gradient_names = [f"heads/{head.name}/gradient_norm" for head in network.layout.heads]
         self._max_gradient_norm = optimizer.max_gradient_norm
         self.auxiliary = NextObservation(network) if settings.auxiliary_weight else None
+        self._weigher = Weigher(network, settings, self.auxiliary, rng)
+        self._partners: Partners | Nobody = NOBODY
         groups = parameter_groups(network, optimizer)
         if self.auxiliary is not None:
             groups[0]["params"] += self.auxiliary.parameters()
@@ -141,6 +100,16 @@ class PPO:
             "losses/rejected_steps": float(self.rejected_steps),
         }
 
+    def share_with(self, partners: Partners) -> None:
+        """Make updates on their rollout together with them from now on."""
+        self._partners.close()
+        self._partners = partners
+
+    @property
+    def partners(self) -> Partners | Nobody:
+        """Processes that take part in updates."""
+        return self._partners
+
     def reject(self) -> None:
         """Count something that is not finite and must not reach the weights.
 
@@ -157,53 +126,18 @@ class PPO:
 
     def evaluate(self, rollout: Rollout, targets: Targets, segments: Segments) -> Batch:
         """Run the network over whole segments and gather the decisions that count."""
-        batch, _ = self._judge(self._gather(rollout, targets, segments, self._counts(targets, segments)))
+        lot = Lot(segments, self._weigher.counts(targets, segments))
+        batch, _ = self._weigher.judge(self._weigher.gather(rollout, targets, lot))
         return batch
 
     @torch.no_grad()
     def values(self, rollout: Rollout, segments: Segments) -> Float[Tensor, "T R"]:
         """V of every decision at which the agent acted under the present weights; the rollout's elsewhere."""
         values = rollout.value.flatten().clone()
-        parts = max(self._settings.minibatches, self._parts(segments))
+        parts = max(self._settings.minibatches, len(self._weigher.deal(segments)))
         for chosen in segments.deal(min(parts, len(segments))):
-            seen = at(rollout.observation, chosen.rows)
-            values[chosen.rows] = self._network.sequence(seen, chosen.state, chosen.runs, half=self._half).value
+            values[chosen.rows] = self._weigher.values(rollout, chosen)
         return values.view_as(rollout.value)
-
-    def _counts(self, targets: Targets, segments: Segments) -> Bool[Tensor, " N"]:
-        """Decisions of segments that carry loss."""
-        return segments.learned(self._settings.burn_in) & at(targets.valid, segments.rows)
-
-    def _gather(self, rollout: Rollout, targets: Targets, segments: Segments, counts: Bool[Tensor, " N"]) -> Samples:
-        return Samples.gather(rollout, targets, segments, counts, self._network.layout, self._rng)
-
-    def _judge(self, samples: Samples) -> tuple[Batch, Float[Tensor, "N H"]]:
-        """What the present weights make of the samples that count, and the core's features of all."""
-        parameters, value, features = self._sequence(samples)
-        if samples.chosen is not None:
-            parameters, value = (each.index_select(0, samples.chosen) for each in (parameters, value))
-        distribution = self._network.distribution(parameters, samples.mask)
-        batch = Batch(
-            log_ratio=distribution.log_prob(samples.raw) - samples.log_prob,
-            relevant=self._network.layout.relevant(samples.mask),
-            entropy=distribution.entropy_from(samples.noise),
-            value=value,
-            old_value=samples.old_value,
-            advantage=samples.advantage,
-            target=samples.target,
-            index=samples.index,
-        )
-        return batch, features
-
-    def _sequence(self, samples: Samples) -> Readout:
-        if parts := self._settings.recomputed_parts:
-            return sequence_in_parts(self._network, samples, parts, half=self._half)
-        return self._network.sequence(samples.seen, samples.state, samples.runs, half=self._half)
-
-    def _weigh(self, samples: Samples, weights: Float[Tensor, "3"]) -> tuple[Appraisal, Batch, Tensor]:
-        """Everything between the samples and the loss but predictions: no step of it waits for a device."""
-        batch, features = self._judge(samples)
-        return self._objective.appraise(batch, weights), batch, features
 
     def _learn(
         self,
@@ -222,94 +156,111 @@ class PPO:
         for epoch in range(self._settings.epochs if any(shares) else 0):
             if epoch and renew is not None:
                 targets = renew(self.values(rollout, segments))
-            for part in minibatches(segments, count, self._rng):
-                if any_of(self._ranks, stopping(), device):
-                    return True
-                if not self._step(rollout, targets, part, coefficients, tally):
-                    return False
+            order = shuffled(segments, count, self._rng)
+            partners = self._partners if rollout is self._partners.rollout else NOBODY
+            minibatches = partners.open(self._weigher, targets, segments, order, self._rng, first=epoch == 0)
+            with partners.at_work():
+                for minibatch in minibatches:
+                    if any_of(self._ranks, stopping(), device):
+                        return True
+                    if not self._step(rollout, targets, segments, minibatch, coefficients, tally):
+                        return False
         return True
 
     def _step(
-        self, rollout: Rollout, targets: Targets, segments: Segments, coefficients: Coefficients, tally: Tally
-    ) -> bool:
-        """Learn from one minibatch; false if the policy has moved too far and nothing was learned."""
-        lots = [Lot(part, self._counts(targets, part)) for part in segments.deal(self._parts(segments))]
-        lots = [lot for lot in lots if bool(lot.counts.any())]
-        counts = rollout.value.new_tensor([float(lot.counts.sum()) for lot in lots])
-        count = counts.sum()
-        if not any_of(self._ranks, bool(lots), count.device):
-            return True
-        self.optimizer.zero_grad(set_to_none=True)
-        parts = self._weigh_parts(rollout, targets, lots, counts, coefficients)
-        kl = self._record(parts, counts / count, tally) if parts else torch.zeros_like(count)
-        if float(average(self._ranks, kl, count)) > self._settings.kl_stop * self._settings.target_kl:
-            self.optimizer.zero_grad(set_to_none=True)
-            return False
-        if parts:
-            _go_back(parts[-1])
-        loss = torch.stack([torch.zeros_like(count), *(part.loss.detach() for part in parts)]).sum()
-        relevant = torch.cat([self._network.layout.relevant(rollout.mask[0, :0]), *(part.relevant for part in parts)])
-        self._move(loss, count, relevant, tally)
-        return True
-
-    def _parts(self, segments: Segments) -> int:
-        """In how many parts a minibatch goes through the network."""
-        most, decisions = at_once(self._settings, segments.state.hidden.device), int(segments.lengths.sum())
-        return min(len(segments), max(1, -(-decisions // most)))
-
-    def _weigh_parts(
         self,
         rollout: Rollout,
         targets: Targets,
-        lots: Sequence[Lot],
-        counts: Float[Tensor, " parts"],
+        segments: Segments,
+        minibatch: Minibatch,
         coefficients: Coefficients,
-    ) -> list[Part]:
-        """Take all parts through the network, and all but the last one back: it may come to nothing."""
-        parts: list[Part] = []
-        weights, count = self._objective.weights(coefficients), counts.sum()
-        predicted = self._predicted(rollout, lots, count)
-        for lot, share in zip(lots, counts / count, strict=True):
-            if parts:
-                _go_back(parts[-1])
-            samples = self._gather(rollout, targets, lot.segments, lot.counts)
-            appraisal, batch, features = self._appraise(samples, weights)
-            error = self._prediction_error(features, samples) / predicted
-            loss = appraisal.loss * share + self._settings.auxiliary_weight * error
-            parts.append(Part(loss, appraisal, error.detach(), batch.relevant, largest_ratio_error(batch)))
-        return parts
+        tally: Tally,
+    ) -> bool:
+        """Learn from one minibatch; false if the policy has moved too far and nothing was learned."""
+        if len(minibatch.others) and self._partners is not NOBODY:
+            try:
+                return self._step_with(self._partners, rollout, targets, segments, minibatch, coefficients, tally)
+            except PartnerLostError as error:
+                self._go_on_alone(error)
+        alone = minibatch.alone(segments)
+        return self._step_with(NOBODY, rollout, targets, segments, alone, coefficients, tally)
 
-    def _predicted(self, rollout: Rollout, lots: Sequence[Lot], count: Float[Tensor, ""]) -> Tensor:
+    def _step_with(
+        self,
+        partners: Partners | Nobody,
+        rollout: Rollout,
+        targets: Targets,
+        segments: Segments,
+        minibatch: Minibatch,
+        coefficients: Coefficients,
+        tally: Tally,
+    ) -> bool:
+        """Learn from one minibatch; whoever is lost is lost before anything has changed."""
+        lots = self._weigher.lots(targets, minibatch.own)
+        own = rollout.value.new_tensor([float(lot.counts.sum()) for lot in lots])
+        counts = torch.cat([own, minibatch.others])
+        count = counts.sum()
+        if not any_of(self._ranks, bool(lots) or bool(minibatch.others.any()), count.device):
+            return True
+        self.optimizer.zero_grad(set_to_none=True)
+        predicted = self._predicted(rollout, targets, segments, minibatch, count)
+        weights = self._weigher.objective.weights(coefficients)
+        partners.ask(minibatch, count, predicted, weights)
+        gathered = (self._weigher.gather(rollout, targets, lot) for lot in lots)
+        parts = self._weigher.weigh(gathered, own / count, predicted, weights)
+        everybodys = [*parts, *partners.figures(minibatch)]
+        whole = Part.merged(everybodys, counts[counts > 0] / count) if everybodys else None
+        kl = torch.zeros_like(count) if whole is None else whole.appraisal.means["approx_kl"]
+        moved_too_far = float(average(self._ranks, kl, count)) > self._settings.kl_stop * self._settings.target_kl
+        if moved_too_far:
+            partners.drop()
+            self.optimizer.zero_grad(set_to_none=True)
+        else:
+            partners.go_on()
+            if parts:
+                parts[-1].go_back()
+            partners.add_gradients()
+        if whole is not None:
+            self._record(whole, tally)
+        if not moved_too_far:
+            self._move(whole, count, tally)
+        return not moved_too_far
+
+    def _go_on_alone(self, error: PartnerLostError) -> None:
+        logger.warning(
+            "%s: nothing is lost, but from here on updates are made in one process and do not repeat those of another "
+            "run to the last bit; start again to have all processes",
+            error,
+        )
+        self._partners.close()
+        self._partners = NOBODY
+
+    def _predicted(
+        self, rollout: Rollout, targets: Targets, segments: Segments, minibatch: Minibatch, count: Float[Tensor, ""]
+    ) -> Tensor:
         """What errors of predictions are divided by: by it, the mean over ranks is that over all their predictions."""
         if self.auxiliary is None:
             return torch.ones_like(count)
-        places = torch.zeros_like(count)
-        for lot in lots:
-            seen = at(rollout.observation, lot.segments.rows)
-            places = places + self.auxiliary.places(self._network, seen, lot.segments.runs, lot.counts)
+        lots = self._weigher.lots(targets, minibatch.alone(segments).own)
+        places = self._weigher.places(rollout, lots, count)
         if self._ranks.count > 1:
             places = average(self._ranks, places / count.clamp(min=1.0), count) * count
         return places.clamp(min=torch.finfo(places.dtype).tiny)
 
-    def _prediction_error(self, features: Tensor, samples: Samples) -> Tensor:
-        if self.auxiliary is None:
-            return features.new_zeros(())
-        return self.auxiliary.error(self._network, features, samples.seen, samples.runs, samples.counts)
-
-    def _record(self, parts: Sequence[Part], shares: Float[Tensor, " parts"], tally: Tally) -> Tensor:
-        """Take the figures of a minibatch into `tally`; its KL estimate."""
+    def _record(self, whole: Part, tally: Tally) -> None:
+        """Take the figures of a minibatch into `tally`."""
         if not len(tally):
-            tally.add("losses/first_ratio_error", torch.stack([part.ratio_error for part in parts]).max())
+            tally.add("losses/first_ratio_error", whole.ratio_error)
         if self.auxiliary is not None:
-            tally.add("losses/prediction_error", torch.stack([part.prediction_error for part in parts]).sum())
-        whole = merge([part.appraisal for part in parts], shares)
-        self._objective.record(whole, tally)
-        return whole.means["approx_kl"]
+            tally.add("losses/prediction_error", whole.prediction_error)
+        self._weigher.objective.record(whole.appraisal, tally)
 
-    def _move(self, loss: Tensor, count: Tensor, relevant: Bool[Tensor, "n heads"], tally: Tally) -> None:
-        """Make the optimiser's step, unless something is not finite."""
+    def _move(self, whole: Part | None, count: Tensor, tally: Tally) -> None:
+        """Make the optimiser's step, unless something is not finite; `whole` is this rank's minibatch."""
         average_gradients(self._ranks, self._learned, count)
-        loss = average(self._ranks, loss, count)
+        loss = average(self._ranks, torch.zeros_like(count) if whole is None else whole.loss, count)
+        nothing = torch.zeros(0, len(self._network.layout.heads), dtype=torch.bool, device=count.device)
+        relevant = nothing if whole is None else whole.relevant
         of_heads = head_gradients(self._network, relevant)
         norm = torch.nn.utils.clip_grad_norm_(self._learned, self._max_gradient_norm)
         if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
@@ -321,17 +272,6 @@ class PPO:
         tally.add("losses/gradient_norm", norm)
         tally.add("losses/gradient_clipped", (norm > self._max_gradient_norm).float())
         tally.add_each(self._gradient_names, of_heads)
-
-
-def at_once(settings: PPOSettings, device: torch.device) -> int:
-    """About how many decisions go through the network at a time, at most."""
-    return settings.microbatch or (CACHED_DECISIONS if device.type == "cpu" else sys.maxsize)
-
-
-def _go_back(part: Part) -> None:
-    """Add a part's gradient to that of the parts before it."""
-    if part.loss.requires_grad:
-        torch.autograd.backward(part.loss)
 
 
 def parameter_groups(network: ActorCritic, settings: OptimizerSettings) -> list[dict[str, Any]]:
@@ -350,17 +290,3 @@ def parameter_groups(network: ActorCritic, settings: OptimizerSettings) -> list[
             "weight_decay": settings.critic_weight_decay,
         },
     ]
-
-
-def _compiled(function: Callable[P, R], backend: str) -> Callable[P, R]:
-    """A function in one graph; the network's modules are left as they are.
-
-    Raises:
-        ConfigError: There is no such backend.
-    """
-    known = [*torch.compiler.list_backends(), "eager", "aot_eager"]
-    if backend not in known:
-        raise ConfigError(f"ppo.compile is {backend!r}: torch knows {', '.join(sorted(known))}; choose one, or none")
-    torch._dynamo.config.allow_rnn = True
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_GRAPHS)
-    return torch.compile(function, fullgraph=True, backend=backend)

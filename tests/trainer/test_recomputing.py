@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from trainer.chunks import cut
-from trainer.ppo import Lot
+from trainer.weighing import Lot
 
 
 def kept_and_gradients(play, parts, units, **ppo):
@@ -14,15 +14,16 @@ def kept_and_gradients(play, parts, units, **ppo):
     learner, kept = played.learner, [0]
     targets, _ = learner.targets(rollout)
     segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-    lot = Lot(segments, learner.ppo._counts(targets, segments))
-    counts = lot.counts.sum().float().reshape(1)
+    weigher = learner.ppo._weigher
+    lot = Lot(segments, weigher.counts(targets, segments))
+    one, weights = torch.ones(()), weigher.objective.weights(learner.coefficients())
 
     def keep(tensor):
         kept[0] += tensor.nbytes
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        (part,) = learner.ppo._weigh_parts(rollout, targets, [lot], counts, learner.coefficients())
+        (part,) = weigher.weigh([weigher.gather(rollout, targets, lot)], one.reshape(1), one, weights)
     part.loss.backward()
     return kept[0], {name: each.grad for name, each in learner.network.named_parameters()}
 

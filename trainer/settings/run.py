@@ -40,12 +40,28 @@ class RunSettings(Section):
     seed: int = Field(0, ge=0, lt=2**63, description="Seed of weights, sampling and shuffling")
     device: str = Field("cpu", description="Torch device that learns and acts, such as cpu or cuda:0")
     threads: int = Field(1, ge=1, le=256, description="Torch threads of this process")
+    update_processes: int = Field(
+        0,
+        ge=0,
+        le=256,
+        description="Processes that share every minibatch of an update on a CPU, this one among them; 0 for one for "
+        "each thread where that pays, 1 for this one alone",
+    )
     total_steps: int = Field(0, ge=0, description="Stop after this many environment steps; 0 never stops")
     save_every_updates: int = Field(20, ge=1, description="Save the run's state after this many updates")
     deterministic: bool = Field(
         False, description="Use algorithms that repeat to the last bit, slower on a GPU; it overrules cudnn_tuner"
     )
     cudnn_tuner: bool = Field(True, description="Let cuDNN try its algorithms and keep the fastest, on a GPU")
+
+    @model_validator(mode="after")
+    def _processes_share_on_a_processor(self) -> "RunSettings":
+        if self.update_processes > 1 and self.device != "cpu":
+            raise ValueError(
+                f"run.update_processes is {self.update_processes}, but run.device is {self.device}, where one process "
+                "makes updates: set it to 0, or run.device to cpu"
+            )
+        return self
 
 
 class EnvironmentSettings(Section):

@@ -1,0 +1,280 @@
+"""Processes that share every minibatch: what they come to is what one process comes to, and none is needed."""
+
+import functools
+import gc
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from partner_threads import PartnerThread
+
+from arena.policies.distributions import ActionLayout
+from trainer import learner as learners
+from trainer import partner as partner_side
+from trainer.partners import NOBODY, Partners
+from trainer.weighing import Weigher
+
+PATIENCE_S = 60.0
+LOOSE = {"max_gradient_norm": 1e9}
+FAR = {"target_kl": 1e9}
+STILL = {"learning_rate": 0.0, "learning_rate_final": 0.0}
+
+
+@pytest.fixture(autouse=True)
+def _in_threads(monkeypatch, request):
+    if "processes" not in request.keywords:
+        monkeypatch.setattr(learners, "Partners", functools.partial(Partners, launch=PartnerThread))
+
+
+@pytest.fixture
+def _no_chance(monkeypatch):
+    """Partners have chance of their own: without any, gradients can be compared."""
+    monkeypatch.setattr(
+        ActionLayout, "draw_entropy_noise", lambda layout, shape, rng: torch.zeros(*shape, layout.log_std_size)
+    )
+
+
+def gradients(played):
+    return {name: each.grad.clone() for name, each in played.learner._parameters() if each.grad is not None}
+
+
+def different(one, other):
+    mine, theirs = one.learner.tensors(), other.learner.tensors()
+    assert mine.keys() == theirs.keys()
+    return [name for name, tensor in mine.items() if not torch.equal(tensor, theirs[name])]
+
+
+def some_case(seed):
+    """Sizes and options, drawn at random."""
+    draw = random.Random(seed)
+    ppo = {
+        "epochs": 1,
+        "minibatches": 1,
+        "burn_in": draw.choice([0, 0, 2]),
+        "auxiliary_weight": draw.choice([0.0, 0.5]),
+        "microbatch": draw.choice([0, 5, 20]),
+        "recomputed_parts": draw.choice([0, 0, 2]),
+        "value_clip": draw.choice([0.0, 0.3]),
+        "precision": draw.choice(["float32", "float32", "bfloat16"]),
+        **FAR,
+    }
+    return {
+        "processes": draw.choice([2, 3, 5]),
+        "agents": draw.choice([(1, 1), (2, 2)]),
+        "environment": {"num_envs": draw.randint(1, 5), "self_play": draw.choice([0.0, 0.5])},
+        "rollout": {"steps": draw.choice([8, 16]), "chunk": draw.choice([2, 4, 8])},
+        "network": {"encoder_sizes": [8], "recurrent_size": draw.choice([6, 64])},
+        "normalization": {"advantage_role_samples": draw.choice([0, 1])},
+        "ppo": ppo,
+    }
+
+
+@pytest.mark.usefixtures("_no_chance")
+@pytest.mark.parametrize("seed", range(12))
+def test_shares_add_up_to_the_gradient_and_the_figures_of_one_process(play, never, seed):
+    case = some_case(seed)
+    processes, agents = case.pop("processes"), case.pop("agents")
+    found = []
+    for run in ({}, {"update_processes": processes}):
+        played = play(agents, run=run, optimizer=LOOSE, schedules=STILL, **case)
+        for _ in range(2):  # the second rollout begins inside episodes, and was scaled by the first
+            metrics = played.learner.learn(played.collect(), never)
+        found.append((metrics, gradients(played)))
+    (metrics, expected), (figures, summed) = found
+    assert metrics.keys() == figures.keys()
+    half = case["ppo"]["precision"] == "bfloat16"
+    close = {"rtol": 5e-2, "atol": 1e-2} if half else {"rtol": 1e-4, "atol": 2e-5}
+    for name, figure in metrics.items():
+        torch.testing.assert_close(
+            figures[name], figure, equal_nan=True, **close, msg=lambda text, n=name: f"{n} {text}"
+        )
+    assert expected.keys() == summed.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(summed[name], gradient, **close)
+
+
+def test_the_same_again_with_as_many_processes(play, never):
+    one, other = (play(run={"update_processes": 3}, ppo={"epochs": 3, **FAR}) for _ in range(2))
+    for _ in range(3):
+        for each in (one, other):
+            each.learner.learn(each.collect(), never)
+    assert different(one, other) == []
+    alone = play(ppo={"epochs": 3, **FAR})
+    alone.learner.learn(alone.collect(), never)
+    assert "network.critic.weight" in different(one, alone)
+
+
+def test_all_stop_at_the_kl_of_all_and_go_on_in_the_next_update(play, never):
+    played = play(run={"update_processes": 2}, ppo={"epochs": 8, "target_kl": 1e-5}, schedules={"learning_rate": 1e-2})
+    for _ in range(3):
+        before = {name: tensor.clone() for name, tensor in played.learner.network.named_parameters()}
+        metrics = played.learner.learn(played.collect(), never)
+        assert metrics["losses/kl_stop"] == 1.0
+        assert any(not torch.equal(before[name], now) for name, now in played.learner.network.named_parameters())
+    assert played.learner.ppo.partners is not NOBODY
+
+
+def test_what_is_not_finite_in_a_partner_never_reaches_the_weights(play, never, monkeypatch):
+    played = play(run={"update_processes": 2}, ppo={"nonfinite_limit": 100})
+    leave = partner_side.Partner._leave_gradients
+
+    def poisoned(partner, desk):
+        leave(partner, desk)
+        desk.gradients["network.critic.bias"].fill_(torch.nan)
+
+    monkeypatch.setattr(partner_side.Partner, "_leave_gradients", poisoned)
+    before = {name: tensor.clone() for name, tensor in played.learner.network.named_parameters()}
+    metrics = played.learner.learn(played.collect(), never)
+    assert metrics["losses/rejected_steps"] == 4.0
+    assert all(torch.equal(before[name], now) for name, now in played.learner.network.named_parameters())
+
+
+@pytest.mark.usefixtures("_no_chance")
+@pytest.mark.parametrize("where", ["weigh", "gather"])
+def test_a_partner_that_fails_is_done_without_and_nothing_is_lost(play, never, monkeypatch, caplog, where):
+    """The minibatch that it failed in is learned from whole."""
+    alone = play(ppo={"epochs": 1, **FAR})
+    played = play(run={"update_processes": 2}, ppo={"epochs": 1, **FAR})
+    plain, mine = getattr(Weigher, where), played.learner.ppo._weigher
+
+    def failing(weigher, *arguments):
+        if weigher not in (mine, alone.learner.ppo._weigher):
+            raise RuntimeError("out of memory")
+        return plain(weigher, *arguments)
+
+    monkeypatch.setattr(Weigher, where, failing)
+    metrics = [each.learner.learn(each.collect(), never) for each in (alone, played)]
+    assert metrics[0].keys() == metrics[1].keys()
+    for name, tensor in alone.learner.network.named_parameters():
+        torch.testing.assert_close(played.learner.network.get_parameter(name), tensor, rtol=1e-5, atol=1e-6)
+    assert "cannot go on: RuntimeError: out of memory: nothing is lost" in caplog.text
+    assert played.learner.ppo.partners is NOBODY
+    caplog.clear()
+    played.learner.learn(played.collect(), never)
+    assert not caplog.text
+
+
+def test_a_stop_between_minibatches_leaves_partners_ready_for_the_next_update(play, never):
+    played = play(run={"update_processes": 2}, ppo=FAR)
+    asked = iter([False, True])
+    played.learner.learn(played.collect(), lambda: next(asked))
+    metrics = played.learner.learn(played.collect(), never)
+    assert metrics["losses/kl_stop"] == 0.0
+    assert played.learner.ppo.partners is not NOBODY
+
+
+def test_a_rollout_in_other_memory_is_learned_from_alone(play, never):
+    """Partners see their own memory only."""
+    played, plain = play(run={"update_processes": 2}, ppo=FAR), play(ppo=FAR)
+    copy = type(played.rollout)(**{name: tensor.clone() for name, tensor in vars(played.collect()).items()})
+    played.learner.learn(copy, never)
+    plain.learner.learn(plain.collect(), never)
+    assert different(played, plain) == []
+
+
+def test_partners_leave_when_their_learner_is_forgotten(play, never):
+    played = play(run={"update_processes": 3})
+    processes = list(played.learner.ppo.partners._processes)
+    played.learner.learn(played.collect(), never)
+    del played
+    gc.collect()
+    assert not any(each._thread.is_alive() for each in processes)
+
+
+def test_where_there_is_no_memory_to_share_one_process_learns(play, never, monkeypatch, caplog):
+    def refuse(name):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    played = play(run={"update_processes": 2})
+    played.learner.learn(played.collect(), never)
+    assert "updates are made in one process: no other can be started" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("run", "steps", "expected"),
+    [
+        ({}, 12, 1),
+        ({"threads": 4}, 12, 1),
+        ({"threads": 4}, 1024, 4),
+        ({"threads": 4}, 512, 3),
+        ({"threads": 4, "update_processes": 1}, 4096, 1),
+        ({"update_processes": 2}, 12, 2),
+    ],
+)
+def test_small_minibatches_stay_in_one_process_unless_the_user_says_otherwise(config, run, steps, expected):
+    settings = config(run=run, rollout={"steps": steps, "chunk": 4})
+    assert learners.update_processes(settings, rows=3) == expected
+
+
+# --- processes -------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys
+from trainer.bench import Bench
+from trainer.config import resolve
+from trainer.synthetic import WorkItem
+
+sizes = ["environment.num_envs=4", "rollout.steps=16", "network.encoder_sizes=[8]", "network.recurrent_size=6"]
+bench = Bench(resolve("synthetic", None, [*sizes, "ppo.target_kl=1e9", "run.update_processes=3"]), WorkItem())
+bench.collect()
+bench.learn()
+print(*(each.pid for each in bench.learner.ppo.partners._processes), flush=True)
+for line in sys.stdin:
+    bench.collect()
+    bench.learn()
+    print(type(bench.learner.ppo.partners).__name__, flush=True)
+"""
+
+
+@pytest.fixture
+def trainer():
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def gone(pid):
+    """Whether a process has ended; one whose parent was killed is reaped by whoever adopts it, in its own time."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_a_killed_partner_is_done_without(trainer):
+    """Two partners hear nothing of signals to their group; one is killed, and the other is sent away."""
+    pids = [int(each) for each in trainer.stdout.readline().split()]
+    assert len(pids) == 2
+    for name in (signal.SIGINT, signal.SIGTERM):
+        os.kill(pids[1], name)
+    for answer in ("Partners", "Nobody"):
+        trainer.stdin.write("learn\n")
+        trainer.stdin.flush()
+        assert trainer.stdout.readline().strip() == answer
+        if answer == "Partners":
+            os.kill(pids[0], signal.SIGKILL)
+    assert all(gone(pid) for pid in pids)
+    assert trainer.poll() is None
+
+
+def test_partners_end_when_their_trainer_is_killed(trainer):
+    pids = [int(each) for each in trainer.stdout.readline().split()]
+    trainer.kill()
+    deadline = time.monotonic() + PATIENCE_S
+    while not all(gone(pid) for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -1,0 +1,166 @@
+"""Memory that the processes of an update share: the rollout, what is learned from it, weights and gradients."""
+
+import itertools
+import mmap
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from arena.policies import ActorCritic, Architecture
+from trainer.auxiliary import NextObservation
+from trainer.objective import MEANS, OF_HEADS, TOTALS
+from trainer.rollout import Rollout
+from trainer.samples import Targets
+from trainer.settings import PPOSettings
+
+ALIGNMENT = 64
+"""Bytes that every tensor's address is a multiple of: a cache line, and the widest vector."""
+
+SUPPORTED = hasattr(os, "memfd_create")
+"""Whether this system has memory that is shared by handing on a file, and gone with the last process that has it."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all processes of an update know.
+
+    Attributes:
+        architecture: Of the network that learns.
+        ppo: How it learns.
+        steps: T of the rollout.
+        rows: R.
+        chunk: L.
+        partners: Processes beside the trainer's own.
+    """
+
+    architecture: Architecture
+    ppo: PPOSettings
+    steps: int
+    rows: int
+    chunk: int
+    partners: int
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where one partner leaves what it has come to.
+
+    Attributes:
+        figures: Of its part of the minibatch, as `Part.flatten` has them.
+        gradients: Of each parameter that learns, by name.
+        given: Which of these there are, in their order.
+    """
+
+    figures: Float[Tensor, " figures"]
+    gradients: dict[str, Float[Tensor, "..."]]
+    given: Bool[Tensor, " parameters"]
+
+
+@dataclass(frozen=True)
+class Board:
+    """What all processes see.
+
+    Attributes:
+        rollout: The trainer writes it, as it writes all but desks.
+        targets: Of the epoch.
+        weights: Of the network and of what predicts, with their statistics, by name.
+        order: Numbers of the epoch's segments, minibatch by minibatch.
+        desks: Of each partner.
+    """
+
+    rollout: Rollout
+    targets: Targets
+    weights: dict[str, Tensor]
+    order: Int[Tensor, " segments"]
+    desks: tuple[Desk, ...]
+
+    @classmethod
+    def create(cls, setup: Setup) -> "tuple[Board, int]":
+        """A board of zeros, and the file by which `open` finds it; the memory stays when that is closed.
+
+        Raises:
+            OSError: There is no such memory.
+        """
+        file = os.memfd_create("echelon-league")
+        try:
+            os.ftruncate(file, _places(_shapes(setup))[-1])
+            return cls.open(setup, file), file
+        except BaseException:
+            os.close(file)
+            raise
+
+    @classmethod
+    def open(cls, setup: Setup, file: int) -> "Board":
+        """The board that another process has created."""
+        shapes = _shapes(setup)
+        memory = mmap.mmap(file, _places(shapes)[-1])
+        tensors = {
+            name: _tensor(memory, place, shape)
+            for (name, shape), place in zip(shapes.items(), _places(shapes), strict=False)
+        }
+        return cls(
+            Rollout(**{each.name: tensors[f"rollout.{each.name}"] for each in fields(Rollout)}),
+            Targets(**{each.name: tensors[f"targets.{each.name}"] for each in fields(Targets)}),
+            _below(tensors, "weights."),
+            tensors["order"],
+            tuple(_desk(_below(tensors, f"desk{number}.")) for number in range(setup.partners)),
+        )
+
+
+def learned(network: ActorCritic, auxiliary: NextObservation | None) -> dict[str, nn.Parameter]:
+    """All that learns, by name."""
+    named = {f"network.{name}": parameter for name, parameter in network.named_parameters()}
+    if auxiliary is not None:
+        named |= {f"auxiliary.{name}": parameter for name, parameter in auxiliary.named_parameters()}
+    return named
+
+
+def weights(network: ActorCritic, auxiliary: NextObservation | None) -> dict[str, Tensor]:
+    """All that the way to the loss reads of a learner, by name."""
+    named = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
+    if auxiliary is not None:
+        named |= {f"auxiliary.{name}": tensor for name, tensor in auxiliary.state_dict().items()}
+    return named
+
+
+def _shapes(setup: Setup) -> dict[str, Tensor]:
+    """All tensors of a board by name, without their memory."""
+    with torch.device("meta"):
+        network = ActorCritic(setup.architecture)
+        auxiliary = NextObservation(network) if setup.ppo.auxiliary_weight else None
+        rollout = Rollout.allocate(network, steps=setup.steps, rows=setup.rows, chunk=setup.chunk)
+        targets = Targets(rollout.value, rollout.value, rollout.active)
+        named = {f"rollout.{name}": tensor for name, tensor in vars(rollout).items()}
+        named |= {f"targets.{name}": tensor for name, tensor in vars(targets).items()}
+        named |= {f"weights.{name}": tensor for name, tensor in weights(network, auxiliary).items()}
+        named["order"] = torch.empty(setup.steps * setup.rows, dtype=torch.int64)
+        own, heads = learned(network, auxiliary), len(network.layout.heads)
+        for desk in (f"desk{number}." for number in range(setup.partners)):
+            named |= {f"{desk}gradients.{name}": parameter.detach() for name, parameter in own.items()}
+            named[f"{desk}given"] = torch.empty(len(own), dtype=torch.bool)
+            named[f"{desk}figures"] = torch.empty(4 + len(MEANS) + len(TOTALS) + (2 + len(OF_HEADS)) * heads)
+    return named
+
+
+def _places(shapes: Mapping[str, Tensor]) -> list[int]:
+    """Where each tensor begins, in bytes, and where the last one ends."""
+    sizes = (-(-shape.nbytes // ALIGNMENT) * ALIGNMENT for shape in shapes.values())
+    return list(itertools.accumulate(sizes, initial=0))
+
+
+def _tensor(memory: mmap.mmap, place: int, shape: Tensor) -> Tensor:
+    if not shape.numel():
+        return torch.empty(shape.shape, dtype=shape.dtype)
+    return torch.frombuffer(memory, dtype=shape.dtype, count=shape.numel(), offset=place).view(shape.shape)
+
+
+def _desk(tensors: Mapping[str, Tensor]) -> Desk:
+    return Desk(tensors["figures"], _below(tensors, "gradients."), tensors["given"])
+
+
+def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

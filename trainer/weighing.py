@@ -1,0 +1,230 @@
+"""What the present weights make of samples: the loss of a minibatch, part by part, its gradient and its figures."""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, ParamSpec, TypeVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from arena.policies import ActorCritic
+from arena.policies.network import Readout
+from trainer.auxiliary import NextObservation
+from trainer.chunks import Segments
+from trainer.diagnostics import largest_ratio_error
+from trainer.errors import ConfigError
+from trainer.objective import Appraisal, Batch, Objective, merge
+from trainer.recomputing import sequence_in_parts
+from trainer.rollout import Rollout
+from trainer.samples import Samples, Targets, at
+from trainer.settings import PPOSettings
+from trainer.settings.learning import Precision
+
+CACHED_DECISIONS = 8192
+"""Decisions whose activations a processor's caches still hold when the backward pass comes for them."""
+
+MOST_GRAPHS = 64
+"""Most graphs of the way to the loss: parts of one run or decision, or without idle ones, have graphs of their own."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Lot(NamedTuple):
+    """Segments, and which of their N decisions carry loss."""
+
+    segments: Segments
+    counts: Bool[Tensor, " N"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a part of a minibatch comes to under the present weights.
+
+    Attributes:
+        loss: What it adds to the minibatch's loss, with gradient.
+        appraisal: What that is made of, but for predictions.
+        prediction_error: What it adds to the error of predictions.
+        relevant: Which heads had something to decide, per decision.
+        ratio_error: Largest |ratio - 1|.
+    """
+
+    loss: Float[Tensor, ""]
+    appraisal: Appraisal
+    prediction_error: Float[Tensor, ""]
+    relevant: Bool[Tensor, "n heads"]
+    ratio_error: Float[Tensor, ""]
+
+    def flatten(self) -> Float[Tensor, " figures"]:
+        """Its figures in one row of numbers; of `relevant` only whether a head ever was."""
+        single = torch.stack([self.loss.detach(), self.prediction_error, self.ratio_error])
+        return torch.cat([single, self.relevant.any(dim=0).float(), self.appraisal.flatten()])
+
+    @classmethod
+    def of(cls, figures: Float[Tensor, " figures"], heads: int) -> "Part":
+        """The contrary of `flatten`, without gradient."""
+        loss, prediction_error, ratio_error = figures[:3].unbind()
+        relevant = figures[3 : 3 + heads] > 0
+        return cls(loss, Appraisal.of(figures[3 + heads :]), prediction_error, relevant.unsqueeze(0), ratio_error)
+
+    @classmethod
+    def merged(cls, parts: "Sequence[Part]", shares: Float[Tensor, " parts"]) -> "Part":
+        """Several parts as one, without gradient, with what share of these parts' decisions each has."""
+        return cls(
+            torch.stack([part.loss.detach() for part in parts]).sum(),
+            merge([part.appraisal for part in parts], shares),
+            torch.stack([part.prediction_error for part in parts]).sum(),
+            torch.cat([part.relevant for part in parts]),
+            torch.stack([part.ratio_error for part in parts]).max(),
+        )
+
+    def go_back(self) -> None:
+        """Add its gradient to that of the parts before it."""
+        if self.loss.requires_grad:
+            torch.autograd.backward(self.loss)
+
+
+class Weigher:
+    """The way from samples to the loss of one network.
+
+    Args:
+        network: Its gradients add up.
+        settings: Of the objective.
+        auxiliary: Predicts observations; None where that has no weight.
+        rng: Chance of the entropy's estimate.
+
+    Raises:
+        ConfigError: Settings contradict each other, or name a head or a compiler that there is not.
+    """
+
+    def __init__(
+        self, network: ActorCritic, settings: PPOSettings, auxiliary: NextObservation | None, rng: torch.Generator
+    ) -> None:
+        self._network, self._settings, self._auxiliary, self._rng = network, settings, auxiliary, rng
+        if settings.compile and settings.recomputed_parts:
+            raise ConfigError(
+                f"ppo.compile is {settings.compile!r}, but with ppo.recomputed_parts, which is "
+                f"{settings.recomputed_parts}, nothing compiles: set that to 0, and ppo.microbatch to save memory"
+            )
+        self.objective = Objective(settings, network.layout, network.observation_mean.device)
+        self._appraise = _compiled(self._weigh, settings.compile) if settings.compile else self._weigh
+        self._half = settings.precision is Precision.BFLOAT16
+
+    def deal(self, segments: Segments) -> list[Segments]:
+        """The parts in which segments go through the network."""
+        most, decisions = at_once(self._settings, segments.state.hidden.device), int(segments.lengths.sum())
+        return segments.deal(min(len(segments), max(1, -(-decisions // most))))
+
+    def counts(self, targets: Targets, segments: Segments) -> Bool[Tensor, " N"]:
+        """Decisions of segments that carry loss."""
+        return segments.learned(self._settings.burn_in) & at(targets.valid, segments.rows)
+
+    def counts_of_each(self, targets: Targets, segments: Segments) -> Float[Tensor, " S"]:
+        """How many decisions of each segment carry loss."""
+        places = segments.inside.clone()
+        places[segments.inside] = self.counts(targets, segments)
+        return places.sum(dim=0).float()
+
+    def lots(self, targets: Targets, segments: Segments) -> list[Lot]:
+        """Segments in parts; those in which no decision carries loss are left out."""
+        lots = [Lot(part, self.counts(targets, part)) for part in self.deal(segments)]
+        return [lot for lot in lots if bool(lot.counts.any())]
+
+    def gather(self, rollout: Rollout, targets: Targets, lot: Lot) -> Samples:
+        """Everything that the loss of a lot hangs on but the weights."""
+        return Samples.gather(rollout, targets, lot.segments, lot.counts, self._network.layout, self._rng)
+
+    def judge(self, samples: Samples) -> tuple[Batch, Float[Tensor, "N H"]]:
+        """What the present weights make of the samples that count, and the core's features of all."""
+        parameters, value, features = self.sequence(samples)
+        if samples.chosen is not None:
+            parameters, value = (each.index_select(0, samples.chosen) for each in (parameters, value))
+        distribution = self._network.distribution(parameters, samples.mask)
+        batch = Batch(
+            log_ratio=distribution.log_prob(samples.raw) - samples.log_prob,
+            relevant=self._network.layout.relevant(samples.mask),
+            entropy=distribution.entropy_from(samples.noise),
+            value=value,
+            old_value=samples.old_value,
+            advantage=samples.advantage,
+            target=samples.target,
+            index=samples.index,
+        )
+        return batch, features
+
+    def sequence(self, samples: Samples) -> Readout:
+        """All of the samples' runs through the network."""
+        if parts := self._settings.recomputed_parts:
+            return sequence_in_parts(self._network, samples, parts, half=self._half)
+        return self._network.sequence(samples.seen, samples.state, samples.runs, half=self._half)
+
+    def values(self, rollout: Rollout, segments: Segments) -> Float[Tensor, " N"]:
+        """V of the decisions of segments."""
+        seen = at(rollout.observation, segments.rows)
+        value: Tensor = self._network.sequence(seen, segments.state, segments.runs, half=self._half).value
+        return value
+
+    def places(self, rollout: Rollout, lots: Iterable[Lot], like: Tensor) -> Float[Tensor, ""]:
+        """How many numbers are predicted of the decisions that carry loss."""
+        places = torch.zeros_like(like)
+        if self._auxiliary is not None:
+            for lot in lots:
+                seen = at(rollout.observation, lot.segments.rows)
+                places = places + self._auxiliary.places(self._network, seen, lot.segments.runs, lot.counts)
+        return places
+
+    def weigh(
+        self,
+        gathered: Iterable[Samples],
+        shares: Float[Tensor, " parts"],
+        predicted: Float[Tensor, ""],
+        weights: Float[Tensor, "3"],
+    ) -> list[Part]:
+        """Take all parts through the network, and all but the last one back: it may come to nothing.
+
+        Args:
+            gathered: The parts, each made when it is its turn.
+            shares: What share of the minibatch's decisions each part has.
+            predicted: What errors of predictions are divided by: how many the minibatch has.
+            weights: As `Objective.weights` says.
+        """
+        parts: list[Part] = []
+        for samples, share in zip(gathered, shares, strict=True):
+            if parts:
+                parts[-1].go_back()
+            appraisal, batch, features = self._appraise(samples, weights)
+            error = self._prediction_error(features, samples) / predicted
+            loss = appraisal.loss * share + self._settings.auxiliary_weight * error
+            parts.append(Part(loss, appraisal, error.detach(), batch.relevant, largest_ratio_error(batch)))
+        return parts
+
+    def _weigh(self, samples: Samples, weights: Float[Tensor, "3"]) -> tuple[Appraisal, Batch, Tensor]:
+        """Everything between the samples and the loss but predictions: no step of it waits for a device."""
+        batch, features = self.judge(samples)
+        return self.objective.appraise(batch, weights), batch, features
+
+    def _prediction_error(self, features: Tensor, samples: Samples) -> Tensor:
+        if self._auxiliary is None:
+            return features.new_zeros(())
+        return self._auxiliary.error(self._network, features, samples.seen, samples.runs, samples.counts)
+
+
+def at_once(settings: PPOSettings, device: torch.device) -> int:
+    """About how many decisions go through the network at a time, at most."""
+    return settings.microbatch or (CACHED_DECISIONS if device.type == "cpu" else sys.maxsize)
+
+
+def _compiled(function: Callable[P, R], backend: str) -> Callable[P, R]:
+    """A function in one graph; the network's modules are left as they are.
+
+    Raises:
+        ConfigError: There is no such backend.
+    """
+    known = [*torch.compiler.list_backends(), "eager", "aot_eager"]
+    if backend not in known:
+        raise ConfigError(f"ppo.compile is {backend!r}: torch knows {', '.join(sorted(known))}; choose one, or none")
+    torch._dynamo.config.allow_rnn = True
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_GRAPHS)
+    return torch.compile(function, fullgraph=True, backend=backend)
