@@ -18,10 +18,26 @@ from league.cli import (
     tokens,
     workers,
 )
+from league.cli.grid import printable
 from league.cli.up import command as up
-from league.errors import ConfigurationError, LeagueError
+from league.errors import (
+    ChampionConflictError,
+    ConfigurationError,
+    LeagueError,
+    UnknownLeaseError,
+    UnknownPeriodError,
+    UnknownPlayerError,
+)
 
 BAD_USAGE = 2
+
+_WAYS_OUT: dict[type[LeagueError], str] = {
+    ChampionConflictError: "look at `league champion` and decide anew",
+    UnknownLeaseError: "`league show PLAYER --json` names the leases of its latest matches",
+    UnknownPeriodError: "`league log --periods` lists them",
+    UnknownPlayerError: "`league players` lists them all",
+}
+"""What to do at a terminal, where the server's way out is another of its calls."""
 
 app = typer.Typer(
     name="league",
@@ -47,5 +63,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments)
     except LeagueError as error:
-        typer.echo(f"league: {error}", err=True)
+        typer.echo(f"league: {printable(_described(error))}", err=True)
         sys.exit(BAD_USAGE if isinstance(error, ConfigurationError) else 1)
+
+
+def _described(error: LeagueError) -> str:
+    """Say what is wrong and what to do about it, in commands."""
+    way_out = _WAYS_OUT.get(type(error), error.way_out)
+    if "/docs" in way_out:
+        way_out = "`league COMMAND --help` says what it takes"
+    return str(type(error)(error.value, error.rule, way_out))

@@ -15,6 +15,7 @@ from rich.progress import TaskID
 from league.cli import database
 from league.cli.database import DatabaseUrl, Home
 from league.config import Settings
+from league.errors import ConfigurationError
 from league.services import exporting, importing
 from league.services.archive import ArchiveReader, Manifest, Progress
 from league.storage.opening import open_store
@@ -56,6 +57,9 @@ def import_league(file: File, home: Home = None, database_url: DatabaseUrl = Non
 
     SQLite and PostgreSQL may change places. Nothing is imported unless all of it is; a second try goes on quickly.
     """
+    if not file.is_file():
+        rule = "it is a folder" if file.is_dir() else "no such file"
+        raise ConfigurationError(f"file {file}", rule, "name one that `league export` wrote")
     settings = Settings.load(home=home, database_url=database_url)
     with (
         ArchiveReader(file) as archive,

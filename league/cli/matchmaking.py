@@ -11,7 +11,8 @@ from league.cli import tables
 from league.cli.connection import AsJson, Token, Url, Who, connect, find_player
 from league.cli.grid import Grid, record
 from league.cli.tables import NONE, share
-from league.client import DEFAULT_URL
+from league.client import DEFAULT_URL, LeagueClient
+from league.errors import InvalidRequestError
 
 app = typer.Typer()
 
@@ -27,7 +28,7 @@ def opponents(
     """Show whom a learner meets next: how likely each opponent is, by which rule, and who is left out."""
     with connect(url, token) as client:
         player = find_player(client, learner)
-        preview = client.preview(player.id)
+        preview = _preview(client, player)
     if as_json:
         tables.show_json(preview)
     else:
@@ -49,6 +50,13 @@ def lease_command(
         tables.show_json(told)
     else:
         tables.show(_lease(told), *_account(told, limit))
+
+
+def _preview(client: LeagueClient, player: wire.Player) -> wire.Preview:
+    if player.kind != "learner":
+        rule = f"it is a {player.kind}, and opponents are drawn for learners"
+        raise InvalidRequestError(f"player {player.id}", rule, "`league players --kind learner` lists them")
+    return client.preview(player.id)
 
 
 def _lease(told: wire.LeaseExplanation) -> Table:

@@ -32,8 +32,11 @@ def test_refusals_are_one_line_with_the_way_out(command: Run, exported: Path, tm
     assert (occupied.code, "new home folder" in occupied.one_line_error) == (1, True)
     again = command("export", exported, "--home", tmp_path)
     assert (again.code, "it exists" in again.one_line_error) == (2, True)
-    missing = command("import", tmp_path / "nowhere.zip", "--home", tmp_path / "there")
-    assert (missing.code, "No such file" in missing.one_line_error) == (1, True)
+    for wrong, rule in ((tmp_path / "nowhere.zip", "no such file"), (tmp_path, "it is a folder")):
+        refused = command("import", wrong, "--home", tmp_path / "there")
+        assert refused.code == 2
+        assert refused.one_line_error.endswith(f"file {wrong}: {rule}; name one that `league export` wrote\n")
+    assert not (tmp_path / "there").exists()
 
 
 def test_a_checkpoint_that_is_left_out_is_named(command: Run, snapshot: wire.Player, tmp_path: Path) -> None:

@@ -64,6 +64,6 @@ def test_who_is_no_learner_and_what_is_no_lease_is_said_in_one_line(
     refused = online("opponents", snapshot.id)
     assert refused.code == 1
     assert "opponents are drawn for learners" in refused.err
-    assert len(refused.err.splitlines()) == 1
+    assert "`league players --kind learner` lists them" in refused.one_line_error
     unknown = online("lease", "nothing")
     assert (unknown.code, "no lease has this id" in unknown.err) == (1, True)

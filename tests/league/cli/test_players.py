@@ -188,3 +188,47 @@ def test_the_log_says_who_did_what_to_whom(online: Run, scene: Scene, snapshot: 
     assert "period" in online("log", "--periods").out
     assert json.loads(online("log", "--kind", "promote", "--json").out)["items"][0]["reason"] == "beats everybody"
     assert "unknown player nobody" in online("log", "nobody").one_line_error
+
+
+def test_nothing_to_show_says_what_is_missing_and_how_to_come_by_it(online: Run, scene: Scene) -> None:
+    for arguments, words in (
+        (("standings", "--standing", "commander"), "nobody is ranked here; `league players`"),
+        (("players", "--standing", "commander"), "no such player; `trainer run`"),
+        (("champion", "--history"), "nobody has been champion yet; `league promote PLAYER --champion`"),
+        (("log",), "nothing of the kind happened; --periods"),
+        (("superiority",), "rps: no rating match of frozen players was rated yet; `trainer evaluate`"),
+    ):
+        outcome = online(*arguments)
+        assert (outcome.code, len(outcome.out.splitlines())) == (0, 1)
+        assert outcome.out.startswith(words)
+    shown = online("show", scene.learner.player_id).out
+    assert "rating periods: none has rated it yet; `league close-period`" in shown
+    assert "latest matches: none yet; " in shown
+    assert "latest changes: none" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "way_out"),
+    [
+        (("show", 99), "`league players` lists them all"),
+        (("opponents", 99), "`league players` lists them all"),
+        (("standings", "--as-of", 99), "`league log --periods` lists them"),
+        (("lease", "nothing"), "`league show PLAYER --json` names the leases of its latest matches"),
+        (("players", "--cursor", "x"), "`league COMMAND --help` says what it takes"),
+    ],
+)
+def test_the_way_out_is_a_command_and_none_of_the_server_s_calls(
+    online: Run, scene: Scene, arguments: tuple[object, ...], way_out: str
+) -> None:
+    assert online(*arguments).one_line_error.endswith(f"; {way_out}\n")
+
+
+def test_the_way_out_of_a_lost_race_for_the_championship_is_a_command(
+    online: Run, scene: Scene, snapshot: wire.Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_then_lose_the_race(client: LeagueClient, environment: str | None) -> None:
+        scene.client.crown(scene.publish(step=2000).id, expected=None)
+
+    monkeypatch.setattr(lifecycle, "champion_of", look_then_lose_the_race)
+    outcome = online("promote", snapshot.id, "--champion")
+    assert outcome.one_line_error.endswith("; look at `league champion` and decide anew\n")
