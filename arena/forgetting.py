@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import false_discovery_control
 
-from arena.payoff import Tally
+from arena.payoff import Tally, beta_moments
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -64,8 +64,8 @@ def forgetting(earlier: Tally, recent: Tally, *, margin: float = 0.0, significan
         raise ValueError(f"margin is {margin}: it must be in [0, 1)")
     if not 0.0 < significance < 1.0:
         raise ValueError(f"significance is {significance}: it must be in (0, 1); 0.05 is usual")
-    before, before_variance = _win_rate(earlier)
-    now, now_variance = _win_rate(recent)
+    before, before_variance = beta_moments(earlier)
+    now, now_variance = beta_moments(recent)
     drop = before - now
     met = (earlier.games > 0.0) & (recent.games > 0.0)
     p_value = np.ones_like(drop)
@@ -73,10 +73,3 @@ def forgetting(earlier: Tally, recent: Tally, *, margin: float = 0.0, significan
         by_chance = ndtr((margin - drop) / np.sqrt(before_variance + now_variance))
         p_value[met] = false_discovery_control(by_chance[met])
     return Forgetting(drop=drop, p_value=p_value, forgotten=p_value < significance)
-
-
-def _win_rate(counts: Tally) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of the Beta distribution of (points + 1, lost points + 1)."""
-    games = counts.games + 2.0
-    mean = (counts.points + 1.0) / games
-    return mean, mean * (1.0 - mean) / (games + 1.0)

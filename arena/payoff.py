@@ -120,6 +120,19 @@ def win_rates(counts: Tally, expected: ArrayLike, *, prior_games: float = PRIOR_
     return np.clip(prior + surplus / (counts.games + prior_games), 0.0, 1.0)
 
 
+def beta_moments(counts: Tally) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of what the counts alone say of the mean score, a Beta distribution.
+
+        Beta(points + 1, games - points + 1)
+
+    Args:
+        counts: Counts of any shape; 1/2 and 1/12 where nothing was played.
+    """
+    n = counts.games + 2.0
+    mean = (counts.points + 1.0) / n
+    return mean, mean * (1.0 - mean) / (n + 1.0)
+
+
 def wilson_interval(counts: Tally, *, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
     """Return the Wilson score interval of the mean score, from the counts alone.
 

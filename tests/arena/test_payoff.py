@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import beta
 
 from arena.glicko2 import Ratings, newcomers
 from arena.payoff import (
     Tally,
+    beta_moments,
     cyclic_share,
     expected_matrix,
     payoff,
@@ -143,6 +145,13 @@ def test_ratings_that_fit_leave_nothing_unexplained_and_even_ones_everything():
     assert unexplained_share(rate, rate, games) == 0.0
     assert unexplained_share(rate, np.full((3, 3), 0.5), games) == pytest.approx(1.0)
     assert unexplained_share(rate, rate.T, games) == pytest.approx(4.0)
+
+
+def test_moments_are_those_of_the_beta_distribution():
+    mean, variance = beta_moments(tally([0, 0, 0, 1], [1.0, 0.5, 0.5, 0.0], [False] * 4, 3))
+    posterior = beta([3, 1, 1], [2, 2, 1])
+    assert mean == pytest.approx(posterior.mean())
+    assert variance == pytest.approx(posterior.var())
 
 
 def test_bad_payoff_columns_are_refused_by_name():
