@@ -37,13 +37,21 @@ class Tracker(Protocol):
 
 
 class TensorBoard:
-    """An event file of its own for every session. A full disk delays what it says and loses nothing of it."""
+    """An event file of its own for every session. A full disk delays what it says and loses nothing of it.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: Where event files are.
+        from_step: Where the session begins; what an earlier one said of later steps, which a crash undid, is not shown.
+    """
+
+    def __init__(self, folder: Path, from_step: int) -> None:
+        from tensorboard.compat.proto.event_pb2 import SessionLog
+
         folder.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{time.time_ns() // 10**9}.{socket.gethostname()}.{os.getpid()}.{time.time_ns()}"
         self._file = GrowingFile(folder / name)
         self._add(file_version="brain.Event:2")
+        self._add(step=from_step + 1, session_log=SessionLog(status=SessionLog.START))
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Add an update's metrics.

@@ -26,7 +26,8 @@ class TrainingWorker:
         config: Settings.
         folder: Where the run is kept.
         link: The league.
-        trackers: Opens those that take in metrics beside the run folder; they are closed when the run ends.
+        trackers: Opens those that take in metrics beside the run folder, from a step on; they are closed when the run
+            ends.
         version: Of this program.
         terminal: Tells a person how it goes.
         outside: Time and signals.
@@ -43,7 +44,7 @@ class TrainingWorker:
         folder: RunFolder,
         link: Link,
         *,
-        trackers: Callable[[], Sequence[Tracker]],
+        trackers: Callable[[int], Sequence[Tracker]],
         version: str,
         terminal: Terminal,
         outside: Surroundings,
@@ -63,7 +64,7 @@ class TrainingWorker:
             DivergedError: Losses or gradients were not finite too often in a row.
             UnsavedError: The disk refuses what was learned, and a signal came while it was waited for.
         """
-        journal = Journal(self._folder.path, self._trackers())
+        journal = Journal(self._folder.path, self._trackers(self.learner.steps))
         with ExitStack() as leaving:
             leaving.callback(self._disk.write, "metrics", journal.close)
             try:

@@ -199,7 +199,7 @@ def worker_of(tmp_path: Path, outside: Outside) -> Iterator[Callable[..., Traini
             config,
             folder,
             link,
-            trackers=lambda: [TensorBoard(folder.path / "tensorboard")],
+            trackers=lambda from_step: [TensorBoard(folder.path / "tensorboard", from_step)],
             version="0",
             terminal=terminal,
             outside=outside.surroundings(),

@@ -98,7 +98,7 @@ def test_opponents_met_longest_ago_are_forgotten():
 
 
 def test_a_journal_holds_every_update_and_no_number_that_json_has_not(tmp_path):
-    journal = Journal(tmp_path, [TensorBoard(tmp_path / "tensorboard")])
+    journal = Journal(tmp_path, [TensorBoard(tmp_path / "tensorboard", 0)])
     journal.write(8, {"a": 1.5, "b": None, "c": float("nan")})
     journal.write(16, {"a": 2.5})
     journal.close()

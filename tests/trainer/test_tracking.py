@@ -20,7 +20,7 @@ def read(folder):
 
 
 def test_tensorboard_reads_every_metric_and_every_word(tmp_path):
-    board = TensorBoard(tmp_path)
+    board = TensorBoard(tmp_path, 0)
     board.log(8, {"a": 1.5, "b/c": -2.0})
     board.note(8, "health/x", "it is ill")
     board.log(16, {"a": 2.5})
@@ -34,7 +34,7 @@ def test_tensorboard_reads_every_metric_and_every_word(tmp_path):
 
 def test_sessions_of_one_run_are_shown_as_one_curve(tmp_path):
     for step in (1, 2, 3):
-        board = TensorBoard(tmp_path)
+        board = TensorBoard(tmp_path, 0)
         board.log(step, {"a": float(step)})
         board.close()
     assert len(list(tmp_path.iterdir())) == 3
@@ -44,8 +44,18 @@ def test_sessions_of_one_run_are_shown_as_one_curve(tmp_path):
     assert values == {1.0, 2.0, 3.0}
 
 
+def test_tensorboard_shows_updates_that_a_crash_undid_once(tmp_path):
+    for from_step, steps in ((0, (10, 20, 30, 40)), (20, (30, 40, 50))):
+        board = TensorBoard(tmp_path, from_step)
+        for step in steps:
+            board.log(step, {"charts/score": float(from_step)})
+        board.close()
+    shown = [(each.step, each.value) for each in read(tmp_path).Scalars("charts/score")]
+    assert shown == [(10, 0.0), (20, 0.0), (30, 20.0), (40, 20.0), (50, 20.0)]
+
+
 def test_a_full_disk_delays_what_tensorboard_is_told_and_loses_nothing(tmp_path, monkeypatch):
-    board = TensorBoard(tmp_path)
+    board = TensorBoard(tmp_path, 0)
     journal = Journal(tmp_path, [board])
     write = board._file._write_all
 

@@ -94,7 +94,7 @@ def run(
             config,
             folder,
             link,
-            trackers=lambda: _trackers(folder, config, wandb=wandb),
+            trackers=lambda from_step: _trackers(folder, config, from_step, wandb=wandb),
             version=version(),
             terminal=terminal,
             outside=outside,
@@ -110,8 +110,8 @@ def _show_plan(config: TrainerConfig, *, as_json: bool) -> None:
     show_plan(planned, Console(width=min(Console().width, PLAN_WIDTH)))
 
 
-def _trackers(folder: RunFolder, config: TrainerConfig, *, wandb: bool) -> list[Tracker]:
+def _trackers(folder: RunFolder, config: TrainerConfig, from_step: int, *, wandb: bool) -> list[Tracker]:
     trackers: list[Tracker] = []
     if wandb:
         trackers.append(WeightsAndBiases(folder.path, config.league.learner, config.model_dump(mode="json")))
-    return [*trackers, TensorBoard(folder.path / "tensorboard")]
+    return [*trackers, TensorBoard(folder.path / "tensorboard", from_step)]
