@@ -26,6 +26,9 @@ from league.services.ledger import Closing, Ledger, Roster
 from league.services.match_log import Games
 from league.services.rating import Entry, Rule
 
+_START = Player.start_rating, Player.start_deviation, Player.start_volatility
+_LAST = Rating.rating, Rating.deviation, Rating.volatility, Rating.games, Rating.score
+
 
 @dataclass(frozen=True, eq=False)
 class _Draft:
@@ -94,8 +97,9 @@ def newest(session: Session, environment: str) -> Period | None:
 
 def roster(session: Session, environment: str) -> Roster:
     """Return everybody as a rating period takes them at their first match."""
-    players = session.scalars(select(Player).where(Player.environment == environment)).all()
-    return Roster({player.id: entry_of(player, None) for player in players}, {p.id: p.parent_id for p in players})
+    query = select(Player.id, Player.parent_id, Player.kind, *_START).where(Player.environment == environment)
+    rows = session.connection().execute(query).all()
+    return Roster({row.id: Entry(row.kind, *row[3:], 0, 0.0) for row in rows}, {row.id: row.parent_id for row in rows})
 
 
 def entry_of(player: Player, last: Rating | None) -> Entry:
@@ -214,16 +218,20 @@ def _write(
 
 def _ledger(session: Session, environment: str, version: int) -> Ledger:
     """Return what the closed periods left."""
-    present = session.execute(standings.rated().where(Player.environment == environment, Rating.player_id.is_not(None)))
     last_fit = session.scalar(
         select(func.max(Period.id)).where(Period.environment == environment, Period.version == version, Period.refitted)
     )
     fitted: dict[int, int] = {}
     if last_fit is not None:
-        then = standings.rated(last_fit).where(Player.environment == environment, Rating.player_id.is_not(None))
-        fitted = ledger.games_of_frozen({player.id: entry_of(player, last) for player, last in session.execute(then)})
-    entries = {player.id: entry_of(player, last) for player, last in present}
-    return Ledger(entries, payoffs.read(session, environment), fitted)
+        fitted = ledger.games_of_frozen(_rated(session, environment, last_fit))
+    return Ledger(_rated(session, environment, None), payoffs.read(session, environment), fitted)
+
+
+def _rated(session: Session, environment: str, as_of: int | None) -> dict[int, Entry]:
+    """Return everybody whom a period has rated, after the last one or after period `as_of`."""
+    query = standings.rated(as_of).where(Player.environment == environment, Rating.player_id.is_not(None))
+    rows = session.connection().execute(query.with_only_columns(Player.id, Player.kind, *_LAST))
+    return {row.id: Entry(*row[1:]) for row in rows}
 
 
 def _body(period: Period) -> wire.RatingPeriod:

@@ -29,11 +29,12 @@ _NEWEST = select(*(select(func.max(table.id)).scalar_subquery() for table in (Pl
 
 @dataclass(frozen=True)
 class Member:
-    """A player's unchanging side, and its standing."""
+    """A player's unchanging side, its standing and the call-sign that came with it."""
 
     id: int
     kind: str
     name: str
+    call_sign: str | None
     signature: str
     standing: str | None
     checkpoint: str | None
@@ -141,7 +142,7 @@ class PopulationCache:
         with self._lock:
             kept = self._kept.get(environment)
             if kept is None or kept[0] != version:
-                kept = version, _load(session, environment)
+                kept = version, load(session, environment)
                 self._kept[environment] = kept
         return kept[1]
 
@@ -150,8 +151,10 @@ def _version(session: Session) -> Version:
     return tuple(session.execute(_NEWEST).one())
 
 
-def _load(session: Session, environment: str) -> Population:
-    who = Player.id, Player.kind, Player.name, Player.signature, Player.standing, Player.checkpoint
+def load(session: Session, environment: str) -> Population:
+    """Read the population as the session sees it."""
+    own = Player.id, Player.kind, Player.name, Player.call_sign
+    who = *own, Player.signature, Player.standing, Player.checkpoint
     strength = (
         func.coalesce(Rating.rating, Player.start_rating),
         func.coalesce(Rating.deviation, Player.start_deviation),
@@ -159,7 +162,8 @@ def _load(session: Session, environment: str) -> Population:
         func.coalesce(Rating.games, 0),
     )
     everybody = standings.rated().where(Player.environment == environment).order_by(Player.id)
-    rows: list[tuple[Any, ...]] = [tuple(row) for row in session.execute(everybody.with_only_columns(*who, *strength))]
+    found = session.connection().execute(everybody.with_only_columns(*who, *strength))
+    rows: list[tuple[Any, ...]] = [tuple(row) for row in found]
     numbers = np.array([row[len(who) :] for row in rows], dtype=np.float64).reshape(-1, len(strength))
     rating, deviation, volatility, games = numbers.T
     return Population(

@@ -6,16 +6,16 @@ from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
 from arena import promotion as rule
-from arena.glicko2 import expected_score
+from arena.glicko2 import Ratings, expected_score
 from arena.promotion import Decision, Record, Roster
 from league.config import Settings
-from league.db.models import Player, Rating
 from league.services import champions, lifecycle, payoffs, standings
+from league.services import population as populations
+from league.services.population import Member, Population
 
 ACTOR = "rule"
 
@@ -25,20 +25,24 @@ def apply(session: Session, settings: Settings, environment: str, now: datetime)
 
     Players of different signatures cannot meet, so that the champion is one of those who play the newest.
     """
-    query = standings.rated().where(Player.environment == environment, Player.kind != "learner", standings.in_play())
-    frozen = session.execute(query.order_by(Player.id)).all()
+    population = populations.load(session, environment)
+    frozen = [place for place, member in enumerate(population.members) if _concerned(member)]
     if not frozen:
         return
     champion = champions.holder(session, environment)
-    newest_signature = frozen[-1][0].signature
-    for signature in sorted({player.signature for player, _ in frozen}):
-        same = [row for row in frozen if row[0].signature == signature]
-        ids = [player.id for player, _ in same]
-        roster = _promote(session, settings, _roster(session, same, champion), ids, now)
-        if signature == newest_signature:
+    signatures = [population.members[place].signature for place in frozen]
+    for signature in sorted({*signatures}):
+        places = [place for place, own in zip(frozen, signatures, strict=True) if own == signature]
+        ids = [population.members[place].id for place in places]
+        roster = _promote(session, settings, _roster(session, population, places, champion), ids, now)
+        if signature == signatures[-1]:
             roster = _crown(session, settings, roster, ids, champion, now)
         for decision in rule.retirements(roster, settings.promotion):
             _change(session, settings, ids, "retire", decision, now)
+
+
+def _concerned(member: Member) -> bool:
+    return member.kind != "learner" and member.standing not in standings.OUT_OF_PLAY
 
 
 def _promote(session: Session, settings: Settings, roster: Roster, ids: list[int], now: datetime) -> Roster:
@@ -72,9 +76,11 @@ def _mask(decisions: Sequence[Decision], players: int) -> NDArray[np.bool_]:
     return chosen
 
 
-def _roster(session: Session, frozen: "Sequence[Row[Player, Rating]]", champion: int | None) -> Roster:
-    ratings = standings.ratings(frozen)
-    ids = [player.id for player, _ in frozen]
+def _roster(session: Session, population: Population, places: Sequence[int], champion: int | None) -> Roster:
+    members = [population.members[place] for place in places]
+    everybody = population.ratings
+    ratings = Ratings(*(column[places] for column in (everybody.rating, everybody.deviation, everybody.volatility)))
+    ids = [member.id for member in members]
 
     def record(player: int, others: Sequence[int]) -> Record:
         own = payoffs.of_player(session, ids[player])
@@ -83,12 +89,12 @@ def _roster(session: Session, frozen: "Sequence[Row[Player, Rating]]", champion:
         return Record(arithmetic.win_rates(tally, expected), tally.games)
 
     return Roster(
-        names=tuple(player.call_sign or player.name for player, _ in frozen),
+        names=tuple(member.call_sign or member.name for member in members),
         ratings=ratings,
-        games=np.array([0 if rating is None else rating.games for _, rating in frozen], dtype=np.int64),
-        candidate=np.array([player.standing == "candidate" for player, _ in frozen], dtype=np.bool_),
-        commander=np.array([player.standing == "commander" for player, _ in frozen], dtype=np.bool_),
-        champion=np.array([player.id == champion for player, _ in frozen], dtype=np.bool_),
-        baseline=np.array([player.kind == "baseline" for player, _ in frozen], dtype=np.bool_),
+        games=population.games[places],
+        candidate=np.array([member.standing == "candidate" for member in members], dtype=np.bool_),
+        commander=np.array([member.standing == "commander" for member in members], dtype=np.bool_),
+        champion=np.array([member.id == champion for member in members], dtype=np.bool_),
+        baseline=np.array([member.kind == "baseline" for member in members], dtype=np.bool_),
         record=record,
     )

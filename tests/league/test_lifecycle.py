@@ -12,9 +12,9 @@ from sqlalchemy import select
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.db.models import Event, Player
+from league.db.models import Event
 from league.errors import LeagueError, StandingConflictError, UnknownPlayerError
-from league.services import lifecycle, promotion, standings
+from league.services import lifecycle, population, promotion
 
 STEPS: dict[str, dict[str, str | None]] = {
     "candidate": {"promote": "commander", "retire": "retired", "reinstate": None, "quarantine": "quarantined"},
@@ -148,9 +148,10 @@ def test_the_rule_sees_the_win_rates_of_the_payoff_table(scene: Scene, database:
     payoff = scene.client.payoff()
     place = {player.player_id: index for index, player in enumerate(payoff.players)}
     with database.read() as session:
-        frozen = session.execute(standings.rated().where(Player.kind != "learner").order_by(Player.id)).all()
-        roster = promotion._roster(session, frozen, champion=None)
-        ids = [player.id for player, _ in frozen]
+        everybody = population.load(session, scene.environment)
+        frozen = [place for place, member in enumerate(everybody.members) if member.kind != "learner"]
+        roster = promotion._roster(session, everybody, frozen, champion=None)
+        ids = [everybody.members[place].id for place in frozen]
         for row, one in enumerate(ids):
             columns = [column for column, other in enumerate(ids) if other != one]
             record = roster.record(row, columns)
