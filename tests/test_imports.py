@@ -14,6 +14,7 @@ TORCH_FREE_ARENA = (
     "arena.callsigns",
     "arena.seeding",
     "arena.durable",
+    "arena.exploitability",
     "arena.environments.registry",
     "arena.environments.spec",
 )

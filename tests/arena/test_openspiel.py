@@ -161,7 +161,7 @@ def test_raise_beyond_the_limit_is_refused():
     for _ in range(2):
         env.step({"action": call_raise})
 
-    with pytest.raises(InvalidActionError, match="home chose action 2 .* allows 0, 1"):
+    with pytest.raises(InvalidActionError, match=r"home chose action 2 .* allows 0, 1"):
         env.step({"action": call_raise})
 
 

@@ -67,10 +67,10 @@ def declare_openspiel(name: str) -> EnvironmentSpec:
 
 
 def _digest(tree: GameTree) -> str:
-    """16 hexadecimal digits of a SHA-256 over all that a tree says."""
+    """16 hexadecimal digits of a SHA-256 over all that a tree says but names."""
     digest = hashlib.sha256()
-    for field in fields(tree):
-        column = getattr(tree, field.name)
-        digest.update(f"{field.name} {column.shape}".encode())
+    columns = {field.name: getattr(tree, field.name) for field in fields(tree) if field.name != "names"}
+    for name, column in columns.items():
+        digest.update(f"{name} {column.shape}".encode())
         digest.update(column.astype(column.dtype.newbyteorder("<")).tobytes())
     return digest.hexdigest()[:16]

@@ -45,6 +45,7 @@ class GameTree:
         information_state: (S, 2) of each player who acts here; NONE for one who does not.
         terminal: (S,) whether the game is over.
         home_return: (S,) what home has won in the end, in the game's units; 0 before it. Away has lost as much.
+        names: (I,) what OpenSpiel calls an information state of that side.
         side: (I,) whose information state it is, HOME or AWAY.
         legal: (I, K) actions that may be chosen.
         tensor: (I, D) float32, what OpenSpiel tells of an information state.
@@ -57,6 +58,7 @@ class GameTree:
     information_state: IntArray
     terminal: BoolArray
     home_return: FloatArray
+    names: tuple[str, ...]
     side: IntArray
     legal: BoolArray
     tensor: NDArray[np.float32]
@@ -165,6 +167,7 @@ class _Nodes:
             information_state=np.array(self._information_state, dtype=np.int64),
             terminal=np.array(self._terminal, dtype=np.bool_),
             home_return=np.array(self._home_return, dtype=np.float64),
+            names=known.names,
             side=known.side,
             legal=known.legal,
             tensor=known.tensor,
@@ -194,6 +197,10 @@ class _InformationStates:
             tell = state.information_state_tensor if self._complete else state.observation_tensor
             self._told.append(np.array(tell(side), dtype=np.float32))
         return number
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for _, name in self._numbers)
 
     @property
     def side(self) -> IntArray:
