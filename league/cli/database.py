@@ -23,7 +23,7 @@ DatabaseUrl = Annotated[
     typer.Option(
         "--database-url",
         envvar="LEAGUE_DATABASE_URL",
-        help="sqlite:///FILE or postgresql://USER@HOST/NAME.",
+        help="sqlite:///FILE or postgresql://HOST/NAME.",
         show_default="league.db in the home folder",
     ),
 ]
