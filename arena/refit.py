@@ -33,6 +33,7 @@ from scipy.special import expit, log_expit, ndtr
 from threadpoolctl import threadpool_limits
 
 from arena.glicko2 import SCALE, START_RATING, Results
+from arena.lapack import inverse
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -290,7 +291,7 @@ def _learn(theta: FloatArray, pairs: _Pairs, anchor: BoolArray, parent: IntArray
             break
     _climb(posterior, theta, _STEP_TOLERANCE)
     covariance = np.zeros((theta.size, theta.size))
-    covariance[np.ix_(free, free)] = _inverse(posterior.curvature(theta).toarray(order="F"))
+    covariance[np.ix_(free, free)] = inverse(posterior.curvature(theta).toarray(order="F"))
     return covariance
 
 
@@ -364,16 +365,6 @@ def _solved(matrix: csr_array, right: FloatArray, tolerance: float = _SOLVER_TOL
     inverse_diagonal = diags_array(1.0 / matrix.diagonal())
     settings = {"rtol": tolerance, "maxiter": _SOLVER_STEPS, "M": inverse_diagonal}
     return np.stack([cg(matrix, column, **settings)[0] for column in right.T], axis=1)
-
-
-def _inverse(matrix: FloatArray) -> FloatArray:
-    """Invert a positive definite matrix, overwriting it."""
-    factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
-    _require_definite(failed)
-    inverse, failed = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    _require_definite(failed)
-    lower: FloatArray = np.tril(inverse)
-    return lower + np.tril(lower, -1).T
 
 
 def _require_definite(failed: int) -> None:

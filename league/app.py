@@ -39,6 +39,7 @@ from league.duty import Duty
 from league.pruner import Pruner
 from league.services import tokens
 from league.services.population import PopulationCache
+from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
 from league.storage.opening import open_store
 from league.sweeper import Sweeper
@@ -59,6 +60,7 @@ def create_app(settings: Settings) -> FastAPI:
         store=open_store(settings),
         population=PopulationCache(),
         terms=TermsCache(),
+        comparisons=Comparisons(),
         metrics=Metrics(),
         callers=Callers(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
         commits=Commits(database),

@@ -9,7 +9,7 @@ from typing import Literal
 
 from league.wire import PREFIX
 
-Lane = Literal["beats", "results", "registrations", "changes", "transfers", "leases", "reads"]
+Lane = Literal["beats", "results", "registrations", "changes", "transfers", "leases", "reads", "comparisons"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class LaneConfig:
         leases_waiting: See above.
         reads_running: Everything that people look at.
         reads_waiting: See above.
+        comparisons_running: Fits of the whole history that somebody looks at.
+        comparisons_waiting: See above.
         wait_s: Longest wait for a turn, > 0; shorter than callers wait for an answer.
         retry_min_s: Shortest time after which a refused caller is asked to come back, > 0.
         retry_max_s: Longest such time, >= retry_min_s.
@@ -53,6 +55,8 @@ class LaneConfig:
     leases_waiting: int = 128
     reads_running: int = 4
     reads_waiting: int = 128
+    comparisons_running: int = 1
+    comparisons_waiting: int = 32
     wait_s: float = 3.0
     retry_min_s: float = 1.0
     retry_max_s: float = 60.0
@@ -87,7 +91,7 @@ def lane_of(method: str, path: str) -> Lane | None:
     if place[0] == "checkpoints":
         return "transfers"
     if method in ("GET", "HEAD", "OPTIONS"):
-        return "reads"
+        return "comparisons" if place == ["superiority"] else "reads"
     if place[0] == "workers" and place[-1] == "heartbeat":
         return "beats"
     if place == ["workers"]:

@@ -22,6 +22,7 @@ from league.errors import ForbiddenError, UnauthenticatedError
 from league.lanes import lane_of
 from league.services import tokens
 from league.services.population import PopulationCache
+from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
 from league.storage.directory import DirectoryStore
 from league.storage.s3 import S3Store
@@ -46,6 +47,7 @@ class League:
     store: DirectoryStore | S3Store
     population: PopulationCache
     terms: TermsCache
+    comparisons: Comparisons
     metrics: Metrics
     callers: Callers
     commits: Commits

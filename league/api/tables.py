@@ -46,12 +46,14 @@ def payoff(
 
 @router.get("/superiority")
 def likely_order(
-    league: Running, _: Reader, environment: Filter = None, limit: Annotated[int, Query(ge=1, le=_PAYOFF_MAX)] = 100
+    league: Running,
+    _: Reader,
+    environment: Filter = None,
+    limit: Annotated[int, Query(ge=1, le=superiority.MOST)] = 100,
 ) -> wire.Superiority:
     """Show how sure the order of the frozen players in play is: 95 % bands, and who is likely stronger than whom."""
-    with league.database.read() as session:
-        environment = environment or learners.only_environment(session)
-        return superiority.table(session, league.settings, environment, limit)
+    chosen, compared = league.comparisons.of(league.database, league.settings, environment)
+    return superiority.table(chosen, compared, limit)
 
 
 @router.post("/rating-periods")

@@ -138,16 +138,17 @@ class PopulationCache:
 
     def get(self, session: Session, environment: str) -> Population:
         """Return the population as the session sees it."""
-        version = _version(session)
+        present = version(session)
         with self._lock:
             kept = self._kept.get(environment)
-            if kept is None or kept[0] != version:
-                kept = version, load(session, environment)
+            if kept is None or kept[0] != present:
+                kept = present, load(session, environment)
                 self._kept[environment] = kept
         return kept[1]
 
 
-def _version(session: Session) -> Version:
+def version(session: Session) -> Version:
+    """Return the version of everybody, in all environments, as the session sees it."""
     return tuple(session.execute(_NEWEST).one())
 
 

@@ -1,27 +1,95 @@
 """How sure the league is of its order: bands around ratings, and who is likely to be stronger than whom."""
 
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from arena.refit import Fit
 from league import wire
 from league.config import Settings
+from league.db.engine import Database
 from league.db.models import Period, Player
-from league.services import learners, payoffs, periods, refit, standings
+from league.services import learners, payoffs, periods, population, refit, standings
+from league.services.population import Version
 
+MOST = 500
+"""Players that are compared: the square of their number is kept and sent."""
+
+_ENVIRONMENTS = 8
 _BAND = 1.959964  # standard deviations to either side that hold 95 %
 
 
-def table(session: Session, settings: Settings, environment: str, limit: int) -> wire.Superiority:
-    """Fit all rating matches up to the last period, and compare those in play, the `limit` highest ratings first.
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The strongest N frozen players in play, at most `MOST`, strongest first.
 
-    The fit is the one of `arena.refit`, made now and therefore of the last period, also where the league stores fits
-    rarely or not at all.
-
-    Raises:
-        UnknownEnvironmentError: The league plays other environments, but not this one.
+    Attributes:
+        period_id: The last period whose matches count; None before the first.
+        players: Who.
+        rating: (N,) in points.
+        deviation: (N,) standard deviation of each rating, in points.
+        superiority: (N, N) probability that the row's player is stronger than the column's.
     """
-    learners.require_environment(session, environment)
+
+    period_id: int | None
+    players: Sequence[wire.PlayerName]
+    rating: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    superiority: NDArray[np.float64]
+
+
+class Comparisons:
+    """The last comparison of some environments, made anew where the population has changed, one at a time."""
+
+    def __init__(self) -> None:
+        self._making = threading.Lock()
+        self._kept: OrderedDict[str, tuple[Version, Comparison]] = OrderedDict()
+
+    def of(self, database: Database, settings: Settings, environment: str | None) -> tuple[str, Comparison]:
+        """Return the name and the comparison of an environment, None being the only one.
+
+        The fit is the one of `arena.refit`, made of all rating matches up to the last period, also where the league
+        stores fits rarely or not at all.
+
+        Raises:
+            InvalidRequestError: None is named, and there are several or none.
+            UnknownEnvironmentError: The league plays other environments, but not this one.
+        """
+        with self._making, database.read() as session:
+            chosen = environment or learners.only_environment(session)
+            learners.require_environment(session, chosen)
+            version = population.version(session)
+            kept = self._kept.pop(chosen, None)
+            if kept is None or kept[0] != version:
+                kept = version, _compare(session, settings, chosen)
+            self._kept[chosen] = kept  # as the last one that was asked for
+            if len(self._kept) > _ENVIRONMENTS:
+                self._kept.popitem(last=False)
+        return chosen, kept[1]
+
+
+def table(environment: str, compared: Comparison, limit: int) -> wire.Superiority:
+    """Return the `limit` strongest of a comparison as the wire has them."""
+    rating, deviation = compared.rating[:limit], compared.deviation[:limit]
+    return wire.Superiority(
+        environment=environment,
+        period_id=compared.period_id,
+        players=list(compared.players[:limit]),
+        ratings=rating.tolist(),
+        deviations=deviation.tolist(),
+        low=(rating - _BAND * deviation).tolist(),
+        high=(rating + _BAND * deviation).tolist(),
+        superiority=compared.superiority[:limit, :limit].tolist(),
+    )
+
+
+def _compare(session: Session, settings: Settings, environment: str) -> Comparison:
     rows = session.execute(standings.rated().where(Player.environment == environment, Player.kind != "learner")).all()
     players = {player.id: player for player, _ in rows}
     fitted = refit.fit(
@@ -31,18 +99,15 @@ def table(session: Session, settings: Settings, environment: str, limit: int) ->
         settings.refit,
     )
     order = np.argsort(-fitted.fit.rating, kind="stable").tolist()
-    shown = [place for place in order if players[fitted.ids[place]].standing not in standings.OUT_OF_PLAY][:limit]
-    rating, deviation = fitted.fit.rating[shown], fitted.fit.deviation[shown]
+    shown = [place for place in order if players[fitted.ids[place]].standing not in standings.OUT_OF_PLAY][:MOST]
+    among = Fit(fitted.fit.rating[shown], fitted.fit.covariance[np.ix_(shown, shown)])
     last = select(func.max(Period.id)).where(Period.environment == environment)
-    return wire.Superiority(
-        environment=environment,
+    return Comparison(
         period_id=session.scalar(last),
         players=[_name(players[fitted.ids[place]]) for place in shown],
-        ratings=rating.tolist(),
-        deviations=deviation.tolist(),
-        low=(rating - _BAND * deviation).tolist(),
-        high=(rating + _BAND * deviation).tolist(),
-        superiority=fitted.fit.superiority()[np.ix_(shown, shown)].tolist(),
+        rating=among.rating,
+        deviation=among.deviation,
+        superiority=among.superiority(),
     )
 
 

@@ -41,6 +41,8 @@ def test_every_route_has_the_lane_that_the_contract_says(http: TestClient) -> No
             assert lane == "results"
         elif (method, path) == ("POST", "/api/v1/leases"):
             assert lane == "leases"
+        elif path == "/api/v1/superiority":
+            assert lane == "comparisons"
         else:
             assert lane == ("reads" if method == "GET" else "changes")
 
