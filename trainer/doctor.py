@@ -1,7 +1,6 @@
 """`trainer doctor`: what went wrong in a run, when, and what to try."""
 
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -10,7 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from trainer.errors import ConfigError
+from trainer.charts import short
 from trainer.health import STYLES, Monitor, Severity, Verdict
 from trainer.records import Record, Records, read_records, read_settings, read_setup
 
@@ -20,6 +19,8 @@ BESIDE_A_CHART = 60
 CHART_WIDTHS = (16, 72)
 
 BLOCKS = "▁▂▃▄▅▆▇█"
+
+COLUMNS = ("finding", "severity", "updates", "since step", "evidence")
 
 CHARTS = {
     "KL": "losses/approx_kl",
@@ -52,6 +53,13 @@ class Diagnosis:
     def last(self) -> Record:
         """The latest update."""
         return self.records.updates[-1]
+
+    @property
+    def title(self) -> str:
+        """What the run is, how far it came, and what of it could not be read."""
+        torn, last = self.records.unreadable, self.last
+        unread = f"; {torn} line{'s' * (torn != 1)} of metrics.jsonl could not be read" if torn else ""
+        return f"{self.name}: {last.update:,} updates, {last.step:,} steps{unread}"
 
     def step_of(self, update: int) -> int:
         """Environment steps at an update; those of the next one where it was not recorded."""
@@ -88,33 +96,13 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def show(diagnosis: Diagnosis, console: Console) -> None:
     """Print findings, advice and charts."""
-    torn = diagnosis.records.unreadable
-    unread = f"; {torn} line{'s' * (torn != 1)} of metrics.jsonl could not be read" if torn else ""
-    last = diagnosis.last
-    console.print(Text(f"{diagnosis.name}: {last.update:,} updates, {last.step:,} steps{unread}"))
+    console.print(Text(diagnosis.title))
     if diagnosis.verdicts:
-        console.print(_findings(diagnosis), _advice(diagnosis))
+        console.print(_findings(diagnosis), Group("", *map(Text, advice_of(diagnosis))))
     else:
         console.print(Text("nothing wrong was found", "green"))
     least, most = CHART_WIDTHS
     console.print(_charts(diagnosis, min(most, max(least, console.width - BESIDE_A_CHART))))
-
-
-def write(diagnosis: Diagnosis, path: Path) -> None:
-    """Write the report as a page or a picture.
-
-    Raises:
-        ConfigError: The file's name says neither, or it cannot be written.
-    """
-    console = Console(record=True, file=StringIO(), width=120, force_terminal=True)
-    if path.suffix not in (".html", ".svg"):
-        raise ConfigError(f"--out is {str(path)!r}: its name must end in .html or .svg")
-    show(diagnosis, console)
-    page = console.export_html() if path.suffix == ".html" else console.export_svg(title=diagnosis.name)
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--out is {str(path)!r}: {error.strerror}; name a file that can be written") from error
 
 
 def sparkline(values: list[float | None]) -> str:
@@ -140,22 +128,29 @@ def _finding(diagnosis: Diagnosis, verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def findings(diagnosis: Diagnosis) -> list[tuple[str, ...]]:
+    """A row of cells, as `COLUMNS` names them, for every finding."""
+    rows: list[tuple[str, ...]] = []
+    for verdict in diagnosis.verdicts:
+        lasted = f"{verdict.since:,}-{'' if verdict.ended is None else f'{verdict.ended:,}'}"
+        severity = verdict.symptom.severity.name.lower()
+        rows.append((verdict.name, severity, lasted, f"{diagnosis.step_of(verdict.since):,}", verdict.numbers))
+    return rows
+
+
+def advice_of(diagnosis: Diagnosis) -> list[str]:
+    """What each kind of finding means and what to try, in the order in which they began."""
+    symptoms = {verdict.name: verdict.symptom for verdict in diagnosis.verdicts}
+    return [f"{name}: {symptom.meaning}. Try: {symptom.advice}." for name, symptom in symptoms.items()]
+
+
 def _findings(diagnosis: Diagnosis) -> Table:
     table = Table(box=None, pad_edge=False)
-    for column in ("finding", "severity", "updates", "since step", "evidence"):
+    for column in COLUMNS:
         table.add_column(column, no_wrap=column != "evidence", overflow="fold")
-    for verdict in diagnosis.verdicts:
-        severity = verdict.symptom.severity
-        lasted = f"{verdict.since:,}-{'' if verdict.ended is None else f'{verdict.ended:,}'}"
-        row = verdict.name, severity.name.lower(), lasted, f"{diagnosis.step_of(verdict.since):,}", verdict.numbers
-        table.add_row(*(Text(cell, STYLES[severity] if cell == verdict.name else "") for cell in row))
+    for verdict, (name, *cells) in zip(diagnosis.verdicts, findings(diagnosis), strict=True):
+        table.add_row(Text(name, STYLES[verdict.symptom.severity]), *map(Text, cells))
     return table
-
-
-def _advice(diagnosis: Diagnosis) -> Group:
-    symptoms = {verdict.name: verdict.symptom for verdict in diagnosis.verdicts}
-    lines = [f"{name}: {symptom.meaning}. Try: {symptom.advice}." for name, symptom in symptoms.items()]
-    return Group("", *(Text(line) for line in lines))
 
 
 def _charts(diagnosis: Diagnosis, width: int) -> Table:
@@ -167,17 +162,17 @@ def _charts(diagnosis: Diagnosis, width: int) -> Table:
     for label, metric in CHARTS.items():
         values = [value for record in diagnosis.records.updates if (value := record.metrics.get(metric)) is not None]
         if values:
-            course = sparkline(_columns(diagnosis.records.updates, metric, width))
-            table.add_row(label, _short(min(values)), course, _short(max(values)), _short(values[-1]))
+            course = sparkline(means(diagnosis.records.updates, metric, width))
+            table.add_row(label, short(min(values)), course, short(max(values)), short(values[-1]))
     for name in dict.fromkeys(verdict.name for verdict in diagnosis.verdicts):
         table.add_row(name, "", _timeline(diagnosis, name, width), "", "")
     return table
 
 
-def _columns(records: list[Record], metric: str, width: int) -> list[float | None]:
+def means(records: list[Record], metric: str, width: int) -> list[float | None]:
     """Mean of a metric in each column of a chart."""
     columns = []
-    for start, end in _bounds(len(records), width):
+    for start, end in bounds(len(records), width):
         values = [value for record in records[start:end] if (value := record.metrics.get(metric)) is not None]
         columns.append(fmean(values) if values else None)
     return columns
@@ -187,18 +182,14 @@ def _timeline(diagnosis: Diagnosis, name: str, width: int) -> str:
     """Marks where a finding lasted."""
     records, marks = diagnosis.records.updates, []
     lasting = [verdict for verdict in diagnosis.verdicts if verdict.name == name]
-    for start, end in _bounds(len(records), width):
+    for start, end in bounds(len(records), width):
         first, last = records[start].update, records[end - 1].update
         bad = any(each.since <= last and (each.ended is None or each.ended > first) for each in lasting)
         marks.append("━" if bad else "·")
     return "".join(marks)
 
 
-def _bounds(count: int, width: int) -> list[tuple[int, int]]:
+def bounds(count: int, width: int) -> list[tuple[int, int]]:
     """First and last record, exclusive, of each column."""
     columns = min(width, count)
     return [(count * each // columns, count * (each + 1) // columns) for each in range(columns)]
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.3g}"

@@ -1,14 +1,17 @@
 import json
 import shutil
+from xml.etree import ElementTree
 
 import pytest
 from runs import line, recorded_lines, run_folder
 
 from trainer import cli
+from trainer.charts import LEFT, RIGHT, WIDTH
 from trainer.doctor import diagnose, sparkline
 from trainer.records import read_records, remembered
 
 KL = "losses/approx_kl"
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def doctor(*arguments, expect=0):
@@ -88,6 +91,33 @@ def test_the_report_is_written_as_a_page_or_a_picture(ill, tmp_path, capsys, nam
     text = (tmp_path / name).read_text(encoding="utf-8")
     assert text.startswith(start)
     assert "gradient_vanishing" in text
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.svg"])
+def test_a_report_has_a_chart_of_every_metric_and_marks_where_findings_lasted(ill, tmp_path, name):
+    with (ill / "metrics.jsonl").open("a") as file:
+        file.write(line(31, **{"losses/approx_kl": None}) + line(32))
+    doctor(ill, "--out", tmp_path / name, expect=1)
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    root = ElementTree.fromstring(text[text.index("<svg") : text.index("</svg>") + len("</svg>")])
+    titles = [each.text for each in root.iter(f"{SVG}text") if each.get("class") == "title"]
+    assert titles[1:] == ["KL", "clip fraction", "explained variance", "entropy", "gradient norm"]
+    charts = list(root.iter(f"{SVG}g"))
+    assert len(charts[0].findall(f"{SVG}polyline")) == 2, "a gap is left open"
+    for chart in charts:
+        (span,) = chart.findall(f"{SVG}rect")
+        assert span.findtext(f"{SVG}title") == "gradient_vanishing"
+        start, width = float(span.get("x")), float(span.get("width"))
+        axis = WIDTH - LEFT - RIGHT
+        assert start == pytest.approx(LEFT + axis * 11 / 32, abs=0.1)
+        assert width == pytest.approx(axis * 14 / 32, abs=0.1)
+
+
+def test_names_are_text_in_a_page(ill, tmp_path):
+    settings = (ill / "config.toml").read_text().replace('learner = "main-mech-duel"', 'learner = "<b>&"')
+    (ill / "config.toml").write_text(settings)
+    doctor(ill, "--out", tmp_path / "report.html", expect=1)
+    assert "<h1>&lt;b&gt;&amp; on mech-duel" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["report.png", "nowhere/report.html"])

@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 
 from trainer.doctor import as_json as diagnosis_as_json
-from trainer.doctor import diagnose, show, write
+from trainer.doctor import diagnose, show
+from trainer.report import write
 
 app = typer.Typer()
 
