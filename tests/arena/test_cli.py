@@ -181,7 +181,27 @@ def test_bad_usage_exits_with_two(capsys: pytest.CaptureFixture[str], arguments:
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("command", ["environments", "match", "tournament", "bench"])
+def test_exploitability_of_players_is_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    spec, path = make("openspiel:kuhn_poker", num_envs=1).spec, str(tmp_path / "policy.safetensors")
+    save(Path(path), ActorCritic(Architecture.of(spec, encoder_sizes=(8,), recurrent_size=8)), spec)
+
+    printed = json.loads(run(capsys, "exploitability", path, "random", "--environment", spec.name, "--json")[1])
+    table = run(capsys, "exploitability", "random", "--environment", spec.name)[1]
+
+    assert [item["player"] for item in printed["items"]] == [path, "random"]
+    assert printed["items"][0]["exploitability"] != printed["items"][1]["exploitability"] == pytest.approx(11 / 24)
+    assert printed["items"][1]["lost_to_home"] + printed["items"][1]["lost_to_away"] == pytest.approx(11 / 12)
+    assert "0.4583" in table
+
+
+def test_exploitability_needs_a_game_of_openspiel(capsys: pytest.CaptureFixture[str]):
+    code, _, err = run(capsys, "exploitability", "random", "--environment", "recall")
+
+    assert code == 2
+    assert "exact values are for games of OpenSpiel: give openspiel:GAME instead of 'recall'" in err
+
+
+@pytest.mark.parametrize("command", ["environments", "match", "tournament", "bench", "exploitability"])
 def test_every_command_shows_an_example(capsys: pytest.CaptureFixture[str], command: str):
     code, out, _ = run(capsys, command, "--help")
 
