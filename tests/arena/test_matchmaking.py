@@ -11,7 +11,6 @@ from arena.matchmaking import (
     effective_opponents,
     opponent_distribution,
     pfsp_weights,
-    rating_pairs,
     skill_weights,
 )
 
@@ -284,59 +283,3 @@ def test_bad_candidates_are_refused_by_name():
     distribution = opponent_distribution(pool([1500]), MatchmakingConfig())
     with pytest.raises(ValueError, match="count is 0"):
         draw(distribution, 0, np.random.default_rng(0))
-
-
-@given(st.integers(0, 12), st.integers(0, 30), st.integers(0, 2**32), st.data())
-def test_rating_pairs_join_different_players_and_never_two_anchors(players, count, seed, data):
-    anchors = np.array(data.draw(st.lists(st.booleans(), min_size=players, max_size=players)), dtype=bool)
-    games = data.draw(st.lists(st.integers(0, 50), min_size=players, max_size=players))
-    pairs = rating_pairs(
-        np.linspace(1000, 2000, players),
-        np.full(players, 80.0),
-        games,
-        count,
-        np.random.default_rng(seed),
-        anchors=anchors,
-    )
-    possible = players >= 2 and not anchors.all()
-    assert pairs.shape == (count if possible else 0, 2)
-    assert (pairs[:, 0] != pairs[:, 1]).all()
-    assert not anchors[pairs].all(axis=1).any()
-
-
-def test_rating_pairs_serve_newcomers_first_then_the_least_certain():
-    ratings, deviations = np.full(6, 1500.0), np.array([50.0, 60.0, 300.0, 350.0, 40.0, 30.0])
-    games = [100, 0, 40, 0, 40, 100]
-    for seed in range(20):
-        pairs = rating_pairs(ratings, deviations, games, 1, np.random.default_rng(seed))
-        assert pairs[0, 0] == 3
-        two = rating_pairs(ratings, deviations, games, 2, np.random.default_rng(seed))
-        assert 1 in two[:, :].ravel()[:3]
-
-
-def test_rating_pairs_join_neighbours_where_ratings_are_certain():
-    pairs = rating_pairs([1000, 2000, 1010, 2010], [0.0] * 4, [9] * 4, 2, np.random.default_rng(1))
-    assert {frozenset(pair) for pair in pairs.tolist()} == {frozenset((0, 2)), frozenset((1, 3))}
-
-
-def test_rating_pairs_of_an_uncertain_player_reach_across_the_table():
-    ratings, deviations = np.array([1500.0, 1000.0, 2000.0]), np.array([350.0, 0.0, 0.0])
-    rng = np.random.default_rng(5)
-    partners = {int(rating_pairs(ratings, deviations, [0, 50, 50], 1, rng)[0, 1]) for _ in range(60)}
-    assert partners == {1, 2}
-
-
-def test_rating_pairs_begin_a_new_round_when_everybody_has_played():
-    pairs = rating_pairs([1500, 1510, 1520, 1530], [100.0] * 4, [0] * 4, 6, np.random.default_rng(2))
-    for first in range(0, 6, 2):
-        assert sorted(pairs[first : first + 2].ravel().tolist()) == [0, 1, 2, 3]
-
-
-def test_bad_rating_pair_columns_are_refused_by_name():
-    rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="2 ratings, 1 deviations"):
-        rating_pairs([1500, 1500], [50], [0, 0], 1, rng)
-    with pytest.raises(ValueError, match=r"a deviation is -5\.0"):
-        rating_pairs([1500, 1500], [50, -5], [0, 0], 1, rng)
-    with pytest.raises(ValueError, match="count is -1"):
-        rating_pairs([1500, 1500], [50, 5], [0, 0], -1, rng)

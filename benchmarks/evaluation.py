@@ -1,0 +1,155 @@
+"""How many rating matches it takes to learn the players' order, by the way in which they are paired.
+
+    python -m benchmarks.evaluation
+
+Players of known strength meet in pairs of games with sides swapped; after every batch the whole history is fitted
+(`arena.refit`), and the ratings are compared with the truth by Spearman's rank correlation. The log-odds of a pair are
+the difference of the strengths and, on top, a part that no strength explains and that has the given share of all
+squares (`arena.payoff.cyclic_share` of the true win rates).
+"""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import spearmanr
+
+from arena.glicko2 import SCALE, START_DEVIATION, START_RATING, Results
+from arena.pairing import posterior_pairs, rating_pairs
+from arena.refit import NO_PARENT, Fit, fit
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Pairing = Callable[["Known", int, np.random.Generator], IntArray]
+
+SPREAD = 300.0  # standard deviation of the strengths, in points
+HOME_ADVANTAGE = 50.0  # points; both sides have it once
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """P players: their strengths in points, and the (P, P) log-odds with which each beats each."""
+
+    strength: FloatArray
+    log_odds: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known so far: the fit, and the (P, P) games that each pair has played."""
+
+    fit: Fit
+    met: FloatArray
+
+    @property
+    def games(self) -> IntArray:
+        """(P,) games of each player."""
+        return self.met.sum(axis=1).astype(np.int64)
+
+
+def main() -> None:
+    """Simulate and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--players", type=int, default=200)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--batch", type=int, default=100, help="games between two fits")
+    parser.add_argument("--games", type=int, default=12_000, help="give up after so many")
+    parser.add_argument("--goal", type=float, default=0.95, help="rank correlation")
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.15, 0.3], help="intransitive, in [0, 1)")
+    arguments = parser.parse_args()
+    print(f"games to a rank correlation of {arguments.goal} of {arguments.players} players, mean of {arguments.seeds}")
+    for share in arguments.shares:
+        print(f"intransitive share {share}")
+        for name, pairing in PAIRINGS.items():
+            needed = [
+                games_needed(population(arguments.players, share, seed), pairing, seed, arguments)
+                for seed in range(arguments.seeds)
+            ]
+            print(f"  {name:40}{_summary(needed, arguments.games)}", flush=True)
+
+
+def population(players: int, intransitive: float, seed: int) -> Population:
+    """Make up players, and circles among them whose rows sum to 0, so that they favour nobody."""
+    rng = np.random.default_rng(seed)
+    strength = rng.normal(START_RATING, SPREAD, players)
+    lead = (strength[:, None] - strength) / SCALE
+    turn = rng.normal(0.0, 1.0, (players, players))
+    turn -= turn.T
+    mean = turn.mean(axis=1)
+    turn -= mean[:, None] - mean
+    size = np.sqrt(intransitive / (1.0 - intransitive)) * np.linalg.norm(lead) / np.linalg.norm(turn)
+    return Population(strength, lead + size * turn)
+
+
+def games_needed(truth: Population, pairing: Pairing, seed: int, arguments: argparse.Namespace) -> float:
+    """Return after how many games the order is known well enough; infinity where it never was."""
+    rng = np.random.default_rng((seed, 1))
+    players = truth.strength.size
+    known = Known(Fit(np.full(players, START_RATING), np.eye(players) * START_DEVIATION**2), np.zeros((players,) * 2))
+    log = np.zeros((3, 0))
+    while log.shape[1] < arguments.games:
+        one, other = pairing(known, arguments.batch // 2, rng).T
+        home, away = np.concatenate((one, other)), np.concatenate((other, one))
+        log = np.hstack((log, [home, away, _play(truth, home, away, rng)]))
+        np.add.at(known.met, (home, away), 1.0)
+        np.add.at(known.met, (away, home), 1.0)
+        known = Known(_fitted(log, known.fit.rating), known.met)
+        if spearmanr(known.fit.rating, truth.strength).statistic >= arguments.goal:
+            return float(log.shape[1])
+    return np.inf
+
+
+def _play(truth: Population, home: IntArray, away: IntArray, rng: np.random.Generator) -> FloatArray:
+    chance = expit(truth.log_odds[home, away] + HOME_ADVANTAGE / SCALE)
+    return (rng.random(home.size) < chance).astype(np.float64)
+
+
+def _fitted(log: FloatArray, start: FloatArray) -> Fit:
+    home, away, score = log
+    results = Results(home.astype(np.int64), away.astype(np.int64), score, np.ones(score.size, dtype=np.int64))
+    return fit(results, start, anchor=np.zeros(start.size, dtype=bool), parent=np.full(start.size, NO_PARENT))
+
+
+def _uniform(known: Known, count: int, rng: np.random.Generator) -> IntArray:
+    players = known.games.size
+    one = rng.integers(players, size=count)
+    return np.stack((one, (one + rng.integers(1, players, size=count)) % players), axis=1)
+
+
+def _neighbours(known: Known, count: int, rng: np.random.Generator) -> IntArray:
+    return rating_pairs(known.fit.rating, np.zeros(known.games.size), known.games, count, rng)
+
+
+def _thompson(known: Known, count: int, rng: np.random.Generator) -> IntArray:
+    return rating_pairs(known.fit.rating, known.fit.deviation, known.games, count, rng)
+
+
+def _thompson_among_strangers(known: Known, count: int, rng: np.random.Generator) -> IntArray:
+    return rating_pairs(known.fit.rating, known.fit.deviation, known.games, count, rng, met=known.met)
+
+
+def _posterior_among_strangers(known: Known, count: int, rng: np.random.Generator) -> IntArray:
+    return posterior_pairs(known.fit.rating, known.fit.covariance, known.games, count, rng, met=known.met)
+
+
+PAIRINGS: dict[str, Pairing] = {
+    "Thompson, covariance, strangers first": _posterior_among_strangers,
+    "Thompson, strangers first": _thompson_among_strangers,
+    "Thompson": _thompson,
+    "neighbours": _neighbours,
+    "uniform": _uniform,
+}
+
+
+def _summary(needed: list[float], limit: int) -> str:
+    if np.isinf(needed).any():
+        return f"{np.isfinite(needed).sum()} of {len(needed)} runs within {limit:,} games"
+    error = np.std(needed, ddof=1) / np.sqrt(len(needed))
+    return f"{np.mean(needed):>8,.0f} ± {2.0 * error:,.0f}"
+
+
+if __name__ == "__main__":
+    main()
