@@ -1,0 +1,93 @@
+"""Whether the API process grows: the calls of 10,000 workers, as fast as they come, and its memory meanwhile.
+
+LEAGUE_BENCHMARK_HOURS says how many hours of their steady load are played, a tenth unless set.
+"""
+
+import http.client
+import itertools
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from benchmarks.service.heartbeats import CALLS_PER_S, LEASES, LEASES_PATH, RESULTS_PATH, WORKERS, WORKERS_PATH
+from benchmarks.service.leases import ENVIRONMENT, Body, batch_of, learners_of, people
+from benchmarks.stage.stage import Row, Server, Stage
+from league import wire
+from league.client import LeagueClient
+
+HOURS = float(os.environ.get("LEAGUE_BENCHMARK_HOURS", "0.1"))
+CALLS = round(WORKERS * CALLS_PER_S * 3600 * HOURS)  # a third each leases, results, heartbeats
+TENTHS = 10
+CONNECTIONS = 8
+
+_OK = 200
+_MIB = 2**20
+_HEADERS = {"Content-Type": "application/json"}
+
+
+def measure(stage: Stage) -> list[Row]:
+    """Read the process's resident memory before the load and after each tenth of it."""
+    database_url = stage.database()
+    people(database_url)
+    with stage.league(database_url) as server:
+        requests = _requests(server)
+        _live(server, requests, CONNECTIONS)  # what is loaded at the first call is not growth
+        resident = [_resident_mib(server.pid)]
+        for _ in range(TENTHS):
+            _live(server, requests, CALLS // (3 * TENTHS))
+            resident.append(_resident_mib(server.pid))
+    later = resident[TENTHS // 2 :]
+    work = f"memory of the API process over {CALLS:,} calls, {HOURS:g} h of {WORKERS:,} workers"
+    return [
+        Row(f"{work}: MiB at the start and after each tenth", " ".join(f"{each:.0f}" for each in resident), ""),
+        Row("its growth over the last five tenths", f"{max(later) / later[0] - 1:.1%}", "10 %"),
+    ]
+
+
+def _requests(server: Server) -> list[Body]:
+    """Attach a worker for each connection; return its request for leases."""
+    learners = learners_of(server.url)
+    with LeagueClient(server.url) as client:
+        workers = [
+            client.register_worker(
+                wire.WorkerCreate(name=f"worker-{number}", kind="trainer", version="1", signatures=[ENVIRONMENT])
+            )
+            for number in range(CONNECTIONS)
+        ]
+    return [
+        {"kind": "training", "worker_id": worker.id, "player_id": player_id, "count": LEASES, "budget": 1}
+        for worker, player_id in zip(workers, itertools.cycle(learners), strict=False)
+    ]
+
+
+def _live(server: Server, requests: list[Body], times: int) -> None:
+    """Lease, report and beat so many times, over a connection for each request."""
+
+    def live(request: Body) -> None:
+        connection = http.client.HTTPConnection(urlsplit(server.url).netloc)
+        for _ in range(times // len(requests)):
+            leased = _post(connection, LEASES_PATH, request)
+            _post(connection, RESULTS_PATH, batch_of(request["worker_id"], leased["items"]))
+            _post(connection, f"{WORKERS_PATH}/{request['worker_id']}/heartbeat", {})
+        connection.close()
+
+    with ThreadPoolExecutor(len(requests)) as pool:
+        list(pool.map(live, requests))
+
+
+def _post(connection: http.client.HTTPConnection, path: str, body: Body) -> Body:
+    connection.request("POST", path, json.dumps(body), _HEADERS)
+    answer = connection.getresponse()
+    content = answer.read()
+    if answer.status != _OK:
+        raise SystemExit(f"{path} answered {answer.status}: {content[:300]!r}")
+    told: Body = json.loads(content)
+    return told
+
+
+def _resident_mib(pid: int) -> float:
+    """Return a process's resident memory, as Linux tells it."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / _MIB
