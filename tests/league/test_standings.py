@@ -1,0 +1,165 @@
+"""Standings, rating curves, payoffs and matches, as they are asked for."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import ON_SQLITE, Scene
+
+from league import wire
+from league.errors import InvalidRequestError, UnknownEnvironmentError, UnknownPeriodError, UnknownPlayerError
+
+
+def test_standings_as_of_a_past_period_are_those_of_then(scene: Scene, time: Any) -> None:
+    first = scene.publish(1)
+    tables = []
+    for winner in (first.id, scene.baseline().id, first.id):
+        scene.evaluate(6, winner=winner)
+        time.advance(60)
+        period = scene.client.close_period()
+        tables.append((period.id, scene.client.standings(scene.environment).items))
+    time.advance(1)
+    scene.publish(2)
+    for period_id, table in tables:
+        assert scene.client.standings(scene.environment, as_of=period_id).items == table
+    assert len({item.rating for _, table in tables for item in table if item.id == first.id}) == 3
+
+
+def test_standings_as_of_a_past_period_show_the_standings_of_then(scene: Scene, time: Any) -> None:
+    snapshot = scene.publish(1)
+    changes = [scene.client.promote, scene.client.retire, scene.client.reinstate, scene.client.quarantine]
+    seen: list[tuple[int, wire.StandingsItem]] = []
+
+    def close() -> None:
+        time.advance(60)
+        period = scene.client.close_period()
+        now = next(item for item in scene.client.standings(scene.environment).items if item.id == snapshot.id)
+        seen.append((period.id, now))
+
+    close()
+    for change in changes:
+        time.advance(60)
+        change(snapshot.id, "to see it change")
+        close()
+    assert [item.standing for _, item in seen] == ["candidate", "commander", "retired", "candidate", "quarantined"]
+    for period_id, item in seen:
+        then = scene.client.standings(scene.environment, standing=item.standing, as_of=period_id).items
+        assert [(row.standing, row.call_sign) for row in then] == [(item.standing, item.call_sign)]
+    others = scene.client.standings(scene.environment, as_of=seen[0][0]).items
+    assert {row.standing for row in others if row.kind != "snapshot"} == {None}
+
+
+@ON_SQLITE
+def test_an_environment_that_nobody_plays_is_refused_naming_the_known_ones(scene: Scene) -> None:
+    for call in (scene.client.standings, scene.client.payoff, scene.client.periods):
+        with pytest.raises(UnknownEnvironmentError, match=r"nobody-plays-this: the league plays rps"):
+            call("nobody-plays-this")
+
+
+def test_standings_rank_by_conservative_rating_and_page_through(scene: Scene) -> None:
+    players = [scene.publish(step) for step in range(4)]
+    scene.evaluate(24, winner=players[2].id)
+    scene.client.close_period()
+    table = scene.client.standings(scene.environment).items
+    assert [item.rank for item in table] == [1, 2, 3, 4, 5, 6]
+    assert [item.conservative for item in table] == sorted((item.conservative for item in table), reverse=True)
+    winner = next(item for item in table if item.id == players[2].id)
+    assert winner.win_rate == 1.0
+    assert next(item for item in table if item.kind == "learner").win_rate is None
+    paged: list[wire.StandingsItem] = []
+    cursor = None
+    while True:
+        page = scene.client.standings(scene.environment, limit=4, cursor=cursor)
+        paged += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert paged == table
+    assert len(scene.client.standings(scene.environment, standing="candidate").items) == 4
+
+
+def test_a_rating_curve_has_a_point_per_period_that_changed_it(scene: Scene, time: Any) -> None:
+    snapshot = scene.publish(1)
+    for _ in range(3):
+        scene.evaluate(4, winner=snapshot.id)
+        time.advance(60)
+        scene.client.close_period()
+    curve = scene.client.ratings(snapshot.id).items
+    assert [point.number for point in curve] == [1, 2, 3]
+    assert [point.games for point in curve] == [4, 8, 12]
+    assert curve[-1].rating == scene.client.player(snapshot.id).rating
+    assert curve[1].closed_at - curve[0].closed_at == timedelta(seconds=60)
+    first = scene.client.ratings(snapshot.id, limit=2)
+    assert scene.client.ratings(snapshot.id, limit=2, cursor=first.next_cursor).items == curve[2:]
+
+
+def test_a_payoff_of_some_players_says_how_many_there_are(scene: Scene) -> None:
+    snapshots = [scene.publish(step) for step in range(4)]
+    scene.client.retire(snapshots[0].id)
+    whole = scene.client.payoff(scene.environment)
+    assert whole.total == len(whole.players) == 5
+    part = scene.client.payoff(scene.environment, limit=2)
+    assert part.total == 5
+    assert part.players == whole.players[:2]
+    assert [len(row) for row in part.win_rates] == [2, 2]
+
+
+def test_payoffs_count_both_kinds_of_match_at_once(scene: Scene) -> None:
+    snapshot, baseline = scene.publish(1), scene.baseline()
+    scene.evaluate(6, winner=snapshot.id)
+
+    def cell() -> tuple[int, int, float]:
+        payoff = scene.client.payoff(scene.environment)
+        ids = [player.player_id for player in payoff.players]
+        row, column = ids.index(snapshot.id), ids.index(baseline.id)
+        assert payoff.win_rates[row][column] == pytest.approx(1 - payoff.win_rates[column][row])
+        return payoff.counts[row][column], payoff.counts[column][row], payoff.win_rates[row][column]
+
+    unrated = cell()
+    assert unrated[:2] == (6, 6)
+    assert unrated[2] > 0.5
+    scene.client.close_period()
+    assert cell()[:2] == (6, 6)
+    scene.evaluate(4, winner=snapshot.id)
+    assert cell()[0] == 10
+
+
+def test_a_player_s_matches_are_listed_newest_first_from_both_sides(scene: Scene) -> None:
+    scene.train(9)
+    period = scene.client.close_period()
+    scene.train(3)
+    log = scene.client.matches(scene.learner.player_id).items
+    assert [match.id for match in log] == sorted((match.id for match in log), reverse=True)
+    assert len(log) == 12
+    assert {match.home.name for match in log} == {"main", "random"}
+    assert [match.period_id for match in log] == [None] * 3 + [period.id] * 9
+    page = scene.client.matches(scene.learner.player_id, limit=5)
+    assert page.items == log[:5]
+    assert scene.client.matches(scene.learner.player_id, limit=5, cursor=page.next_cursor).items == log[5:10]
+
+
+@ON_SQLITE
+def test_the_only_environment_needs_no_name_and_several_do(scene: Scene, http: TestClient) -> None:
+    assert http.post("/api/v1/rating-periods").json()["environment"] == scene.environment
+    assert scene.client.standings() == scene.client.standings(scene.environment)
+    assert scene.client.payoff() == scene.client.payoff(scene.environment)
+    Scene(scene.client, "recall", "recall-1")
+    with pytest.raises(InvalidRequestError, match="recall, rps"):
+        scene.client.standings()
+    with pytest.raises(InvalidRequestError, match="recall, rps"):
+        scene.client.close_period()
+    with pytest.raises(UnknownEnvironmentError, match="chess"):
+        scene.client.close_period("chess")
+
+
+@ON_SQLITE
+def test_who_and_when_unknown_is_named(scene: Scene) -> None:
+    with pytest.raises(UnknownPlayerError, match="999"):
+        scene.client.ratings(999)
+    with pytest.raises(UnknownPeriodError, match="77"):
+        scene.client.standings(scene.environment, as_of=77)
+    other = Scene(scene.client, "recall", "recall-1")
+    period = other.client.close_period("recall")
+    with pytest.raises(InvalidRequestError, match="a period of recall"):
+        scene.client.standings(scene.environment, as_of=period.id)
