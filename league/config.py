@@ -86,6 +86,10 @@ class Settings(BaseSettings):
     """Largest body of a call, checkpoints aside."""
     checkpoint_max_bytes: Count = 512 * 2**20
     """Largest checkpoint."""
+    token_unfinished_max_bytes: Count = 4 * 2**30
+    """Bytes of checkpoints that one worker token may have on their way at once."""
+    token_stored_max_bytes: Count = 2**40
+    """Bytes of checkpoints that one worker token may have in the store."""
     rate_per_s: Annotated[float, Field(gt=0, le=1e6)] = 2000.0
     """Calls a second that one token, or one address without a token, may make for long."""
     rate_burst: Count = 10_000
@@ -207,6 +211,11 @@ class Settings(BaseSettings):
         """
         for name, what in (("heartbeat_s", "beats"), ("next_poll_s", "calls")):
             self._require_below(name, "lease_expiry_s", f"a worker that {what} as told must find its leases open")
+        whole = "a worker must be able to send the largest checkpoint"
+        self._require_below("checkpoint_max_bytes", "token_unfinished_max_bytes", whole, or_equal=True)
+        self._require_below(
+            "token_unfinished_max_bytes", "token_stored_max_bytes", "what comes must fit", or_equal=True
+        )
         for name in ("baseline_deviation", "snapshot_deviation"):
             self._require_below(name, "deviation_cap", "no player is less sure than the cap", or_equal=True)
         for name in ("store_endpoint_url", "store_public_url"):
@@ -220,7 +229,9 @@ class Settings(BaseSettings):
         if one < other or (or_equal and one == other):
             return
         raise ConfigurationError(
-            f"{_variable(low)}={one:g}", f"{rule}, {_variable(high)}={other:g}", "lower the one or raise the other"
+            f"{_variable(low)}={one:.15g}",
+            f"{rule}, {_variable(high)}={other:.15g}",
+            "lower the one or raise the other",
         )
 
     def listing(self) -> list[Setting]:

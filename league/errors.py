@@ -188,6 +188,18 @@ class TooLargeError(LeagueError):
     type, title, status = "too-large", "too large a body", 413
 
 
+class QuotaExceededError(LeagueError):
+    """A token has as much in the store as it may."""
+
+    type, title, status = "quota-exceeded", "quota exceeded by", 413
+
+
+class UnfinishedUploadsError(LeagueError):
+    """A token has as much on its way into the store as it may."""
+
+    type, title, status = "unfinished-uploads", "too many unfinished uploads for", 429
+
+
 class UnsatisfiableRangeError(LeagueError):
     """A range is none, or lies beyond the end of what it is asked of."""
 

@@ -1,5 +1,6 @@
 """Checkpoint bytes: kept in a folder and sent from here, or in a bucket, whose signed addresses are given out."""
 
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -9,8 +10,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from league import wire
 from league.api import problems
-from league.api.dependencies import Now, Reader, Running, Worker
+from league.api.dependencies import League, Now, Reader, Running, Worker
+from league.auth import Principal
 from league.errors import InvalidRequestError, UnsatisfiableRangeError
+from league.services import quotas
 from league.storage.directory import DirectoryStore
 from league.storage.s3 import S3Store
 from league.storage.store import Stored
@@ -61,39 +64,55 @@ def fetch(sha256: Sha256, request: Request, league: Running, now: Now, _: Reader
     responses=_ELSEWHERE,
     openapi_extra={"requestBody": {"required": True, "content": _BYTES}},
 )
-async def store(sha256: Sha256, request: Request, league: Running, _: Worker) -> wire.Checkpoint | Response:
+async def store(
+    sha256: Sha256, request: Request, league: Running, now: Now, caller: Worker
+) -> wire.Checkpoint | Response:
     """Take the bytes in; sending them again is fine.
 
     Where the league keeps them in a bucket the answer is a redirect to it, and publishing verifies what came.
     """
     kept = league.store
     if isinstance(kept, S3Store):
-        address = await run_in_threadpool(kept.bare_upload_address, sha256, _declared_bytes(request))
-        return RedirectResponse(address, headers=_ONCE)
-    async with contextmanager_in_threadpool(kept.receive(sha256)) as upload:
+        size_bytes = _declared_bytes(request)
+        await run_in_threadpool(_announce, league, caller, sha256, size_bytes, now)
+        return RedirectResponse(await run_in_threadpool(kept.bare_upload_address, sha256, size_bytes), headers=_ONCE)
+    size_bytes = _most_bytes(request, league)
+    counted = quotas.counted(league.database, league.settings, kept, caller, sha256, size_bytes, now)
+    async with contextmanager_in_threadpool(counted), contextmanager_in_threadpool(kept.receive(sha256)) as upload:
         async for chunk in request.stream():
             await run_in_threadpool(upload.write, chunk)
     return _described(await run_in_threadpool(kept.find, sha256))
 
 
 @router.post("/{sha256}/uploads")
-def begin(sha256: Sha256, body: wire.UploadCreate, league: Running, now: Now, _: Worker) -> wire.Upload:
+def begin(sha256: Sha256, body: wire.UploadCreate, league: Running, now: Now, caller: Worker) -> wire.Upload:
     """Say where to send the bytes, or that they are there already; a bucket takes just this size and hash."""
     if league.store.freshen(sha256, now):
         return wire.Upload(stored=True, url=None, headers={})
     if isinstance(league.store, DirectoryStore):
         league.store.require_size(body.size_bytes)
+        with league.database.read() as session:
+            quotas.require_room(session, league.settings, caller, body.size_bytes, now)
         return wire.Upload(stored=False, url=None, headers={})
+    _announce(league, caller, sha256, body.size_bytes, now)
     address = league.store.upload_address(sha256, body.size_bytes)
     return wire.Upload(stored=False, url=address.url, headers=address.headers)
 
 
 @router.post("/{sha256}/complete")
-def complete(sha256: Sha256, league: Running, _: Worker) -> wire.Checkpoint:
+def complete(sha256: Sha256, league: Running, now: Now, caller: Worker) -> wire.Checkpoint:
     """Verify what was sent to the bucket and make it a checkpoint; again is fine."""
     if isinstance(league.store, S3Store):
         league.store.complete(sha256)
-    return _described(league.store.find(sha256))
+    stored = league.store.find(sha256)
+    with league.database.write() as session:
+        quotas.note_arrival(session, caller, sha256, now)
+    return _described(stored)
+
+
+def _announce(league: League, caller: Principal, sha256: str, size_bytes: int, now: datetime) -> None:
+    with league.database.write() as session:
+        quotas.announce(session, league.settings, caller, sha256, size_bytes, now)
 
 
 class _Bytes(FileResponse):
@@ -117,6 +136,12 @@ def _unsatisfiable(scope: Scope) -> UnsatisfiableRangeError:
     asked = dict(scope["headers"]).get(b"range", b"").decode("latin-1")
     rule = "it is no range, or begins after the last byte"
     return UnsatisfiableRangeError(f"{asked!r:.120}", rule, "ask for bytes=FIRST-LAST, or for all")
+
+
+def _most_bytes(request: Request, league: League) -> int:
+    """Return how many bytes come; where that is not said, how many may."""
+    length = request.headers.get("content-length", "")
+    return int(length) if length.isdecimal() else league.settings.checkpoint_max_bytes
 
 
 def _declared_bytes(request: Request) -> int:

@@ -8,7 +8,7 @@ from league import wire
 from league.api.dependencies import Admin, After, Before, Filter, Id, League, Limit, Now, Reader, Running, Worker
 from league.api.paging import page
 from league.auth import Principal
-from league.services import lifecycle, matches, ownership, players, standings
+from league.services import lifecycle, matches, ownership, players, quotas, standings
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/players", tags=["players"])
@@ -22,6 +22,7 @@ def publish(body: wire.PlayerCreate, league: Running, now: Now, caller: Worker) 
     signature = league.store.metadata(body.checkpoint).get("signature")
     with league.database.write() as session:
         ownership.require_learner(session, caller, body.learner_id)
+        quotas.note_arrival(session, caller, body.checkpoint, now)
         return players.publish(session, league.settings, league.store, signature, body, now)
 
 

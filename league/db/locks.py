@@ -28,6 +28,7 @@ class Lock(IntEnum):
     EVENTS = 0x1EA64  # the audit log's ids commit in order, so that a reader's cursor never passes one by
     COLLECTION = 0x1EA68  # shared by publishing; exclusive to delete checkpoints that nobody has published
     POPULATION = 0x1EA69  # players' ids commit in order, so that the last one says who there is
+    UPLOADS = 0x1EA6A  # of a token, not of an environment: what it announces is summed one after the other
 
 
 def hold(session: Session | Connection, lock: Lock, environment: str = "") -> None:

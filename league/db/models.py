@@ -350,6 +350,19 @@ class Champion(Base):
     since: Mapped[datetime]
 
 
+class Upload(Base):
+    """Bytes that a worker token has begun to send into the store; `stored_at` is null until they are there."""
+
+    __tablename__ = "uploads"
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    owner: Mapped[str] = mapped_column(index=True)
+    sha256: Mapped[str] = mapped_column(index=True)
+    size_bytes: Mapped[int]
+    begun_at: Mapped[datetime]
+    stored_at: Mapped[datetime | None]
+
+
 class Election(Base):
     """Which process does a duty for all of them, until when."""
 

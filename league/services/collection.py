@@ -16,7 +16,7 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Player
-from league.services import events
+from league.services import events, quotas
 from league.storage.store import CheckpointStore, Leftover, Stored
 
 
@@ -85,4 +85,7 @@ def _remove(database: Database, store: CheckpointStore, sha256: str, before: dat
         locks.hold(session, Lock.COLLECTION)
         if session.scalar(select(Player.id).where(Player.checkpoint == sha256).limit(1)) is not None:
             return False
-        return store.remove(sha256, before)
+        gone = store.remove(sha256, before)
+        if gone:
+            quotas.forget(session, sha256)
+        return gone

@@ -19,9 +19,11 @@ def upgrade() -> None:
     _add_refusals()
     _add_pruning_of_draws()
     _add_quarantines()
+    _add_uploads()
 
 
 def downgrade() -> None:
+    _drop_uploads()
     _drop_quarantines()
     _drop_pruning_of_draws()
     _drop_refusals()
@@ -203,3 +205,25 @@ def _drop_quarantines() -> None:
     op.drop_column("players", "start_period_id")
     op.drop_index("uq_workers_instance", "workers")
     op.drop_column("workers", "instance")
+
+
+# --- uploads ---------------------------------------------------------------------------------------------------------
+
+
+def _add_uploads() -> None:
+    op.create_table(
+        "uploads",
+        sa.Column("id", ID, nullable=False),
+        sa.Column("owner", sa.String(), nullable=False),
+        sa.Column("sha256", sa.String(), nullable=False),
+        sa.Column("size_bytes", sa.BigInteger(), nullable=False),
+        sa.Column("begun_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("stored_at", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_uploads")),
+    )
+    op.create_index(op.f("ix_uploads_owner"), "uploads", ["owner"])
+    op.create_index(op.f("ix_uploads_sha256"), "uploads", ["sha256"])
+
+
+def _drop_uploads() -> None:
+    op.drop_table("uploads")

@@ -88,6 +88,8 @@ def test_a_refused_database_url_keeps_its_password(url: str) -> None:
         ({"next_poll_s": 360.0}, ("NEXT_POLL_S=360", "LEASE_EXPIRY_S=360")),
         ({"snapshot_deviation": 400.0}, ("SNAPSHOT_DEVIATION=400", "DEVIATION_CAP=350")),
         ({"baseline_deviation": 351.0}, ("BASELINE_DEVIATION=351", "DEVIATION_CAP=350")),
+        ({"checkpoint_max_bytes": 2**33}, ("CHECKPOINT_MAX_BYTES=8589934592", "UNFINISHED_MAX_BYTES=4294967296")),
+        ({"token_stored_max_bytes": 2**30}, ("TOKEN_UNFINISHED_MAX_BYTES=", "TOKEN_STORED_MAX_BYTES=1073741824")),
         ({"store_endpoint_url": "http://h:9000"}, ("STORE_ENDPOINT_URL=http://h:9000", "LEAGUE_STORE_URL is unset")),
         ({"store_public_url": "http://h", "store_url": "file:///data"}, ("STORE_PUBLIC_URL=", "file:///data")),
     ],

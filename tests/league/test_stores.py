@@ -18,7 +18,7 @@ from league_scene import Scene, safetensors, sha256
 from s3_server import Service
 
 from league import wire
-from league.client import LeagueClient
+from league.client import LeagueClient, patience_of
 from league.db.engine import Database
 from league.errors import (
     ConfigurationError,
@@ -30,7 +30,7 @@ from league.errors import (
     TooLargeError,
     UnknownCheckpointError,
 )
-from league.services import collection
+from league.services import collection, tokens
 from league.storage.bucket import BucketAddress
 from league.storage.directory import DirectoryStore
 from league.storage.s3 import S3Store
@@ -525,3 +525,24 @@ def test_a_missing_library_is_named_with_the_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(ConfigurationError, match=r"echelon-league\[s3\]"):
         S3Store(BucketAddress.parse("s3://bucket", None, None), MAX_BYTES, "service")
+
+
+def test_uploads_past_the_server_count_for_their_token_from_their_address_on(
+    serve: Callable[..., TestClient], in_bucket: Kept, database: Database
+) -> None:
+    with database.write() as session:
+        secret = tokens.create(session, "ann", "worker", datetime(2030, 1, 1, tzinfo=UTC), actor="test")
+    first, second, third = (safetensors(content) for content in range(3))
+    limits = {"checkpoint_max_bytes": len(first), "token_unfinished_max_bytes": len(first)}
+    http = serve(**in_bucket.settings, **limits)
+    ann = LeagueClient(http=http, token=secret, patience=patience_of(0.0))
+    headers = {"Authorization": f"Bearer {secret}"}
+
+    def announce(data: bytes) -> int:
+        path = f"/api/v1/checkpoints/{sha256(data)}/uploads"
+        return http.post(path, headers=headers, json={"size_bytes": len(data)}).status_code
+
+    assert [announce(first), announce(first), announce(second)] == [200, 200, 429]
+    assert http.put(f"/api/v1/checkpoints/{sha256(second)}", headers=headers, content=second).status_code == 429
+    for data in (first, second, third):
+        ann.upload(data, sha256(data))
