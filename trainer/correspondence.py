@@ -62,7 +62,7 @@ class Correspondence:
     def exchange(self, step: int, metrics: Mapping[str, float | None]) -> None:
         """Deliver and publish what waits, and say how far training has come when that is due."""
         self.deliver()
-        self._disk.write("which snapshots are published", lambda: self._publisher.publish(self._publish))
+        self._publish_waiting()
         if self._outside.clock() >= self._beat_at:
             self._beat(step, metrics)
 
@@ -75,13 +75,21 @@ class Correspondence:
         self._disk.write("how far results are delivered", lambda: self._spool.deliver(report))
 
     def part(self, step: int, metrics: Mapping[str, float | None]) -> int:
-        """Deliver once more, say how far it went, and close; the bytes of results that wait for the next time."""
+        """Deliver and publish once more, say how far it went, and close.
+
+        Returns:
+            The bytes of results that wait for the next time.
+        """
         self.deliver()
+        self._publish_waiting()
         if metrics and not self._outside.late():
             self._beat(step, metrics)
         waiting = self._spool.undelivered()
         self._disk.write("results", self._spool.close)
         return waiting
+
+    def _publish_waiting(self) -> None:
+        self._disk.write("which snapshots are published", lambda: self._publisher.publish(self._publish))
 
     def _publish(self, checkpoint: bytes, step: int) -> bool:
         player = None if self._outside.stopping() else self._membership.publish(checkpoint, step)
