@@ -1,4 +1,4 @@
-"""What counts as a checkpoint, how a folder takes it in, and how a client fetches it; test_stores.py has the rest."""
+"""What counts as a checkpoint, how a folder takes it in, and how a client fetches it; stores/ has the rest."""
 
 import io
 import json
