@@ -5,13 +5,11 @@
 Connections, their settings and the server around it are the league's own; the table has no index beside its key.
 """
 
-import argparse
-
-import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
 from sqlalchemy import BigInteger, Column, Double, Integer, MetaData, String, Table, insert
 
+from benchmarks.stage.floor import serve
 from league.db.engine import Database
 
 TABLE = Table(
@@ -57,14 +55,5 @@ def create_app(database_url: str) -> FastAPI:
     return app
 
 
-def main() -> None:
-    """Serve."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--database-url", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    arguments = parser.parse_args()
-    uvicorn.run(create_app(arguments.database_url), port=arguments.port, access_log=False, log_level="warning")
-
-
 if __name__ == "__main__":
-    main()
+    serve(create_app)

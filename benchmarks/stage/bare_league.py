@@ -6,16 +6,15 @@ A lease is a row with an opponent drawn uniformly; a heartbeat is an UPDATE. Not
 Connections, their settings and the server around it are the league's own.
 """
 
-import argparse
 from datetime import UTC, datetime
 
 import numpy as np
-import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
 from sqlalchemy import BigInteger, Column, MetaData, String, Table, insert
 from sqlalchemy.dialects import postgresql, sqlite
 
+from benchmarks.stage.floor import serve
 from league.db.engine import Database
 from league.db.models import UtcDateTime
 
@@ -88,14 +87,5 @@ def create_app(database_url: str) -> FastAPI:
     return app
 
 
-def main() -> None:
-    """Serve."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--database-url", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    arguments = parser.parse_args()
-    uvicorn.run(create_app(arguments.database_url), port=arguments.port, access_log=False, log_level="warning")
-
-
 if __name__ == "__main__":
-    main()
+    serve(create_app)
