@@ -8,6 +8,7 @@ from rich.console import Console
 
 from league import wire
 from league.cli import tables
+from league.services.rerating import Comparison, Course, Line, Place
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
@@ -54,3 +55,13 @@ def test_a_narrow_terminal_cuts_nothing_of_the_audit_log_short(width: int) -> No
 def test_times_are_this_machine_s_as_options_read_them() -> None:
     assert "2030-01-31 07:00:00" in printed(tables.PIPED_WIDTH, event("promote"))
     assert tables.moment(NOON) == "2030-01-31 07:00:00"
+
+
+@pytest.mark.parametrize(("points", "shown"), [(-0.4, "0"), (0.4, "0"), (0.0, "0"), (-0.6, "-1"), (12.3, "+12")])
+def test_a_change_of_less_than_half_a_point_has_no_sign(points: float, shown: str) -> None:
+    present = Place(rank=1, rating=1500.0, deviation=60.0, games=20)
+    proposed = Place(rank=1, rating=1500.0 + points, deviation=60.0, games=20)
+    course = Course(config_id="0", config={}, periods=1, log_loss=None)
+    line = Line(1, "main", "learner", present, proposed)
+    grid = tables.comparison(Comparison("rps", course, course, [line]))
+    assert grid.rows[0][-2] == shown
