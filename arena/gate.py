@@ -40,7 +40,7 @@ Decision = Literal["accept", "reject", "continue"]
 ELO_LIMIT = 1000.0
 """Estimates of elo end here, in points."""
 
-_EMPTY_CELL = 1e-3  # games counted where there were none, so that every value stays possible
+_EMPTY_CELL = 1e-3  # games counted where there were fewer, so that every value stays possible
 _KINDS_OF_COUNTS = (3, 5)
 _CONFIDENCE = 0.95
 
@@ -182,15 +182,18 @@ def log_likelihood_ratio(counts: ArrayLike, elo0: float, elo1: float) -> FloatAr
 
     Args:
         counts: (..., 3) games by score 0, 0.5, 1, or (..., 5) pairs by mean score 0, 0.25, 0.5, 0.75, 1; >= 0.
-        elo0: Lead under H0, in points.
-        elo1: Lead under H1, in points.
+        elo0: Lead under H0, in points, within 1,000 of 0.
+        elo1: Lead under H1, in points, within 1,000 of 0.
 
     Returns:
         (...) ratios; above 0 where H1 is likelier.
 
     Raises:
-        ValueError: The counts are of another shape, negative or not finite.
+        ValueError: The counts are of another shape, negative or not finite, or a lead is too large.
     """
+    for elo in (elo0, elo1):
+        if not abs(elo) <= ELO_LIMIT:
+            raise ValueError(f"elo is {elo}: a lead must be within {ELO_LIMIT:g} points of 0")
     n = _filled(counts)
     return np.asarray(np.sum(n * _jumps(n, elo0, elo1), axis=-1))
 
@@ -283,7 +286,10 @@ def _multiplier(n: FloatArray, distance: FloatArray) -> FloatArray:
         )
 
     bracket = (-(1.0 - edge_left) / high, (1.0 - edge_right) / low)
-    return np.asarray(find_root(total, bracket, args=tuple(np.moveaxis(p, -1, 0))).x)
+    found = find_root(total, bracket, args=tuple(np.moveaxis(p, -1, 0)))
+    if not found.success.all():
+        raise ArithmeticError("the likeliest distribution of a given mean was not found")
+    return np.asarray(found.x)
 
 
 def _step_over(llr: FloatArray) -> FloatArray:
@@ -308,7 +314,7 @@ def _filled(counts: ArrayLike) -> FloatArray:
         )
     if not (np.isfinite(n) & (n >= 0.0)).all():
         raise ValueError(f"counts are {n.tolist()}: each must be finite and 0 or more")
-    return np.where(n == 0.0, _EMPTY_CELL, n)
+    return np.maximum(n, _EMPTY_CELL)
 
 
 def _scores(values: ArrayLike) -> FloatArray:
