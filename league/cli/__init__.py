@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from shutil import get_terminal_size
 
 import typer
 
@@ -30,6 +31,8 @@ from league.errors import (
 )
 
 BAD_USAGE = 2
+BOX_COLUMNS = 80
+"""A narrower terminal gets help without boxes, which would cut the names of options short."""
 
 _WAYS_OUT: dict[type[LeagueError], str] = {
     ChampionConflictError: "look at `league champion` and decide anew",
@@ -43,7 +46,6 @@ app = typer.Typer(
     name="league",
     help="A self-play league: its server, its population, its ratings.",
     epilog="Example: league up",
-    rich_markup_mode="markdown",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -60,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Exits with 0, with 2 for bad usage or an unusable setting, and with 1 for any other error.
     """
+    app.rich_markup_mode = "markdown" if get_terminal_size().columns >= BOX_COLUMNS else None
     try:
         app(arguments)
     except LeagueError as error:

@@ -232,3 +232,12 @@ def test_the_way_out_of_a_lost_race_for_the_championship_is_a_command(
     monkeypatch.setattr(lifecycle, "champion_of", look_then_lose_the_race)
     outcome = online("promote", snapshot.id, "--champion")
     assert outcome.one_line_error.endswith("; look at `league champion` and decide anew\n")
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_help_names_every_option_whole_at_any_width(command: Run, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = command("standings", "--help").out
+    for option in ("--environment", "--standing", "--as-of", "LEAGUE_TOKEN"):
+        assert option in shown
+    assert "Example: league standings" in shown
