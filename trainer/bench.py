@@ -40,7 +40,7 @@ class Measurement:
         steps: Environment steps.
         agents: Agents of an environment, on both sides.
         decisions: Decisions that are learned from.
-        resident_bytes: Most memory that the process has had.
+        resident_bytes: Most memory that the processes have had; what they share counts in each.
     """
 
     rollout_s: float
@@ -130,6 +130,12 @@ class Bench:
         """Environments in which the learner plays itself."""
         return len(self._config.environment.self_play_rows)
 
+    @property
+    def peak_bytes(self) -> int:
+        """Most memory that this process and those beside it have had resident; what they share counts in each."""
+        own = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return own + self.learner.ppo.partners.peak_bytes
+
     def collect(self) -> None:
         """Play one rollout."""
         self.collector.collect(self.rollout, _never)
@@ -166,7 +172,7 @@ class Bench:
             steps=steps,
             agents=self._agents,
             decisions=int(self.rollout.active.sum()),
-            resident_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+            resident_bytes=self.peak_bytes,
         )
 
     @torch.no_grad()

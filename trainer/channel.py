@@ -7,8 +7,9 @@ from typing import Any
 MOST_BYTES = 4096
 """Longest message."""
 
-GLANCES = 200
-"""How often one looks for a message before one sleeps until it comes: some tenths of a millisecond."""
+GLANCES = 4000
+"""How often one looks for a message before one sleeps until it comes: some milliseconds, since waking takes long and
+may bring both ends to one processor."""
 
 Message = list[Any]
 """A word, and numbers or text that belong to it."""

@@ -80,8 +80,9 @@ class Partner:
 
     def __init__(self, setup: Setup, number: int, board: Board, channel: Channel) -> None:
         self._setup, self._number, self._board, self._channel = setup, number, board, channel
-        network = ActorCritic(setup.architecture)
-        auxiliary = NextObservation(network) if setup.ppo.auxiliary_weight else None
+        with torch.device("meta"):  # their tensors are those on the board
+            network = ActorCritic(setup.architecture)
+            auxiliary = NextObservation(network) if setup.ppo.auxiliary_weight else None
         own = {"network.": network, "auxiliary.": auxiliary}
         for prefix, module in own.items():
             if module is not None:

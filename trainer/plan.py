@@ -28,6 +28,9 @@ FLOAT_BYTES = 4
 COPIES_OF_WEIGHTS = 4
 """Weights, gradients, and Adam's two moments."""
 
+COPIES_OF_WEIGHTS_BESIDE = 3
+"""Of another process of the update: weights, gradients, and these where the trainer adds them up."""
+
 OBSERVATIONS_ALIVE = 3
 """Of all environments: the one acted on, the one that follows, and the last one of matches that ended."""
 
@@ -63,6 +66,7 @@ class Plan:
         agent_steps_per_update: The same, times the agents that learn.
         samples_per_minibatch: Agents' decisions behind one optimiser step, if nobody is out of the game.
         optimizer_steps_per_update: The most of them: the KL stop may end an update sooner.
+        update_processes: Processes that share every minibatch, the trainer's own among them.
         updates: How many there are until the run's end or, without one, the schedules' horizon.
         decisions_ahead: Decisions over which an advantage looks ahead.
         memory_bytes: What takes how much, when everything is in use.
@@ -78,6 +82,7 @@ class Plan:
     agent_steps_per_update: int
     samples_per_minibatch: int
     optimizer_steps_per_update: int
+    update_processes: int
     updates: int
     decisions_ahead: float
     memory_bytes: Mapping[str, int]
@@ -109,6 +114,7 @@ def show(planned: Plan, console: Console) -> None:
         "agents' steps per update": f"{planned.agent_steps_per_update:,}",
         "samples per minibatch": f"{planned.samples_per_minibatch:,}",
         "optimiser steps per update": f"{planned.optimizer_steps_per_update:,} at most",
+        "processes that share an update": f"{planned.update_processes}",
         "updates until the goal": f"{planned.updates:,}",
         "advantages look ahead": f"{planned.decisions_ahead:.1f} decisions",
     }
@@ -140,6 +146,7 @@ def _plan(config: TrainerConfig, env: Environment) -> Plan:
         agent_steps_per_update=shape.steps * learner.rows,
         samples_per_minibatch=samples,
         optimizer_steps_per_update=ppo.epochs * ppo.minibatches,
+        update_processes=learner.update_processes,
         updates=-(-total // env_steps),
         decisions_ahead=horizon(ppo.gamma, ppo.gae_lambda),
         memory_bytes=_memory(config, env, learner, samples),
@@ -156,14 +163,17 @@ def _parameters(network: ActorCritic) -> dict[str, int]:
 
 
 def _memory(config: TrainerConfig, env: Environment, learner: Learner, samples: int) -> dict[str, int]:
-    rollout = _rollout(config, learner)
-    together = min(samples, at_once(config.ppo, torch.device(config.run.device)))
+    rollout, processes = _rollout(config, learner), learner.update_processes
+    together = min(-(-samples // processes), at_once(config.ppo, torch.device(config.run.device)))
     learned_from = together * _update_bytes_per_sample(config, env.spec)
+    program, weights = _resident_bytes(), FLOAT_BYTES * sum(_parameters(learner.network).values())
+    beside = program + learned_from + COPIES_OF_WEIGHTS_BESIDE * weights
     return {
-        "program and libraries": _resident_bytes(),  # by now all of them are loaded
-        "network and optimiser": COPIES_OF_WEIGHTS * FLOAT_BYTES * sum(_parameters(learner.network).values()),
+        "program and libraries": program,  # by now all of them are loaded
+        "network and optimiser": COPIES_OF_WEIGHTS * weights,
         "rollout": sum(tensor.nbytes for tensor in vars(rollout).values()),
         "update": max(learned_from, rollout.observation.nbytes),  # who acted is copied out for the statistics
+        "update processes": (processes - 1) * beside,
         "environment": _environment_bytes(config, env),
     }
 

@@ -86,14 +86,15 @@ class PPO:
         for group in self.optimizer.param_groups:
             group["lr"] = coefficients.learning_rate * group["rate_factor"]
         tally = Tally()
-        segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-        self._network.train()
-        try:
-            kept_close = self._learn(rollout, targets, segments, coefficients, stopping, tally, renew)
-        finally:
-            self._network.eval()
-        if (drift := state_drift(self._network, rollout)) is not None:
-            tally.add("losses/state_drift", drift)
+        with self._partners.at_work():
+            segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+            self._network.train()
+            try:
+                kept_close = self._learn(rollout, targets, segments, coefficients, stopping, tally, renew)
+            finally:
+                self._network.eval()
+            if (drift := state_drift(self._network, rollout)) is not None:
+                tally.add("losses/state_drift", drift)
         return {
             **tally.means(),
             "losses/kl_stop": float(not kept_close),
@@ -159,12 +160,11 @@ class PPO:
             order = shuffled(segments, count, self._rng)
             partners = self._partners if rollout is self._partners.rollout else NOBODY
             minibatches = partners.open(self._weigher, targets, segments, order, self._rng, first=epoch == 0)
-            with partners.at_work():
-                for minibatch in minibatches:
-                    if any_of(self._ranks, stopping(), device):
-                        return True
-                    if not self._step(rollout, targets, segments, minibatch, coefficients, tally):
-                        return False
+            for minibatch in minibatches:
+                if any_of(self._ranks, stopping(), device):
+                    return True
+                if not self._step(rollout, targets, segments, minibatch, coefficients, tally):
+                    return False
         return True
 
     def _step(

@@ -4,13 +4,12 @@ Run by the benchmark as `python -m benchmarks.contest.battle SCENE`, with the ta
 
     iterate     one rollout and its update: `rollout_s`, `update_s`, of the rollout `arena_s`, `acting_s` and
                 `opponents_s`, and how many decisions the learner's agents made
-    memory      the most memory that the process has had resident: `peak_bytes`
+    memory      the most memory that its processes have had resident: `peak_bytes`
 
 Opponents are frozen policies of the learner's architecture, each with weights of its own, dealt in turn.
 """
 
 import json
-import resource
 import sys
 
 import torch
@@ -48,6 +47,10 @@ class Battle:
         whole = {"rollout_s": spent["rollout"], "update_s": spent["update"]}
         return {**whole, **sharing, "decisions": int(self._bench.rollout.active.sum())}
 
+    def memory(self) -> dict[str, int]:
+        """The most that was resident, in all processes."""
+        return {"peak_bytes": self._bench.peak_bytes}
+
 
 def settings(scene: Scene) -> list[str]:
     """The scene as overrides of the environment's preset; the KL stop is out of reach."""
@@ -59,11 +62,6 @@ def settings(scene: Scene) -> list[str]:
     ]
 
 
-def peak_bytes() -> int:
-    """Most memory that this process has had resident."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
 def main() -> None:
     """Answer until the benchmark hangs up."""
     talk, scene = Talk(), Scene(**json.loads(sys.argv[1]))
@@ -72,7 +70,7 @@ def main() -> None:
     talk.answer(**battle.introduction())
     answers = {
         "iterate": battle.iterate,
-        "memory": lambda: {"peak_bytes": peak_bytes()},
+        "memory": battle.memory,
     }
     for request in talk.requests():
         talk.answer(**answers[request[0]]())

@@ -57,11 +57,30 @@ def process_seconds(stat: str) -> float:
     return sum(int(field) for field in fields) / TICKS_PER_S
 
 
+def with_children(processes: Iterable[int]) -> set[int]:
+    """Processes, those that they have started, and so on."""
+    every, new = set(), set(processes)
+    while new:
+        every |= new
+        lists = [path for process in new for path in Path(f"/proc/{process}/task").glob("*/children")]
+        new = {int(child) for path in lists for child in _read(path).split()} - every
+    return every
+
+
 def look(processes: Iterable[int]) -> Load:
-    """The machine now; `processes` are ours."""
+    """The machine now; `processes` are ours, and so are those that they have started."""
     total_s, busy_s = machine_seconds(Path("/proc/stat").read_text())
-    own_s = sum(process_seconds(Path(f"/proc/{process}/stat").read_text()) for process in processes)
+    own = [_read(Path(f"/proc/{process}/stat")) for process in with_children(processes)]
+    own_s = sum(process_seconds(stat) for stat in own if stat)
     return Load(total_s, busy_s, own_s)
+
+
+def _read(path: Path) -> str:
+    """What Linux says of a process; nothing once it has ended."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 class Gate:

@@ -1,6 +1,7 @@
 """The benchmark's own arithmetic, without the libraries that it measures."""
 
 import math
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -12,10 +13,19 @@ from benchmarks.contest import acting, company
 from benchmarks.contest.contestant import Contestant, ContestantError
 from benchmarks.contest.entries import PEERS, SCRIPTS, other
 from benchmarks.contest.flops import update_flop
-from benchmarks.contest.gate import Gate, Load, machine_seconds, process_seconds
+from benchmarks.contest.gate import Gate, Load, look, machine_seconds, process_seconds, with_children
 from benchmarks.contest.pairs import Series, Times, advantage, race
 from benchmarks.contest.report import Row, summary
 from benchmarks.other.work import Work, forward_flop
+
+PARENT = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdin=subprocess.PIPE, stdout=-1)
+child.stdout.readline()
+print(child.pid, flush=True)
+input()
+child.communicate(b"x")
+"""
 
 SMALL = Work(environments=4, steps=8, observation_size=3, action_size=2, encoder=5, memory=6, epochs=2, minibatches=2)
 QUIET, BUSY = 0.01, 0.5
@@ -235,3 +245,12 @@ def test_a_contestant_times_its_parts_and_is_exact_at_learning_rate_0(recipe):
     assert all(answer["rollout_s"] > 0.0 and answer["update_s"] > 0.0 for answer in answers)
     assert max(answer["ratio_error"] for answer in answers) < 1e-5
     assert recipe.ask("act 16")["act_s"] > 0.0
+
+
+def test_what_a_contestant_has_started_counts_as_its_own():
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = int(parent.stdout.readline())
+    assert with_children([parent.pid]) == {parent.pid, child}
+    parent.communicate("x")
+    assert with_children([parent.pid]) == {parent.pid}
+    assert look([parent.pid]).own_s == 0.0

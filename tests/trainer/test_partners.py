@@ -15,8 +15,10 @@ import torch
 from partner_threads import PartnerThread
 
 from arena.policies.distributions import ActionLayout
+from trainer import board, channel
 from trainer import learner as learners
 from trainer import partner as partner_side
+from trainer.errors import ConfigError
 from trainer.partners import NOBODY, Partners
 from trainer.weighing import Weigher
 
@@ -27,9 +29,9 @@ STILL = {"learning_rate": 0.0, "learning_rate_final": 0.0}
 
 
 @pytest.fixture(autouse=True)
-def _in_threads(monkeypatch, request):
-    if "processes" not in request.keywords:
-        monkeypatch.setattr(learners, "Partners", functools.partial(Partners, launch=PartnerThread))
+def _in_threads(monkeypatch):
+    monkeypatch.setattr(learners, "Partners", functools.partial(Partners, launch=PartnerThread))
+    monkeypatch.setattr(channel, "GLANCES", 10)  # threads that look on keep others of their process waiting
 
 
 @pytest.fixture
@@ -211,6 +213,15 @@ def test_where_there_is_no_memory_to_share_one_process_learns(play, never, monke
 def test_small_minibatches_stay_in_one_process_unless_the_user_says_otherwise(config, run, steps, expected):
     settings = config(run=run, rollout={"steps": steps, "chunk": 4})
     assert learners.update_processes(settings, rows=3) == expected
+
+
+def test_several_processes_are_refused_by_name_where_there_cannot_be_any(config, monkeypatch):
+    with pytest.raises(ConfigError, match="run.update_processes is 2, but run.device is cuda"):
+        config(run={"update_processes": 2, "device": "cuda"})
+    monkeypatch.setattr(board, "SUPPORTED", False)
+    with pytest.raises(ConfigError, match="run.update_processes is 2, but processes share memory on Linux alone"):
+        learners.update_processes(config(run={"update_processes": 2}), rows=3)
+    assert learners.update_processes(config(run={"threads": 4}, rollout={"steps": 1024}), rows=3) == 1
 
 
 # --- processes -------------------------------------------------------------------------------------------------------

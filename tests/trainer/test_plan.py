@@ -67,6 +67,14 @@ def test_memory_grows_with_what_it_is_for(planned):
     assert more["environment"] == 2 * planned.memory_bytes["environment"] > 0
 
 
+def test_processes_that_share_an_update_are_counted_and_take_memory(planned):
+    assert (planned.update_processes, planned.memory_bytes["update processes"]) == (1, 0)
+    several = plan(resolve("recall", None, [*RECALL, "run.update_processes=3"]))
+    assert several.update_processes == 3
+    assert several.memory_bytes["update processes"] > 2 * planned.memory_bytes["program and libraries"] * 0.9
+    assert several.memory_bytes["update"] <= planned.memory_bytes["update"]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

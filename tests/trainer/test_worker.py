@@ -1,11 +1,13 @@
 import dataclasses
 import errno
+import functools
 import hashlib
 import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import torch
+from partner_threads import PartnerThread
 
 from arena.environments import declare, make
 from arena.environments.mech.curriculum import Lesson
@@ -18,9 +20,11 @@ from league import wire
 from league.client import LeagueClient
 from league.errors import InvalidRequestError, LeagueUnreachable, LearnerMismatchError, RefusedCheckpointError
 from trainer import batches, state
+from trainer import learner as learners
 from trainer.config import resolve
 from trainer.errors import ConfigError, RunInUseError, StateError
 from trainer.folder import RunFolder
+from trainer.partners import Partners
 
 RPS = ["environment.num_envs=8", "rollout.steps=8", "rollout.chunk=8", "league.lease_budget=4"]
 
@@ -569,10 +573,16 @@ def counted():
 EVERYTHING = ["environment.self_play=0.5", "ppo.auxiliary_weight=0.1", "ppo.precision=bfloat16", "ppo.renewed=true"]
 
 
-@pytest.mark.parametrize(("threads", "options"), [(1, []), (2, []), (2, EVERYTHING)])
+SHARED = ["run.update_processes=2"]
+
+
+@pytest.mark.parametrize(
+    ("threads", "options"), [(1, []), (2, []), (2, EVERYTHING), (1, SHARED), (2, [*SHARED, *EVERYTHING])]
+)
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(worker_of, counted, monkeypatch, threads, options):
     """`recall` lasts 8 decisions: after a rollout of 16 every match is at its start, as the saved state assumes."""
     monkeypatch.setattr(batches, "ROWS_OF_A_THREAD", 3)
+    monkeypatch.setattr(learners, "Partners", functools.partial(Partners, launch=PartnerThread))
 
     def config(updates):
         sizes = ["environment.num_envs=6", "rollout.steps=16", "rollout.chunk=8", "ppo.minibatches=3"]
