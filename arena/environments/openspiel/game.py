@@ -27,6 +27,7 @@ class TreeGame(SeededRows):
     def __init__(self, spec: EnvironmentSpec, tree: GameTree, *, num_envs: int, device: str, seed: int) -> None:
         super().__init__(spec, num_envs=num_envs, device=device, seed=seed)
         self._moves = Moves.of(tree, self.device)
+        # What an agent knows at a node: its information state, or `_idle` where it does not act. Tables end in its row.
         self._idle = len(tree.side)
         self._known = self._table(np.where(tree.acting, tree.information_state, self._idle))
         self._observations = self._table(np.pad(observations(tree), ((0, 1), (0, 0))))
