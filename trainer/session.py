@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from arena.environments import EnvironmentSpec
+from arena.environments import EnvironmentSpec, declare
 from arena.policies import NetworkPolicy
 from trainer import state
 from trainer.archive import Archive, Parts, attachment_of
@@ -79,13 +79,13 @@ class Session:
         self._config, self._folder, self._terminal, self._outside = config, folder, terminal, outside
         self.disk = Disk(terminal.say)
         played = config.environment
+        saved = self._load(declare(played.name))  # before anything is compiled for a run that is refused
         with terminal.waiting(f"opening {played.num_envs} x {played.name}", COMPILING):
             self._batches = open_batches(played, config.run)
         spec = self._batches[0].spec
         check_discount(self._batches[0], config.ppo.gamma)
         check_minibatches(config, spec)
         self.course = Course.of(self._batches, config.curriculum)
-        saved = self._load(spec)
         self.learner = Learner(config, spec)
         self.scores = Scoreboard()
         self.monitor = Monitor(Setup.of(config.model_dump()))

@@ -1,5 +1,7 @@
 import pytest
 
+from league.client import LeagueClient
+from trainer import session
 from trainer.config import parse_assignments, resolve, to_toml
 from trainer.errors import ConfigError, StateError
 from trainer.folder import RunFolder
@@ -82,3 +84,14 @@ def test_a_section_that_was_garbled_is_compared_as_if_it_had_its_defaults():
 
 def test_settings_come_back_from_what_a_run_wrote(folder):
     assert folder.settings.read_text() == to_toml(resolve("rps", None, ["ppo.gamma=0.5"]))
+
+
+@pytest.mark.parametrize(("environment", "setting"), [("rps", "run.seed=1"), ("recall", "run.seed=0")])
+def test_a_run_that_cannot_go_on_is_refused_before_its_environments_are_opened(
+    worker_of, serve, monkeypatch, environment, setting
+):
+    client = LeagueClient(http=serve())
+    worker_of(client, resolve("rps", None, ["environment.num_envs=8", "run.total_steps=64"])).run()
+    monkeypatch.setattr(session, "open_batches", lambda *settings: pytest.fail("opened"))
+    with pytest.raises(StateError, match="choose another --run"):
+        worker_of(client, resolve(environment, None, ["environment.num_envs=8", setting]))
