@@ -23,8 +23,6 @@ from importlib.metadata import entry_points
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from arena.equilibria import nash_mixture
-from arena.forgetting import forgetting
 from arena.glicko2 import Ratings
 from arena.payoff import Tally, expected_matrix
 from arena.weightings import WinRateWeighting, finite_column, pfsp_weights, rate_column, skill_weights
@@ -182,6 +180,8 @@ def _skill(candidates: Candidates, sigma: float) -> FloatArray:
 
 
 def _nash(candidates: Candidates) -> FloatArray:
+    from arena.equilibria import nash_mixture  # its solvers take a quarter of a second to load
+
     if candidates.between is not None:
         return nash_mixture(candidates.between)
     certain = np.zeros_like(candidates.ratings)
@@ -191,6 +191,8 @@ def _nash(candidates: Candidates) -> FloatArray:
 def _forgotten(candidates: Candidates) -> FloatArray:
     if candidates.pasts is None:
         return np.zeros_like(candidates.ratings)
+    from arena.forgetting import forgetting  # as do its statistics
+
     return forgetting(candidates.pasts.earlier, candidates.pasts.recent).weights
 
 

@@ -1,3 +1,4 @@
+import subprocess
 import sys
 
 import numpy as np
@@ -89,6 +90,13 @@ def test_propensities_of_any_mixture_make_one(win_rates, mixture, self_play):
     assert sum(branch.share for branch in distribution.branches) == pytest.approx(1.0 - self_play)
     if self_play < 1.0:
         assert (distribution.probabilities > 0.0).all()
+
+
+def test_solvers_are_loaded_by_the_rules_that_need_them_only():
+    """Every call of the command line loads this module."""
+    heavy = "{'clarabel', 'scipy.optimize', 'scipy.stats'}"
+    asked = f"import sys, arena.matchmaking; sys.exit(bool({heavy} & set(sys.modules)))"
+    subprocess.run([sys.executable, "-c", asked], check=True)
 
 
 @pytest.fixture
