@@ -23,7 +23,7 @@ def main() -> None:
     """Simulate and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tests", type=int, default=1_000)
-    parser.add_argument("--pairs", type=int, default=6_000, help="give up after so many")
+    parser.add_argument("--pairs", type=int, default=4_000, help="give up after so many")
     arguments = parser.parse_args()
     print(f"{arguments.tests} tests a line; alpha = beta = 0.05")
     print(f"{'elo0':>6}{'elo1':>6}{'true':>6}{'accepted':>10}{'rejected':>10}{'games':>8}{'90 % within':>13}")
