@@ -91,6 +91,7 @@ def test_score_is_the_return_scaled_by_the_largest():
         flat = observation.side(slice(0, 2))
         step = env.step({"action": player.act(flat, (), ~flat.active, rng)[0]["action"].view(E, 2)})
         assert torch.equal(step.outcome.score, 0.5 + step.reward[:, HOME].double() / 26.0)
+        assert not step.reward[~step.terminated].signbit().any(), "nothing is written as -0"
         observation = step.observation
 
 

@@ -34,8 +34,9 @@ class TreeGame(SeededRows):
         self._legal = self._table(np.pad(tree.legal, ((0, 1), (0, 0))))
         self._terminal = self._table(tree.terminal)
         self._decisions = self._table(tree.decisions)
-        self._home_return = self._table(tree.home_return)
-        self._largest = float(abs(tree.home_return).max()) or 1.0
+        largest = abs(tree.home_return).max() or 1.0
+        self._score = self._table(0.5 + tree.home_return / (2.0 * largest))
+        self._reward = self._table(np.stack([tree.home_return, 0.0 - tree.home_return], axis=1).astype(np.float32))
         self._node = torch.zeros_like(self.seeds)
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
@@ -53,21 +54,16 @@ class TreeGame(SeededRows):
         self._require_fit(actions)
         node = self._follow(self._choose(actions[HEAD]))
         ended, decisions = self._terminal[node], self._decisions[node]
-        home_return = self._home_return[node]
         final = self._observe(node)
         self._open_episodes(ended)
         self._node = self._open(node, ended)
         return StepResult(
             observation=self._observe(self._node),
-            reward=torch.stack([home_return, -home_return], dim=-1).float(),
+            reward=self._reward.index_select(0, node),
             terminated=ended,
             truncated=torch.zeros_like(ended),
             final_observation=final,
-            outcome=Outcome(
-                score=0.5 + home_return / (2.0 * self._largest),
-                reason=torch.zeros_like(decisions),
-                decisions=decisions,
-            ),
+            outcome=Outcome(score=self._score[node], reason=torch.zeros_like(decisions), decisions=decisions),
         )
 
     def _table(self, column: NDArray[np.generic]) -> Tensor:
