@@ -7,7 +7,7 @@ from trainer.history import COMPONENT_SHARE
 from trainer.settings.section import Section
 
 LEARNER_NAME_MAX = 56
-"""Longest name of a learner: its worker's is `trainer-` and this, and the league takes 64 characters."""
+"""Longest name of a learner: its worker is called `trainer-`, this, and what of the game's name still fits."""
 
 
 WORKER_NAME_MAX = 64
