@@ -258,7 +258,7 @@ def test_draws_are_repeatable_from_the_generator_and_shuffled():
     [
         ({"self_play_share": 1.2}, r"self_play_share is 1\.2"),
         ({"uniform_share": -0.1}, r"uniform_share is -0\.1"),
-        ({"weighting": "nemesis"}, "weighting is 'nemesis': .*skill"),
+        ({"weighting": "soft"}, "weighting is 'soft': .*skill"),
         ({"power": np.inf}, "power is inf"),
         ({"skill_sigma": 0.0}, r"skill_sigma is 0\.0"),
         ({"warm_up_games": -1}, "warm_up_games is -1"),
