@@ -1,7 +1,9 @@
 """The `league` command: run a league on this machine, look into one anywhere, and look after its population."""
 
+import errno
 import sys
 from collections.abc import Sequence
+from io import StringIO, TextIOWrapper
 from shutil import get_terminal_size
 
 import typer
@@ -63,11 +65,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Exits with 0, with 2 for bad usage or an unusable setting, and with 1 for any other error.
     """
     app.rich_markup_mode = "markdown" if get_terminal_size().columns >= BOX_COLUMNS else None
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that knows no dash or call-sign gets a question mark
     try:
         app(arguments)
     except LeagueError as error:
         typer.echo(f"league: {printable(_described(error))}", err=True)
         sys.exit(BAD_USAGE if isinstance(error, ConfigurationError) else 1)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        typer.echo(f"league: what was to be printed cannot be written: {error.strerror}; make room", err=True)
+        sys.stdout = StringIO()  # leaving would try the full one again
+        sys.exit(1)
 
 
 def _described(error: LeagueError) -> str:

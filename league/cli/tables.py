@@ -60,7 +60,7 @@ def period_line(period: wire.RatingPeriod) -> str:
 
 
 def standings(rows: Iterable[wire.StandingsItem], title: str | None = None) -> Grid:
-    """Make the league table; where room is short the rest of it is in `league standings --json`."""
+    """Make the league table."""
     return Grid(
         [["rank", "id"], ["player", "kind", "standing"], ["rating ± 2 RD", "RD", "games", "win rate"]],
         [

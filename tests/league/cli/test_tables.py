@@ -1,13 +1,18 @@
+import errno
 import io
+import os
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from league_command import Run
 from rich.console import Console
 
 from league import wire
-from league.cli import tables
+from league.cli import main, tables
 from league.services.rerating import Comparison, Course, Line, Place
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -55,6 +60,26 @@ def test_a_narrow_terminal_cuts_nothing_of_the_audit_log_short(width: int) -> No
 def test_times_are_this_machine_s_as_options_read_them() -> None:
     assert "2030-01-31 07:00:00" in printed(tables.PIPED_WIDTH, event("promote"))
     assert tables.moment(NOON) == "2030-01-31 07:00:00"
+
+
+def test_a_full_disk_is_one_line(command: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tables, "show", full)
+    outcome = command("settings", "--home", tmp_path)
+    assert outcome.code == 1
+    assert "No space left on device; make room" in outcome.one_line_error
+
+
+def test_what_a_terminal_s_alphabet_lacks_is_a_question_mark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    with pytest.raises(SystemExit) as ended:
+        main(["settings", "--home", str(tmp_path)])
+    assert ended.value.code == 0
+    assert b"LEAGUE_STORE_URL" in written.getvalue()
+    assert b" ? " in written.getvalue()
 
 
 @pytest.mark.parametrize(("points", "shown"), [(-0.4, "0"), (0.4, "0"), (0.0, "0"), (-0.6, "-1"), (12.3, "+12")])
