@@ -216,10 +216,10 @@ def test_small_minibatches_stay_in_one_process_unless_the_user_says_otherwise(co
 
 
 def test_several_processes_are_refused_by_name_where_there_cannot_be_any(config, monkeypatch):
-    with pytest.raises(ConfigError, match="run.update_processes is 2, but run.device is cuda"):
+    with pytest.raises(ConfigError, match=r"run.update_processes is 2, but run.device is cuda"):
         config(run={"update_processes": 2, "device": "cuda"})
     monkeypatch.setattr(board, "SUPPORTED", False)
-    with pytest.raises(ConfigError, match="run.update_processes is 2, but processes share memory on Linux alone"):
+    with pytest.raises(ConfigError, match=r"run.update_processes is 2, but processes share memory on Linux alone"):
         learners.update_processes(config(run={"update_processes": 2}), rows=3)
     assert learners.update_processes(config(run={"threads": 4}, rollout={"steps": 1024}), rows=3) == 1
 
@@ -258,6 +258,13 @@ def trainer():
     process.communicate()
 
 
+def learn(trainer):
+    """Let it make an update, and say who its partners are then."""
+    trainer.stdin.write("learn\n")
+    trainer.stdin.flush()
+    return trainer.stdout.readline().strip()
+
+
 def gone(pid):
     """Whether a process has ended; one whose parent was killed is reaped by whoever adopts it, in its own time."""
     try:
@@ -267,19 +274,15 @@ def gone(pid):
 
 
 def test_a_killed_partner_is_done_without(trainer):
-    """Two partners hear nothing of signals to their group; one is killed, and the other is sent away."""
-    pids = [int(each) for each in trainer.stdout.readline().split()]
-    assert len(pids) == 2
+    """Partners hear nothing of signals to their group. One of two is killed, and the other is sent away."""
+    first, second = (int(each) for each in trainer.stdout.readline().split())
     for name in (signal.SIGINT, signal.SIGTERM):
-        os.kill(pids[1], name)
-    for answer in ("Partners", "Nobody"):
-        trainer.stdin.write("learn\n")
-        trainer.stdin.flush()
-        assert trainer.stdout.readline().strip() == answer
-        if answer == "Partners":
-            os.kill(pids[0], signal.SIGKILL)
-    assert all(gone(pid) for pid in pids)
-    assert trainer.poll() is None
+        os.kill(second, name)
+    assert learn(trainer) == "Partners"
+    os.kill(first, signal.SIGKILL)
+    assert learn(trainer) == "Nobody"
+    assert gone(first)
+    assert gone(second)
 
 
 def test_partners_end_when_their_trainer_is_killed(trainer):
