@@ -27,7 +27,7 @@ from league.api import (
 )
 from league.api.admission import Admission
 from league.api.callers import Callers
-from league.api.commits import Commits
+from league.api.commits import BEATS_TOGETHER, REGISTRATIONS_TOGETHER, Commits
 from league.api.dependencies import League
 from league.api.limits import BodyLimit
 from league.api.metrics import Measurement, Metrics
@@ -63,7 +63,8 @@ def create_app(settings: Settings) -> FastAPI:
         comparisons=Comparisons(),
         metrics=Metrics(),
         callers=Callers(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
-        commits=Commits(database),
+        beats=Commits(database, BEATS_TOGETHER),
+        registrations=Commits(database, REGISTRATIONS_TOGETHER),
         ending=threading.Event(),
     )
     app = FastAPI(

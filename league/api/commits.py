@@ -15,7 +15,8 @@ from sqlalchemy.orm import Session
 from league.db.engine import Database
 from league.errors import LeagueError
 
-MOST = 64  # in one transaction: others wait for its end
+BEATS_TOGETHER = 64  # in one transaction
+REGISTRATIONS_TOGETHER = 16  # each takes as long as four heartbeats, which may wait for it
 
 T = TypeVar("T")
 Work = Callable[[Session], Any]
@@ -28,10 +29,15 @@ class _Waiting:
 
 
 class Commits:
-    """One writer for many callers. What comes while it is at work joins the next transaction."""
+    """One writer for many callers. What comes while it is at work joins the next transaction.
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    Args:
+        database: Where to.
+        most: How many share a transaction at most: others wait for its end.
+    """
+
+    def __init__(self, database: Database, most: int) -> None:
+        self._database, self._most = database, most
         self._waiting: deque[_Waiting] = deque()
         self._writing: asyncio.Task[None] | None = None
 
@@ -53,7 +59,7 @@ class Commits:
     async def _write_all(self) -> None:
         try:
             while self._waiting:
-                together = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
+                together = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
                 await self._write(together)
         finally:
             self._writing = None

@@ -50,7 +50,8 @@ class League:
     comparisons: Comparisons
     metrics: Metrics
     callers: Callers
-    commits: Commits
+    beats: Commits
+    registrations: Commits
     ending: threading.Event
 
 

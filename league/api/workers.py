@@ -21,7 +21,7 @@ async def register(body: wire.WorkerCreate, league: Running, now: Now, rng: Chan
     def attach(session: Session) -> wire.Worker:
         return workers.register(session, league.settings, body, caller, now, rng)
 
-    return await league.commits.run(attach)
+    return await league.registrations.run(attach)
 
 
 @router.get("")
@@ -56,7 +56,7 @@ async def heartbeat(
             ownership.require_learner(session, caller, progress.learner_id)
         return workers.heartbeat(session, league.settings, worker_id, beat, now, rng)
 
-    return await league.commits.run(note)
+    return await league.beats.run(note)
 
 
 @router.post("/{worker_id}/command")

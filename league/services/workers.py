@@ -36,7 +36,7 @@ _TOUCH = (
     update(_WORKERS)
     .where(_WORKERS.c.id == bindparam("worker"))
     .values(seen_at=bindparam("now"))
-    .returning(_WORKERS.c.command)
+    .returning(_WORKERS.c.command, _QUARANTINE.exists())
 )
 
 
@@ -131,12 +131,13 @@ def heartbeat(
         UnknownWorkerError: The worker must register first.
         UnknownLearnerError: Progress of a learner that does not exist.
     """
-    command = session.connection().execute(_TOUCH, {"worker": worker_id, "now": now}).scalar()
-    if command is None:
+    touched = session.connection().execute(_TOUCH, {"worker": worker_id, "now": now}).one_or_none()
+    if touched is None:
         raise unknown(worker_id)
+    command, quarantined = touched
     for progress in beat.learners:
         _note_progress(session, progress, now)
-    quarantine = quarantine_of(session, worker_id)
+    quarantine = quarantine_of(session, worker_id) if quarantined else None
     told = None if quarantine is None else quarantine_body(quarantine)
     return wire.HeartbeatAnswer.model_validate(
         {"command": command, "next_poll_s": next_poll_s(settings, rng), "quarantine": told}

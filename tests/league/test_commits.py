@@ -36,7 +36,7 @@ def adding(name: str, error: Exception | None = None) -> Callable[[Session], str
     return work
 
 
-def run_behind_a_first(database: Database, *works: Callable[[Session], str]) -> tuple[list[Any], int]:
+def run_behind_a_first(database: Database, *works: Callable[[Session], str], most: int = 64) -> tuple[list[Any], int]:
     """Run works that all arrive while an earlier one writes; return what they came to, and the transactions it took."""
     begun, go_on, transactions = threading.Event(), threading.Event(), 0
 
@@ -50,7 +50,7 @@ def run_behind_a_first(database: Database, *works: Callable[[Session], str]) -> 
         return adding("first")(session)
 
     async def run() -> list[Any]:
-        commits = Commits(database)
+        commits = Commits(database, most)
         tasks = [asyncio.create_task(commits.run(first))]
         assert await asyncio.to_thread(begun.wait, 60)
         tasks += [asyncio.create_task(commits.run(work)) for work in works]
@@ -76,9 +76,8 @@ def test_what_arrives_during_a_write_shares_the_next_commit(database: Database) 
     assert names(database) == {"first", *told}
 
 
-def test_no_transaction_holds_more_than_its_share(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("league.api.commits.MOST", 4)
-    told, transactions = run_behind_a_first(database, *(adding(f"w{number}") for number in range(10)))
+def test_no_transaction_holds_more_than_its_share(database: Database) -> None:
+    told, transactions = run_behind_a_first(database, *(adding(f"w{number}") for number in range(10)), most=4)
     assert (len(told), transactions) == (10, 3)
     assert len(names(database)) == 11
 
@@ -104,7 +103,7 @@ def test_a_defect_undoes_all_and_is_told_to_all(database: Database) -> None:
 
 def test_who_was_cut_off_does_not_hold_up_the_others(database: Database) -> None:
     async def run() -> str:
-        commits = Commits(database)
+        commits = Commits(database, most=64)
         cut_off = asyncio.create_task(commits.run(adding("cut-off")))
         stayed = asyncio.create_task(commits.run(adding("stayed")))
         await asyncio.sleep(0)
