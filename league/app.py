@@ -66,6 +66,7 @@ def create_app(settings: Settings) -> FastAPI:
         beats=Commits(database, BEATS_TOGETHER),
         registrations=Commits(database, REGISTRATIONS_TOGETHER),
         ending=threading.Event(),
+        streams=set(),
     )
     app = FastAPI(
         title="Echelon League",

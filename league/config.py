@@ -131,6 +131,8 @@ class Settings(BaseSettings):
     """Least time between two periods that are due for their games."""
     events_poll_s: Seconds = 1.0
     """How often followers of the event stream hear news."""
+    events_streams_max: Count = 100
+    """Most followers of the event stream, in each API process."""
 
     review_matches: Count = 20_000
     """How many of each environment's last matches workers are judged by."""

@@ -50,20 +50,21 @@ class Callers:
         self._per_s = per_s
         self._burst = float(burst)
         self._memory = timedelta(seconds=memory_s)
-        self._known: dict[str | None, tuple[Principal, datetime]] = {}
+        self._known: dict[str | None, tuple[Principal, datetime, datetime]] = {}
         self._buckets: dict[_Count, _Bucket] = {}
         self._noted: dict[str, datetime] = {}
         self._lock = threading.Lock()
 
     def recall(self, digest: str | None, now: datetime) -> Principal | None:
         """Return who has a secret, None being no secret at all; None where the database must be asked."""
-        principal, until = self._known.get(digest, (None, now))
-        return principal if now < until else None
+        principal, since, until = self._known.get(digest, (None, now, now))
+        return principal if since <= now < until else None  # a clock that is set back makes nothing last longer
 
     def remember(self, digest: str | None, principal: Principal, now: datetime) -> None:
         """Keep who has a secret for a while, and no longer than its token lasts."""
         until = now + self._memory
-        self._known[digest] = principal, until if principal.expires_at is None else min(until, principal.expires_at)
+        until = until if principal.expires_at is None else min(until, principal.expires_at)
+        self._known[digest] = principal, now, until
 
     def admit(self, caller: str, lane: Lane | None, now: datetime, cost: int = 1) -> None:
         """Count a call in its lane; those without one are counted together.

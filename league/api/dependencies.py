@@ -39,7 +39,8 @@ _bearer = HTTPBearer(auto_error=False, description="A token of `league token cre
 class League:
     """What one API process holds; all truth is in the database and the store.
 
-    `ending` is set when the process is told to end: answers without an end of their own then end.
+    `ending` is set when the process is told to end: answers without an end of their own, of which `streams` has one
+    entry each, then end.
     """
 
     settings: Settings
@@ -53,6 +54,7 @@ class League:
     beats: Commits
     registrations: Commits
     ending: threading.Event
+    streams: set[object]
 
 
 async def running_league(request: Request) -> League:

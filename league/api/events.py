@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from league import wire
 from league.api.dependencies import ID_LIMIT, Before, Filter, League, Limit, Permission, Reader, Running
 from league.api.paging import page
-from league.errors import InvalidRequestError
+from league.errors import BusyError, InvalidRequestError
 from league.services import events
 from league.wire import PREFIX
 
@@ -23,6 +23,7 @@ Cursor = tuple[int, int]
 
 _BATCH = 500
 _CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
+_RETRY_S = 10
 _KEEP_ALIVE = ": keep-alive\n\n"
 
 
@@ -38,6 +39,7 @@ async def stream(
 
     A reader that comes back with `Last-Event-ID` misses nothing. The stream ends with the reader's token.
     """
+    _require_room(league)
     start = await run_in_threadpool(_latest, league) if last_event_id is None else _cursor(last_event_id)
     headers = {"Cache-Control": "no-store"}
     return StreamingResponse(_messages(league, permission, start), media_type="text/event-stream", headers=headers)
@@ -63,13 +65,31 @@ def history(
 
 
 async def _messages(league: League, permission: Permission, cursor: Cursor) -> AsyncIterator[str]:
-    while not league.ending.is_set() and await permission():
-        fresh = await run_in_threadpool(_since, league, cursor)
-        for cursor, event in fresh:
-            yield f"id: {cursor[0]}.{cursor[1]}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
-        if not fresh:
-            yield _KEEP_ALIVE
-        await asyncio.sleep(league.settings.events_poll_s)
+    own = object()
+    league.streams.add(own)
+    try:
+        while not league.ending.is_set() and await permission():
+            fresh = await run_in_threadpool(_since, league, cursor)
+            for cursor, event in fresh:
+                yield f"id: {cursor[0]}.{cursor[1]}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
+            if not fresh:
+                yield _KEEP_ALIVE
+            await asyncio.sleep(league.settings.events_poll_s)
+    finally:
+        league.streams.discard(own)
+
+
+def _require_room(league: League) -> None:
+    """Refuse one stream too many: each asks the database again and again.
+
+    Raises:
+        BusyError: As many as this server keeps open are.
+    """
+    if len(league.streams) >= league.settings.events_streams_max:
+        rule = f"{len(league.streams)} streams of events are open already"
+        error = BusyError("for GET /events", rule, "close others, or raise LEAGUE_EVENTS_STREAMS_MAX")
+        error.retry_after_s = _RETRY_S
+        raise error
 
 
 def _latest(league: League) -> Cursor:

@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -20,7 +21,7 @@ from league.api import events as stream
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Token
-from league.errors import InvalidRequestError
+from league.errors import BusyError, InvalidRequestError
 from league.services import tokens
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -42,7 +43,7 @@ def address(http: TestClient) -> Iterator[str]:
 
 @pytest.fixture
 def configure(configure: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda **changes: configure(events_poll_s=0.01, **changes)
+    return lambda **changes: configure(events_poll_s=0.01, events_streams_max=3, **changes)
 
 
 def follow(address: str, count: int, since: str, begun: threading.Event | None = None) -> list[Told]:
@@ -117,6 +118,26 @@ def test_a_cursor_of_another_kind_is_refused(http: TestClient) -> None:
     answer = http.get("/api/v1/events", headers={"Last-Event-ID": "yesterday"})
     assert (answer.status_code, answer.json()["type"]) == (422, InvalidRequestError.type)
     assert "yesterday" in answer.json()["detail"]
+
+
+# --- many readers ----------------------------------------------------------------------------------------------------
+
+
+@ON_SQLITE
+def test_one_stream_too_many_is_refused_until_another_is_closed(http: TestClient, address: str) -> None:
+    league = http.app.state.league  # type: ignore[attr-defined]
+    events = f"{address}/api/v1/events"
+    with ExitStack() as readers:
+        opened = [readers.enter_context(httpx2.stream("GET", events, timeout=30)).iter_lines() for _ in range(3)]
+        assert [next(lines) for lines in opened] == [": keep-alive"] * 3
+        refused = httpx2.get(events)
+        assert (refused.status_code, refused.json()["type"]) == (503, BusyError.type)
+        assert "LEAGUE_EVENTS_STREAMS_MAX" in refused.json()["detail"]
+        assert refused.headers["retry-after"] == "10"
+    while league.streams:
+        threading.Event().wait(0.01)
+    with httpx2.stream("GET", events, timeout=30) as answer:
+        assert answer.status_code == 200
 
 
 # --- the end of a token ----------------------------------------------------------------------------------------------

@@ -140,6 +140,22 @@ def test_what_became_of_a_token_is_known_within_the_time_it_is_remembered(
 
 
 @ON_SQLITE
+def test_a_clock_that_is_set_back_makes_no_token_last_longer(
+    serve: Callable[..., TestClient], database: Database, time: Any
+) -> None:
+    http = serve(token_memory_s=60.0)
+    with database.write() as session:
+        client = LeagueClient(http=http, token=tokens.create(session, "wall", "read", NOW, actor="test"))
+    client.players()
+    with database.write() as session:
+        tokens.revoke(session, "wall", NOW, actor="test")
+    client.players()
+    time.advance(-3600)
+    with pytest.raises(UnauthenticatedError, match="unknown or revoked"):
+        client.players()
+
+
+@ON_SQLITE
 def test_a_token_expires_at_once_and_a_new_one_works_at_once(
     serve: Callable[..., TestClient], database: Database, time: Any
 ) -> None:
