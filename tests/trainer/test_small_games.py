@@ -44,8 +44,8 @@ def self_taught(updates):
 
 
 def test_self_play_learns_to_be_hard_to_exploit():
-    """Four seeds of four were at 0.08 to 0.11 after eight updates, and playing at random is at 0.46."""
+    """Three seeds of three were at 0.10 to 0.11 after six updates, and playing at random is at 0.46."""
     game = sequence_form(KUHN)
 
     assert exploitability(game, uniform(game)) > 0.45
-    assert exploitability(game, tabulate(self_taught(8), KUHN)) < 0.15
+    assert exploitability(game, tabulate(self_taught(6), KUHN)) < 0.15
