@@ -139,6 +139,17 @@ def test_an_evaluator_of_an_unknown_environment_is_refused(capsys):
     assert "unknown environment 'chess'" in capsys.readouterr().err
 
 
+def test_bench_prints_numbers_that_people_read(capsys):
+    small = ["environment.num_envs=8", "rollout.steps=32", "network.recurrent_size=8"]
+    run("bench", "--consistency", *(word for each in small for word in ("--set", each)))
+    name, errors, largest = capsys.readouterr().out.splitlines()
+    assert name == "environment: synthetic"
+    shown = [float(each) for each in errors.removeprefix("ratio_errors: ").split(", ")]
+    assert float(largest.removeprefix("largest: ")) == max(shown)
+    assert len(shown) > 1
+    assert not set("[]") & set(errors)
+
+
 def test_bench_prints_json_that_scripts_read(capsys):
     small = [f"--set={each}" for each in ("environment.num_envs=4", "rollout.steps=16", "network.recurrent_size=8")]
     run("bench", "--iterations", "1", "--json", *small)

@@ -117,4 +117,12 @@ def _print(as_json: bool, values: dict[str, object]) -> None:
         typer.echo(json.dumps(values))
         return
     for name, value in values.items():
-        typer.echo(f"{name}: {value:,.6g}" if isinstance(value, float) else f"{name}: {value}")
+        typer.echo(f"{name}: {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
