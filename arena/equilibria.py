@@ -12,12 +12,13 @@ import clarabel
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
-from scipy.sparse import block_array, csc_array
+from scipy.sparse import csc_array, hstack, vstack
 
 FloatArray = NDArray[np.float64]
 
 _SYMMETRY = 1e-6  # how far x_ij + x_ji may be from 1
-_TOLERANCE = 1e-10  # of the solvers, in win rates and probabilities
+_TOLERANCE = 1e-9  # of the conic solver, in win rates and probabilities
+_NOTHING = 1e-7  # a lead over a mixture that is none: players a hair's breadth from even would leave no mixture else
 _LEAST_CHANCE = 1e-300  # of a takeover, so that everybody can follow everybody
 
 
@@ -44,7 +45,7 @@ def nash_mixture(win_rate: ArrayLike) -> FloatArray:
         return mixture
     share = _any_equilibrium(lead)
     inside = share > -(lead @ share)
-    mixture[inside] = _most_even(lead[np.ix_(inside, inside)], lead[np.ix_(~inside, inside)])
+    mixture[inside] = _most_even(lead[:, inside])
     return mixture
 
 
@@ -96,39 +97,31 @@ def _any_equilibrium(lead: FloatArray) -> FloatArray:
         b_eq=[1.0],
         bounds=(0.0, None),
         method="highs",
-        options={"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE},
     )
     if solution.status != 0:
         raise ArithmeticError(f"no equilibrium of {players} players was found: {solution.message}")
     return np.asarray(solution.x[:-1])
 
 
-def _most_even(among: FloatArray, outside: FloatArray) -> FloatArray:
-    """Return the mixture of maximum entropy of K players that are even with it, and that nobody outside beats.
+def _most_even(lead: FloatArray) -> FloatArray:
+    """Return the mixture of maximum entropy of K players that nobody beats.
 
     Variables are p and t with t_i <= -p_i log p_i, which is (t_i, p_i, 1) in the exponential cone.
 
     Args:
-        among: (K, K) lead of each of them over each other.
-        outside: (L, K) lead of the others over them.
+        lead: (P, K) lead of everybody over each of them.
     """
-    size = len(among)
-    if size == 1:
-        return np.ones(1)
-    even = np.vstack((among, np.ones((1, size))))
-    none = csc_array((len(even) + len(outside), size))
-    bounds = block_array([[csc_array(np.vstack((even, outside))), none]])
-    cone = _cone_rows(size)
-    right = np.concatenate((np.zeros(size), [1.0], np.zeros(len(outside)), np.tile([0.0, 0.0, 1.0], size)))
-    cones = [clarabel.ZeroConeT(len(even)), clarabel.NonnegativeConeT(len(outside))]
+    size = lead.shape[1]
+    rows = csc_array(np.vstack((np.ones((1, size)), lead)))
+    right = np.concatenate(([1.0], np.full(len(lead), _NOTHING), np.tile([0.0, 0.0, 1.0], size)))
+    cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(len(lead))]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
-    objective = np.concatenate((np.zeros(size), -np.ones(size)))
     solver = clarabel.DefaultSolver(
         csc_array((2 * size, 2 * size)),
-        objective,
-        csc_array(block_array([[bounds], [cone]])),
+        np.concatenate((np.zeros(size), -np.ones(size))),
+        csc_array(vstack((hstack((rows, csc_array(rows.shape))), _cone_rows(size)))),
         right,
         cones + [clarabel.ExponentialConeT()] * size,
         settings,
