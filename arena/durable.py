@@ -30,8 +30,8 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what crashes left of files that were being written aside; nobody may be writing in the folder."""
-    for file in folder.rglob(".*"):
+    """Remove what crashes left of files that were being written aside in a folder; nobody may be writing in it."""
+    for file in folder.glob(".*"):
         if ASIDE.fullmatch(file.name):
             file.unlink(missing_ok=True)
 

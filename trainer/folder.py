@@ -56,7 +56,8 @@ class RunFolder:
                     f"run folder {self.path} is in use by another trainer: give this one another --learner or --run"
                 ) from error
             try:
-                sweep(self.path)
+                for folder in (self.path, self.spool, self.opponents, self.snapshots):
+                    sweep(folder)
                 yield
             except BaseException:
                 self._remove_unused(missing)

@@ -37,9 +37,11 @@ def test_what_cannot_be_written_leaves_the_old_file_and_nothing_beside_it(
 def test_what_a_crash_left_of_writing_aside_is_swept_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Path, "replace", lambda self, target: None)  # as if the process ended before it
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    write_atomically(tmp_path / "inner" / "state", b"half")
+    for folder in (tmp_path, tmp_path / "inner"):
+        write_atomically(folder / "state", b"half")
     (tmp_path / ".hidden").write_bytes(b"a person's own")
     (tmp_path / "state").write_bytes(b"whole")
-    assert len(list((tmp_path / "inner").iterdir())) == 1
+    assert len(list(tmp_path.iterdir())) == 4
     sweep(tmp_path)
-    assert {file.name for file in tmp_path.rglob("*")} == {"inner", "state", ".hidden"}
+    assert {file.name for file in tmp_path.iterdir()} == {"inner", "state", ".hidden"}
+    assert len(list((tmp_path / "inner").iterdir())) == 1, "other folders are left alone"

@@ -34,6 +34,19 @@ def test_a_folder_in_which_nothing_came_of_the_run_is_not_left_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("inner", ["", "spool", "opponents", "snapshots"])
+def test_what_a_crash_left_half_written_in_a_run_folder_goes_at_the_next_start(tmp_path, inner):
+    half = tmp_path / "run" / inner / ".file.0123456789abcdef"
+    half.parent.mkdir(parents=True)
+    half.touch()
+    stranger = tmp_path / "run" / "notes" / ".file.0123456789abcdef"
+    stranger.parent.mkdir()
+    stranger.touch()
+    with RunFolder(tmp_path / "run").taken():
+        assert not half.exists()
+        assert stranger.exists()
+
+
 def test_the_folder_of_a_run_that_failed_later_stays(tmp_path):
     folder = RunFolder(tmp_path / "a")
     with pytest.raises(RuntimeError, match="later"), folder.taken():
