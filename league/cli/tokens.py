@@ -1,11 +1,13 @@
 """Make, list, renew and revoke the bearer tokens that close a league; works on its database, where the server runs."""
 
 import re
+import shlex
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 import typer
 
+from league.auth import Scope
 from league.cli import database, tables
 from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home, person
@@ -47,7 +49,11 @@ def create(
     database.migrate(settings)
     with database.connected(settings) as connection, connection.write() as session:
         secret = tokens.create(session, name, scope, now, actor=person(), expires_at=expires_at)
+        unowned = ownership.unowned(session) if scope == Scope.WORKER.word else []
     _show({"name": name, "scope": scope, "token": secret, "expires_at": expires_at}, as_json=as_json)
+    for environment, learner in unowned:
+        given = shlex.join(["league", "token", "assign", name, learner, "--environment", environment])
+        typer.echo(f"learner {learner} of {environment} is nobody's: `{given}` makes it this token's", err=True)
 
 
 @app.command(epilog="Example: league token renew laptop --expires 90d")

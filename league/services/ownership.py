@@ -116,6 +116,12 @@ def assign(session: Session, token: str, environment: str, learner: str, *, acto
     )
 
 
+def unowned(session: Session) -> list[tuple[str, str]]:
+    """Name the learners that are nobody's, each with its environment, in alphabetical order."""
+    query = select(Learner.environment, Learner.name).where(Learner.owner.is_(None))
+    return [(environment, name) for environment, name in session.execute(query.order_by(*query.selected_columns))]
+
+
 def adopt(session: Session, token: str, environment: str, learner: str, *, actor: str, now: datetime) -> None:
     """Give a learner to a worker token if it is there and nobody's."""
     named = Learner.environment == environment, Learner.name == learner, Learner.owner.is_(None)

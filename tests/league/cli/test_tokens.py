@@ -114,6 +114,10 @@ def test_a_learner_is_assigned_to_a_worker_token(command: Run, tmp_path: Path) -
         request = wire.LearnerCreate(name="main", role="main", environment="rps", signature="rps-1")
         learners.get_or_create(session, settings, request, OPEN, datetime.now(UTC))
     database.close()
+    told = command("token", "create", "desk", "--scope", "worker", "--home", tmp_path)
+    assert "main of rps is nobody's: `league token assign desk main --environment rps`" in told.err
+    assert "nobody's" not in command("token", "create", "boss", "--scope", "admin", "--home", tmp_path).err
     assert command("token", "assign", "laptop", "main", "--home", tmp_path).out == "main of rps is laptop's\n"
+    assert "nobody's" not in command("token", "create", "new", "--scope", "worker", "--home", tmp_path).err
     refused = command("token", "assign", "laptop", "other", "--home", tmp_path)
     assert "unknown learner other: rps has no learner of this name" in refused.one_line_error
