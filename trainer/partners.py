@@ -63,12 +63,13 @@ Launch = Callable[[Setup, int, int, int], Process]
 def launch(setup: Setup, number: int, channel: int, memory: int) -> Process:
     """Start a partner as a process of its own, with one thread."""
     known = TypeAdapter(Setup).dump_json(setup).decode()
+    imported_from = [folder or str(Path.cwd()) for folder in sys.path]
     return subprocess.Popen(  # noqa: S603 - our own module
-        [sys.executable, "-m", "trainer.partner", known, str(number), str(channel), str(memory)],
+        [sys.executable, "-P", "-m", "trainer.partner", known, str(number), str(channel), str(memory)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=(channel, memory),
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(imported_from)},
     )
 
 

@@ -181,7 +181,15 @@ class PPO:
             try:
                 return self._step_with(self._partners, rollout, targets, segments, minibatch, coefficients, tally)
             except PartnerLostError as error:
-                self._go_on_alone(error)
+                logger.warning(
+                    "%s: nothing is lost, but from here on updates are made in one process and do not repeat those of "
+                    "another run to the last bit; start again to have all processes",
+                    error,
+                )
+                self._dismiss_partners()
+            except BaseException:  # they are left in the middle of a minibatch
+                self._dismiss_partners()
+                raise
         alone = minibatch.alone(segments)
         return self._step_with(NOBODY, rollout, targets, segments, alone, coefficients, tally)
 
@@ -226,12 +234,7 @@ class PPO:
             self._move(whole, count, tally)
         return not moved_too_far
 
-    def _go_on_alone(self, error: PartnerLostError) -> None:
-        logger.warning(
-            "%s: nothing is lost, but from here on updates are made in one process and do not repeat those of another "
-            "run to the last bit; start again to have all processes",
-            error,
-        )
+    def _dismiss_partners(self) -> None:
         self._partners.close()
         self._partners = NOBODY
 

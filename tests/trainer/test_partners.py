@@ -162,6 +162,24 @@ def test_a_partner_that_fails_is_done_without_and_nothing_is_lost(play, never, m
     assert not caplog.text
 
 
+def test_an_update_that_breaks_off_leaves_nobody_waiting_in_the_middle_of_it(play, never, monkeypatch):
+    played = play(run={"update_processes": 2}, ppo=FAR)
+    mine, weigh = played.learner.ppo._weigher, Weigher.weigh
+
+    def failing(weigher, *arguments):
+        if weigher is mine:
+            raise RuntimeError("out of memory")
+        return weigh(weigher, *arguments)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Weigher, "weigh", failing)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            played.learner.learn(played.collect(), never)
+    metrics = played.learner.learn(played.collect(), never)
+    assert metrics["losses/rejected_steps"] == 0.0
+    assert played.learner.ppo.partners is NOBODY
+
+
 def test_a_stop_between_minibatches_leaves_partners_ready_for_the_next_update(play, never):
     played = play(run={"update_processes": 2}, ppo=FAR)
     asked = iter([False, True])
