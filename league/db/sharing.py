@@ -11,9 +11,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
 T = TypeVar("T")
+
+_DATABASE_FAILS = OperationalError, PoolTimeoutError
+"""Not the work's fault: it would fail one by one as well, after as long a wait for each."""
 
 
 @dataclass(eq=False)
@@ -77,10 +81,10 @@ class SharedWrites:
                 self._take(together)
                 for each in together:
                     each.returned = each.work(session)
-        except OperationalError:
+        except _DATABASE_FAILS:
             raise
         except Exception:
-            if len(together) == 1:
+            if len(together) <= 1:  # the only one, or the transaction did not even begin
                 raise
             self._commit_apart(together)
 
@@ -90,7 +94,7 @@ class SharedWrites:
                 try:
                     with session.begin_nested():
                         each.returned = each.work(session)
-                except OperationalError:
+                except _DATABASE_FAILS:
                     raise
                 except Exception as error:  # noqa: BLE001 - it is handed to the thread whose work this is
                     each.error = error

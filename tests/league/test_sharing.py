@@ -1,5 +1,6 @@
 """Writes of several threads share a commit where the database has one writer, and nothing else."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import event, select
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
 from league.db.engine import Database
@@ -19,6 +21,7 @@ from league.db.sharing import SharedWrites
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DEFECT = ZeroDivisionError("whoever divides by zero")
 FULL = OperationalError("INSERT", {}, Exception("the disk is full"))
+NO_CONNECTION = PoolTimeoutError("every connection is taken")
 
 
 def adding(name: str, error: Exception | None = None) -> Callable[[Session], str]:
@@ -80,10 +83,11 @@ def test_what_fails_leaves_nothing_behind_and_its_neighbours_alone(database: Dat
     assert names(database) == {"first", "before", "after"}
 
 
-def test_a_database_that_fails_is_everybody_s_error(database: Database) -> None:
-    works = adding("before"), adding("unlucky", FULL), adding("after")
+@pytest.mark.parametrize("failure", [FULL, NO_CONNECTION])
+def test_a_database_that_fails_is_everybody_s_error(database: Database, failure: Exception) -> None:
+    works = adding("before"), adding("unlucky", failure), adding("after")
     told = run_behind_a_first(SharedWrites(database.write), *works)
-    assert told == [FULL] * 3
+    assert told == [failure] * 3
     assert names(database) == {"first"}
 
 
@@ -94,8 +98,9 @@ def test_a_database_that_fails_among_savepoints_is_everybody_s_error(database: D
     assert names(database) == {"first"}
 
 
-def test_a_transaction_that_cannot_begin_is_told_to_who_waits(database: Database) -> None:
-    refusals = [FULL]
+@pytest.mark.parametrize("failure", [FULL, NO_CONNECTION, DEFECT])
+def test_a_transaction_that_cannot_begin_is_told_to_who_waits(database: Database, failure: Exception) -> None:
+    refusals = [failure]
 
     @contextmanager
     def refusing_once() -> Iterator[Session]:
@@ -105,7 +110,7 @@ def test_a_transaction_that_cannot_begin_is_told_to_who_waits(database: Database
             yield session
 
     shared = SharedWrites(refusing_once)
-    with pytest.raises(OperationalError, match="the disk is full"):
+    with pytest.raises(type(failure), match=re.escape(str(failure))):
         shared.run(adding("unlucky"))
     assert shared.run(adding("lucky")) == "lucky"
     assert names(database) == {"lucky"}
