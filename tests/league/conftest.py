@@ -16,10 +16,11 @@ from sqlalchemy import create_engine, make_url, text
 
 from league.api.dependencies import clock, timepiece
 from league.app import create_app
-from league.client import LeagueClient
+from league.client import LeagueClient, patience_of
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
+from league.services import tokens
 
 BACKENDS = ("sqlite", "postgresql")
 
@@ -209,3 +210,15 @@ def database(database_url: str) -> Iterator[Database]:
     opened = Database(database_url)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def connect(http: TestClient, database: Database, time: Clock) -> Callable[..., LeagueClient]:
+    """Make a client with a new token."""
+
+    def make(scope: str, name: str | None = None, **terms: Any) -> LeagueClient:
+        with database.write() as session:
+            secret = tokens.create(session, name or scope, scope, time.now, actor="test", **terms)
+        return LeagueClient(http=http, token=secret, patience=patience_of(0.0))
+
+    return make

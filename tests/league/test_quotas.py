@@ -10,11 +10,11 @@ from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, safetensors, sha256
 
 from league.auth import OPEN, Principal, Scope
-from league.client import LeagueClient, patience_of
+from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.errors import LeagueError, QuotaExceededError, UnfinishedUploadsError
-from league.services import collection, quotas, tokens
+from league.services import collection, quotas
 from league.storage.opening import open_store
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -37,16 +37,6 @@ def settings(configure: Callable[..., Settings]) -> Settings:
     return configure(**LIMITS)
 
 
-@pytest.fixture
-def connect(http: TestClient, database: Database) -> Callable[..., LeagueClient]:
-    def make(name: str, scope: str = "worker") -> LeagueClient:
-        with database.write() as session:
-            secret = tokens.create(session, name, scope, NOW, actor="test")
-        return LeagueClient(http=http, token=secret, patience=patience_of(0.0))
-
-    return make
-
-
 def send(client: LeagueClient, *contents: int) -> None:
     for content in contents:
         data = safetensors(content)
@@ -62,7 +52,7 @@ def put(http: TestClient, client: LeagueClient, data: bytes, name: str | None = 
 def test_a_token_stores_as_much_as_it_may_and_others_and_admins_go_on(
     http: TestClient, connect: Callable[..., LeagueClient]
 ) -> None:
-    ann, bob, boss = connect("ann"), connect("bob"), connect("boss", "admin")
+    ann, bob, boss = connect("worker", "ann"), connect("worker", "bob"), connect("admin", "boss")
     send(ann, 1, 2, 3, 1, 2, 3)
     with pytest.raises(QuotaExceededError, match=r"token 'ann': .*LEAGUE_TOKEN_STORED_MAX_BYTES") as refused:
         send(ann, 4)
@@ -76,7 +66,7 @@ def test_a_token_stores_as_much_as_it_may_and_others_and_admins_go_on(
 def test_the_same_bytes_count_once_and_a_refused_upload_not_at_all(
     http: TestClient, connect: Callable[..., LeagueClient]
 ) -> None:
-    ann = connect("ann")
+    ann = connect("worker", "ann")
     for _ in range(3):
         assert put(http, ann, safetensors(1)) == 201
         assert put(http, ann, safetensors(2), "0" * 64) == 422
@@ -88,7 +78,7 @@ def test_the_same_bytes_count_once_and_a_refused_upload_not_at_all(
 def test_what_is_collected_counts_no_more(
     http: TestClient, connect: Callable[..., LeagueClient], database: Database, settings: Settings
 ) -> None:
-    ann = connect("ann")
+    ann = connect("worker", "ann")
     send(ann, 1, 2, 3)
     store, later = open_store(settings), datetime.now(UTC) + timedelta(days=1)
     found = collection.survey(database, store, later)
