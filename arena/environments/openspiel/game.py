@@ -39,6 +39,25 @@ class TreeGame(SeededRows):
         self._reward = self._table(np.stack([tree.home_return, 0.0 - tree.home_return], axis=1).astype(np.float32))
         self._node = torch.zeros_like(self.seeds)
 
+    @property
+    def own_bytes(self) -> int:
+        """Memory of all matches together, observations left out."""
+        return sum(each.nbytes for each in (self._node, self.seeds, self.next_seeds))
+
+    @property
+    def shared_bytes(self) -> int:
+        """Memory of the tables, which exist once for all matches."""
+        tables = (
+            self._known,
+            self._observations,
+            self._legal,
+            self._terminal,
+            self._decisions,
+            self._score,
+            self._reward,
+        )
+        return sum(each.nbytes for each in tables) + self._moves.size_bytes
+
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
         """Start a new match in every row; see `Environment.reset`."""
         self._open_all(seeds)

@@ -4,7 +4,7 @@ Chance between two decisions is one draw: a move (a start, or what the players a
 its outcomes, each a node where somebody acts or the game is over.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -61,6 +61,11 @@ class Moves:
             outcome,
         )
         return cls(*(torch.from_numpy(np.ascontiguousarray(column)).to(device) for column in columns))
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of all tables."""
+        return sum(getattr(self, field.name).nbytes for field in fields(self))
 
     def draw(self, move: Int[Tensor, " R"], chance: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
         """Where moves lead, by numbers in [0, 1) that are float32 and uniform."""
