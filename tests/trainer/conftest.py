@@ -155,6 +155,16 @@ def serve(_migrated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         yield start
 
 
+@pytest.fixture
+def transport(serve: Callable[..., FlakyTransport]) -> FlakyTransport:
+    return serve()
+
+
+@pytest.fixture
+def client(transport: FlakyTransport) -> LeagueClient:
+    return LeagueClient(http=transport)
+
+
 @dataclass
 class Outside:
     """Time that the test moves, and a signal that it gives."""

@@ -13,7 +13,6 @@ from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from arena.seeding import match_seed
 from league import wire
-from league.client import LeagueClient
 from trainer.errors import UnsavedError, UnusableOpponentError
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership, _player
 from trainer.lines import GrowingFile
@@ -25,16 +24,6 @@ from trainer.spool import Spool
 from trainer.terminal import Terminal
 
 SPEC = make("rps", num_envs=1).spec
-
-
-@pytest.fixture
-def transport(serve):
-    return serve()
-
-
-@pytest.fixture
-def client(transport):
-    return LeagueClient(http=transport)
 
 
 @pytest.fixture
