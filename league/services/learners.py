@@ -100,10 +100,12 @@ def only_environment(session: Session) -> str:
     """
     known = environments(session)
     if not known:
-        raise InvalidRequestError("environment null", "the league plays none yet", "start a learner with `trainer run`")
+        raise InvalidRequestError(
+            "without an environment", "the league plays none yet", "start a learner with `trainer run`"
+        )
     if len(known) > 1:
         rule = f"the league plays {', '.join(known)}"
-        raise InvalidRequestError("environment null", rule, "name the environment that is meant")
+        raise InvalidRequestError("without an environment", rule, "name the environment that is meant")
     return known[0]
 
 

@@ -145,7 +145,7 @@ def test_the_only_environment_needs_no_name_and_several_do(scene: Scene, http: T
     assert scene.client.standings() == scene.client.standings(scene.environment)
     assert scene.client.payoff() == scene.client.payoff(scene.environment)
     Scene(scene.client, "recall", "recall-1")
-    with pytest.raises(InvalidRequestError, match="recall, rps"):
+    with pytest.raises(InvalidRequestError, match="request without an environment: the league plays recall, rps; name"):
         scene.client.standings()
     with pytest.raises(InvalidRequestError, match="recall, rps"):
         scene.client.close_period()
