@@ -11,7 +11,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 
 from league.config import Settings
 from league.db import schema
-from league.db.engine import Database
+from league.db.engine import Database, is_missing
 from league.errors import ConfigurationError, OldDatabaseError
 
 Home = Annotated[
@@ -31,7 +31,7 @@ DatabaseUrl = Annotated[
 
 @contextmanager
 def connected(settings: Settings) -> Iterator[Database]:
-    """Open the database that the settings name, whatever its schema.
+    """Open the database that the settings name, whatever its schema; a file that is not there is made.
 
     Raises:
         ConfigurationError: The home folder or the database cannot be used.
@@ -54,9 +54,23 @@ def connected(settings: Settings) -> Iterator[Database]:
 
 
 @contextmanager
-def current(settings: Settings) -> Iterator[Database]:
-    """Open the database and refuse a schema that is not this version's."""
+def existing(settings: Settings) -> Iterator[Database]:
+    """Open a database that is there, whatever its schema; nothing is made.
+
+    Raises:
+        ConfigurationError: There is none, or it cannot be used.
+    """
+    if is_missing(settings.database_address):
+        way_out = "name the league's folder with --home or LEAGUE_HOME; `league serve` makes a new league"
+        raise ConfigurationError(f"database {settings.database_address}", "there is no such file", way_out)
     with connected(settings) as database:
+        yield database
+
+
+@contextmanager
+def current(settings: Settings) -> Iterator[Database]:
+    """Open a database that is there and refuse a schema that is not this version's."""
+    with existing(settings) as database:
         schema.check(database)
         yield database
 

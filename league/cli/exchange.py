@@ -42,7 +42,7 @@ def export(
     which is the way to put it aside before an upgrade.
     """
     settings = Settings.load(home=home, database_url=database_url)
-    with database.connected(settings) as connection, _progress() as progress:
+    with database.existing(settings) as connection, _progress() as progress:
         manifest = exporting.export(
             connection, open_store(settings), file, datetime.now(UTC), progress, allow_missing=allow_missing
         )

@@ -44,8 +44,8 @@ def collect_garbage(
     now = datetime.now(UTC)
     before = now - timedelta(hours=older_than)
     store = open_store(settings)
-    store.check()
     with database.current(settings) as connection:
+        store.check()
         found = collection.survey(connection, store, before)
         gone = found.deletable
         if not dry_run:

@@ -91,6 +91,16 @@ class Database:
         self.engine.dispose()
 
 
+def is_missing(url: str) -> bool:
+    """Say whether a database is a file that is not there; whether a server has one, only the server knows.
+
+    Raises:
+        ConfigurationError: The URL names no database that the league can use.
+    """
+    parsed = _parse(url)
+    return parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists()
+
+
 def _parse(url: str) -> URL:
     way_out = "use sqlite:///FILE or postgresql://USER@HOST/NAME"
     try:

@@ -37,3 +37,34 @@ def test_the_named_command_helps(command: Run, old_home: Path) -> None:
         "laptop",
         "old",
     ]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "db check",
+        "check",
+        "rebuild --dry-run",
+        "prune --dry-run",
+        "gc --dry-run",
+        "export league.zip",
+        "token list",
+        "token renew laptop",
+        "token revoke laptop",
+        "token assign laptop main",
+    ],
+)
+def test_a_command_for_a_league_that_is_there_makes_none(
+    command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = command(*asked.split(), "--home", tmp_path / "misspelt")
+    assert outcome.code == 2
+    assert "misspelt/league.db: there is no such file; name the league's folder with --home" in outcome.one_line_error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_whose_address_is_wrong_is_named_without_its_password(command: Run) -> None:
+    outcome = command("db", "check", "--database-url", "mysql://league:secret@localhost/league")
+    assert outcome.code == 2
+    assert "mysql://league:***@localhost/league: the league keeps" in outcome.one_line_error
