@@ -46,7 +46,9 @@ def workers(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_
         tables.show(tables.workers(rows))
 
 
-@app.command(epilog='Example: league workers quarantine trainer-main --since 2030-01-31T12:00 --reason "broken build"')
+@app.command(
+    epilog='Example: league workers quarantine trainer-main-mech-duel --since 2030-01-31T12:00 --reason "broken build"'
+)
 def quarantine(
     worker: Which,
     since: Since,
@@ -66,7 +68,7 @@ def quarantine(
         tables.show(f"{found.name}: results since {imposed.since.astimezone():%Y-%m-%d %H:%M:%S} do not count")
 
 
-@app.command(epilog='Example: league workers reinstate trainer-main --restore --reason "a false alarm"')
+@app.command(epilog='Example: league workers reinstate trainer-main-mech-duel --restore --reason "a false alarm"')
 def reinstate(
     worker: Which,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the league's event log.")] = "",
