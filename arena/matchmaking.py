@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from arena.pairing import rating_pairs
-from arena.rules import Candidates, Rule, find_rule
+from arena.rules import Candidates, Need, Rule, find_rule
 from arena.weightings import (
     WEIGHT_FLOOR,
     WinRateWeighting,
@@ -70,6 +70,8 @@ class MatchmakingConfig:
         warm_up_games: A learner with fewer games is in warm-up, >= 0.
         warm_up_widths: Rating distances tried one after the other until somebody is near enough; then everybody.
         uniform_share: Share of the uniform distribution mixed into a branch, in [0, 1].
+        past_games: How many of a learner's last games "forgotten" looks at, >= 2; of those against each opponent it
+            compares the older half with the newer.
 
     Raises:
         ValueError: A value is out of its range.
@@ -83,6 +85,7 @@ class MatchmakingConfig:
     warm_up_games: int = 20
     warm_up_widths: tuple[float, ...] = (200.0, 400.0, 800.0)
     uniform_share: float = 0.05
+    past_games: int = 20_000
 
     def __post_init__(self) -> None:
         _require_share("self_play_share", self.self_play_share)
@@ -92,10 +95,27 @@ class MatchmakingConfig:
         _require_mixture(self.mixture)
         for name in (self.weighting, *(name for name, _ in self.mixture)):
             self.rule(name)
+        if self.past_games < 2:
+            raise ValueError(f"past_games is {self.past_games}: it must be 2 or more, for two halves")
         if self.warm_up_games < 0:
             raise ValueError(f"warm_up_games is {self.warm_up_games}: it must be 0 or more; 0 skips the warm-up")
         if not (np.diff((0.0, *self.warm_up_widths)) > 0.0).all():
             raise ValueError(f"warm_up_widths is {self.warm_up_widths}: widths must be above 0 and grow")
+
+    @property
+    def parts(self) -> tuple[tuple[str, float], ...]:
+        """Names of the rules that a warm learner's opponents are chosen by, and their shares."""
+        return self.mixture or ((self.weighting, 1.0),)
+
+    def warming(self, learner_games: int) -> bool:
+        """Say whether a learner with so many games is in warm-up."""
+        return learner_games < self.warm_up_games
+
+    def needs(self, learner_games: int) -> frozenset[Need]:
+        """Return what the rules of a learner with so many games look at beyond ratings and win rates."""
+        if self.warming(learner_games):
+            return frozenset()
+        return frozenset[Need]().union(*(self.rule(name).needs for name, _ in self.parts))
 
     def rule(self, name: str) -> Rule:
         """Return a rule with this configuration's numbers.
@@ -187,12 +207,12 @@ def opponent_distribution(candidates: Candidates, config: MatchmakingConfig) -> 
         config: Shares, rules and widths.
 
     Raises:
-        ValueError: A rule of one's own gave no weights.
+        ValueError: A rule failed or gave no weights.
     """
     count = candidates.ratings.size
     if count == 0:
         return Distribution(self_play=1.0, branches=(), probabilities=np.zeros(0))
-    warming = candidates.learner_games < config.warm_up_games
+    warming = config.warming(candidates.learner_games)
     branches = (_warm_up_branch(candidates, config),) if warming else _rule_branches(candidates, config)
     return Distribution(
         self_play=config.self_play_share,
@@ -248,10 +268,9 @@ def _warm_up_branch(candidates: Candidates, config: MatchmakingConfig) -> Branch
 
 
 def _rule_branches(candidates: Candidates, config: MatchmakingConfig) -> tuple[Branch, ...]:
-    mixture = config.mixture or ((config.weighting, 1.0),)
-    rules = [config.rule(name) for name, _ in mixture]
+    rules = [config.rule(name) for name, _ in config.parts]
     weights = [rule.weights(candidates) for rule in rules]
-    shares = np.array([share for _, share in mixture])
+    shares = np.array([share for _, share in config.parts])
     proposes = np.array([each.sum() >= WEIGHT_FLOOR for each in weights])
     shares = np.where(proposes | ~proposes.any(), shares, 0.0)
     shares *= (1.0 - config.self_play_share) / shares.sum()

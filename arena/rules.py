@@ -19,17 +19,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import entry_points
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from arena.glicko2 import Ratings
-from arena.payoff import Tally, expected_matrix
+from arena.payoff import Tally, expected_matrix, tally
 from arena.weightings import WinRateWeighting, finite_column, pfsp_weights, rate_column, skill_weights
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 ENTRY_POINTS = "echelon_league.matchmaking"
+
+Need = Literal["between", "pasts"]
+"""What a rule may look at beyond ratings and win rates; see `Candidates`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +49,26 @@ class Pasts:
     earlier: Tally
     recent: Tally
 
+    @classmethod
+    def halves(cls, opponent: IntArray, score: FloatArray, opponents: int) -> "Pasts":
+        """Divide a learner's games against each opponent into an older and a newer half, the odd one being recent.
+
+        Args:
+            opponent: (M,) opponent of each game, in [0, opponents), games in the order they were played.
+            score: (M,) the learner's score, in [0, 1].
+            opponents: K.
+        """
+        order = np.argsort(opponent, kind="stable")
+        played = np.bincount(opponent, minlength=opponents)
+        number = np.empty_like(order)
+        number[order] = np.arange(order.size) - np.repeat(np.cumsum(played) - played, played)
+        recent = number >= (played // 2)[opponent]
+
+        def counted(chosen: NDArray[np.bool_]) -> Tally:
+            return tally(opponent[chosen], score[chosen], np.zeros(chosen.sum(), dtype=np.bool_), opponents)
+
+        return cls(earlier=counted(~recent), recent=counted(recent))
+
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
@@ -54,9 +79,9 @@ class Candidates:
         learner_games: Games behind that rating, >= 0.
         ratings: (K,) float64 ratings of the possible opponents, in points. K may be 0.
         win_rates: (K,) float64 probability that the learner beats each, in [0, 1].
-        between: (K, K) win rates of the opponents against each other, which the rule "nash" asks for; None stands for
+        between: (K, K) win rates of the opponents against each other, for rules that need "between"; None stands for
             what their ratings predict.
-        pasts: What the rule "forgotten" compares; None where there is no past.
+        pasts: What the learner scored at two times, for rules that need "pasts"; None where there is no past.
 
     Raises:
         ValueError: A value is not finite, is out of range, or the columns differ in length.
@@ -93,19 +118,24 @@ class Rule:
         name: What configuration calls it.
         words: What it prefers, for explanations.
         weigh: Weights of K candidates, (K,).
+        needs: What it looks at beyond ratings and win rates. A rule of one's own may look at everything.
     """
 
     name: str
     words: str
     weigh: Callable[[Candidates], ArrayLike]
+    needs: frozenset[Need] = frozenset(get_args(Need))
 
     def weights(self, candidates: Candidates) -> FloatArray:
         """Return (K,) weights >= 0, all 0 where the rule has nobody to propose.
 
         Raises:
-            ValueError: The rule gave something else.
+            ValueError: The rule failed, or gave something else.
         """
-        weights = np.asarray(self.weigh(candidates), dtype=np.float64)
+        try:
+            weights = np.asarray(self.weigh(candidates), dtype=np.float64)
+        except Exception as error:  # whatever somebody's own rule raises
+            raise ValueError(f"rule {self.name!r} failed: {type(error).__name__}: {error}") from error
         wanted = candidates.ratings.shape
         if weights.shape != wanted:
             raise ValueError(f"rule {self.name!r} gave weights of shape {weights.shape}: it must give {wanted}")
@@ -128,27 +158,33 @@ def find_rule(name: str, *, power: float = 2.0, skill_sigma: float = 200.0) -> R
     Raises:
         ValueError: No rule has that name, or the one that has cannot be loaded.
     """
+    nothing = frozenset[Need]()
     rules = (
         Rule(
             "hard",
             f"(1 - win rate)^{power:g}: who beats the learner",
             partial(_by_win_rate, weighting="hard", power=power),
+            nothing,
         ),
         Rule(
             "variance",
             "win rate x (1 - win rate): who is even with the learner",
             partial(_by_win_rate, weighting="variance"),
+            nothing,
         ),
-        Rule("linear", "1 - win rate: who beats the learner", partial(_by_win_rate, weighting="linear")),
+        Rule("linear", "1 - win rate: who beats the learner", partial(_by_win_rate, weighting="linear"), nothing),
         Rule(
             "capped",
             "min(0.5, 1 - win rate): who beats the learner, all stronger ones alike",
             partial(_by_win_rate, weighting="capped"),
+            nothing,
         ),
-        Rule("uniform", "everybody alike", partial(_by_win_rate, weighting="uniform")),
-        Rule("skill", f"nearness of rating, sigma {skill_sigma:g}", partial(_skill, sigma=skill_sigma)),
-        Rule("nash", "share in the opponents' Nash mixture: whom nobody among them beats", _nash),
-        Rule("forgotten", "lost win rate: whom the learner used to beat more often", _forgotten),
+        Rule("uniform", "everybody alike", partial(_by_win_rate, weighting="uniform"), nothing),
+        Rule("skill", f"nearness of rating, sigma {skill_sigma:g}", partial(_skill, sigma=skill_sigma), nothing),
+        Rule(
+            "nash", "share in the opponents' Nash mixture: whom nobody among them beats", _nash, frozenset(["between"])
+        ),
+        Rule("forgotten", "lost win rate: whom the learner used to beat more often", _forgotten, frozenset(["pasts"])),
     )
     return next((rule for rule in rules if rule.name == name), None) or _installed(
         name, tuple(rule.name for rule in rules)

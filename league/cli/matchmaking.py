@@ -107,12 +107,20 @@ def _filters(account: wire.DrawAccount) -> Grid:
 
 
 def _opponents(items: Sequence[wire.OpponentChance]) -> Grid:
+    """Show the opponents; what only some rules look at has columns where a rule did."""
+    looked_at = [name for name in ("among", "earlier", "recent") if any(getattr(item, name) for item in items)]
     rows = [
         [
             *(str(item.player_id), item.name, share(item.propensity), share(item.win_rate), str(item.games)),
             f"{item.rating:.0f} ± {2 * item.deviation:.0f}",
+            *(_record(getattr(item, name)) for name in looked_at),
         ]
         for item in items
     ]
-    blocks = [["id"], ["player"], ["chance", "win rate", "games", "rating ± 2 RD"]]
-    return Grid(blocks, rows, "nobody else is there to play", "opponents")
+    blocks = [["id"], ["player"], ["chance", "win rate", "games", "rating ± 2 RD", *looked_at]]
+    brief = ["id", "player", "chance", "win rate", *looked_at]
+    return Grid(blocks, rows, "nobody else is there to play", "opponents", brief if looked_at else ())
+
+
+def _record(record: wire.Record | None) -> str:
+    return NONE if record is None else f"{share(record.score)} of {record.matches}"

@@ -14,13 +14,20 @@ from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
 from arena.glicko2 import expected_score
-from arena.matchmaking import Branch, Candidates, Distribution, effective_opponents, opponent_distribution
+from arena.matchmaking import (
+    Branch,
+    Candidates,
+    Distribution,
+    MatchmakingConfig,
+    effective_opponents,
+    opponent_distribution,
+)
 from league import wire
 from league.config import Settings
 from league.db.models import Draw, Player
 from league.db.upsert import insert_into
-from league.errors import InvalidRequestError
-from league.services import payoffs
+from league.errors import ConfigurationError, InvalidRequestError
+from league.services import evidence, payoffs
 from league.services.population import Filter, Member, Population, PopulationCache
 
 SELF_PLAY = "self-play"
@@ -39,7 +46,7 @@ class Account:
 
     Attributes:
         id: Hash of the content.
-        content: JSON: `branches`, `self_play` and `filters` as on the wire, `items` by columns.
+        content: JSON: `learner`, `branches`, `self_play` and `filters` as on the wire, `items` by columns.
     """
 
     id: str
@@ -93,6 +100,7 @@ def of_learner(
     Raises:
         UnknownPlayerError: The population has no such player.
         InvalidRequestError: The player is not a learner.
+        ConfigurationError: A configured rule failed.
     """
     member = population.members[population.place(player_id)]
     if member.kind != "learner":
@@ -167,14 +175,18 @@ def _of_learner(
     tally, matches = payoffs.against(payoffs.of_player(session, member.id), member.id, ids)
     expected = expected_score(population.ratings, np.full(opponents.size, learner), opponents)
     win_rates = arithmetic.win_rates(tally, expected)
+    config = settings.matchmaking if self_play else replace(settings.matchmaking, self_play_share=0.0)
+    rating, games = float(population.ratings.rating[learner]), int(population.games[learner])
+    known = evidence.gather(session, population, config.needs(games), member.id, opponents, config.past_games)
     candidates = Candidates(
-        learner_rating=float(population.ratings.rating[learner]),
-        learner_games=int(population.games[learner]),
+        learner_rating=rating,
+        learner_games=games,
         ratings=population.ratings.rating[opponents],
         win_rates=win_rates,
+        between=known.between,
+        pasts=known.pasts,
     )
-    config = settings.matchmaking if self_play else replace(settings.matchmaking, self_play_share=0.0)
-    distribution = opponent_distribution(candidates, config)
+    distribution = _distribution(candidates, config)
     if not self_play:
         filters += (Filter(SELF_PLAY, "none was asked for: the trainer has its own", (member.id,)),)
     for branch in distribution.branches:
@@ -182,17 +194,26 @@ def _of_learner(
             removed = tuple(ids[choice] for choice in np.flatnonzero(branch.excluded))
             filters += (Filter(branch.name, branch.filter, removed),)
     members = [population.members[place] for place in opponents]
-    items = _items(population, opponents, matches)
+    items = _items(population, opponents, matches) | known.columns()
     items["propensity"] = _rounded(distribution.probabilities, _DIGITS)
     items["win_rate"] = _rounded(win_rates, 4)
     items["weights"] = {branch.name: _rounded(branch.weights, _DIGITS) for branch in distribution.branches}
     content = {
+        "learner": {"player_id": member.id, "rating": round(rating, 1), "games": games},
         "self_play": distribution.self_play,
         "branches": [_self_play(distribution), *(_branch(branch, members) for branch in distribution.branches)],
         "filters": [asdict(each) for each in filters],
         "items": items,
     }
     return LearnerDraw(tuple(ids), distribution, Account.of(content))
+
+
+def _distribution(candidates: Candidates, config: MatchmakingConfig) -> Distribution:
+    try:
+        return opponent_distribution(candidates, config)
+    except ValueError as error:
+        way_out = "correct the rule, or set LEAGUE_MATCHMAKING__WEIGHTING and __MIXTURE to others and start again"
+        raise ConfigurationError("of matchmaking", str(error), way_out) from error
 
 
 def _of_pairing(

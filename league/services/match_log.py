@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Select, SQLColumnExpression, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Select, SQLColumnExpression, func, select, union_all
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league.db import locks
 from league.db.columns import read_columns
@@ -52,6 +52,21 @@ def read(session: Session, environment: str, after: int, through: int | None) ->
     home, away, score, training = read_columns(
         session, _chosen(session, environment, after, through, *columns), len(columns)
     )
+    return Games(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
+
+
+def last_of(session: Session, player_id: int, through: int, count: int) -> Games:
+    """Read a player's last matches against others, at most `count`, of those with ids up to `through`."""
+    which = Match.home_id != Match.away_id, Match.id <= through, *exclusion.counted(session)
+    columns = Match.id, Match.home_id, Match.away_id, Match.score, (Match.kind == "training").label("training")
+
+    def last_on(side: InstrumentedAttribute[int]) -> Select[Any]:
+        query = select(*columns).where(side == player_id, *which).order_by(Match.id.desc()).limit(count)
+        return select(query.subquery())
+
+    both = union_all(last_on(Match.home_id), last_on(Match.away_id)).subquery()
+    newest_first = select(both).order_by(both.c.id.desc()).limit(count)
+    _, home, away, score, training = read_columns(session, newest_first, len(columns))[:, ::-1]
     return Games(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
 
 

@@ -11,11 +11,13 @@ from league.wire.draws import (
     DrawAccount,
     DrawBranch,
     DrawFilter,
+    DrawLearner,
     GroupShare,
     LeaseExplanation,
     LeaseState,
     OpponentChance,
     Preview,
+    Record,
 )
 from league.wire.events import Event
 from league.wire.fields import (
@@ -100,6 +102,7 @@ __all__ = [
     "DrawAccount",
     "DrawBranch",
     "DrawFilter",
+    "DrawLearner",
     "EnvironmentName",
     "Event",
     "GroupShare",
@@ -137,6 +140,7 @@ __all__ = [
     "RatingPoint",
     "Real",
     "ReceivedBatch",
+    "Record",
     "ReleaseAnswer",
     "ReleaseRequest",
     "Request",

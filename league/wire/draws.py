@@ -7,12 +7,23 @@ from league.wire.bodies import Answer
 from league.wire.leases import Lease
 
 
+class Record(Answer):
+    """A number of matches, and a mean score."""
+
+    matches: int
+    score: float
+
+
 class OpponentChance(Answer):
     """How likely one opponent is drawn, and why.
 
     `weights` has its probability inside each branch, `propensity` over all of them. `win_rate` is the learner's against
     it, resting on `games` matches of the two. For rating leases all three are unknown, and `games` counts all its rated
     games.
+
+    What rules looked at beyond that; null where none did: `among`, its matches against the other opponents, and its
+    mean win rate against all of them by these and by ratings; `earlier` and `recent`, the learner's score against it in
+    the older and in the newer half of their matches.
     """
 
     player_id: int
@@ -23,6 +34,9 @@ class OpponentChance(Answer):
     games: int
     rating: float
     deviation: float
+    among: Record | None = None
+    earlier: Record | None = None
+    recent: Record | None = None
 
 
 class DrawFilter(Answer):
@@ -56,9 +70,21 @@ class DrawBranch(Answer):
     groups: list[GroupShare]
 
 
-class DrawAccount(Answer):
-    """A distribution over opponents; propensities and `self_play` sum to 1. `filters` are in order."""
+class DrawLearner(Answer):
+    """The learner that opponents were drawn for, as it was then."""
 
+    player_id: int
+    rating: float
+    games: int
+
+
+class DrawAccount(Answer):
+    """A distribution over opponents; propensities and `self_play` sum to 1. `filters` are in order.
+
+    `learner` is null for rating leases, and for draws of before it was kept.
+    """
+
+    learner: DrawLearner | None = None
     branches: list[DrawBranch]
     self_play: float
     filters: list[DrawFilter]

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from installed_rules import brought
 
 from arena.equilibria import nash_mixture
 from arena.matchmaking import MatchmakingConfig, draw, opponent_distribution
@@ -100,9 +101,9 @@ def test_solvers_are_loaded_by_the_rules_that_need_them_only():
 
 
 @pytest.fixture
-def installed(tmp_path, monkeypatch):
+def installed(tmp_path):
     """An installed distribution that brings rules."""
-    (tmp_path / "stranger_rules.py").write_text(
+    code = (
         "def nemesis(candidates):\n"
         '    """Only whom the learner loses to most."""\n'
         "    return candidates.win_rates == candidates.win_rates.min()\n"
@@ -110,19 +111,8 @@ def installed(tmp_path, monkeypatch):
         "    return candidates.win_rates - 1.0\n"
         "NUMBER = 3\n"
     )
-    metadata = tmp_path / "stranger_rules-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-rules\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(
-        "[echelon_league.matchmaking]\n"
-        "nemesis = stranger_rules:nemesis\n"
-        "pessimist = stranger_rules:pessimist\n"
-        "number = stranger_rules:NUMBER\n"
-        "gone = stranger_rules:gone\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield
-    sys.modules.pop("stranger_rules", None)
+    with brought(tmp_path, code, "nemesis", "pessimist", "NUMBER", "gone"):
+        yield
 
 
 @pytest.mark.usefixtures("installed")
@@ -135,10 +125,10 @@ def test_a_rule_of_ones_own_is_found_by_its_entry_point():
 
 @pytest.mark.usefixtures("installed")
 def test_rules_that_cannot_be_used_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"weighting is 'nobody': choose one of hard, .*, gone, nemesis, number, pess"):
+    with pytest.raises(ValueError, match=r"weighting is 'nobody': choose one of hard, .*, NUMBER, gone, nemesis, pess"):
         MatchmakingConfig(mixture=(("nobody", 1.0),))
-    with pytest.raises(ValueError, match="'number': stranger_rules:NUMBER must be a function"):
-        find_rule("number")
+    with pytest.raises(ValueError, match="'NUMBER': stranger_rules:NUMBER must be a function"):
+        find_rule("NUMBER")
     with pytest.raises(ValueError, match="'gone': stranger_rules:gone cannot be loaded"):
         find_rule("gone")
     with pytest.raises(ValueError, match=r"rule 'pessimist' gave the weight -0\.5"):

@@ -1,11 +1,19 @@
 """Whom a learner meets next, and why, in a terminal."""
 
 import json
+from collections.abc import Callable
 
+import pytest
+from fastapi.testclient import TestClient
 from league_command import Run
 from league_scene import Scene
 
+from arena.matchmaking import MatchmakingConfig
 from league import wire
+from league.cli import connection
+from league.client import LeagueClient
+
+Serve = Callable[..., TestClient]
 
 
 def line(output: str, start: str) -> str:
@@ -67,3 +75,18 @@ def test_who_is_no_learner_and_what_is_no_lease_is_said_in_one_line(
     assert "`league players --kind learner` lists them" in refused.one_line_error
     unknown = online("lease", "nothing")
     assert (unknown.code, "no lease has this id" in unknown.err) == (1, True)
+
+
+def test_what_a_rule_looked_at_has_columns(command: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    http = serve(matchmaking=MatchmakingConfig(mixture=(("nash", 1.0), ("forgotten", 1.0)), warm_up_games=0))
+    monkeypatch.setattr(connection, "LeagueClient", lambda _url, token, timeout_s: LeagueClient(http=http, token=token))
+    scene = Scene(LeagueClient(http=http))
+    scene.publish(1)
+    scene.train(8)
+    scene.client.close_period()
+    outcome = command("opponents", scene.learner.name)
+    for item in scene.client.preview(scene.learner.player_id).items:
+        shown = line(outcome.out, f"{item.player_id} ")
+        for record in (item.among, item.earlier, item.recent):
+            assert record is not None
+            assert f"{100 * record.score:.1f} % of {record.matches}" in shown

@@ -1,0 +1,126 @@
+"""What rules of matchmaking look at beyond ratings: the opponents' results among themselves, and the learner's past.
+
+Both are of the matches up to the last closed period, so that they belong to a version of the population.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from arena import payoff as arithmetic
+from arena.glicko2 import Ratings
+from arena.payoff import Tally
+from arena.rules import Need, Pasts
+from league.db.models import Period
+from league.services import match_log, payoffs
+from league.services.population import Population
+
+_DIGITS = 4  # of a score
+
+
+@dataclass(frozen=True, eq=False)
+class Among:
+    """What K opponents scored against each other.
+
+    Attributes:
+        win_rates: (K, K) estimated mean score of the row's player, from the records and what the ratings predict.
+        matches: (K,) how many matches each has played against the others.
+    """
+
+    win_rates: NDArray[np.float64]
+    matches: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the rules of a draw needed, None where they needed none.
+
+    Attributes:
+        among: Of the opponents.
+        pasts: Of the learner, against the opponents.
+    """
+
+    among: Among | None
+    pasts: Pasts | None
+
+    @property
+    def between(self) -> NDArray[np.float64] | None:
+        """(K, K) win rates of the opponents against each other."""
+        return None if self.among is None else self.among.win_rates
+
+    def columns(self) -> dict[str, list[dict[str, Any]]]:
+        """Return what explanations show of it: by name, a record of each opponent."""
+        columns = {}
+        if self.among is not None:
+            columns["among"] = _records(self.among.matches, self.among.win_rates.mean(axis=1))
+        if self.pasts is not None:
+            columns |= {"earlier": _scores(self.pasts.earlier), "recent": _scores(self.pasts.recent)}
+        return columns
+
+
+def gather(
+    session: Session,
+    population: Population,
+    needs: frozenset[Need],
+    learner_id: int,
+    places: NDArray[np.int64],
+    past_games: int,
+) -> Evidence:
+    """Read what rules need, each once per population and set of opponents.
+
+    Args:
+        session: Reads payoffs and matches.
+        population: Of the learner's environment.
+        needs: Of the rules.
+        learner_id: Who asks.
+        places: (K,) of the opponents in the population.
+        past_games: How many of the learner's last games to look at.
+    """
+    who = places.tobytes()
+    among, pasts = None, None
+    if "between" in needs:
+        among = population.once(("among", who), lambda: _among(session, population, places))
+    if "pasts" in needs:
+        key = "pasts", learner_id, who
+        pasts = population.once(key, lambda: _pasts(session, population, learner_id, places, past_games))
+    return Evidence(among, pasts)
+
+
+def _among(session: Session, population: Population, places: NDArray[np.int64]) -> Among:
+    records = payoffs.read(session, population.environment)
+    counts, matches = payoffs.matrix(records, _ids(population, places))
+    ratings = population.ratings
+    among = Ratings(ratings.rating[places], ratings.deviation[places], ratings.volatility[places])
+    return Among(arithmetic.win_rates(counts, arithmetic.expected_matrix(among)), matches.sum(axis=1))
+
+
+def _pasts(
+    session: Session, population: Population, learner_id: int, places: NDArray[np.int64], past_games: int
+) -> Pasts:
+    closed = select(func.max(Period.last_match_id)).where(Period.environment == population.environment)
+    games = match_log.last_of(session, learner_id, session.scalar(closed) or 0, past_games)
+    home = games.home == learner_id
+    opponent = np.where(home, games.away, games.home)
+    score = np.where(home, games.score, 1.0 - games.score)
+    ids = np.array(_ids(population, places), dtype=np.int64)  # in ascending order, as the population's members are
+    met = np.isin(opponent, ids)
+    return Pasts.halves(np.searchsorted(ids, opponent[met]), score[met], ids.size)
+
+
+def _records(matches: NDArray[Any], score: NDArray[np.float64]) -> list[dict[str, Any]]:
+    rows = zip(matches.astype(np.int64).tolist(), np.round(score, _DIGITS).tolist(), strict=True)
+    return [{"matches": each, "score": mean} for each, mean in rows]
+
+
+def _scores(counts: Tally) -> list[dict[str, Any]]:
+    """Return the mean scores of games that count alike; where nothing was played 0.5."""
+    return _records(counts.games, np.where(counts.games > 0, counts.points, 0.5) / np.maximum(counts.games, 1.0))
+
+
+def _ids(population: Population, places: NDArray[np.int64]) -> Sequence[int]:
+    return [population.members[place].id for place in places]
