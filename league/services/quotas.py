@@ -1,7 +1,7 @@
 """How much worker tokens may send into the store: bytes that are on their way, and bytes that are there.
 
 An upload is counted before its first byte. One that nobody finishes within the time that an address of the store lasts
-counts no more. Admins, and everybody while the league is open, are not bounded.
+counts no more, unless its bytes arrive after all. Admins, and everybody while the league is open, are not bounded.
 """
 
 from collections.abc import Iterator
@@ -23,8 +23,9 @@ from league.storage.s3 import ADDRESS_S
 from league.storage.store import CheckpointStore
 
 ABANDONED = timedelta(seconds=ADDRESS_S)
-"""An upload that was begun so long ago and did not end has no sender any more."""
+"""An upload that was begun so long ago and did not end has probably no sender any more."""
 
+_FORGOTTEN = timedelta(days=1)
 _RETRY_S = 10
 _UNFINISHED = Upload.stored_at.is_(None)
 
@@ -105,7 +106,7 @@ def counted(
         upload_id = _count(session, settings, caller, sha256, size_bytes, now)
     try:
         yield
-    except BaseException:
+    except Exception:  # not GeneratorExit: the garbage collector may raise that inside of another write
         with database.write() as session:
             session.execute(delete(Upload).where(Upload.id == upload_id))
         raise
@@ -122,7 +123,7 @@ def forget(session: Session, sha256: str) -> None:
 
 def _count(session: Session, settings: Settings, caller: Principal, sha256: str, size_bytes: int, now: datetime) -> int:
     own = Upload.owner == caller.name, _UNFINISHED
-    session.execute(delete(Upload).where(*own, Upload.begun_at <= now - ABANDONED))
+    session.execute(delete(Upload).where(*own, Upload.begun_at <= now - _FORGOTTEN))
     require_room(session, settings, caller, size_bytes, now)
     upload = Upload(owner=caller.name, sha256=sha256, size_bytes=size_bytes, begun_at=now, stored_at=None)
     session.add(upload)

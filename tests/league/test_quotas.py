@@ -110,6 +110,26 @@ def test_announced_bytes_count_until_they_come_or_their_address_ends(database: D
         announce("f", later)
 
 
+def test_bytes_that_arrive_after_their_time_count(database: Database, settings: Settings) -> None:
+    late = NOW + quotas.ABANDONED
+    with database.write() as session:
+        quotas.announce(session, settings, ANN, "slow", SIZE, NOW)
+        quotas.announce(session, settings, ANN, "a", SIZE, late)
+        quotas.note_arrival(session, ANN, "slow", late)
+        quotas.announce(session, settings, ANN, "b", SIZE, late)
+        with pytest.raises(QuotaExceededError, match=f"it has {3 * SIZE:,} of the {3 * SIZE:,} bytes"):
+            quotas.announce(session, settings, ANN, "c", SIZE, late)
+
+
+@ON_SQLITE
+def test_an_upload_that_the_garbage_collector_ends_writes_nothing(database: Database, settings: Settings) -> None:
+    under_way = quotas.counted(database, settings, open_store(settings), ANN, "0" * 64, 2 * SIZE, NOW)
+    under_way.__enter__()
+    del under_way
+    with database.write() as session, pytest.raises(UnfinishedUploadsError):
+        quotas.require_room(session, settings, ANN, SIZE, NOW)
+
+
 def test_of_many_uploads_at_once_no_more_are_taken_than_fit(
     database: Database, settings: Settings, database_url: str
 ) -> None:
