@@ -96,7 +96,7 @@ class LeagueClient:
     # --- workers -----------------------------------------------------------------------------------------------------
 
     def register_worker(self, worker: wire.WorkerCreate) -> wire.Worker:
-        """Attach; the same instance, or the same name and kind, again is the same worker."""
+        """Attach; the same instance, or the same name, kind and token, again is the same worker."""
         return self._post("/workers", worker, wire.Worker)
 
     def heartbeat(self, worker_id: str, beat: wire.Heartbeat | None = None) -> wire.HeartbeatAnswer:

@@ -15,7 +15,7 @@ Measure = Literal["score", "length", "refusals"]
 
 
 class WorkerCreate(Request):
-    """A process that wants to play; the same name and kind again is the same worker.
+    """A process that wants to play; the same name and kind again, under the same token, is the same worker.
 
     `instance` tells processes of one name apart: it stays the same as long as they go on with the same work, such as
     a run folder. Each is a worker of its own then, and those after the first get a number behind their name.
