@@ -14,20 +14,23 @@ from scipy.linalg import cython_lapack
 
 _LOWER = b"L"
 
+_Integer = ctypes.POINTER(ctypes.c_int)
+_Array = ctypes.c_void_p
 
-def _routine(name: str) -> "ctypes._FuncPointer":
-    """Return a routine of uplo, n, a, lda and info, all by address."""
+
+def _routine(name: str, *arguments: type) -> "ctypes._FuncPointer":
+    """Return a routine of uplo, the arguments and info, all by address."""
     capsule = ctypes.py_object(cython_lapack.__pyx_capi__[name])
     signature = ctypes.pythonapi.PyCapsule_GetName
     signature.restype, signature.argtypes = ctypes.c_char_p, [ctypes.py_object]
     address = ctypes.pythonapi.PyCapsule_GetPointer
     address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    whole = ctypes.POINTER(ctypes.c_int)
-    routine = ctypes.CFUNCTYPE(None, ctypes.c_char_p, whole, ctypes.c_void_p, whole, whole)
+    routine = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *arguments, _Integer)
     return routine(address(capsule, signature(capsule)))
 
 
-_dpotrf, _dpotri = _routine("dpotrf"), _routine("dpotri")
+_dpotrf, _dpotri = (_routine(name, _Integer, _Array, _Integer) for name in ("dpotrf", "dpotri"))
+_dposv = _routine("dposv", _Integer, _Integer, _Array, _Integer, _Array, _Integer)
 
 
 def inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -40,7 +43,28 @@ def inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     for routine in (_dpotrf, _dpotri):  # the triangular factor, and from it the inverse, in place
         size, failed = ctypes.c_int(len(columns)), ctypes.c_int()
         routine(_LOWER, size, columns.ctypes.data, size, failed)
-        if failed.value:
-            raise ArithmeticError(f"the matrix is not positive definite (row {failed.value - 1})")
+        _require_definite(failed.value)
     lower: NDArray[np.float64] = np.tril(columns)
     return lower + np.tril(lower, -1).T
+
+
+def solution(matrix: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the x, (N, K), with matrix x = right.
+
+    Args:
+        matrix: (N, N) positive definite, of which the lower triangle is read; it is overwritten.
+        right: (N, K).
+
+    Raises:
+        ArithmeticError: The matrix is not positive definite.
+    """
+    columns, solved = np.asfortranarray(matrix), np.array(right, dtype=np.float64, order="F")
+    size, sides, failed = ctypes.c_int(len(columns)), ctypes.c_int(solved.shape[1]), ctypes.c_int()
+    _dposv(_LOWER, size, sides, columns.ctypes.data, size, solved.ctypes.data, size, failed)
+    _require_definite(failed.value)
+    return solved
+
+
+def _require_definite(failed: int) -> None:
+    if failed:
+        raise ArithmeticError(f"the matrix is not positive definite (row {failed - 1})")

@@ -26,14 +26,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import lapack
 from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import cg
 from scipy.special import expit, log_expit, ndtr
 from threadpoolctl import threadpool_limits
 
 from arena.glicko2 import SCALE, START_RATING, Results
-from arena.lapack import inverse
+from arena.lapack import inverse, solution
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -359,17 +358,10 @@ def _solved(matrix: csr_array, right: FloatArray, tolerance: float = _SOLVER_TOL
     What the latter leaves undone, up to the tolerance, the next of Newton's steps does.
     """
     if len(right) <= _DENSE_MAX:
-        _, solution, failed = lapack.dposv(matrix.toarray(order="F"), right, lower=1, overwrite_a=1)
-        _require_definite(failed)
-        return np.asarray(solution)
+        return solution(matrix.toarray(order="F"), right)
     inverse_diagonal = diags_array(1.0 / matrix.diagonal())
     settings = {"rtol": tolerance, "maxiter": _SOLVER_STEPS, "M": inverse_diagonal}
     return np.stack([cg(matrix, column, **settings)[0] for column in right.T], axis=1)
-
-
-def _require_definite(failed: int) -> None:
-    if failed:
-        raise ArithmeticError(f"the curvature is not positive definite (row {failed - 1})")
 
 
 @contextmanager

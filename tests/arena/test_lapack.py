@@ -1,13 +1,14 @@
 """LAPACK without Python's lock: the same bits as with it, and others go on."""
 
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from arena.lapack import inverse
+from arena.lapack import inverse, solution
 
 
 def definite(size: int) -> NDArray[np.float64]:
@@ -25,7 +26,19 @@ def test_the_inverse_is_that_of_scipys_calls_to_the_last_bit(size: int) -> None:
     assert np.array_equal(found, found.T)
 
 
-def test_other_threads_run_while_a_matrix_is_inverted() -> None:
+@pytest.mark.parametrize(("size", "sides"), [(1, 1), (2, 3), (7, 1), (200, 16)])
+def test_a_solution_is_that_of_scipys_call_to_the_last_bit(size: int, sides: int) -> None:
+    matrix, right = definite(size), np.random.default_rng(sides).normal(size=(size, sides))
+    kept = right.copy()
+    _, expected, _ = lapack.dposv(matrix, right, lower=1)
+    assert np.array_equal(solution(matrix, right), expected)
+    assert np.array_equal(right, kept)
+    assert np.array_equal(solution(definite(size), np.asfortranarray(right)), expected)
+    assert np.array_equal(right, kept)
+
+
+@pytest.mark.parametrize("calculate", [inverse, lambda matrix: solution(matrix, np.eye(len(matrix)))])
+def test_other_threads_run_meanwhile(calculate: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
     matrix, ended, counted = definite(900), threading.Event(), [0]
 
     def count() -> None:
@@ -35,7 +48,7 @@ def test_other_threads_run_while_a_matrix_is_inverted() -> None:
     other = threading.Thread(target=count)
     other.start()
     before = counted[0]
-    inverse(matrix)
+    calculate(matrix)
     passed = counted[0] - before
     ended.set()
     other.join()
@@ -43,5 +56,6 @@ def test_other_threads_run_while_a_matrix_is_inverted() -> None:
 
 
 def test_a_matrix_that_is_not_positive_definite_is_refused() -> None:
-    with pytest.raises(ArithmeticError, match=r"not positive definite \(row 1\)"):
-        inverse(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    for calculate in (inverse, lambda matrix: solution(matrix, np.eye(2))):
+        with pytest.raises(ArithmeticError, match=r"not positive definite \(row 1\)"):
+            calculate(np.array([[1.0, 2.0], [2.0, 1.0]]))
