@@ -129,7 +129,7 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Waiting, count: int, rng:
     """Pair everybody once in each round, neighbours in that round's sample."""
     if count < 0:
         raise ValueError(f"count is {count}: it must be 0 or more")
-    met = waiting.met.copy()
+    met = waiting.met
     pairs: list[tuple[int, int]] = []
     while len(pairs) < count:
         order = np.lexsort((rng.random(waiting.games.size), -waiting.deviation, waiting.games))
@@ -138,10 +138,17 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Waiting, count: int, rng:
         if not one_round:
             break
         pairs += one_round
-        one, other = np.transpose(one_round)
-        met[one, other] += 1.0
-        met[other, one] += 1.0
+        if len(pairs) < count:
+            met = _met_again(met, one_round)
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+def _met_again(met: FloatArray, pairs: list[tuple[int, int]]) -> FloatArray:
+    one, other = np.transpose(pairs)
+    later = met.copy()
+    later[one, other] += 1.0
+    later[other, one] += 1.0
+    return later
 
 
 def _factor(covariance: FloatArray) -> FloatArray:

@@ -34,7 +34,7 @@ SELF_PLAY = "self-play"
 PAIRING = "thompson"
 """Branch of rating leases."""
 
-_PAIRING_RULE = "neighbours in a Thompson sample of the ratings, those with the fewest games first"
+_PAIRING_RULE = "neighbours in a Thompson sample of the ratings, strangers sooner, those with the fewest games first"
 _PRUNED_AT = select(Draw.pruned_at).where(Draw.id == bindparam("id"))
 _HASH_DIGITS = 32
 _DIGITS = 8  # of a probability

@@ -18,7 +18,7 @@ from league.db.bulk import insert_new
 from league.db.engine import Database
 from league.db.models import Draw, Lease, Match, Player
 from league.errors import UnknownLeaseError
-from league.services import draws, unplayable, workers
+from league.services import draws, payoffs, unplayable, workers
 from league.services.draws import PAIRING, Account
 from league.services.population import Member, Population, PopulationCache
 
@@ -168,7 +168,7 @@ def _plan_rating(
     population = cache.get(session, request.environment)
     kept_away = unplayable.known_to(session, settings, request.worker_id, now)
     places, account = _one_signature(population, signatures, kept_away, rng)
-    pairs = _pairs(population, places, (request.count + 1) // 2, rng).tolist()
+    pairs = _pairs(session, population, places, (request.count + 1) // 2, rng).tolist()
     rows = _rows(settings, request, account, population.environment, 2 * len(pairs), now, rng)
     for number, (one, other) in enumerate(pairs):
         players = population.members[one].id, population.members[other].id
@@ -189,13 +189,24 @@ def _one_signature(
 
 
 def _pairs(
-    population: Population, places: NDArray[np.int64], count: int, rng: np.random.Generator
+    session: Session, population: Population, places: NDArray[np.int64], count: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return (count, 2) places in the population."""
-    anchors = np.array([population.members[place].kind == "baseline" for place in places], dtype=np.bool_)
+    """Return (count, 2) places in the population; strangers are nearer than who met before."""
+    members = [population.members[place] for place in places]
+    anchors = np.array([member.kind == "baseline" for member in members], dtype=np.bool_)
     ratings = population.ratings
+    met = population.once(
+        ("met", places.tobytes()),
+        lambda: payoffs.met(session, population.environment, [member.id for member in members]),
+    )
     pairs = rating_pairs(
-        ratings.rating[places], ratings.deviation[places], population.games[places], count, rng, anchors=anchors
+        ratings.rating[places],
+        ratings.deviation[places],
+        population.games[places],
+        count,
+        rng,
+        anchors=anchors,
+        met=met,
     )
     return places[pairs]
 

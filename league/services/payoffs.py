@@ -1,12 +1,12 @@
 """What pairs of players scored against each other: kept up to the last closed period, read up to now."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, delete, func, or_, select
+from sqlalchemy import ColumnElement, SQLColumnExpression, delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
@@ -179,16 +179,7 @@ def against(records: Records, player: int, opponents: Sequence[int]) -> tuple[ar
 
 def matrix(records: Records, players: Sequence[int]) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
     """Return the records among P players as a tally of shape (P, P), and the plain numbers of matches."""
-    ids = np.array(players, dtype=np.int64)
-    order = np.argsort(ids)
-    among = np.isin(records.low, ids) & np.isin(records.high, ids)
-    row, column = (order[np.searchsorted(ids, side[among], sorter=order)] for side in (records.low, records.high))
-
-    def square(low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
-        cells = np.zeros((ids.size, ids.size), dtype=low.dtype)
-        cells[row, column], cells[column, row] = low[among], high[among]
-        return cells
-
+    square = _square(records.low, records.high, players)
     tally = arithmetic.Tally(
         games=square(records.games, records.games),
         points=square(records.points, records.games - records.points),
@@ -197,6 +188,14 @@ def matrix(records: Records, players: Sequence[int]) -> tuple[arithmetic.Tally, 
         losses=square(records.losses, records.wins),
     )
     return tally, square(records.matches, records.matches)
+
+
+def met(session: Session, environment: str, players: Sequence[int]) -> NDArray[np.float64]:
+    """Return (P, P) how many matches each two of P players have played up to the last closed period."""
+    columns: tuple[SQLColumnExpression[Any], ...] = Payoff.low_id, Payoff.high_id, Payoff.matches
+    query = select(*columns).where(Payoff.environment == environment)
+    low, high, matches = read_columns(session, query, len(columns))
+    return _square(low.astype(np.int64), high.astype(np.int64), players)(matches, matches)
 
 
 def table(session: Session, environment: str, limit: int) -> wire.Payoff:
@@ -221,6 +220,23 @@ def table(session: Session, environment: str, limit: int) -> wire.Payoff:
         counts=matches.tolist(),
         intransitivity=joined.cyclic,
     )
+
+
+def _square(
+    low: NDArray[np.int64], high: NDArray[np.int64], players: Sequence[int]
+) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
+    """Return how to spread columns of pairs, from the view of the lower and of the higher id, over (P, P) cells."""
+    ids = np.array(players, dtype=np.int64)
+    order = np.argsort(ids)
+    among = np.isin(low, ids) & np.isin(high, ids)
+    row, column = (order[np.searchsorted(ids, side[among], sorter=order)] for side in (low, high))
+
+    def square(of_low: NDArray[Any], of_high: NDArray[Any]) -> NDArray[Any]:
+        cells = np.zeros((ids.size, ids.size), dtype=of_low.dtype)
+        cells[row, column], cells[column, row] = of_low[among], of_high[among]
+        return cells
+
+    return square
 
 
 def _read(session: Session, which: ColumnElement[bool]) -> Records:

@@ -10,7 +10,9 @@ from league_scene import ON_SQLITE, Scene, result
 
 from arena.seeding import match_seed
 from league import wire
+from league.db.engine import Database
 from league.errors import InvalidRequestError, UnknownLeaseError, UnknownPlayerError, UnknownWorkerError
+from league.services import payoffs
 
 
 def test_a_learner_alone_with_its_baselines_meets_them_and_itself(scene: Scene, time: Any) -> None:
@@ -213,3 +215,21 @@ def test_an_environment_nobody_plays_has_no_rating_leases(scene: Scene) -> None:
     answer = scene.client.lease(request)
     assert answer.items == []
     assert answer.next_poll_s > 0
+
+
+def test_rating_leases_pair_strangers_sooner_than_who_met_before(scene: Scene, database: Database) -> None:
+    one, other, third, fourth = (scene.publish(step) for step in range(4))
+    old = [(one.id, other.id), (third.id, fourth.id)]
+    counts = dict.fromkeys(("games", "points", "wins", "draws", "losses"), 200.0)
+    rows = [counts | {"low_id": low, "high_id": high, "matches": 200} for low, high in old]
+    with database.write() as session:
+        payoffs.write(session, [row | {"environment": scene.environment} for row in rows])
+    scene.client.retire(one.id)  # a change of standing is a new version of the population
+    scene.client.reinstate(one.id)
+    pairs = {
+        tuple(sorted((lease.home.player_id, lease.away.player_id)))
+        for _ in range(10)
+        for lease in scene.rating_leases(4)
+    }
+    assert len(pairs) > 1
+    assert not pairs & set(old)
