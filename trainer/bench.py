@@ -40,7 +40,7 @@ class Measurement:
         steps: Environment steps.
         agents: Agents of an environment, on both sides.
         decisions: Decisions that are learned from.
-        resident_bytes: Most memory that the processes have had; what they share counts in each.
+        resident_bytes: Most memory that the processes have had; the rollout that they share counts once.
     """
 
     rollout_s: float
@@ -132,7 +132,7 @@ class Bench:
 
     @property
     def peak_bytes(self) -> int:
-        """Most memory that this process and those beside it have had resident; what they share counts in each."""
+        """Most memory that this process and those beside it have had resident."""
         own = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return own + self.learner.ppo.partners.peak_bytes
 

@@ -50,3 +50,11 @@ def check_device(device: str) -> None:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(f"run.device is {device!r}: it cannot be used here ({reason}); choose cpu") from error
+
+
+def physical_bytes() -> int | None:
+    """Memory of this machine; None where its system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return None

@@ -174,7 +174,7 @@ class Partners:
 
     @property
     def peak_bytes(self) -> int:
-        """Most memory that all of them have had resident; 0 for those who have ended."""
+        """Most memory that all of them have had resident beside the board; 0 for those who have ended."""
         return sum(_peak_bytes(each.pid) for each in self._processes)
 
     def open(
@@ -304,10 +304,10 @@ def _leave(channels: Sequence[Channel], processes: Sequence[Process]) -> None:
 
 
 def _peak_bytes(pid: int) -> int:
-    """Most memory that a process has had resident, by Linux' account of it; 0 where it has ended."""
+    """Most memory of its own that a process has had resident, by Linux' account of it; 0 where it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except OSError:
         return 0
-    sizes = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")]
-    return 1024 * sum(sizes)
+    kibibytes = {line.split()[0]: int(line.split()[1]) for line in status.splitlines() if line.endswith(" kB")}
+    return 1024 * (kibibytes["VmHWM:"] - kibibytes["RssShmem:"]) if "VmHWM:" in kibibytes else 0

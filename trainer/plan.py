@@ -20,6 +20,7 @@ from trainer.advantages import horizon
 from trainer.checks import check_discount, check_minibatches
 from trainer.learner import Learner
 from trainer.lessons import Course
+from trainer.machine import physical_bytes
 from trainer.rollout import Rollout
 from trainer.settings import TrainerConfig
 from trainer.weighing import at_once
@@ -67,9 +68,11 @@ class Plan:
         samples_per_minibatch: Agents' decisions behind one optimiser step, if nobody is out of the game.
         optimizer_steps_per_update: The most of them: the KL stop may end an update sooner.
         update_processes: Processes that share every minibatch, the trainer's own among them.
-        updates: How many there are until the run's end or, without one, the schedules' horizon.
+        updates: How many there are until `goal`.
+        goal: The setting that ends the run or, where none does, its schedules.
         decisions_ahead: Decisions over which an advantage looks ahead.
         memory_bytes: What takes how much, when everything is in use.
+        machine_bytes: What the machine has, if its system says so.
         opponents_limit_bytes: What opponents may take beyond that, by `league.memory_cache_bytes` and
             `league.device_cache_bytes`.
     """
@@ -84,8 +87,10 @@ class Plan:
     optimizer_steps_per_update: int
     update_processes: int
     updates: int
+    goal: str
     decisions_ahead: float
     memory_bytes: Mapping[str, int]
+    machine_bytes: int | None
     opponents_limit_bytes: int
 
     def as_json(self) -> dict[str, Any]:
@@ -115,7 +120,7 @@ def show(planned: Plan, console: Console) -> None:
         "samples per minibatch": f"{planned.samples_per_minibatch:,}",
         "optimiser steps per update": f"{planned.optimizer_steps_per_update:,} at most",
         "processes that share an update": f"{planned.update_processes}",
-        "updates until the goal": f"{planned.updates:,}",
+        f"updates until {planned.goal}": f"{planned.updates:,}",
         "advantages look ahead": f"{planned.decisions_ahead:.1f} decisions",
     }
     parameters = {part: f"{count:,}" for part, count in planned.parameters.items()}
@@ -127,6 +132,12 @@ def show(planned: Plan, console: Console) -> None:
     console.print(
         _table(f"memory, estimated{where}", memory | {"in all": _mebibytes(sum(planned.memory_bytes.values()))})
     )
+    if planned.device == "cpu" and planned.machine_bytes and sum(planned.memory_bytes.values()) > planned.machine_bytes:
+        text = (
+            f"this machine has {_mebibytes(planned.machine_bytes)}: lower environment.num_envs or rollout.steps, "
+            "and ppo.microbatch for the update"
+        )
+        console.print(Text(text, "bold red"))
     limit = _mebibytes(planned.opponents_limit_bytes)
     console.print(Text(f"opponents may take {limit} more (league.memory_cache_bytes, league.device_cache_bytes)"))
 
@@ -148,8 +159,10 @@ def _plan(config: TrainerConfig, env: Environment) -> Plan:
         optimizer_steps_per_update=ppo.epochs * ppo.minibatches,
         update_processes=learner.update_processes,
         updates=-(-total // env_steps),
+        goal="run.total_steps" if config.run.total_steps else "schedules.horizon_steps",
         decisions_ahead=horizon(ppo.gamma, ppo.gae_lambda),
         memory_bytes=_memory(config, env, learner, samples),
+        machine_bytes=physical_bytes(),
         opponents_limit_bytes=config.league.memory_cache_bytes + config.league.device_cache_bytes,
     )
 

@@ -104,9 +104,31 @@ def test_a_plan_says_whose_memory_is_taken(planned, capsys, device, where):
     assert f"memory, estimated{where} " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("times", "told"), [(0.5, True), (2.0, False)])
+def test_a_plan_that_the_machine_has_no_memory_for_says_what_to_lower(planned, capsys, times, told):
+    machine = int(times * sum(planned.memory_bytes.values()))
+    show(replace(planned, machine_bytes=machine), Console(width=100))
+    assert ("lower environment.num_envs" in capsys.readouterr().out) == told
+
+
+@pytest.mark.parametrize(
+    ("settings", "goal"),
+    [([], "schedules.horizon_steps"), (["run.total_steps=640"], "run.total_steps")],
+)
+def test_a_plan_counts_updates_until_the_setting_that_ends_them(settings, goal, capsys):
+    planned = plan(resolve("recall", None, [*RECALL, *settings]))
+    show(planned, Console(width=100))
+    assert f"updates until {goal} " in capsys.readouterr().out
+    assert planned.updates == -(-(640 if settings else _horizon()) // planned.env_steps_per_update)
+
+
 def test_a_plan_is_json_for_scripts(planned):
     told = json.loads(json.dumps(planned.as_json()))
     assert told["bytes_in_all"] == sum(told["memory_bytes"].values())
+
+
+def _horizon():
+    return resolve("recall", None, RECALL).schedules.horizon_steps
 
 
 def _spec():
