@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
-from sqlalchemy import bindparam, or_, select, update
+from sqlalchemy import bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from league import wire
@@ -93,7 +93,7 @@ def _attach_instance(session: Session, caller: Principal, row: Row, seen: Row) -
     proven = *same, or_(mine, Worker.owner.is_(None))
     nameless = of_kind, Worker.instance.is_(None), Worker.name == row["name"], mine
     values = _kept(caller, seen) | {"instance": row["instance"]}
-    for name in _names(row["name"]):
+    for name in _free_names(session, row["name"], row["kind"]):
         for known in (proven, nameless):
             worker: Worker | None = session.scalar(update(Worker).where(*known).values(values).returning(Worker))
             if worker is not None:
@@ -114,7 +114,18 @@ def _kept(caller: Principal, seen: Row) -> Row:
 
 def _names(name: str) -> Iterator[str]:
     """Return the name itself, and then with a number behind it."""
-    return (name if number == 1 else f"{name} #{number}" for number in count(1))
+    return chain([name], _numbered(name, 2))
+
+
+def _free_names(session: Session, name: str, kind: str) -> Iterator[str]:
+    """Return the name itself, and then with numbers from about where they are free: a fleet may share one name."""
+    yield name
+    alike = Worker.kind == kind, Worker.name.startswith(f"{name} #", autoescape=True)
+    yield from _numbered(name, 2 + (session.scalar(select(func.count()).where(*alike)) or 0))
+
+
+def _numbered(name: str, first: int) -> Iterator[str]:
+    return (f"{name} #{number}" for number in count(first))
 
 
 def heartbeat(

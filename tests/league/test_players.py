@@ -1,17 +1,25 @@
 """Workers attach, learners are found or founded, snapshots are published."""
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result, safetensors, sha256
+from sqlalchemy import event
 
 from arena.environments.registry import baselines
 from league import wire
+from league.auth import Principal, Scope
 from league.client import LeagueClient
+from league.config import Settings
+from league.db.engine import Database
 from league.errors import (
     InvalidRequestError,
     LearnerMismatchError,
@@ -23,6 +31,13 @@ from league.errors import (
     UnknownPlayerError,
     UnknownWorkerError,
 )
+from league.services import workers
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def _note(statements: Counter[str], by: str, *_: object) -> None:
+    statements[by] += 1
 
 
 def learner_request(**changes: Any) -> wire.LearnerCreate:
@@ -57,6 +72,25 @@ def test_two_instances_of_one_name_are_two_workers(scene: Scene) -> None:
     scene.client.command_worker(first.id, "stop")
     assert scene.client.heartbeat(second.id).command == "continue"
     assert [attach(instance).id for instance in ("a", "b", "c")][:2] == [first.id, second.id]
+
+
+def test_a_worker_attaches_as_quickly_however_many_share_its_name(
+    database: Database, configure: Callable[..., Settings]
+) -> None:
+    settings, rng, statements = configure(), np.random.default_rng(0), Counter[str]()
+
+    def attach(instance: str) -> str:
+        request = wire.WorkerCreate(name="100%_a", kind="trainer", version="1", signatures=[], instance=instance)
+        note = partial(_note, statements, instance)
+        with database.write() as session:
+            event.listen(database.engine, "before_cursor_execute", note)
+            worker = workers.register(session, settings, request, Principal("ann", Scope.WORKER), NOW, rng)
+            event.remove(database.engine, "before_cursor_execute", note)
+        return worker.name
+
+    names = [attach(f"{place}") for place in range(20)]
+    assert names == ["100%_a", *(f"100%_a #{number}" for number in range(2, 21))]
+    assert statements["19"] == statements["1"]
 
 
 def test_a_worker_of_earlier_days_becomes_the_first_instance_that_has_its_name(scene: Scene) -> None:
