@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
 from league.db.sharing import SharedWrites
@@ -26,6 +26,8 @@ T = TypeVar("T")
 _BUSY_TIMEOUT_S = 30.0
 _BUSY_PAUSE_S = 0.01
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DEADLOCK = "40P01"  # PostgreSQL's code for a transaction that it ended because it and others waited for each other
+_DEADLOCKS = 3  # in a row, that a caller does not hear of
 _SQLITE_PRAGMAS = (
     "PRAGMA synchronous = FULL",  # an accepted result outlives a power failure: its worker forgets it
     "PRAGMA foreign_keys = ON",
@@ -72,11 +74,21 @@ class Database:
     def write_together(self, work: Callable[[Session], T]) -> T:
         """Do some work in a write transaction; return what it returned, once that is committed.
 
-        On SQLite, which has one writer, what arrives while another transaction is under way shares the next one; the
-        work may then be called twice. PostgreSQL has many writers, and itself lets them share a wait for the disk.
+        The work may be called again. On SQLite, which has one writer, what arrives while another transaction is under
+        way shares the next one. PostgreSQL has many writers, and itself lets them share a wait for the disk; of those
+        that wait for each other's rows it ends one, which is done again.
         """
         if self.sqlite:
             return self._shared.run(work)
+        for _ in range(_DEADLOCKS):
+            try:
+                return self._write_alone(work)
+            except OperationalError as error:
+                if getattr(error.orig, "sqlstate", None) != _DEADLOCK:
+                    raise
+        return self._write_alone(work)
+
+    def _write_alone(self, work: Callable[[Session], T]) -> T:
         with self.write() as session:
             return work(session)
 

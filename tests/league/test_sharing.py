@@ -3,13 +3,14 @@
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import event, select, text, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
@@ -98,6 +99,27 @@ def test_a_database_that_fails_among_savepoints_is_everybody_s_error(database: D
     assert names(database) == {"first"}
 
 
+@pytest.mark.parametrize("failure", [FULL, DEFECT])
+def test_a_commit_that_fails_is_everybody_s_error_and_leaves_nothing_behind(
+    database: Database, failure: Exception
+) -> None:
+    commits = 0
+
+    def fail_after_the_first(_: object) -> None:
+        nonlocal commits
+        commits += 1
+        if commits > 1:
+            raise failure
+
+    event.listen(database.engine, "commit", fail_after_the_first)
+    shared = SharedWrites(database.write)
+    assert run_behind_a_first(shared, adding("one"), adding("other")) == [failure] * 2
+    event.remove(database.engine, "commit", fail_after_the_first)
+    assert names(database) == {"first"}
+    assert shared.run(adding("one")) == "one"
+    assert names(database) == {"first", "one"}
+
+
 @pytest.mark.parametrize("failure", [FULL, NO_CONNECTION, DEFECT])
 def test_a_transaction_that_cannot_begin_is_told_to_who_waits(database: Database, failure: Exception) -> None:
     refusals = [failure]
@@ -122,3 +144,29 @@ def test_work_of_a_league_is_committed_before_its_answer(database: Database) -> 
     with pytest.raises(ZeroDivisionError):
         database.write_together(adding("broken", DEFECT))
     assert names(database) == {"told"}
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+def test_of_works_that_wait_for_each_other_one_is_done_again(database: Database) -> None:
+    for name in ("one", "other"):
+        database.write_together(adding(name))
+    both_hold, tries = threading.Barrier(2), Counter[str]()
+
+    def crossing(mine: str, yours: str) -> Callable[[Session], None]:
+        def work(session: Session) -> None:
+            tries[mine] += 1
+            session.execute(text("SET LOCAL deadlock_timeout = '10ms'"))
+            session.execute(update(Worker).where(Worker.id == mine).values(version=f"of {mine}"))
+            if tries[mine] == 1:
+                both_hold.wait(60)
+            session.execute(update(Worker).where(Worker.id == yours).values(version=f"of {mine}"))
+
+        return work
+
+    with ThreadPoolExecutor(2) as pool:
+        works = crossing("one", "other"), crossing("other", "one")
+        for written in [pool.submit(database.write_together, work) for work in works]:
+            written.result(60)
+    with database.read() as session:
+        assert len(set(session.scalars(select(Worker.version)))) == 1
+    assert sum(tries.values()) > 2
