@@ -147,7 +147,8 @@ class Learner:
         for owner, moments in self._moments().items():
             named |= {f"{owner}.{key}": value for key, value in moments.tensors().items()}
         named |= {f"owed.{key}": value for key, value in self._owed.tensors().items()}
-        return named | {"rng.acting": self.rng.get_state(), "rng.update": self._update_rng.get_state()}
+        chance = {"rng.acting": self.rng.get_state(), "rng.update": self._update_rng.get_state()}
+        return named | chance | {"under_floor": self.ppo.under_floor}
 
     def restore(self, tensors: Mapping[str, Tensor], steps: int, updates: int) -> None:
         """Continue from what `tensors` gave.
@@ -156,6 +157,8 @@ class Learner:
             StateError: The weights do not fit the configured network, or a tensor is missing.
         """
         device = torch.device(self._config.run.device)
+        if "under_floor" in tensors:  # the first format has none
+            self.ppo.under_floor = tensors["under_floor"].to(device)
         if owed := _below(tensors, "owed."):
             self._owed.restore(owed)
         try:

@@ -154,15 +154,25 @@ class Objective:
         for name, figures in {"samples": appraisal.samples, **appraisal.of_heads}.items():
             tally.add_each([f"heads/{head}/{name}" for head in self._names], figures)
 
-    def weights(self, coefficients: Coefficients) -> Float[Tensor, "3"]:
-        """Weights of entropy, of the entropy of a head under its floor, and of the critic's loss."""
-        raised = max(coefficients.entropy, coefficients.entropy_below_floor)
-        return torch.tensor([coefficients.entropy, raised, coefficients.value], device=self._factors.device)
+    @property
+    def has_floors(self) -> bool:
+        """Whether a head has a floor."""
+        return bool(self._floors.isfinite().any())
 
-    def appraise(self, batch: Batch, weights: Float[Tensor, "3"]) -> Appraisal:
-        """The loss of a minibatch but for predictions, and its figures."""
+    def under_floor(self, entropy: Float[Tensor, " heads"]) -> Bool[Tensor, " heads"]:
+        """Which heads' mean entropies are less than their floors."""
+        return entropy < self._floors
+
+    def weights(self, coefficients: Coefficients, raised: Bool[Tensor, " heads"]) -> Float[Tensor, " heads_and_1"]:
+        """Weight of each head's entropy, where it is raised or not, and of the critic's loss behind them."""
+        most = max(coefficients.entropy, coefficients.entropy_below_floor)
+        shares = self._factors * torch.where(raised, most, coefficients.entropy)
+        return torch.cat([shares, shares.new_tensor([coefficients.value])])
+
+    def appraise(self, batch: Batch, weights: Float[Tensor, " heads_and_1"]) -> Appraisal:
+        """The loss of a minibatch but for predictions, and its figures; `weights` gives its weights."""
         settings, joint = self._settings, batch.joint_log_ratio
-        entropy_weight, raised_weight, value_weight = weights.unbind()
+        shares, value_weight = weights[:-1], weights[-1]
         ratio = losses.probability_ratio(joint)
         policy = losses.surrogate(ratio, batch.advantage, settings.clip).mean()
         value = losses.value_error(
@@ -172,7 +182,6 @@ class Objective:
         with torch.no_grad():
             samples, of_heads = self._of_heads(batch)
             totals = {"ratio_alarms": losses.alarming(ratio).float().sum()}
-            shares = self._factors * torch.where(of_heads["entropy"] < self._floors, raised_weight, entropy_weight)
             means = {
                 "approx_kl": losses.kl_estimate(joint).mean(),
                 "clipfrac": losses.clipped(ratio, settings.clip).float().mean(),

@@ -36,11 +36,12 @@ class PPO:
     """Recurrent proximal policy optimisation of one network, alone or with the same network on other ranks.
 
     Gradients, the KL stop and the guard against what is not finite are those of the samples of all ranks. A minibatch
-    goes through the network in parts, and back before the next: gradients add up to those of the whole. Whether the
-    entropy of a head is under its floor is asked of every part, and on every rank, by itself.
+    goes through the network in parts, and back before the next: gradients add up to those of the whole.
 
     Attributes:
         auxiliary: Predicts observations; None where that has no weight.
+        under_floor: Heads whose mean entropy was less than their floor in the last minibatch that they decided in:
+            their bonus is raised in the next one.
         optimizer: Adam over all parameters, in `parameter_groups`.
         rejected_steps: Optimiser steps that were not made because something was not finite.
     """
@@ -64,6 +65,9 @@ class PPO:
             groups[0]["params"] += self.auxiliary.parameters()
         self.optimizer = torch.optim.AdamW(groups, eps=optimizer.epsilon, fused=True)
         self._learned = [parameter for group in groups for parameter in group["params"]]
+        self.under_floor = torch.zeros(
+            len(network.layout.heads), dtype=torch.bool, device=network.observation_mean.device
+        )
         self.rejected_steps = 0
         self.rejected_in_a_row = 0
 
@@ -212,7 +216,7 @@ class PPO:
             return True
         self.optimizer.zero_grad(set_to_none=True)
         predicted = self._predicted(rollout, targets, segments, minibatch, count)
-        weights = self._weigher.objective.weights(coefficients)
+        weights = self._weigher.objective.weights(coefficients, self.under_floor)
         partners.ask(minibatch, count, predicted, weights)
         gathered = (self._weigher.gather(rollout, targets, lot) for lot in lots)
         parts = self._weigher.weigh(gathered, own / count, predicted, weights)
@@ -228,6 +232,7 @@ class PPO:
             if parts:
                 parts[-1].go_back()
             partners.add_gradients()
+        self._watch_floors(whole)
         if whole is not None:
             self._record(whole, tally)
         if not moved_too_far:
@@ -249,6 +254,18 @@ class PPO:
         if self._ranks.count > 1:
             places = average(self._ranks, places / count.clamp(min=1.0), count) * count
         return places.clamp(min=torch.finfo(places.dtype).tiny)
+
+    def _watch_floors(self, whole: Part | None) -> None:
+        """See which heads are under their floors, over the decisions of all ranks."""
+        if not self._weigher.objective.has_floors:
+            return
+        sums = torch.zeros(2, len(self.under_floor), device=self.under_floor.device)
+        if whole is not None:
+            samples, entropy = whole.appraisal.samples, whole.appraisal.of_heads["entropy"]
+            sums = torch.stack([samples, torch.where(samples > 0, samples * entropy, 0.0)])
+        samples, total = self._ranks.total(sums).unbind()
+        under = self._weigher.objective.under_floor(total / samples)
+        self.under_floor = torch.where(samples > 0, under, self.under_floor)
 
     def _record(self, whole: Part, tally: Tally) -> None:
         """Take the figures of a minibatch into `tally`."""

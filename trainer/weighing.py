@@ -180,7 +180,7 @@ class Weigher:
         gathered: Iterable[Samples],
         shares: Float[Tensor, " parts"],
         predicted: Float[Tensor, ""],
-        weights: Float[Tensor, "3"],
+        weights: Float[Tensor, " heads_and_1"],
     ) -> list[Part]:
         """Take all parts through the network, and all but the last one back: it may come to nothing.
 
@@ -200,7 +200,7 @@ class Weigher:
             parts.append(Part(loss, appraisal, error.detach(), batch.relevant, largest_ratio_error(batch)))
         return parts
 
-    def _weigh(self, samples: Samples, weights: Float[Tensor, "3"]) -> tuple[Appraisal, Batch, Tensor]:
+    def _weigh(self, samples: Samples, weights: Float[Tensor, " heads_and_1"]) -> tuple[Appraisal, Batch, Tensor]:
         """Everything between the samples and the loss but predictions: no step of it waits for a device."""
         batch, features = self.judge(samples)
         return self.objective.appraise(batch, weights), batch, features

@@ -74,6 +74,17 @@ def test_a_rank_on_which_nobody_acts_learns_what_the_others_do(tmp_path, rollout
     assert not torch.equal(one["network.critic.weight"], untaught["network.critic.weight"])
 
 
+def test_ranks_raise_the_entropy_of_the_same_heads_as_one_process(tmp_path, rollouts):
+    """Also on a rank on which nobody acts."""
+    for rollout in rollouts:
+        rollout.active[:, :3] = False
+    options = {"entropy_floors": {"move": -1e9, "choice": 1e9}}
+    one, other = learn_together(tmp_path, settings(3, **options), halves(rollouts))
+    assert_equal_ranks(one, other)
+    alone = learn_alone(settings(6, **options), rollouts)
+    assert one["under_floor"].tolist() == alone["under_floor"].tolist() == [False, False, True]
+
+
 def test_all_ranks_stop_at_the_kl_of_all(tmp_path, rollouts):
     """Ranks that stopped by their own figures would wait for each other for ever, or part."""
     config = settings(3, target_kl=1e-5, epochs=8)

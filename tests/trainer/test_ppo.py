@@ -345,7 +345,11 @@ def test_the_critics_weight_warms_up(play, never):
     assert play().learner.coefficients().value == 0.5
 
 
-def entropy_gradients(play, coefficients=(0.1, 0.1), **ppo):
+def no_heads(played):
+    return torch.zeros(len(played.learner.network.layout.heads), dtype=torch.bool)
+
+
+def entropy_gradients(play, coefficients=(0.1, 0.1), raised=(), **ppo):
     """Gradient of every head's rows of the last layer, by the entropy bonus alone."""
     played = play(ppo=ppo)
     rollout = played.collect()
@@ -355,7 +359,8 @@ def entropy_gradients(play, coefficients=(0.1, 0.1), **ppo):
     batch = replace(batch, advantage=torch.zeros_like(batch.advantage))
     objective = Objective(played.learner._config.ppo, played.learner.network.layout, torch.device("cpu"))
     now, start = coefficients
-    objective.appraise(batch, objective.weights(Coefficients(0.0, now, start, 0.0))).loss.backward()
+    heads = torch.tensor([head.name in raised for head in played.learner.network.layout.heads])
+    objective.appraise(batch, objective.weights(Coefficients(0.0, now, start, 0.0), heads)).loss.backward()
     gradient = played.learner.network.actor.weight.grad
     return {part.head.name: gradient[part.parameters] for part in played.learner.network.layout.parts}
 
@@ -369,9 +374,42 @@ def test_a_heads_share_of_the_entropy_bonus_changes_its_gradient_alone(play):
 
 def test_a_head_under_its_entropy_floor_gets_the_bonus_of_the_start(play):
     plain = entropy_gradients(play, (0.1, 0.3))
-    raised = entropy_gradients(play, (0.1, 0.3), entropy_floors={"choice": 2.0, "switch": 0.0})
+    raised = entropy_gradients(play, (0.1, 0.3), raised=["choice"])
     for name, gradient in plain.items():
         torch.testing.assert_close(raised[name], gradient * (3.0 if name == "choice" else 1.0))
+
+
+@pytest.mark.parametrize("microbatch", [0, 5])
+def test_heads_under_their_entropy_floors_are_those_of_whole_minibatches(play, never, microbatch):
+    """Whatever the parts: a floor just above the whole's mean is one that it is under, one just below is not."""
+    plain = play(ppo={"epochs": 1, "minibatches": 1})
+    figures = plain.learner.learn(plain.collect(), never)
+    entropy = {name: figures[f"heads/{name}/entropy"] for name in ("move", "switch", "choice")}
+    floors = {"switch": entropy["switch"] - 1e-3, "choice": entropy["choice"] + 1e-3}
+    watched = play(ppo={"epochs": 1, "minibatches": 1, "microbatch": microbatch, "entropy_floors": floors})
+    assert watched.learner.ppo.under_floor.tolist() == [False, False, False]
+    watched.learner.learn(watched.collect(), never)
+    assert watched.learner.ppo.under_floor.tolist() == [False, False, True]
+
+
+def test_heads_under_their_entropy_floors_are_raised_in_the_next_minibatch_also_after_a_resume(play, never):
+    options = {
+        "ppo": {"epochs": 1, "minibatches": 1, "entropy_floors": {"choice": 2.0}},
+        "schedules": {"entropy": 0.3, "entropy_final": 0.0, "horizon_steps": 1},
+    }
+    first = play(**options)
+    first.learner.learn(first.collect(), never)
+    resumed, forgetful = play(**options), play(**options)
+    for each in (resumed, forgetful):
+        kept = {name: tensor.clone() for name, tensor in first.learner.tensors().items()}
+        each.learner.restore(kept, first.learner.steps, first.learner.updates)
+    assert resumed.learner.ppo.under_floor.tolist() == [False, False, True]
+    forgetful.learner.ppo.under_floor = no_heads(forgetful)
+    rollout = first.collect()
+    for each in (resumed, forgetful):
+        each.learner.learn(rollout, never)
+    raised, plain = (each.learner.network.actor.weight for each in (resumed, forgetful))
+    assert not torch.equal(raised, plain)
 
 
 @pytest.mark.parametrize("key", ["entropy_factors", "entropy_floors"])
@@ -400,7 +438,9 @@ def test_clip_fractions_and_ratio_alarms_are_those_of_each_head(play):
     batch = played.learner.ppo.evaluate(rollout, targets, segments)
     tally = Tally()
     objective = Objective(played.learner._config.ppo, played.learner.network.layout, torch.device("cpu"))
-    objective.record(objective.appraise(batch, objective.weights(Coefficients(0.0, 0.0, 0.0, 0.0))), tally)
+    objective.record(
+        objective.appraise(batch, objective.weights(Coefficients(0.0, 0.0, 0.0, 0.0), no_heads(played))), tally
+    )
     figures = tally.means()
     assert [figures[f"heads/{name}/clipfrac"] for name in ("move", "switch", "choice")] == [0.0, 1.0, 0.0]
     decided = batch.relevant[:, 1]
@@ -418,7 +458,9 @@ def test_the_critics_loss_weighs_as_much_as_its_coefficient_says(play):
         segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
         batch = played.learner.ppo.evaluate(rollout, targets, segments)
         objective = Objective(played.learner._config.ppo, played.learner.network.layout, torch.device("cpu"))
-        objective.appraise(batch, objective.weights(Coefficients(0.0, 0.1, 0.1, weight))).loss.backward()
+        objective.appraise(
+            batch, objective.weights(Coefficients(0.0, 0.1, 0.1, weight), no_heads(played))
+        ).loss.backward()
         return played.learner.network.critic.weight.grad
 
     torch.testing.assert_close(gradient(0.8), 4.0 * gradient(0.2))

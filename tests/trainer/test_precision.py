@@ -24,7 +24,7 @@ def evaluated(played):
     segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
     batch = learner.ppo.evaluate(rollout, targets, segments)
     objective = learner.ppo._weigher.objective
-    loss = objective.appraise(batch, objective.weights(learner.coefficients())).loss
+    loss = objective.appraise(batch, objective.weights(learner.coefficients(), learner.ppo.under_floor)).loss
     loss.backward()
     return batch, loss.detach(), torch.cat([each.grad.flatten() for each in learner.network.core.parameters()])
 

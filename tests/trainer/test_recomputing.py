@@ -16,7 +16,7 @@ def kept_and_gradients(play, parts, units, **ppo):
     segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
     weigher = learner.ppo._weigher
     lot = Lot(segments, weigher.counts(targets, segments))
-    one, weights = torch.ones(()), weigher.objective.weights(learner.coefficients())
+    one, weights = torch.ones(()), weigher.objective.weights(learner.coefficients(), learner.ppo.under_floor)
 
     def keep(tensor):
         kept[0] += tensor.nbytes
