@@ -17,7 +17,7 @@ the opponents of a best response (PSRO).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.metadata import entry_points
 from typing import Literal, get_args
 
@@ -216,12 +216,20 @@ def _skill(candidates: Candidates, sigma: float) -> FloatArray:
 
 
 def _nash(candidates: Candidates) -> FloatArray:
+    between = candidates.between
+    if between is None:
+        certain = np.zeros_like(candidates.ratings)
+        between = expected_matrix(Ratings(candidates.ratings, certain, certain))
+    return _mixture(between.tobytes(), candidates.ratings.size)
+
+
+@lru_cache(maxsize=2)  # learners of one league have the same opponents
+def _mixture(between: bytes, players: int) -> FloatArray:
     from arena.equilibria import nash_mixture  # its solvers take a quarter of a second to load
 
-    if candidates.between is not None:
-        return nash_mixture(candidates.between)
-    certain = np.zeros_like(candidates.ratings)
-    return nash_mixture(expected_matrix(Ratings(candidates.ratings, certain, certain)))
+    mixture = nash_mixture(np.frombuffer(between).reshape(players, players))
+    mixture.flags.writeable = False
+    return mixture
 
 
 def _forgotten(candidates: Candidates) -> FloatArray:

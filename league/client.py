@@ -301,6 +301,14 @@ class LeagueClient:
         """Show the distribution that the learner's next lease is drawn from."""
         return self._get("/matchmaking/preview", wire.Preview, {"player": player_id})
 
+    def evaluate_matchmaking(
+        self, player_id: int, rule: str, last: int = 10_000, since: datetime | None = None
+    ) -> wire.MatchmakingEvaluation:
+        """Estimate from its last leases how another rule would have distributed a learner's games, and scored."""
+        start = None if since is None else since.isoformat()
+        query: dict[str, str | int | None] = {"player": player_id, "rule": rule, "last": last, "since": start}
+        return self._get("/matchmaking/evaluation", wire.MatchmakingEvaluation, query)
+
     def close_period(self, environment: str | None = None, reason: str = "by hand") -> wire.RatingPeriod:
         """Rate everything reported so far."""
         request = wire.PeriodCreate(environment=environment, reason=reason)

@@ -31,7 +31,7 @@ class LaneConfig:
         leases_waiting: See above.
         reads_running: Everything that people look at.
         reads_waiting: See above.
-        comparisons_running: Fits of the whole history that somebody looks at.
+        comparisons_running: What somebody looks at and takes long: fits of the whole history, evaluations of rules.
         comparisons_waiting: See above.
         wait_s: Longest wait for a turn, > 0; shorter than callers wait for an answer.
         retry_min_s: Shortest time after which a refused caller is asked to come back, > 0.
@@ -91,7 +91,7 @@ def lane_of(method: str, path: str) -> Lane | None:
     if place[0] == "checkpoints":
         return "transfers"
     if method in ("GET", "HEAD", "OPTIONS"):
-        return "comparisons" if place == ["superiority"] else "reads"
+        return "comparisons" if place in (["superiority"], ["matchmaking", "evaluation"]) else "reads"
     if place[0] == "workers" and place[-1] == "heartbeat":
         return "beats"
     if place == ["workers"]:

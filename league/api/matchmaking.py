@@ -7,7 +7,7 @@ from fastapi.responses import Response
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, Chance, Now, Reader, Running, Word, Worker
-from league.services import draws, leases, ownership
+from league.services import draws, evaluating_matchmaking, leases, ownership
 from league.services.polling import next_poll_s
 from league.wire import PREFIX
 
@@ -48,3 +48,17 @@ def preview(player: Annotated[int, Query(ge=1, lt=ID_LIMIT)], league: Running, _
     """Show the distribution that a learner's next lease is drawn from."""
     with league.database.read() as session:
         return draws.preview(session, league.settings, league.population, player)
+
+
+@router.get("/matchmaking/evaluation")
+def evaluation(
+    player: Annotated[int, Query(ge=1, lt=ID_LIMIT)],
+    rule: Annotated[str, Query(max_length=100, description="a name, as LEAGUE_MATCHMAKING__WEIGHTING takes it")],
+    league: Running,
+    _: Reader,
+    last: Annotated[int, Query(ge=2, le=evaluating_matchmaking.MOST, description="leases of the learner")] = 10_000,
+    since: Annotated[wire.Time | None, Query(description="none of them granted earlier; null for any")] = None,
+) -> wire.MatchmakingEvaluation:
+    """Estimate from its last leases how another rule would have distributed a learner's games, and scored in them."""
+    with league.database.read() as session:
+        return evaluating_matchmaking.evaluate(session, league.settings, league.population, player, rule, last, since)

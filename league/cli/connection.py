@@ -1,6 +1,7 @@
 """What the commands that talk to a league server share: where it is, and who is meant."""
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Annotated, ClassVar, TypeVar
 
 import typer
@@ -36,6 +37,14 @@ def connect(url: str = DEFAULT_URL, token: str | None = None, timeout_s: float =
     if not url.startswith(("http://", "https://")):
         raise typer.BadParameter(f"{url!r} is no http:// or https:// address; say for example {DEFAULT_URL}")
     return LeagueClient(url, token=token or None, timeout_s=timeout_s)
+
+
+def moment(text: str) -> datetime:
+    """Read a time of the command line; without a zone it is this machine's."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError) as error:
+        raise typer.BadParameter(f"{text!r} is no time; say for example 2030-01-31T12:00") from error
 
 
 def pages(fetch: Callable[[str | None], wire.Page[Row]]) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Whom a learner meets next, and why a lease was drawn as it was."""
+"""Whom a learner meets next, why a lease was drawn as it was, and what another rule would have done."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -8,7 +8,7 @@ from rich.table import Table
 
 from league import wire
 from league.cli import tables
-from league.cli.connection import AsJson, Token, Url, Who, connect, find_player
+from league.cli.connection import AsJson, Token, Url, Who, connect, find_player, moment
 from league.cli.grid import Grid, record
 from league.cli.tables import NONE, share
 from league.client import DEFAULT_URL, LeagueClient
@@ -17,6 +17,9 @@ from league.errors import InvalidRequestError
 app = typer.Typer()
 
 Rows = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Most opponents to print, the likeliest first.")]
+
+EVALUATION_PATIENCE_S = 600.0
+"""A million leases, or many equilibria, take minutes."""
 
 _NAMED_MAX = 5  # of those whom a filter took out
 
@@ -27,8 +30,8 @@ def opponents(
 ) -> None:
     """Show whom a learner meets next: how likely each opponent is, by which rule, and who is left out."""
     with connect(url, token) as client:
-        player = find_player(client, learner)
-        preview = _preview(client, player)
+        player = _learner(client, learner)
+        preview = client.preview(player.id)
     if as_json:
         tables.show_json(preview)
     else:
@@ -52,11 +55,80 @@ def lease_command(
         tables.show(_lease(told), *_account(told, limit))
 
 
-def _preview(client: LeagueClient, player: wire.Player) -> wire.Preview:
+@app.command("evaluate-matchmaking", epilog="Example: league evaluate-matchmaking main --rule nash --last 10000")
+def evaluate_matchmaking(
+    rule: Annotated[
+        str, typer.Option("--rule", help="The other rule's name, as LEAGUE_MATCHMAKING__WEIGHTING has it.")
+    ],
+    learner: Annotated[
+        str | None,
+        typer.Argument(metavar="LEARNER", help="Its id or name; may be left out where the league has only one."),
+    ] = None,
+    last: Annotated[
+        int, typer.Option("--last", min=2, max=1_000_000, help="How many of its last leases to look at.")
+    ] = 10_000,
+    since: Annotated[str | None, typer.Option("--since", help="None granted before this time, ISO 8601.")] = None,
+    limit: Rows = 20,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Estimate how another rule would have distributed a learner's games, and what it would have scored in them.
+
+    Nothing is played: leases that were are weighed by how much likelier the other rule was to draw them
+    (docs/matchmaking.md).
+    """
+    start = None if since is None else moment(since)
+    with connect(url, token, EVALUATION_PATIENCE_S) as client:
+        player = _only_learner(client) if learner is None else _learner(client, learner)
+        found = client.evaluate_matchmaking(player.id, rule, last, start)
+    if as_json:
+        tables.show_json(found)
+    else:
+        tables.show(f"{player.name} of {found.environment} by {rule}: {found.prefers}", *_evaluation(found, limit))
+
+
+def _only_learner(client: LeagueClient) -> wire.Player:
+    learners = client.players(kind="learner", limit=2).items
+    if len(learners) != 1:
+        rule = "the league has several" if learners else "the league has none yet"
+        raise InvalidRequestError("without LEARNER", rule, "name one; `league players --kind learner` lists them")
+    return learners[0]
+
+
+def _learner(client: LeagueClient, who: str) -> wire.Player:
+    player = find_player(client, who)
     if player.kind != "learner":
         rule = f"it is a {player.kind}, and opponents are drawn for learners"
         raise InvalidRequestError(f"player {player.id}", rule, "`league players --kind learner` lists them")
-    return client.preview(player.id)
+    return player
+
+
+def _evaluation(found: wire.MatchmakingEvaluation, limit: int) -> Sequence[Table | Grid | str]:
+    """Make the tables of an evaluation: the scores, how much they rest upon, and the shares."""
+    rows = {
+        "leases": f"{found.leases} looked at; {found.unplayed} unplayed, {found.unknown} drawn from whom is not known",
+        "draws": f"{found.draws}, with {found.matches} matches",
+        "score": _estimate(found.logged_score),
+        "by the rule": _estimate(found.score),
+        "effective": f"{found.effective_draws:.0f} draws of the rule itself would tell as much",
+        "uncovered": f"{share(found.uncovered)} of the rule's draws were never made; nothing is known of them",
+    }
+    parts: list[Table | Grid | str] = [record(rows)]
+    if found.too_few:
+        parts.append("too few effective draws, so the interval is too narrow: raise --last")
+    shares = [[str(each.player_id), each.name, share(each.logged), share(each.target)] for each in found.shares[:limit]]
+    parts.append(Grid([["id"], ["player"], ["share", "by the rule"]], shares, "nobody", "shares of the games"))
+    if len(found.shares) > limit:
+        rest = share(sum(each.target for each in found.shares[limit:]))
+        parts.append(f"and {len(found.shares) - limit} more, {rest} by the rule; --limit {len(found.shares)} shows all")
+    return parts
+
+
+def _estimate(estimate: wire.Estimate | None) -> str:
+    if estimate is None:
+        return "unknown: the rule draws nobody whom the learner met"
+    return f"{share(estimate.value)}, 95 % interval {share(estimate.low)} to {share(estimate.high)}"
 
 
 def _lease(told: wire.LeaseExplanation) -> Table:

@@ -1,13 +1,12 @@
 """Look at the workers: who plays, whose results do not fit, and who is not trusted."""
 
-from datetime import datetime
 from typing import Annotated, ClassVar
 
 import typer
 
 from league import wire
 from league.cli import tables
-from league.cli.connection import AsJson, Token, Url, connect, pages
+from league.cli.connection import AsJson, Token, Url, connect, moment, pages
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import LeagueError, UnknownWorkerError
 
@@ -58,7 +57,7 @@ def quarantine(
     token: Token = None,
 ) -> None:
     """Stop trusting a worker: no leases, and what it reported since then does not count; all ratings follow."""
-    start = _time(since)
+    start = moment(since)
     with connect(url, token, RATING_PATIENCE_S) as client:
         found = _find(client, worker)
         imposed = client.quarantine_worker(found.id, start, reason)
@@ -101,10 +100,3 @@ def _find(client: LeagueClient, which: str) -> wire.ListedWorker:
         ids = ", ".join(f"{worker.id} ({worker.kind})" for worker in found)
         raise AmbiguousWorkerError(which, f"workers {ids} have this name", "name one by its id")
     return found[0]
-
-
-def _time(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError) as error:
-        raise typer.BadParameter(f"{text!r} is no time; say for example 2030-01-31T12:00") from error

@@ -102,14 +102,25 @@ def of_learner(
         InvalidRequestError: The player is not a learner.
         ConfigurationError: A configured rule failed.
     """
-    member = population.members[population.place(player_id)]
-    if member.kind != "learner":
-        rule = f"{member.name} is a {member.kind}; opponents are drawn for learners"
-        raise InvalidRequestError(f"player {player_id}", rule, "pass a learner's player_id, as POST /learners gave it")
+    member = learner(population, player_id)
     key = "learner", player_id, self_play, unplayable
     return population.once(
         key, lambda: _of_learner(session, population, settings, member, self_play=self_play, unplayable=unplayable)
     )
+
+
+def learner(population: Population, player_id: int) -> Member:
+    """Return the learner of a population that has this id.
+
+    Raises:
+        UnknownPlayerError: The population has no such player.
+        InvalidRequestError: The player is not a learner.
+    """
+    member = population.members[population.place(player_id)]
+    if member.kind != "learner":
+        rule = f"{member.name} is a {member.kind}; opponents are drawn for learners"
+        raise InvalidRequestError(f"player {player_id}", rule, "pass a learner's player_id, as POST /learners gave it")
+    return member
 
 
 def preview(session: Session, settings: Settings, cache: PopulationCache, player_id: int) -> wire.Preview:
@@ -170,13 +181,13 @@ def _of_learner(
     unplayable: frozenset[int],
 ) -> LearnerDraw:
     opponents, filters = population.opponents(member.signature, unplayable)
-    learner = population.place(member.id)
+    own = population.place(member.id)
     ids = [population.members[place].id for place in opponents]
     tally, matches = payoffs.against(payoffs.of_player(session, member.id), member.id, ids)
-    expected = expected_score(population.ratings, np.full(opponents.size, learner), opponents)
+    expected = expected_score(population.ratings, np.full(opponents.size, own), opponents)
     win_rates = arithmetic.win_rates(tally, expected)
     config = settings.matchmaking if self_play else replace(settings.matchmaking, self_play_share=0.0)
-    rating, games = float(population.ratings.rating[learner]), int(population.games[learner])
+    rating, games = float(population.ratings.rating[own]), int(population.games[own])
     known = evidence.gather(session, population, config.needs(games), member.id, opponents, config.past_games)
     candidates = Candidates(
         learner_rating=rating,
@@ -186,7 +197,7 @@ def _of_learner(
         between=known.between,
         pasts=known.pasts,
     )
-    distribution = _distribution(candidates, config)
+    distribution = weighed(candidates, config)
     if not self_play:
         filters += (Filter(SELF_PLAY, "none was asked for: the trainer has its own", (member.id,)),)
     for branch in distribution.branches:
@@ -208,7 +219,12 @@ def _of_learner(
     return LearnerDraw(tuple(ids), distribution, Account.of(content))
 
 
-def _distribution(candidates: Candidates, config: MatchmakingConfig) -> Distribution:
+def weighed(candidates: Candidates, config: MatchmakingConfig) -> Distribution:
+    """Return the distribution of a learner's next opponent.
+
+    Raises:
+        ConfigurationError: A rule of the configuration failed.
+    """
     try:
         return opponent_distribution(candidates, config)
     except ValueError as error:

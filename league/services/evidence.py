@@ -5,6 +5,8 @@ Both are of the matches up to the last closed period, so that they belong to a v
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from arena.payoff import Tally
 from arena.rules import Need, Pasts
 from league.db.models import Period
 from league.services import match_log, payoffs
+from league.services.payoffs import Records
 from league.services.population import Population
 
 _DIGITS = 4  # of a score
@@ -84,30 +87,44 @@ def gather(
     who = places.tobytes()
     among, pasts = None, None
     if "between" in needs:
-        among = population.once(("among", who), lambda: _among(session, population, places))
+        records = partial(payoffs.read, session, population.environment)
+        among = population.once(("among", who), lambda: among_opponents(records(), population, places))
     if "pasts" in needs:
-        key = "pasts", learner_id, who
-        pasts = population.once(key, lambda: _pasts(session, population, learner_id, places, past_games))
+        key, ids = ("pasts", learner_id, who), _ids(population, places)
+        closed = partial(rated_through, session, population.environment)
+        pasts = population.once(key, lambda: pasts_of(session, learner_id, ids, closed(), past_games))
     return Evidence(among, pasts)
 
 
-def _among(session: Session, population: Population, places: NDArray[np.int64]) -> Among:
-    records = payoffs.read(session, population.environment)
+def among_opponents(records: Records, population: Population, places: NDArray[np.int64]) -> Among:
+    """Return what the opponents at these places of the population scored against each other."""
     counts, matches = payoffs.matrix(records, _ids(population, places))
     ratings = population.ratings
     among = Ratings(ratings.rating[places], ratings.deviation[places], ratings.volatility[places])
     return Among(arithmetic.win_rates(counts, arithmetic.expected_matrix(among)), matches.sum(axis=1))
 
 
-def _pasts(
-    session: Session, population: Population, learner_id: int, places: NDArray[np.int64], past_games: int
-) -> Pasts:
-    closed = select(func.max(Period.last_match_id)).where(Period.environment == population.environment)
-    games = match_log.last_of(session, learner_id, session.scalar(closed) or 0, past_games)
+def rated_through(session: Session, environment: str, at: datetime | None = None) -> int:
+    """Return the last match of the newest period that was closed at a time, None being now; 0 before the first."""
+    closed = select(func.max(Period.last_match_id)).where(Period.environment == environment)
+    return session.scalar(closed if at is None else closed.where(Period.closed_at <= at)) or 0
+
+
+def pasts_of(session: Session, learner_id: int, opponents: Sequence[int], through: int, past_games: int) -> Pasts:
+    """Return what a learner scored against K opponents in the older and in the newer half of its matches with each.
+
+    Args:
+        session: Reads matches.
+        learner_id: Who.
+        opponents: Ids, ascending.
+        through: The last match to look at.
+        past_games: How many to look at.
+    """
+    games = match_log.last_of(session, learner_id, through, past_games)
     home = games.home == learner_id
     opponent = np.where(home, games.away, games.home)
     score = np.where(home, games.score, 1.0 - games.score)
-    ids = np.array(_ids(population, places), dtype=np.int64)  # in ascending order, as the population's members are
+    ids = np.array(opponents, dtype=np.int64)
     met = np.isin(opponent, ids)
     return Pasts.halves(np.searchsorted(ids, opponent[met]), score[met], ids.size)
 

@@ -113,6 +113,11 @@ def release(session: Session, settings: Settings, request: wire.ReleaseRequest, 
     return wire.ReleaseAnswer(released=len(released), quarantined=quarantined)
 
 
+def first_id(moment: datetime) -> str:
+    """Return what the ids of leases begin with that are granted at a moment: ids are in the order of time."""
+    return f"{int(moment.timestamp() * 1000):011x}"
+
+
 def sweep(session: Session, now: datetime, limit: int) -> Counter[str]:
     """Settle the state of leases that have ended, the longest ended first; count them by state.
 
@@ -233,7 +238,7 @@ def _rows(
         "granted_at": now,
         "expires_at": now + timedelta(seconds=settings.lease_expiry_s),
     }
-    prefix = f"{int(now.timestamp() * 1000):011x}"  # in time order, for the index
+    prefix = first_id(now)
     digits = rng.bytes(_RANDOM_DIGITS // 2 * count).hex()
     seeds = rng.integers(_SEED_LIMIT, size=count).tolist()
     return [

@@ -81,7 +81,7 @@ class DrawLearner(Answer):
 class DrawAccount(Answer):
     """A distribution over opponents; propensities and `self_play` sum to 1. `filters` are in order.
 
-    `learner` is null for rating leases, and for draws of before it was kept.
+    `learner` is null for rating leases, and for draws of version 0.1.
     """
 
     learner: DrawLearner | None = None
@@ -96,6 +96,54 @@ class Preview(DrawAccount):
 
     player_id: int
     environment: str
+
+
+class Estimate(Answer):
+    """An estimated mean score with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class RuleShare(Answer):
+    """What share of its games a learner was to play against a player, and would have had to by another rule.
+
+    The learner itself stands for self-play.
+    """
+
+    player_id: int
+    name: str
+    logged: float
+    target: float
+
+
+class MatchmakingEvaluation(Answer):
+    """What another rule of matchmaking would have done with the games that a learner played.
+
+    Of the `leases` looked at `draws` count, with their `matches`; `unplayed` have none that count, and of `unknown` it
+    is not stored, or not any more, whom they were drawn from. `score` estimates what the learner would have scored,
+    null where the other rule never draws whom it met; `weighted` is the plain importance sampling estimate of it.
+    `too_few` says that there are too few `effective_draws` for intervals that hold. `uncovered` is the share of the
+    other rule's draws that the logged one never makes. `shares` are ordered by `target`, the largest first.
+    """
+
+    environment: str
+    player_id: int
+    rule: str
+    prefers: str
+    leases: int
+    draws: int
+    matches: int
+    unplayed: int
+    unknown: int
+    logged_score: Estimate
+    score: Estimate | None
+    weighted: Estimate
+    effective_draws: float
+    too_few: bool
+    uncovered: float
+    shares: list[RuleShare]
 
 
 LeaseState = Literal["open", "released", "played", "expired"]

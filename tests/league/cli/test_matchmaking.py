@@ -90,3 +90,37 @@ def test_what_a_rule_looked_at_has_columns(command: Run, serve: Serve, monkeypat
         for record in (item.among, item.earlier, item.recent):
             assert record is not None
             assert f"{100 * record.score:.1f} % of {record.matches}" in shown
+
+
+def test_another_rule_is_evaluated_in_tables_and_as_json(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+    found = scene.client.evaluate_matchmaking(scene.learner.player_id, "skill")
+    outcome = online("evaluate-matchmaking", "--rule", "skill")
+    assert outcome.code == 0
+    assert f"{found.draws}, with {found.matches} matches" in line(outcome.out, "draws")
+    assert found.score is not None
+    value, low, high = (f"{100 * part:.1f} %" for part in (found.score.value, found.score.low, found.score.high))
+    assert f"{value}, 95 % interval {low} to {high}" in line(outcome.out, "by the rule")
+    assert "too few effective draws" in outcome.out
+    for each in found.shares:
+        shown = line(outcome.out, f"{each.player_id} ")
+        assert each.name in shown
+        assert shown.split()[-4::2] == [f"{100 * share:.1f}" for share in (each.logged, each.target)]
+    as_json = online("evaluate-matchmaking", scene.learner.name, "--rule", "skill", "--json")
+    assert json.loads(as_json.out) == found.model_dump(mode="json")
+    cut = online("evaluate-matchmaking", "--rule", "skill", "--limit", 1)
+    assert f"and {len(found.shares) - 1} more" in cut.out
+
+
+def test_an_evaluation_that_cannot_be_made_says_why_in_one_line(
+    online: Run, scene: Scene, snapshot: wire.Player
+) -> None:
+    unknown = online("evaluate-matchmaking", "--rule", "best")
+    assert unknown.code == 1
+    assert "choose one of hard, variance" in unknown.one_line_error
+    early = online("evaluate-matchmaking", "--rule", "hard", "--since", "2999-01-01")
+    assert (early.code, "of the 0 leases looked at" in early.one_line_error) == (1, True)
+    assert online("evaluate-matchmaking", "--rule", "hard", "--since", "noon").code == 2
+    assert "opponents are drawn for learners" in online("evaluate-matchmaking", snapshot.id, "--rule", "hard").err
+    scene.client.learner(wire.LearnerCreate(name="rival", role="main", environment="rps", signature="rps-1"))
+    several = online("evaluate-matchmaking", "--rule", "hard")
+    assert "without LEARNER: the league has several; name one" in several.one_line_error

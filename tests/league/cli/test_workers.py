@@ -8,7 +8,7 @@ from league_command import Run
 from league_scene import Scene, result
 
 from league import wire
-from league.cli import tables, workers
+from league.cli import connection, tables
 
 
 def test_workers_are_listed_with_what_is_odd_about_them(online: Run, scene: Scene) -> None:
@@ -38,7 +38,7 @@ def test_a_worker_is_quarantined_by_name_and_reinstated(online: Run, scene: Scen
 
 
 def test_a_time_without_a_zone_is_this_machine_s() -> None:
-    assert workers._time("2030-01-31T12:00") == datetime(2030, 1, 31, 12).astimezone()
+    assert connection.moment("2030-01-31T12:00") == datetime(2030, 1, 31, 12).astimezone()
 
 
 @pytest.mark.parametrize("since", ["yesterday", "2030-13-01"])
