@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from arena.policies import ActorCritic, Architecture
 from trainer.auxiliary import NextObservation
-from trainer.objective import MEANS, OF_HEADS, TOTALS
 from trainer.rollout import Rollout
 from trainer.samples import Targets
 from trainer.settings import PPOSettings
+from trainer.weighing import Part
 
 ALIGNMENT = 64
 """Bytes that every tensor's address is a multiple of: a cache line, and the widest vector."""
@@ -105,9 +105,9 @@ class Board:
         return cls(
             Rollout(**{each.name: tensors[f"rollout.{each.name}"] for each in fields(Rollout)}),
             Targets(**{each.name: tensors[f"targets.{each.name}"] for each in fields(Targets)}),
-            _below(tensors, "weights."),
+            below(tensors, "weights."),
             tensors["order"],
-            tuple(_desk(_below(tensors, f"desk{number}.")) for number in range(setup.partners)),
+            tuple(_desk(below(tensors, f"desk{number}.")) for number in range(setup.partners)),
         )
 
 
@@ -127,6 +127,11 @@ def weights(network: ActorCritic, auxiliary: NextObservation | None) -> dict[str
     return named
 
 
+def below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Those whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
 def _shapes(setup: Setup) -> dict[str, Tensor]:
     """All tensors of a board by name, without their memory."""
     with torch.device("meta"):
@@ -142,7 +147,7 @@ def _shapes(setup: Setup) -> dict[str, Tensor]:
         for desk in (f"desk{number}." for number in range(setup.partners)):
             named |= {f"{desk}gradients.{name}": parameter.detach() for name, parameter in own.items()}
             named[f"{desk}given"] = torch.empty(len(own), dtype=torch.bool)
-            named[f"{desk}figures"] = torch.empty(4 + len(MEANS) + len(TOTALS) + (2 + len(OF_HEADS)) * heads)
+            named[f"{desk}figures"] = torch.empty(Part.size(heads))
     return named
 
 
@@ -159,8 +164,4 @@ def _tensor(memory: mmap.mmap, place: int, shape: Tensor) -> Tensor:
 
 
 def _desk(tensors: Mapping[str, Tensor]) -> Desk:
-    return Desk(tensors["figures"], _below(tensors, "gradients."), tensors["given"])
-
-
-def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return Desk(tensors["figures"], below(tensors, "gradients."), tensors["given"])

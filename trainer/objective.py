@@ -84,6 +84,11 @@ class Appraisal(NamedTuple):
         single = [self.loss.detach(), *(self.means[name] for name in MEANS), *(self.totals[name] for name in TOTALS)]
         return torch.cat([torch.stack(single), self.samples, *(self.of_heads[name] for name in OF_HEADS)])
 
+    @staticmethod
+    def size(heads: int) -> int:
+        """How many numbers `flatten` gives."""
+        return 1 + len(MEANS) + len(TOTALS) + (1 + len(OF_HEADS)) * heads
+
     @classmethod
     def of(cls, figures: Float[Tensor, " figures"]) -> "Appraisal":
         """The contrary of `flatten`."""

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from arena.policies import ActorCritic
 from trainer.auxiliary import NextObservation
-from trainer.board import Board, Desk, Setup, learned
+from trainer.board import Board, Desk, Setup, below, learned
 from trainer.channel import Channel, Message
 from trainer.chunks import Segments, cut
 from trainer.samples import Samples
@@ -86,8 +86,7 @@ class Partner:
         own = {"network.": network, "auxiliary.": auxiliary}
         for prefix, module in own.items():
             if module is not None:
-                there = {name.removeprefix(prefix): each for name, each in board.weights.items() if prefix in name}
-                module.load_state_dict(there, assign=True)
+                module.load_state_dict(below(board.weights, prefix), assign=True)
         self._learned = learned(network, auxiliary)
         self._rng = torch.Generator()
         self._weigher = Weigher(network.train(), setup.ppo, auxiliary, self._rng)

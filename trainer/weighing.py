@@ -62,6 +62,11 @@ class Part:
         single = torch.stack([self.loss.detach(), self.prediction_error, self.ratio_error])
         return torch.cat([single, self.relevant.any(dim=0).float(), self.appraisal.flatten()])
 
+    @staticmethod
+    def size(heads: int) -> int:
+        """How many numbers `flatten` gives."""
+        return 3 + heads + Appraisal.size(heads)
+
     @classmethod
     def of(cls, figures: Float[Tensor, " figures"], heads: int) -> "Part":
         """The contrary of `flatten`, without gradient."""
