@@ -24,6 +24,7 @@ from arena.weightings import (
     normalised,
     pfsp_weights,
     require_power,
+    require_share,
     require_sigma,
     skill_weights,
 )
@@ -88,8 +89,8 @@ class MatchmakingConfig:
     past_games: int = 20_000
 
     def __post_init__(self) -> None:
-        _require_share("self_play_share", self.self_play_share)
-        _require_share("uniform_share", self.uniform_share)
+        require_share("self_play_share", self.self_play_share)
+        require_share("uniform_share", self.uniform_share)
         require_power(self.power)
         require_sigma("skill_sigma", self.skill_sigma)
         _require_mixture(self.mixture)
@@ -294,11 +295,6 @@ def _in_words(rule: Rule, config: MatchmakingConfig) -> str:
 
 def _mixed(weights: FloatArray, uniform_share: float) -> FloatArray:
     return (1.0 - uniform_share) * weights + uniform_share / weights.size
-
-
-def _require_share(name: str, share: float) -> None:
-    if not 0.0 <= share <= 1.0:
-        raise ValueError(f"{name} is {share}: a share lies in [0, 1]")
 
 
 def _require_mixture(mixture: tuple[tuple[str, float], ...]) -> None:

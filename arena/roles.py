@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.matchmaking import PFSP, Branch, Distribution
-from arena.weightings import WinRateWeighting, pfsp_weights, rate_column, require_power
+from arena.weightings import WinRateWeighting, pfsp_weights, rate_column, require_power, require_share
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -310,6 +310,4 @@ def _branch(name: str, share: float, rule: str, weights: FloatArray, met: BoolAr
 
 def _require_shares(config: object, names: tuple[str, ...]) -> None:
     for name in names:
-        share = getattr(config, name)
-        if not 0.0 <= share <= 1.0:
-            raise ValueError(f"{name} is {share}: it lies in [0, 1]")
+        require_share(name, getattr(config, name))

@@ -137,6 +137,12 @@ def require_power(power: float) -> None:
         raise ValueError(f"power is {power}: it must be finite and 0 or more; 2 is usual")
 
 
+def require_share(name: str, share: float) -> None:
+    """Refuse what is no share or win rate."""
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"{name} is {share}: it lies in [0, 1]")
+
+
 def require_sigma(name: str, sigma: float) -> None:
     """Refuse a width of the skill kernel that is out of range."""
     if not 0.0 < sigma < np.inf:
