@@ -4,8 +4,9 @@ Leases are read one after the other, and of each distribution only its shares ar
 of two numbers each.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -13,7 +14,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sqlalchemy import Select, case, func, or_, select
 from sqlalchemy.orm import Session
 
@@ -23,7 +24,7 @@ from arena.off_policy import Evaluation
 from arena.rules import Pasts, Rule
 from league import wire
 from league.config import Settings
-from league.db.models import Draw, Lease, Match, Player
+from league.db.models import Draw, Lease, Match
 from league.errors import InvalidRequestError
 from league.services import draws, evidence, exclusion, leases, payoffs
 from league.services.payoffs import Records
@@ -52,12 +53,10 @@ class _Situation:
     """One distribution that leases were drawn from, and what another rule would have drawn from in its place.
 
     Attributes:
-        place: Where each player that could be drawn stands in the columns.
-        logged: (K + 1,) probability of each opponent, and of the learner itself at the end.
-        target: (K + 1,) the same by the other rule.
+        logged: (P,) probability of each player of the population; that of the learner itself is self-play's.
+        target: (P,) the same by the other rule.
     """
 
-    place: dict[int, int]
     logged: NDArray[np.float64]
     target: NDArray[np.float64]
 
@@ -83,7 +82,7 @@ class _OtherRule:
         if learner is None or draw.pruned_at is not None:
             return None
         items, self_play = draw.distribution["items"], draw.distribution["self_play"]
-        ids, games = items["player_id"], learner["games"]
+        games, places = learner["games"], [self.population.place(player) for player in items["player_id"]]
         config = replace(self.config, self_play_share=self_play)
         needs = config.needs(games)
         candidates = Candidates(
@@ -91,66 +90,77 @@ class _OtherRule:
             learner_games=games,
             ratings=np.array(items["rating"]),
             win_rates=np.array(items["win_rate"]),
-            between=self._between(ids) if "between" in needs else None,
-            pasts=self._pasts(ids, draw.created_at) if "pasts" in needs else None,
+            between=self._between(places) if "between" in needs else None,
+            pasts=self._pasts(items["player_id"], draw.created_at) if "pasts" in needs else None,
         )
         other = draws.weighed(candidates, config)
         return _Situation(
-            place={player: place for place, player in enumerate([*ids, self.learner_id])},
-            logged=np.append(items["propensity"], self_play),
-            target=np.append(other.probabilities, other.self_play),
+            logged=self._spread(places, items["propensity"], self_play),
+            target=self._spread(places, other.probabilities, other.self_play),
         )
+
+    def _spread(self, places: list[int], probabilities: ArrayLike, self_play: float) -> NDArray[np.float64]:
+        """Return (P,) probabilities, given those of the opponents at some places and of self-play."""
+        spread = np.zeros(len(self.population.members))
+        spread[places] = probabilities
+        spread[self.population.place(self.learner_id)] = self_play
+        return spread
 
     @cached_property
     def _records(self) -> Records:
         return payoffs.read(self.session, self.population.environment)
 
-    def _between(self, ids: list[int]) -> NDArray[np.float64]:
+    def _between(self, places: list[int]) -> NDArray[np.float64]:
         """Return what is known today of the opponents' results: they are frozen, so it held then as well."""
-        places = np.array([self.population.place(player) for player in ids], dtype=np.int64)
-        return evidence.among_opponents(self._records, self.population, places).win_rates
+        opponents = np.array(places, dtype=np.int64)
+        return evidence.among_opponents(self._records, self.population, opponents).win_rates
 
     def _pasts(self, ids: list[int], drawn_at: datetime) -> Pasts:
         through = evidence.rated_through(self.session, self.population.environment, drawn_at)
         return evidence.pasts_of(self.session, self.learner_id, ids, through, self.config.past_games)
 
 
-@dataclass(eq=False)
 class _Log:
-    """What was drawn and scored, and the shares of both rules summed over the draws."""
+    """What was drawn and scored, and the distributions of both rules summed over the draws."""
 
-    matches: int = 0
-    unknown: int = 0
-    weights: list[NDArray[np.float64]] = field(default_factory=list)
-    scores: list[NDArray[np.float64]] = field(default_factory=list)
-    logged: dict[int, float] = field(default_factory=dict)
-    target: dict[int, float] = field(default_factory=dict)
-    uncovered: float = 0.0
+    def __init__(self, population: Population) -> None:
+        self.population = population
+        self.matches = 0
+        self.unknown = 0
+        self.weights = array("d")
+        self.scores = array("d")
+        self.logged = np.zeros(len(population.members))
+        self.target = np.zeros(len(population.members))
+        self.uncovered = 0.0
 
-    def add(self, situation: _Situation | None, played: list[_Played]) -> None:
-        """Add the leases that were drawn in a situation, one after the other."""
+    @property
+    def played(self) -> int:
+        """How many leases were added."""
+        return len(self.scores) + self.unknown
+
+    def add(self, situation: _Situation | None, played: Sequence[_Played]) -> None:
+        """Add leases that were drawn in one situation; None is one that is not known."""
         if situation is None:
             self.unknown += len(played)
             return
-        _, opponents, propensities, scores, matches = zip(*played, strict=True)
-        option = [situation.place[opponent] for opponent in opponents]
-        self.weights.append(situation.target[option] / np.array(propensities))
-        self.scores.append(np.array(scores))
-        self.matches += sum(matches)
+        places = [self.population.place(lease.opponent) for lease in played]
+        propensities = np.array([lease.propensity for lease in played])
+        self.weights.extend((situation.target[places] / propensities).tolist())
+        self.scores.extend(lease.score for lease in played)
+        self.matches += sum(lease.matches for lease in played)
+        self.logged += len(played) * situation.logged
+        self.target += len(played) * situation.target
         self.uncovered += len(played) * float(situation.target[situation.logged <= 0.0].sum())
-        for player, place in situation.place.items():
-            self.logged[player] = self.logged.get(player, 0.0) + len(played) * float(situation.logged[place])
-            self.target[player] = self.target.get(player, 0.0) + len(played) * float(situation.target[place])
 
     def evaluation(self) -> Evaluation:
-        """Evaluate what was added, two draws or more; shares are in the order of `logged`."""
-        scores = np.concatenate(self.scores)
+        """Evaluate what was added, two known draws or more; shares are of the population's players."""
+        count = len(self.scores)
         return off_policy.summary(
-            np.concatenate(self.weights),
-            scores,
-            logged_shares=np.array(list(self.logged.values())) / scores.size,
-            target_shares=np.array(list(self.target.values())) / scores.size,
-            uncovered=self.uncovered / scores.size,
+            np.array(self.weights),
+            np.array(self.scores),
+            logged_shares=self.logged / count,
+            target_shares=self.target / count,
+            uncovered=self.uncovered / count,
         )
 
 
@@ -186,16 +196,16 @@ def evaluate(
     asked = _granted(population.environment, player_id, last, since)
     other = _OtherRule(session, population, _with_rule(settings.matchmaking, rule), player_id)
     situation = lru_cache(_REMEMBERED)(other.situation)
-    log, played = _Log(), 0
+    log = _Log(population)
     for draw_id, together in groupby(_played(session, asked), attrgetter("draw_id")):
-        drawn = list(together)
-        played += len(drawn)
-        log.add(situation(draw_id), drawn)
+        log.add(situation(draw_id), list(together))
     granted = session.scalar(select(func.count()).select_from(asked.subquery())) or 0
-    if played - log.unknown < _LEAST:
-        looked = f"of the {granted} leases looked at {played} were played, {log.unknown} of these from a forgotten draw"
+    if log.played - log.unknown < _LEAST:
+        looked = (
+            f"{granted} leases were looked at, {log.played} of them played, {log.unknown} drawn from whom is not known"
+        )
         way_out = "let the learner play, or look at more leases"
-        raise InvalidRequestError(f"player {player_id}", f"{looked}; an estimate takes two others", way_out)
+        raise InvalidRequestError(f"player {player_id}", f"{looked}; an estimate takes two that are", way_out)
     found = log.evaluation()
     return wire.MatchmakingEvaluation(
         environment=population.environment,
@@ -205,7 +215,7 @@ def evaluate(
         leases=granted,
         draws=found.draws,
         matches=log.matches,
-        unplayed=granted - played,
+        unplayed=granted - log.played,
         unknown=log.unknown,
         logged_score=_estimate(found.logged_score),
         score=None if np.isnan(found.self_normalised.value) else _estimate(found.self_normalised),
@@ -213,7 +223,7 @@ def evaluate(
         effective_draws=found.effective_draws,
         too_few=found.too_few,
         uncovered=found.uncovered,
-        shares=_shares(session, list(log.logged), found),
+        shares=_shares(population, found),
     )
 
 
@@ -253,11 +263,11 @@ def _estimate(found: off_policy.Estimate) -> wire.Estimate:
     return wire.Estimate(value=found.value, low=found.low, high=found.high)
 
 
-def _shares(session: Session, players: list[int], found: Evaluation) -> list[wire.RuleShare]:
-    names = dict(session.execute(select(Player.id, Player.name).where(Player.id.in_(players))).all())
-    columns = zip(players, found.logged_shares.tolist(), found.target_shares.tolist(), strict=True)
+def _shares(population: Population, found: Evaluation) -> list[wire.RuleShare]:
+    columns = zip(population.members, found.logged_shares.tolist(), found.target_shares.tolist(), strict=True)
     shares = [
-        wire.RuleShare(player_id=player, name=names[player], logged=logged, target=target)
-        for player, logged, target in columns
+        wire.RuleShare(player_id=member.id, name=member.name, logged=logged, target=target)
+        for member, logged, target in columns
+        if logged or target
     ]
     return sorted(shares, key=lambda share: (-share.target, share.player_id))

@@ -155,6 +155,6 @@ def test_what_cannot_be_evaluated_is_said(scene: Scene) -> None:
         wire.LearnerCreate(name="rival", role="main", environment=scene.environment, signature=scene.signature)
     )
     with pytest.raises(
-        InvalidRequestError, match=r"of the 0 leases looked at 0 were played.*takes two others; let the"
+        InvalidRequestError, match=r"0 leases were looked at, 0 of them played.*takes two that are; let the"
     ):
         ask(rival.player_id, "hard")

@@ -118,7 +118,7 @@ def test_an_evaluation_that_cannot_be_made_says_why_in_one_line(
     assert unknown.code == 1
     assert "choose one of hard, variance" in unknown.one_line_error
     early = online("evaluate-matchmaking", "--rule", "hard", "--since", "2999-01-01")
-    assert (early.code, "of the 0 leases looked at" in early.one_line_error) == (1, True)
+    assert (early.code, "0 leases were looked at" in early.one_line_error) == (1, True)
     assert online("evaluate-matchmaking", "--rule", "hard", "--since", "noon").code == 2
     assert "opponents are drawn for learners" in online("evaluate-matchmaking", snapshot.id, "--rule", "hard").err
     scene.client.learner(wire.LearnerCreate(name="rival", role="main", environment="rps", signature="rps-1"))
