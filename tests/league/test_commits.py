@@ -4,10 +4,10 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from added_workers import adding, names
 from league_scene import Scene
 from sqlalchemy import event, func, select
 from sqlalchemy.orm import Session
@@ -18,22 +18,7 @@ from league.db.engine import Database
 from league.db.models import Worker
 from league.errors import UnknownWorkerError
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
 REFUSED = UnknownWorkerError("nobody", "no worker has this id", "register")
-
-
-def adding(name: str, error: Exception | None = None) -> Callable[[Session], str]:
-    """Add a worker; then fail, if told so."""
-
-    def work(session: Session) -> str:
-        common = {"kind": "trainer", "version": "1", "signatures": [], "command": "continue"}
-        session.add(Worker(id=name, name=name, registered_at=NOW, seen_at=NOW, **common))
-        session.flush()
-        if error is not None:
-            raise error
-        return name
-
-    return work
 
 
 def run_behind_a_first(database: Database, *works: Callable[[Session], str], most: int = 64) -> tuple[list[Any], int]:
@@ -62,11 +47,6 @@ def run_behind_a_first(database: Database, *works: Callable[[Session], str], mos
     outcomes = asyncio.run(run())
     assert outcomes[0] == "first"
     return outcomes[1:], transactions - 1
-
-
-def names(database: Database) -> set[str]:
-    with database.read() as session:
-        return set(session.scalars(select(Worker.name)))
 
 
 def test_what_arrives_during_a_write_shares_the_next_commit(database: Database) -> None:

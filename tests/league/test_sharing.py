@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, datetime
 
 import pytest
+from added_workers import adding, names
 from sqlalchemy import event, select, text, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -19,24 +19,9 @@ from league.db.engine import Database
 from league.db.models import Worker
 from league.db.sharing import SharedWrites
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DEFECT = ZeroDivisionError("whoever divides by zero")
 FULL = OperationalError("INSERT", {}, Exception("the disk is full"))
 NO_CONNECTION = PoolTimeoutError("every connection is taken")
-
-
-def adding(name: str, error: Exception | None = None) -> Callable[[Session], str]:
-    """Add a worker; then fail, if told so."""
-
-    def work(session: Session) -> str:
-        common = {"kind": "trainer", "version": "1", "signatures": [], "command": "continue"}
-        session.add(Worker(id=name, name=name, registered_at=NOW, seen_at=NOW, **common))
-        session.flush()
-        if error is not None:
-            raise error
-        return name
-
-    return work
 
 
 def run_behind_a_first(shared: SharedWrites, *works: Callable[[Session], str]) -> list[str | BaseException]:
@@ -61,11 +46,6 @@ def run_behind_a_first(shared: SharedWrites, *works: Callable[[Session], str]) -
 
 def outcome(told: "Future[str]") -> str | BaseException:
     return told.exception(60) or told.result()
-
-
-def names(database: Database) -> set[str]:
-    with database.read() as session:
-        return set(session.scalars(select(Worker.name)))
 
 
 def test_what_arrives_during_a_write_shares_the_next_commit(database: Database) -> None:
