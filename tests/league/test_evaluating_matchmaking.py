@@ -34,12 +34,10 @@ def opponent_of(scene: Scene, lease: wire.Lease) -> int:
 
 def play(scene: Scene, count: int, strength: dict[int, float]) -> Drawn:
     """Lease, and report two matches of every lease; the learner scores by the opponent."""
-    drawn = []
-    for lease in scene.lease(count, budget=2):
-        score = strength.get(opponent_of(scene, lease), 0.5)
-        matches = [result(lease, sequence, seen_from_home(lease, score)) for sequence in range(2)]
-        scene.report(*matches)
-        drawn.append((lease, score))
+    drawn = [(lease, strength.get(opponent_of(scene, lease), 0.5)) for lease in scene.lease(count, budget=2)]
+    scene.report(
+        *(result(lease, number, seen_from_home(lease, score)) for lease, score in drawn for number in range(2))
+    )
     return drawn
 
 
