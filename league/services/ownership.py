@@ -6,7 +6,7 @@ such proof: whoever keeps the league assigns it. An admin may write for everybod
 """
 
 from datetime import datetime
-from shlex import quote
+from shlex import join
 from typing import TypeVar
 
 from sqlalchemy import ColumnElement, select, true
@@ -73,18 +73,23 @@ def require(row: Worker | Learner | None, caller: Principal) -> None:
     """
     if row is None or row.owner == caller.name:
         return
-    kind = "worker" if isinstance(row, Worker) else "learner"
     belongs = "nobody" if row.owner is None else f"token {row.owner!r}"
-    rule = f"{kind} {row.name!r} belongs to {belongs}"
-    way_out = f"use that token, or another name for the {kind}; `league token renew` gives a lost token a new secret"
-    if row.owner is None:
-        given = f"league token assign {quote(caller.name)} {quote(row.name)}"
-        way_out = (
-            "register it again, as the instance that it was"
-            if kind == "worker"
-            else f"have the league's keeper run `{given}`, or use another name"
-        )
-    raise ForbiddenError(f"of token {caller.name!r}", rule, way_out)
+    rule = f"{_kind(row)} {row.name!r} belongs to {belongs}"
+    raise ForbiddenError(f"of token {caller.name!r}", rule, _way_out(row, caller))
+
+
+def _kind(row: Worker | Learner) -> str:
+    return "worker" if isinstance(row, Worker) else "learner"
+
+
+def _way_out(row: Worker | Learner, caller: Principal) -> str:
+    if row.owner is not None:
+        renewal = "`league token renew` gives a lost token a new secret"
+        return f"use that token, or another name for the {_kind(row)}; {renewal}"
+    if isinstance(row, Worker):
+        return "register it again, as the instance that it was"
+    given = join(["league", "token", "assign", caller.name, row.name, "--environment", row.environment])
+    return f"have the league's keeper run `{given}`, or use another name"
 
 
 def assign(session: Session, token: str, environment: str, learner: str, *, actor: str, now: datetime) -> None:

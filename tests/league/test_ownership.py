@@ -91,7 +91,9 @@ def test_a_learner_of_an_open_league_is_nobodys_until_it_is_assigned(
     before = Scene(league)
     ann, bob, boss = connect("worker", "ann"), connect("worker", "bob"), connect("admin", "boss")
     for client in (ann, bob):
-        with pytest.raises(ForbiddenError, match=r"'main' belongs to nobody; .*`league token assign (ann|bob) main`"):
+        with pytest.raises(
+            ForbiddenError, match=r"'main' belongs to nobody; .*`league token assign (ann|bob) main --environment rps`"
+        ):
             Scene(client)
         data = safetensors(1)
         client.upload(data, sha256(data))
