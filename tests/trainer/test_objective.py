@@ -94,7 +94,7 @@ def test_a_head_that_there_is_not_is_refused_by_name(play, key):
 
 @pytest.mark.parametrize("setting", ["value_clip", "value_huber"])
 def test_the_critics_loss_takes_its_settings(play, never, setting):
-    """A range so small that it always binds changes what the critic learns, and nothing of the policy's loss."""
+    """A range so small that it always binds changes what the critic learns."""
     plain, bound = play(), play(ppo={setting: 1e-3})
     one, other = (each.learner.learn(each.collect(), never) for each in (plain, bound))
     assert one["losses/value_loss"] != other["losses/value_loss"]
