@@ -4,13 +4,10 @@ from fake_games import FakeGame, ScriptedDealer, TaggedPolicy, never, tagged
 
 from arena.environments.protocol import ItemisedEnvironment
 from arena.policies import NetworkPolicy
-from arena.policies.scripted import RandomPolicy
-from trainer.advantages import estimate
 from trainer.collector import Collector
 from trainer.errors import TrainerError
 from trainer.leases import Assignment
 from trainer.opponents import SELF, Opponent
-from trainer.opposition import Opponents
 from trainer.seats import Seats
 
 ROW, DECISION, SEED, AGENT = range(4)
@@ -198,55 +195,6 @@ def test_an_opponents_memory_is_fresh_at_its_episodes_start_and_counts_from_ther
         assert torch.equal(episode_start, observation.values[:, DECISION] == 0)
 
 
-def test_an_opponent_swap_leaves_every_other_row_bit_equal():
-    seats = Seats(FakeGame(4).spec, 4, torch.device("cpu"))
-    opponents = Opponents(seats, 0)
-    one, other = tagged(1.0), tagged(2.0)
-    opponents.seat({0: one, 1: one, 2: other, 3: one})
-    for group in opponents._groups.values():
-        group.state = (torch.tensor([[float(10 * row)] for row in group.opponents]) + 0.1,)
-    opponents.seat({1: other})
-    states = {
-        row: group.state[0][place] for group in opponents._groups.values() for place, row in enumerate(group.opponents)
-    }
-    fresh = torch.zeros(1)
-    kept = {row: torch.tensor([10.0 * row]) + 0.1 for row in (0, 2, 3)}
-    assert all(torch.equal(states[row], state) for row, state in {**kept, 1: fresh}.items())
-
-
-def test_an_opponent_that_nobody_plays_any_more_is_let_go():
-    opponents = Opponents(Seats(FakeGame(2).spec, 2, torch.device("cpu")), 0)
-    opponents.seat({0: tagged(1.0), 1: tagged(1.0)})
-    opponents.seat({0: tagged(2.0), 1: tagged(2.0)})
-    assert list(opponents._groups) == ["tag2.0"]
-
-
-def test_what_opponents_draw_does_not_hang_on_who_played_before():
-    """A restart seats everybody at once: it goes on as the run would have that swapped them one by one."""
-    game = FakeGame(4)
-    one, other = (Opponent(key, key, RandomPolicy(game.spec.heads)) for key in ("one", "other"))
-    swapped, seated = (Opponents(Seats(game.spec, 4, game.device), 0) for _ in range(2))
-    for seating in ({0: other, 1: one, 2: one, 3: other}, {1: other, 0: one}, {3: one}):
-        swapped.seat(seating)
-    seated.seat({0: one, 1: other, 2: one, 3: one})
-    observation, starts = game.reset(), torch.ones(4, dtype=torch.bool)
-    acts = [each.act(observation, starts, torch.Generator().manual_seed(0))["move"] for each in (swapped, seated)]
-    assert torch.equal(*acts)
-
-
-def test_grouped_opponents_act_as_they_would_one_by_one():
-    game, rng = FakeGame(4), torch.Generator().manual_seed(0)
-    observation, starts = game.reset(), torch.ones(4, dtype=torch.bool)
-    players = [tagged(1.0), tagged(2.0), tagged(1.0), tagged(3.0)]
-    together = Opponents(Seats(game.spec, 4, game.device), 0)
-    together.seat(dict(enumerate(players)))
-    actions = together.act(observation, starts, rng)["move"].view(4, 2, 2)
-    for row, player in enumerate(players):
-        alone = Opponents(Seats(game.spec, 4, game.device), 0)
-        alone.seat({row: player})
-        assert torch.equal(alone.act(observation, starts, rng)["move"].view(4, 2, 2)[row], actions[row])
-
-
 def test_the_learners_state_is_zeroed_for_exactly_the_rows_that_ended(play):
     """Rows whose episode goes on are bit-equal to a run in which no other row ever ends."""
     lengths = {0: 5, 1: 100, 2: 100}
@@ -268,70 +216,6 @@ def test_state_crosses_rollouts_inside_an_episode(play):
     second = vars(short.collect())
     for name in ("value", "log_prob", "raw", "observation", "hidden", "episode_start", "final_value"):
         assert torch.equal(torch.cat([first[name], second[name]]), getattr(whole, name)), name
-
-
-def test_the_bootstrap_does_not_advance_the_acting_state(play):
-    played = play()
-    rollout = played.collect()
-    (crew,) = played.collector.crews
-    before = [part.clone() for part in crew.state]
-    crew.bootstrap(rollout)
-    assert all(torch.equal(one, other) for one, other in zip(before, crew.state, strict=True))
-
-
-def test_the_bootstrap_values_the_observation_after_the_rollout(play):
-    played = play(game=FakeGame(3, length=lambda seed: 100))
-    last = played.collect().last_value.clone()
-    torch.testing.assert_close(played.collect().value[0], last)
-
-
-def test_truncation_values_the_final_observation_with_the_state_before_the_reset(play):
-    """A match cut after 5 decisions: its final value is what a longer match would have predicted there."""
-    cut = play(sides=1, game=FakeGame(3, length=lambda seed: 5, limited=lambda seed: True), opponents=[tagged(1.0)])
-    longer = play(sides=1, game=FakeGame(3, length=lambda seed: 100), opponents=[tagged(1.0)])
-    one, other = cut.collect(), longer.collect()
-    assert one.truncated[4].all()
-    torch.testing.assert_close(one.final_value[4], other.value[5])
-    assert one.final_value[~one.truncated].abs().max() == 0.0
-
-
-def test_for_the_dead_a_limit_is_the_end_of_the_game(play):
-    """Agent 0 of a team is dead from decision 2 on, agent 1 from decision 3 on; the limit comes at decision 2."""
-    game = FakeGame(3, (2, 2), length=lambda seed: 2, limited=lambda seed: True)
-    rollout = play(sides=1, game=game, opponents=[tagged(1.0)]).collect()
-    assert rollout.truncated[1].all()
-    assert rollout.terminated[1].view(3, 2).tolist() == [[True, False]] * 3
-    waiting = FakeGame(3, turn_based=True, length=lambda seed: 2, limited=lambda seed: True)
-    assert not play(sides=2, game=waiting, opponents=[tagged(1.0)]).collect().terminated.any()
-
-
-def returns_of(played):
-    """Whether the returns of decisions that a limit cut off hang on what the final observation is worth."""
-    played.learner._values.update(torch.tensor([-1.0, 1.0]))  # the critic speaks in units of rewards
-    rollout = played.collect()
-    kept = rollout.truncated.clone(), rollout.terminated.clone()
-    cut = rollout.truncated & rollout.active
-    assert cut.any()
-    advantages = []
-    for value in (0.0, 50.0):
-        rollout.final_value[rollout.truncated] = value
-        learner = played.learner
-        turns = learner._own_turns(rollout, learner._values, learner._owed)
-        advantage = estimate(turns, turns.reward, turns.value, turns.next_value, gamma=0.995, lam=0.95)
-        advantages.append(turns.restore(advantage)[cut])
-    assert torch.equal(rollout.truncated, kept[0])
-    assert torch.equal(rollout.terminated, kept[1])
-    return advantages
-
-
-def test_a_limit_owes_the_value_of_the_final_observation_unless_it_decides(play):
-    """In the data `terminated` and `truncated` are what the game said, either way."""
-    cutting, deciding = (FakeGame(3, limited=lambda seed: True, limit_decides=decides) for decides in (False, True))
-    nothing, much = returns_of(play(game=cutting))
-    torch.testing.assert_close(much - nothing, torch.full_like(much, 0.995 * 50.0))
-    nothing, much = returns_of(play(game=deciding))
-    assert torch.equal(nothing, much)
-    assert not play(game=deciding).collect().terminated.any()
 
 
 def test_a_rollout_records_no_graph_and_acts_in_inference_mode(play):
