@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky
+from scipy.sparse import csr_array
 
 from arena.weightings import finite_column
 
@@ -30,7 +31,7 @@ def rating_pairs(
     rng: np.random.Generator,
     *,
     anchors: ArrayLike | None = None,
-    met: ArrayLike | None = None,
+    met: ArrayLike | csr_array | None = None,
 ) -> IntArray:
     """Pair players for rating matches: newcomers first, each with its neighbour in a sample of the ratings.
 
@@ -47,7 +48,7 @@ def rating_pairs(
         count: Pairs wanted, >= 0.
         rng: Source of chance.
         anchors: (P,) true for players whose rating never moves; None for nobody.
-        met: (P, P) games that each pair has played, >= 0; None where that is not known.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense; None where that is not known.
 
     Returns:
         (count, 2) int64 player indices, two different players in each row; (0, 2) where no pair can be made.
@@ -72,7 +73,7 @@ def posterior_pairs(
     rng: np.random.Generator,
     *,
     anchors: ArrayLike | None = None,
-    met: ArrayLike | None = None,
+    met: ArrayLike | csr_array | None = None,
 ) -> IntArray:
     """Pair players for rating matches as `rating_pairs`, from a sample of what is known of all ratings together.
 
@@ -86,7 +87,7 @@ def posterior_pairs(
         count: Pairs wanted, >= 0.
         rng: Source of chance.
         anchors: (P,) true for players whose rating never moves; None for nobody.
-        met: (P, P) games that each pair has played, >= 0; None where that is not known.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense; None where that is not known.
 
     Returns:
         (count, 2) int64 player indices, two different players in each row; (0, 2) where no pair can be made.
@@ -109,18 +110,20 @@ class _Waiting:
     deviation: FloatArray
     games: IntArray
     anchor: BoolArray
-    met: FloatArray
+    met: csr_array
 
 
-def _waiting(deviation: FloatArray, games: ArrayLike, anchors: ArrayLike | None, met: ArrayLike | None) -> _Waiting:
+def _waiting(
+    deviation: FloatArray, games: ArrayLike, anchors: ArrayLike | None, met: ArrayLike | csr_array | None
+) -> _Waiting:
     played = np.asarray(games, dtype=np.int64)
     anchor = np.zeros(deviation.size, dtype=bool) if anchors is None else np.asarray(anchors, dtype=bool)
-    meetings = np.zeros(2 * deviation.shape) if met is None else np.asarray(met, dtype=np.float64)
+    meetings = csr_array(2 * deviation.shape if met is None else met, dtype=np.float64)
     if not deviation.shape == played.shape == anchor.shape:
         raise ValueError(
             f"{deviation.size} ratings, {played.size} games, {anchor.size} anchors: pass one of each per player"
         )
-    if meetings.shape != 2 * deviation.shape or not (meetings >= 0.0).all():
+    if meetings.shape != 2 * deviation.shape or not (meetings.data >= 0.0).all():
         raise ValueError(f"met has shape {meetings.shape}: pass games >= 0 of each pair of {deviation.size} players")
     return _Waiting(deviation, played, anchor, meetings)
 
@@ -139,16 +142,9 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Waiting, count: int, rng:
             break
         pairs += one_round
         if len(pairs) < count:
-            met = _met_again(met, one_round)
+            one, other = np.transpose([*one_round, *((other, one) for one, other in one_round)])
+            met += csr_array((np.ones(one.size), (one, other)), shape=met.shape)
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
-
-
-def _met_again(met: FloatArray, pairs: list[tuple[int, int]]) -> FloatArray:
-    one, other = np.transpose(pairs)
-    later = met.copy()
-    later[one, other] += 1.0
-    later[other, one] += 1.0
-    return later
 
 
 def _factor(covariance: FloatArray) -> FloatArray:
@@ -164,7 +160,7 @@ def _factor(covariance: FloatArray) -> FloatArray:
     return factor
 
 
-def _pair_neighbours(sample: FloatArray, order: IntArray, met: FloatArray, count: int) -> list[tuple[int, int]]:
+def _pair_neighbours(sample: FloatArray, order: IntArray, met: csr_array, count: int) -> list[tuple[int, int]]:
     """Pair the players of `order`, first come first served, with the nearest free player in the sample."""
     free = np.ones(sample.size, dtype=bool)
     pairs: list[tuple[int, int]] = []
@@ -174,10 +170,11 @@ def _pair_neighbours(sample: FloatArray, order: IntArray, met: FloatArray, count
         if not free[player]:
             continue
         free[player] = False
-        others = np.flatnonzero(free)
-        if others.size:
-            distance = np.abs(sample[others] - sample[player]) + _POINTS_A_MEETING * met[player, others]
-            partner = others[np.argmin(distance)]
+        distance = np.where(free, np.abs(sample - sample[player]), np.inf)
+        row = slice(*met.indptr[player : player + 2])
+        distance[met.indices[row]] += _POINTS_A_MEETING * met.data[row]
+        partner = np.argmin(distance)
+        if free[partner]:
             free[partner] = False
             pairs.append((int(player), int(partner)))
     return pairs

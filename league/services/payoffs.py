@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from sqlalchemy import ColumnElement, SQLColumnExpression, delete, func, or_, select
 from sqlalchemy.orm import Session
 
@@ -190,12 +191,14 @@ def matrix(records: Records, players: Sequence[int]) -> tuple[arithmetic.Tally, 
     return tally, square(records.matches, records.matches)
 
 
-def met(session: Session, environment: str, players: Sequence[int]) -> NDArray[np.float64]:
+def met(session: Session, environment: str, players: Sequence[int]) -> csr_array:
     """Return (P, P) how many matches each two of P players have played up to the last closed period."""
     columns: tuple[SQLColumnExpression[Any], ...] = Payoff.low_id, Payoff.high_id, Payoff.matches
     query = select(*columns).where(Payoff.environment == environment)
     low, high, matches = read_columns(session, query, len(columns))
-    return _square(low.astype(np.int64), high.astype(np.int64), players)(matches, matches)
+    among, row, column = _places(low.astype(np.int64), high.astype(np.int64), players)
+    cells = np.concatenate([row, column]), np.concatenate([column, row])
+    return csr_array((np.tile(matches[among].astype(np.float64), 2), cells), shape=2 * (len(players),))
 
 
 def table(session: Session, environment: str, limit: int) -> wire.Payoff:
@@ -226,17 +229,25 @@ def _square(
     low: NDArray[np.int64], high: NDArray[np.int64], players: Sequence[int]
 ) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
     """Return how to spread columns of pairs, from the view of the lower and of the higher id, over (P, P) cells."""
-    ids = np.array(players, dtype=np.int64)
-    order = np.argsort(ids)
-    among = np.isin(low, ids) & np.isin(high, ids)
-    row, column = (order[np.searchsorted(ids, side[among], sorter=order)] for side in (low, high))
+    among, row, column = _places(low, high, players)
 
     def square(of_low: NDArray[Any], of_high: NDArray[Any]) -> NDArray[Any]:
-        cells = np.zeros((ids.size, ids.size), dtype=of_low.dtype)
+        cells = np.zeros((len(players), len(players)), dtype=of_low.dtype)
         cells[row, column], cells[column, row] = of_low[among], of_high[among]
         return cells
 
     return square
+
+
+def _places(
+    low: NDArray[np.int64], high: NDArray[np.int64], players: Sequence[int]
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+    """Return which pairs are of two of P players, and the places in 0..P-1 of these pairs' lower and higher ids."""
+    ids = np.array(players, dtype=np.int64)
+    order = np.argsort(ids)
+    among = np.isin(low, ids) & np.isin(high, ids)
+    row, column = (order[np.searchsorted(ids, side[among], sorter=order)] for side in (low, high))
+    return among, row, column
 
 
 def _read(session: Session, which: ColumnElement[bool]) -> Records:
