@@ -220,7 +220,7 @@ def _nash(candidates: Candidates) -> FloatArray:
     if between is None:
         certain = np.zeros_like(candidates.ratings)
         between = expected_matrix(Ratings(candidates.ratings, certain, certain))
-    return _mixture(between.tobytes(), candidates.ratings.size)
+    return _mixture(between.astype(np.float64, copy=False).tobytes(), candidates.ratings.size)
 
 
 @lru_cache(maxsize=2)  # learners of one league have the same opponents

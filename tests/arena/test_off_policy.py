@@ -69,6 +69,15 @@ def test_intervals_hold_the_truth_19_times_out_of_20():
     assert spread["self_normalised"] < spread["weighted"]
 
 
+def test_few_effective_draws_are_called_too_few():
+    draws, _ = league(np.random.default_rng(1), draws=60)
+    same = evaluate(replace(draws, target=draws.logged))
+    assert (same.draws, same.too_few) == (60, False)
+    assert replace(same, effective_draws=49.0).too_few
+    assert replace(same, effective_draws=99.0, draws=1000).too_few
+    assert not replace(same, effective_draws=100.0, draws=1000).too_few
+
+
 def test_effective_draws_tell_how_many_of_the_other_rule_would_be_as_good():
     """So many draws from the target itself would spread as much, where weights and scores have nothing in common."""
     rng = np.random.default_rng(5)

@@ -52,6 +52,38 @@ def test_the_forgotten_rule_weighs_by_what_was_lost():
     assert find_rule("forgotten").weights(pool([0.1, 0.6])).tolist() == [0.0, 0.0]
 
 
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.0, 1.0)), max_size=40))
+def test_halves_are_the_older_and_the_newer_games_with_each_opponent(games):
+    opponents, scores = np.array([game[0] for game in games], dtype=np.int64), np.array([game[1] for game in games])
+    pasts = Pasts.halves(opponents, scores, 5)
+    for opponent in range(5):
+        own = scores[opponents == opponent]
+        older, newer = own[: own.size // 2], own[own.size // 2 :]
+        assert (pasts.earlier.games[opponent], pasts.recent.games[opponent]) == (older.size, newer.size)
+        assert pasts.earlier.points[opponent] == pytest.approx(older.sum())
+        assert pasts.recent.points[opponent] == pytest.approx(newer.sum())
+
+
+def test_only_what_the_rules_in_force_look_at_is_needed():
+    assert MatchmakingConfig().needs(100) == set()
+    assert MatchmakingConfig(weighting="nash").needs(100) == {"between"}
+    assert MatchmakingConfig(weighting="nash").needs(19) == set()  # in warm-up
+    both = MatchmakingConfig(weighting="nash", mixture=(("forgotten", 1.0), ("hard", 1.0)))
+    assert both.needs(100) == {"pasts"}
+    with pytest.raises(ValueError, match="past_games is 1: it must be 2 or more"):
+        MatchmakingConfig(past_games=1)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_rule_of_ones_own_may_look_at_everything():
+    assert MatchmakingConfig(weighting="nemesis").needs(100) == {"between", "pasts"}
+
+
+def test_a_rule_that_fails_is_named():
+    with pytest.raises(ValueError, match="rule 'odd' failed: KeyError: 'nothing'"):
+        Rule("odd", "", lambda _: {}["nothing"]).weights(pool([0.5]))
+
+
 def test_a_mixture_draws_from_each_rule_its_share():
     config = MatchmakingConfig(
         self_play_share=0.2, uniform_share=0.0, mixture=(("hard", 3.0), ("uniform", 1.0)), power=1.0
