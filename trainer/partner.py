@@ -34,6 +34,7 @@ from trainer.auxiliary import NextObservation
 from trainer.board import Board, Desk, Setup, below, learned
 from trainer.channel import Channel, Message
 from trainer.chunks import Segments, cut
+from trainer.machine import keep_freed_memory
 from trainer.samples import Samples
 from trainer.weighing import Lot, Part, Weigher
 
@@ -165,6 +166,7 @@ def main(arguments: list[str]) -> None:
     for name in DEAF_TO:
         signal.signal(name, signal.SIG_IGN)
     torch.set_num_threads(1)
+    keep_freed_memory()
     setup, number, channel, memory = arguments
     known = TypeAdapter(Setup).validate_json(setup)
     board = Board.open(known, int(memory))

@@ -19,6 +19,7 @@ from benchmarks.contest.entries import Scene
 from benchmarks.other.work import Talk
 from trainer.bench import Bench
 from trainer.config import resolve
+from trainer.machine import prepare
 from trainer.synthetic import WorkItem
 
 ENDLESS_KL = 1e9
@@ -29,6 +30,7 @@ class Battle:
 
     def __init__(self, scene: Scene) -> None:
         self._config = resolve(scene.environment, None, settings(scene))
+        prepare(self._config.run)
         self._bench = Bench(self._config, WorkItem(), opponents=scene.opponents)
         self._ledger = self._bench.watch()
 

@@ -22,6 +22,7 @@ from benchmarks.other.work import Work, serve
 from trainer.acting import Acting
 from trainer.bench import Bench
 from trainer.config import resolve
+from trainer.machine import prepare
 from trainer.rollout import Rollout
 from trainer.synthetic import SYNTHETIC, WorkItem
 
@@ -33,6 +34,7 @@ class Ours:
 
     def __init__(self, work: Work, overrides: tuple[str, ...]) -> None:
         config = resolve(SYNTHETIC, None, [*settings(work), *overrides])
+        prepare(config.run)
         item = WorkItem(work.observation_size, work.action_size, work.end_chance)
         self._bench = Bench(config, item)
         self.version = f"echelon-league {version('echelon-league')}"

@@ -98,3 +98,25 @@ def test_what_the_user_says_of_compiled_products_holds(monkeypatch):
     monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
     prepare(RunSettings())
     assert os.environ["LRU_CACHE_CAPACITY"] == "7"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's allocator that is told")
+def test_freed_memory_is_kept_for_the_next_who_asks():
+    """In a process of its own, since what the allocator is told holds for good."""
+    code = """
+import resource, torch
+from trainer.machine import keep_freed_memory
+
+def pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        [torch.ones(2**20) for _ in range(8)]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+first = pages()
+keep_freed_memory()
+pages()
+print(first, pages())
+"""
+    first, kept = map(int, subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.split())
+    assert kept < first / 20
