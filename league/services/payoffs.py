@@ -168,27 +168,26 @@ def against(records: Records, player: int, opponents: Sequence[int]) -> tuple[ar
         cells[met] = np.where(low, own, turned)[found]
         return cells
 
-    tally = arithmetic.Tally(
-        games=column(records.games, records.games),
-        points=column(records.points, records.games - records.points),
-        wins=column(records.wins, records.losses),
-        draws=column(records.draws, records.draws),
-        losses=column(records.losses, records.wins),
-    )
-    return tally, column(records.matches, records.matches)
+    return _seen(records, column)
 
 
 def matrix(records: Records, players: Sequence[int]) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
     """Return the records among P players as a tally of shape (P, P), and the plain numbers of matches."""
-    square = _square(records.low, records.high, players)
+    return _seen(records, _square(records.low, records.high, players))
+
+
+def _seen(
+    records: Records, view: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
+    """Return records as a tally, and the numbers of matches; `view` arranges a column and its turned-round twin."""
     tally = arithmetic.Tally(
-        games=square(records.games, records.games),
-        points=square(records.points, records.games - records.points),
-        wins=square(records.wins, records.losses),
-        draws=square(records.draws, records.draws),
-        losses=square(records.losses, records.wins),
+        games=view(records.games, records.games),
+        points=view(records.points, records.games - records.points),
+        wins=view(records.wins, records.losses),
+        draws=view(records.draws, records.draws),
+        losses=view(records.losses, records.wins),
     )
-    return tally, square(records.matches, records.matches)
+    return tally, view(records.matches, records.matches)
 
 
 def met(session: Session, environment: str, players: Sequence[int]) -> csr_array:
