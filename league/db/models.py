@@ -193,6 +193,7 @@ class Lease(Base):
     branch: Mapped[str]
     propensity: Mapped[float | None]
     draw_id: Mapped[str] = mapped_column(ForeignKey("draws.id"))
+    gate_id: Mapped[int | None]
     granted_at: Mapped[datetime]
     expires_at: Mapped[datetime]
     released_at: Mapped[datetime | None]
@@ -200,6 +201,36 @@ class Lease(Base):
 
 
 Index("ix_leases_open", Lease.expires_at, sqlite_where=Lease.state == "open", postgresql_where=Lease.state == "open")
+Index("ix_leases_gate", Lease.gate_id, Lease.id, sqlite_where=Lease.gate_id.is_not(None),
+      postgresql_where=Lease.gate_id.is_not(None))  # fmt: skip
+
+
+class Gate(Base):
+    """A sequential test of two frozen players. Its leases name it; `verdict` is empty unless it has one."""
+
+    __tablename__ = "gates"
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    environment: Mapped[str]
+    candidate_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
+    champion_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
+    elo0: Mapped[float]
+    elo1: Mapped[float]
+    alpha: Mapped[float]
+    beta: Mapped[float]
+    least_games: Mapped[int]
+    state: Mapped[str]
+    actor: Mapped[str]
+    reason: Mapped[str]
+    opened_at: Mapped[datetime]
+    verdict: Mapped[dict[str, Any]]
+    closed_reason: Mapped[str | None]
+    closed_at: Mapped[datetime | None]
+
+
+_TESTED = Gate.candidate_id, Gate.champion_id, Gate.elo0, Gate.elo1, Gate.alpha, Gate.beta, Gate.least_games
+Index("uq_gates_open", *_TESTED, unique=True, sqlite_where=Gate.state == "open",
+      postgresql_where=Gate.state == "open")  # fmt: skip
 
 
 class UnplayableReport(Base):

@@ -235,6 +235,7 @@ def _rows(
         "branch": PAIRING,
         "propensity": None,
         "draw_id": account.id,
+        "gate_id": None,
         "granted_at": now,
         "expires_at": now + timedelta(seconds=settings.lease_expiry_s),
     }

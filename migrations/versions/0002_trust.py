@@ -20,9 +20,11 @@ def upgrade() -> None:
     _add_pruning_of_draws()
     _add_quarantines()
     _add_uploads()
+    _add_gates()
 
 
 def downgrade() -> None:
+    _drop_gates()
     _drop_uploads()
     _drop_quarantines()
     _drop_pruning_of_draws()
@@ -227,3 +229,49 @@ def _add_uploads() -> None:
 
 def _drop_uploads() -> None:
     op.drop_table("uploads")
+
+
+# --- gates -----------------------------------------------------------------------------------------------------------
+
+
+def _add_gates() -> None:
+    op.create_table(
+        "gates",
+        sa.Column("id", ID, nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("candidate_id", ID, nullable=False),
+        sa.Column("champion_id", ID, nullable=False),
+        sa.Column("elo0", sa.Double(), nullable=False),
+        sa.Column("elo1", sa.Double(), nullable=False),
+        sa.Column("alpha", sa.Double(), nullable=False),
+        sa.Column("beta", sa.Double(), nullable=False),
+        sa.Column("least_games", sa.BigInteger(), nullable=False),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("actor", sa.String(), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("opened_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("verdict", sa.JSON(), nullable=False),
+        sa.Column("closed_reason", sa.String(), nullable=True),
+        sa.Column("closed_at", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(["candidate_id"], ["players.id"], name=op.f("fk_gates_candidate_id_players")),
+        sa.ForeignKeyConstraint(["champion_id"], ["players.id"], name=op.f("fk_gates_champion_id_players")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_gates")),
+    )
+    still_open = sa.text("state = 'open'")
+    op.create_index(
+        "uq_gates_open",
+        "gates",
+        ["candidate_id", "champion_id", "elo0", "elo1", "alpha", "beta", "least_games"],
+        unique=True,
+        sqlite_where=still_open,
+        postgresql_where=still_open,
+    )
+    op.add_column("leases", sa.Column("gate_id", sa.BigInteger(), nullable=True))
+    of_gate = sa.text("gate_id IS NOT NULL")
+    op.create_index("ix_leases_gate", "leases", ["gate_id", "id"], sqlite_where=of_gate, postgresql_where=of_gate)
+
+
+def _drop_gates() -> None:
+    op.drop_index("ix_leases_gate", "leases")
+    op.drop_column("leases", "gate_id")
+    op.drop_table("gates")
