@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from arena.policies import ActorCritic, Architecture
 from trainer.auxiliary import NextObservation
+from trainer.optimizer import AUXILIARY, learned, length
 from trainer.rollout import Rollout
 from trainer.samples import Targets
 from trainer.settings import PPOSettings
@@ -51,13 +52,11 @@ class Desk:
 
     Attributes:
         figures: Of its part of the minibatch, as `Part.flatten` has them.
-        gradients: Of each parameter that learns, by name.
-        given: Which of these there are, in their order.
+        gradient: Of all that learns, as `optimizer.parts` reads it.
     """
 
     figures: Float[Tensor, " figures"]
-    gradients: dict[str, Float[Tensor, "..."]]
-    given: Bool[Tensor, " parameters"]
+    gradient: Float[Tensor, " numbers"]
 
 
 @dataclass(frozen=True)
@@ -67,14 +66,16 @@ class Board:
     Attributes:
         rollout: The trainer writes it, as it writes all but desks.
         targets: Of the epoch.
-        weights: Of the network and of what predicts, with their statistics, by name.
+        values: Of all that learns, as `optimizer.parts` reads them.
+        statistics: Of the network and of what predicts, by name.
         order: Numbers of the epoch's segments, minibatch by minibatch.
         desks: Of each partner.
     """
 
     rollout: Rollout
     targets: Targets
-    weights: dict[str, Tensor]
+    values: Float[Tensor, " numbers"]
+    statistics: dict[str, Tensor]
     order: Int[Tensor, " segments"]
     desks: tuple[Desk, ...]
 
@@ -105,25 +106,18 @@ class Board:
         return cls(
             Rollout(**{each.name: tensors[f"rollout.{each.name}"] for each in fields(Rollout)}),
             Targets(**{each.name: tensors[f"targets.{each.name}"] for each in fields(Targets)}),
-            below(tensors, "weights."),
+            tensors["values"],
+            below(tensors, "statistics."),
             tensors["order"],
-            tuple(_desk(below(tensors, f"desk{number}.")) for number in range(setup.partners)),
+            tuple(Desk(**below(tensors, f"desk{number}.")) for number in range(setup.partners)),
         )
 
 
-def learned(network: ActorCritic, auxiliary: NextObservation | None) -> dict[str, nn.Parameter]:
-    """All that learns, by name."""
-    named = {f"network.{name}": parameter for name, parameter in network.named_parameters()}
+def statistics(network: ActorCritic, auxiliary: NextObservation | None) -> dict[str, Tensor]:
+    """All that the way to the loss reads of a learner beside what learns, by name."""
+    named = dict(network.named_buffers())
     if auxiliary is not None:
-        named |= {f"auxiliary.{name}": parameter for name, parameter in auxiliary.named_parameters()}
-    return named
-
-
-def weights(network: ActorCritic, auxiliary: NextObservation | None) -> dict[str, Tensor]:
-    """All that the way to the loss reads of a learner, by name."""
-    named = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
-    if auxiliary is not None:
-        named |= {f"auxiliary.{name}": tensor for name, tensor in auxiliary.state_dict().items()}
+        named |= auxiliary.named_buffers(prefix=AUXILIARY)
     return named
 
 
@@ -141,13 +135,14 @@ def _shapes(setup: Setup) -> dict[str, Tensor]:
         targets = Targets(rollout.value, rollout.value, rollout.active)
         named = {f"rollout.{name}": tensor for name, tensor in vars(rollout).items()}
         named |= {f"targets.{name}": tensor for name, tensor in vars(targets).items()}
-        named |= {f"weights.{name}": tensor for name, tensor in weights(network, auxiliary).items()}
+        named |= {f"statistics.{name}": tensor for name, tensor in statistics(network, auxiliary).items()}
         named["order"] = torch.empty(setup.steps * setup.rows, dtype=torch.int64)
-        own, heads = learned(network, auxiliary), len(network.layout.heads)
+        named["values"] = torch.empty(length(learned(network, auxiliary)))
         for desk in (f"desk{number}." for number in range(setup.partners)):
-            named |= {f"{desk}gradients.{name}": parameter.detach() for name, parameter in own.items()}
-            named[f"{desk}given"] = torch.empty(len(own), dtype=torch.bool)
-            named[f"{desk}figures"] = torch.empty(Part.size(heads))
+            named |= {
+                f"{desk}gradient": named["values"],
+                f"{desk}figures": torch.empty(Part.size(len(network.layout.heads))),
+            }
     return named
 
 
@@ -161,7 +156,3 @@ def _tensor(memory: mmap.mmap, place: int, shape: Tensor) -> Tensor:
     if not shape.numel():
         return torch.empty(shape.shape, dtype=shape.dtype)
     return torch.frombuffer(memory, dtype=shape.dtype, count=shape.numel(), offset=place).view(shape.shape)
-
-
-def _desk(tensors: Mapping[str, Tensor]) -> Desk:
-    return Desk(tensors["figures"], below(tensors, "gradients."), tensors["given"])

@@ -4,13 +4,12 @@ Every rank plays environments of its own. Gradients, statistics and decisions ar
 so that n ranks do what one process with all their environments would do, and the weights stay the same on each.
 """
 
-from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 import torch
 import torch.distributed as dist
 from jaxtyping import Float, Shaped
-from torch import Tensor, nn
+from torch import Tensor
 
 
 @runtime_checkable
@@ -95,17 +94,12 @@ def any_of(ranks: Ranks, flag: bool, device: torch.device) -> bool:
     return flag if ranks.count == 1 else bool(ranks.total(torch.tensor(float(flag), device=device)) > 0)
 
 
-def average_gradients(ranks: Ranks, parameters: Iterable[nn.Parameter], weight: Float[Tensor, ""]) -> None:
-    """Replace gradients by their mean over all ranks, each with its weight, in one exchange.
+def average_gradient(ranks: Ranks, gradient: Float[Tensor, " numbers"], weight: Float[Tensor, ""]) -> None:
+    """Replace a gradient by its mean over all ranks, each with its weight, in one exchange.
 
-    A parameter that has no gradient on a rank counts as 0 there. Weights are numbers of samples, so that the result is
-    the gradient of the mean over the samples of all ranks.
+    Weights are numbers of samples, so that the result is the gradient of the mean over the samples of all ranks.
     """
     if ranks.count == 1:
         return
-    learned = list(parameters)
-    flat = [(torch.zeros_like(each) if each.grad is None else each.grad).flatten() * weight for each in learned]
-    summed = ranks.total(torch.cat([*flat, weight.reshape(1)]))
-    means = summed[:-1] / summed[-1].clamp(min=torch.finfo(summed.dtype).tiny)
-    for parameter, mean in zip(learned, torch.split(means, [each.numel() for each in learned]), strict=True):
-        parameter.grad = mean.view_as(parameter)
+    summed = ranks.total(torch.cat([gradient * weight, weight.reshape(1)]))
+    gradient.copy_(summed[:-1] / summed[-1].clamp(min=torch.finfo(summed.dtype).tiny))

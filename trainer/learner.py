@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import torch
@@ -84,7 +84,7 @@ class Learner:
             partners = self.update_processes - 1
             setup = Setup(self.network.architecture, self._config.ppo, shape.steps, self.rows, shape.chunk, partners)
             try:
-                self.ppo.share_with(Partners(setup, self.network, self.ppo.auxiliary))
+                self.ppo.share_with(Partners(setup, self.network, self.ppo.auxiliary, self.ppo.optimizer))
             except OSError as error:
                 logger.warning("updates are made in one process: no other can be started (%s)", error)
         return self.ppo.partners.rollout or Rollout.allocate(
@@ -141,9 +141,7 @@ class Learner:
         named = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
         if (auxiliary := self.ppo.auxiliary) is not None:
             named |= {f"auxiliary.{name}": tensor for name, tensor in auxiliary.state_dict().items()}
-        for name, parameter in self._parameters():
-            moments = self.ppo.optimizer.state.get(parameter, {})
-            named |= {f"adam.{name}.{key}": value for key, value in moments.items()}
+        named |= {f"adam.{name}": tensor for name, tensor in self.ppo.optimizer.tensors().items()}
         for owner, moments in self._moments().items():
             named |= {f"{owner}.{key}": value for key, value in moments.tensors().items()}
         named |= {f"owed.{key}": value for key, value in self._owed.tensors().items()}
@@ -170,7 +168,7 @@ class Learner:
                 load_strictly(auxiliary, _below(tensors, "auxiliary."), "the saved state")
             except CheckpointError as error:
                 raise StateError(f"{error}: choose another --run, or its ppo.auxiliary_weight") from error
-        restore_moments(self.ppo.optimizer, self._parameters(), tensors)
+        self.ppo.optimizer.restore(_below(tensors, "adam."))
         try:
             self._observations.moments = Moments.of(_below(tensors, "observations."), device)
             self._observations.members = [
@@ -191,13 +189,6 @@ class Learner:
             rng.set_state(saved)
         else:
             rng.manual_seed(derive(self._config.run.seed, purpose, self._ranks.number, steps))
-
-    def _parameters(self) -> list[tuple[str, Tensor]]:
-        """All that the optimiser moves, by name."""
-        named: list[tuple[str, Tensor]] = list(self.network.named_parameters())
-        if self.ppo.auxiliary is not None:
-            named += self.ppo.auxiliary.named_parameters(prefix="auxiliary")
-        return named
 
     def _moments(self) -> dict[str, Moments]:
         return {
@@ -308,15 +299,6 @@ def update_processes(config: TrainerConfig, rows: int) -> int:
         return max(1, run.update_processes)
     decisions = config.rollout.steps * rows // config.ppo.minibatches
     return max(1, min(run.threads, decisions // FEWEST_DECISIONS))
-
-
-def restore_moments(
-    optimizer: torch.optim.Optimizer, parameters: Iterable[tuple[str, Tensor]], tensors: Mapping[str, Tensor]
-) -> None:
-    """Hand an optimiser what `tensors` has of it, each parameter's on the device where the parameter is."""
-    for name, parameter in parameters:
-        if saved := _below(tensors, f"adam.{name}."):
-            optimizer.state[parameter] = {key: each.to(parameter.device) for key, each in saved.items()}
 
 
 def _role_of_row(spec: EnvironmentSpec, rows: int) -> Tensor:

@@ -8,10 +8,10 @@ said between the two, in this order:
     trainer                                         partner
                                                     ready
     epoch(first, seed, segments, minibatches)                       targets and order are on the board
-    step(minibatch, decisions, predicted, weights)                  weights are on the board
+    step(minibatch, decisions, predicted, weights)                  values are on the board
                                                     figures         of its share, on its desk
     go, or drop
-                                                    gradients       after go, on its desk
+                                                    gradient        after go, on its desk
     ...                                             failed(reason)  at any time, and then nothing more
 """
 
@@ -31,10 +31,11 @@ from torch import Tensor
 
 from arena.policies import ActorCritic
 from trainer.auxiliary import NextObservation
-from trainer.board import Board, Desk, Setup, below, learned
+from trainer.board import Board, Setup, below
 from trainer.channel import Channel, Message
 from trainer.chunks import Segments, cut
 from trainer.machine import keep_freed_memory
+from trainer.optimizer import AUXILIARY, learned, parts, put_gradients
 from trainer.samples import Samples
 from trainer.weighing import Lot, Part, Weigher
 
@@ -51,7 +52,7 @@ class Word(StrEnum):
     GO = "go"
     DROP = "drop"
     FIGURES = "figures"
-    GRADIENTS = "gradients"
+    GRADIENT = "gradient"
     FAILED = "failed"
 
 
@@ -84,11 +85,14 @@ class Partner:
         with torch.device("meta"):  # their tensors are those on the board
             network = ActorCritic(setup.architecture)
             auxiliary = NextObservation(network) if setup.ppo.auxiliary_weight else None
-        own = {"network.": network, "auxiliary.": auxiliary}
-        for prefix, module in own.items():
-            if module is not None:
-                module.load_state_dict(below(board.weights, prefix), assign=True)
-        self._learned = learned(network, auxiliary)
+        self._desk = board.desks[number]
+        everything = parts(board.values, learned(network, auxiliary)) | board.statistics
+        of_auxiliary = below(everything, f"{AUXILIARY}.")
+        if auxiliary is not None:
+            auxiliary.load_state_dict(of_auxiliary, assign=True)
+        own = {name: tensor for name, tensor in everything.items() if not name.startswith(f"{AUXILIARY}.")}
+        network.load_state_dict(own, assign=True)
+        put_gradients(learned(network, auxiliary), self._desk.gradient)
         self._rng = torch.Generator()
         self._weigher = Weigher(network.train(), setup.ppo, auxiliary, self._rng)
         self._order: tuple[Int[Tensor, " _"], ...] = ()
@@ -135,30 +139,21 @@ class Partner:
         share = self._next if self._next is not None and self._next.minibatch == minibatch else self._take(minibatch)
         if share is None:
             raise IndexError(f"minibatch {minibatch} of {len(self._order)}")
-        for parameter in self._learned.values():
-            parameter.grad = None
-        desk = self._board.desks[self._number]
-        parts = self._weigher.weigh(self._samples(share), share.counts / count, predicted, weights)
-        if parts:
-            desk.figures.copy_(Part.merged(parts, share.counts / share.counts.sum()).flatten())
+        self._desk.gradient.zero_()
+        weighed = self._weigher.weigh(self._samples(share), share.counts / count, predicted, weights)
+        if weighed:
+            self._desk.figures.copy_(Part.merged(weighed, share.counts / share.counts.sum()).flatten())
         self._channel.send(Word.FIGURES)
         if self._channel.receive() == [Word.GO]:
-            if parts:
-                parts[-1].go_back()
-            self._leave_gradients(desk)
-            self._channel.send(Word.GRADIENTS)
+            if weighed:
+                weighed[-1].go_back()
+            self._channel.send(Word.GRADIENT)
             self._next = self._take(minibatch + 1)
 
     def _samples(self, share: Share) -> Iterator[Samples]:
         yield from share.first
         for lot in share.lots[1:]:
             yield self._gather(lot)
-
-    def _leave_gradients(self, desk: Desk) -> None:
-        for place, (name, parameter) in enumerate(self._learned.items()):
-            desk.given[place] = parameter.grad is not None
-            if parameter.grad is not None:
-                desk.gradients[name].copy_(parameter.grad)
 
 
 def main(arguments: list[str]) -> None:

@@ -23,9 +23,10 @@ from torch import Tensor
 
 from arena.policies import ActorCritic
 from trainer.auxiliary import NextObservation
-from trainer.board import Board, Setup, learned, weights
+from trainer.board import Board, Setup, statistics
 from trainer.channel import Channel, Message, pair
 from trainer.chunks import Segments
+from trainer.optimizer import Optimizer
 from trainer.partner import Word
 from trainer.samples import Targets
 from trainer.weighing import Part, Weigher
@@ -121,7 +122,7 @@ class Nobody:
     def drop(self) -> None:
         """Nobody drops anything."""
 
-    def add_gradients(self) -> None:
+    def add_gradients(self, gradient: Float[Tensor, " numbers"]) -> None:
         """Nobody has any."""
 
     def close(self) -> None:
@@ -143,6 +144,7 @@ class Partners:
         setup: What all know.
         network: Learns.
         auxiliary: Predicts observations, or nothing does.
+        optimizer: Moves both.
         launch: Starts a partner.
 
     Attributes:
@@ -153,12 +155,17 @@ class Partners:
     """
 
     def __init__(
-        self, setup: Setup, network: ActorCritic, auxiliary: NextObservation | None, launch: Launch = launch
+        self,
+        setup: Setup,
+        network: ActorCritic,
+        auxiliary: NextObservation | None,
+        optimizer: Optimizer,
+        launch: Launch = launch,
     ) -> None:
         self._setup, self._heads = setup, len(network.layout.heads)
         self._board, memory = Board.create(setup)
         self.rollout = self._board.rollout
-        self._weights, self._learned = weights(network, auxiliary), learned(network, auxiliary)
+        self._values, self._statistics = optimizer.values, statistics(network, auxiliary)
         self._channels: list[Channel] = []
         self._processes: list[Process] = []
         self.close = weakref.finalize(self, _leave, self._channels, self._processes)
@@ -193,7 +200,8 @@ class Partners:
         for mine, own in zip(vars(self._board.targets).values(), vars(targets).values(), strict=True):
             mine.copy_(own)
         torch.cat(list(order), out=self._board.order[: len(segments)])
-        self._write_weights()
+        for name, tensor in self._statistics.items():
+            self._board.statistics[name].copy_(tensor)
         seeds = torch.randint(2**62, (len(self._channels),), generator=rng).tolist()
         for channel, seed in zip(self._channels, seeds, strict=True):
             channel.send(Word.EPOCH, first, seed, len(segments), len(order))
@@ -202,7 +210,7 @@ class Partners:
 
     def ask(self, minibatch: Minibatch, count: Tensor, predicted: Tensor, weights: Tensor) -> None:
         """Let all take their shares of a minibatch through the network, with the weights of now."""
-        self._write_weights()
+        self._board.values.copy_(self._values)
         for channel in self._channels:
             channel.send(Word.STEP, minibatch.number, float(count), float(predicted), weights.tolist())
 
@@ -224,19 +232,15 @@ class Partners:
         """Let all forget the minibatch."""
         self._tell(Word.DROP)
 
-    def add_gradients(self) -> None:
+    def add_gradients(self, gradient: Float[Tensor, " numbers"]) -> None:
         """Add those of all partners, in their order.
 
         Raises:
             PartnerLostError: One has ended.
         """
-        self._hear(Word.GRADIENTS)
+        self._hear(Word.GRADIENT)
         for desk in self._board.desks:
-            for parameter, gradient, given in zip(
-                self._learned.values(), desk.gradients.values(), desk.given.tolist(), strict=True
-            ):
-                if given:
-                    parameter.grad = gradient.clone() if parameter.grad is None else parameter.grad.add_(gradient)
+            gradient.add_(desk.gradient)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -258,10 +262,6 @@ class Partners:
         dealt = segments.longest_first(chosen)
         others = torch.stack([counts[dealt[place::among]].sum() for place in range(1, among)])
         return Minibatch(number, chosen, segments.share(chosen, 0, among), others)
-
-    def _write_weights(self) -> None:
-        for name, tensor in self._weights.items():
-            self._board.weights[name].copy_(tensor.detach())
 
     def _tell(self, word: Word) -> None:
         for channel in self._channels:

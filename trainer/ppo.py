@@ -5,7 +5,6 @@ The loss is put together in `objective` from `losses`; indexing is in `chunks`, 
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -15,9 +14,10 @@ from arena.policies import ActorCritic
 from trainer.auxiliary import NextObservation
 from trainer.chunks import Segments, cut, shuffled
 from trainer.diagnostics import head_gradients
-from trainer.distributed import ALONE, Ranks, any_of, average, average_gradients
+from trainer.distributed import ALONE, Ranks, any_of, average, average_gradient
 from trainer.errors import DivergedError
 from trainer.objective import Batch, Coefficients
+from trainer.optimizer import Optimizer, learned
 from trainer.partners import NOBODY, Minibatch, Nobody, PartnerLostError, Partners
 from trainer.rollout import Rollout
 from trainer.samples import Targets
@@ -42,7 +42,7 @@ class PPO:
         auxiliary: Predicts observations; None where that has no weight.
         under_floor: Heads whose mean entropy was less than their floor in the last minibatch that they decided in:
             their bonus is raised in the next one.
-        optimizer: Adam over all parameters, in `parameter_groups`.
+        optimizer: Moves all that learns.
         rejected_steps: Optimiser steps that were not made because something was not finite.
     """
 
@@ -60,11 +60,7 @@ class PPO:
         self.auxiliary = NextObservation(network) if settings.auxiliary_weight else None
         self._weigher = Weigher(network, settings, self.auxiliary, rng)
         self._partners: Partners | Nobody = NOBODY
-        groups = parameter_groups(network, optimizer)
-        if self.auxiliary is not None:
-            groups[0]["params"] += self.auxiliary.parameters()
-        self.optimizer = torch.optim.AdamW(groups, eps=optimizer.epsilon, fused=True)
-        self._learned = [parameter for group in groups for parameter in group["params"]]
+        self.optimizer = Optimizer(learned(network, self.auxiliary), optimizer)
         self.under_floor = torch.zeros(
             len(network.layout.heads), dtype=torch.bool, device=network.observation_mean.device
         )
@@ -87,8 +83,7 @@ class PPO:
         Raises:
             DivergedError: Losses or gradients were not finite too often in a row.
         """
-        for group in self.optimizer.param_groups:
-            group["lr"] = coefficients.learning_rate * group["rate_factor"]
+        self.optimizer.set_rate(coefficients.learning_rate)
         tally = Tally()
         with self._partners.at_work():
             segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
@@ -214,7 +209,7 @@ class PPO:
         count = counts.sum()
         if not any_of(self._ranks, bool(lots) or bool(minibatch.others.any()), count.device):
             return True
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.clear()
         predicted = self._predicted(rollout, targets, segments, minibatch, count)
         weights = self._weigher.objective.weights(coefficients, self.under_floor)
         partners.ask(minibatch, count, predicted, weights)
@@ -226,12 +221,12 @@ class PPO:
         moved_too_far = float(average(self._ranks, kl, count)) > self._settings.kl_stop * self._settings.target_kl
         if moved_too_far:
             partners.drop()
-            self.optimizer.zero_grad(set_to_none=True)
+            self.optimizer.clear()
         else:
             partners.go_on()
             if parts:
                 parts[-1].go_back()
-            partners.add_gradients()
+            partners.add_gradients(self.optimizer.gradient)
         self._watch_floors(whole)
         if whole is not None:
             self._record(whole, tally)
@@ -277,14 +272,14 @@ class PPO:
 
     def _move(self, whole: Part | None, count: Tensor, tally: Tally) -> None:
         """Make the optimiser's step, unless something is not finite; `whole` is this rank's minibatch."""
-        average_gradients(self._ranks, self._learned, count)
+        average_gradient(self._ranks, self.optimizer.gradient, count)
         loss = average(self._ranks, torch.zeros_like(count) if whole is None else whole.loss, count)
         nothing = torch.zeros(0, len(self._network.layout.heads), dtype=torch.bool, device=count.device)
         relevant = nothing if whole is None else whole.relevant
         of_heads = head_gradients(self._network, relevant)
-        norm = torch.nn.utils.clip_grad_norm_(self._learned, self._max_gradient_norm)
+        norm = self.optimizer.clip()
         if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
-            self.optimizer.zero_grad(set_to_none=True)
+            self.optimizer.clear()
             self.reject()
             return
         self.optimizer.step()
@@ -292,21 +287,3 @@ class PPO:
         tally.add("losses/gradient_norm", norm)
         tally.add("losses/gradient_clipped", (norm > self._max_gradient_norm).float())
         tally.add_each(self._gradient_names, of_heads)
-
-
-def parameter_groups(network: ActorCritic, settings: OptimizerSettings) -> list[dict[str, Any]]:
-    """Everything that learns, in two groups: the critic's own layer, and all else.
-
-    `rate_factor` is what the scheduled learning rate is multiplied by.
-    """
-    critic = list(network.critic.parameters())
-    own = {id(parameter) for parameter in critic}
-    shared = [parameter for parameter in network.parameters() if id(parameter) not in own]
-    return [
-        {"params": shared, "rate_factor": 1.0, "weight_decay": 0.0},
-        {
-            "params": critic,
-            "rate_factor": settings.critic_learning_rate_factor,
-            "weight_decay": settings.critic_weight_decay,
-        },
-    ]

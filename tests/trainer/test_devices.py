@@ -6,10 +6,9 @@ from torch import Tensor
 
 from arena.environments import declare
 from arena.policies import ActorCritic, Architecture, NetworkPolicy
-from trainer.learner import restore_moments
 from trainer.opponents import Opponent
-from trainer.ppo import PPO
-from trainer.settings import OptimizerSettings, PPOSettings
+from trainer.optimizer import Optimizer, learned
+from trainer.settings import OptimizerSettings
 from trainer.stacks import Stack, make_actor
 from trainer.synthetic import Nobody, Synthetic, WorkItem
 
@@ -74,20 +73,15 @@ def test_the_work_item_lives_where_it_is_learned_from(device: torch.device):
 
 
 def test_the_optimisers_state_follows_the_weights_and_nothing_is_left_behind(device: torch.device):
-    here, there = network_of(), network_of().to(device)
-    trained, moved = (PPO(network, PPOSettings(), OptimizerSettings(), torch.Generator()) for network in (here, there))
-    for parameter in here.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    trained.optimizer.step()
-    saved = {
-        f"adam.{name}.{key}": value
-        for name, parameter in here.named_parameters()
-        for key, value in trained.optimizer.state[parameter].items()
-    }
+    trained, moved = (
+        Optimizer(learned(each, None), OptimizerSettings()) for each in (network_of(), network_of().to(device))
+    )
+    trained.gradient.fill_(1.0)
+    trained.step()
 
-    restore_moments(moved.optimizer, there.named_parameters(), saved)
+    moved.restore(trained.tensors())
 
-    assert set(moved.optimizer.state) == set(there.parameters())
-    for parameter, moments in moved.optimizer.state.items():
-        assert moments.keys() == {"step", "exp_avg", "exp_avg_sq"}
-        assert {moment.device.type for moment in moments.values()} == {parameter.device.type}
+    assert moved.tensors().keys() == trained.tensors().keys()
+    for name, tensor in trained.tensors().items():
+        there = moved.tensors()[name]
+        assert (there.device.type, there.shape) == (device.type, tensor.shape)

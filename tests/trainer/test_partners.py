@@ -17,8 +17,8 @@ from partner_threads import PartnerThread
 from arena.policies.distributions import ActionLayout
 from trainer import board, channel
 from trainer import learner as learners
-from trainer import partner as partner_side
 from trainer.errors import ConfigError
+from trainer.partner import Word
 from trainer.partners import NOBODY, Partners
 from trainer.weighing import Weigher
 
@@ -43,7 +43,7 @@ def _no_chance(monkeypatch):
 
 
 def gradients(played):
-    return {name: each.grad.clone() for name, each in played.learner._parameters() if each.grad is not None}
+    return {name: each.grad.clone() for name, each in played.learner.network.named_parameters()}
 
 
 def different(one, other):
@@ -124,13 +124,14 @@ def test_all_stop_at_the_kl_of_all_and_go_on_in_the_next_update(play, never):
 
 def test_what_is_not_finite_in_a_partner_never_reaches_the_weights(play, never, monkeypatch):
     played = play(run={"update_processes": 2}, ppo={"nonfinite_limit": 100})
-    leave = partner_side.Partner._leave_gradients
+    hear = Partners._hear
 
-    def poisoned(partner, desk):
-        leave(partner, desk)
-        desk.gradients["network.critic.bias"].fill_(torch.nan)
+    def poisoned(partners, word):
+        hear(partners, word)
+        if word is Word.GRADIENT:
+            partners._board.desks[0].gradient[0] = torch.nan
 
-    monkeypatch.setattr(partner_side.Partner, "_leave_gradients", poisoned)
+    monkeypatch.setattr(Partners, "_hear", poisoned)
     before = {name: tensor.clone() for name, tensor in played.learner.network.named_parameters()}
     metrics = played.learner.learn(played.collect(), never)
     assert metrics["losses/rejected_steps"] == 4.0
