@@ -5,57 +5,66 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arena.matchmaking import SELF, draw
+from arena.matchmaking import SELF, Candidates, MatchmakingConfig, draw
 from arena.roles import (
     NO_LINEAGE,
-    LeagueExploiterMixture,
-    MainExploiterMixture,
-    MainMixture,
+    LeagueExploiter,
+    Main,
+    MainExploiter,
     Opposition,
     SnapshotRule,
-    league_exploiter_snapshots,
-    main_exploiter_snapshots,
-    main_snapshots,
+    decide,
+    numbers,
     role_distribution,
-    snapshot_due,
+    role_of,
+    role_rules,
+    without_self_play,
 )
 from arena.weightings import pfsp_weights
 
 OWN, RIVAL, EXPLOITER = 1, 2, 3
-PLAIN = MainMixture(uniform_share=0.0)
+PLAIN = MatchmakingConfig(uniform_share=0.0)
+MAIN = role_rules("main", {}, PLAIN)
+ROLES = ("main", "main_exploiter", "league_exploiter")
 
 
-def opposition(*players):
-    """Players are (win rate, lineage, live); steps are their places, lineages 1 and 2 are mains', 3 an exploiter's."""
-    win_rates, lineage, live = (np.array(column) for column in zip(*players, strict=True)) if players else ([],) * 3
+def opposition(*players, own=OWN):
+    """Players are (win rate, lineage); steps are their places, lineages 1 and 2 are mains', 3 an exploiter's."""
+    win_rates, lineage = (np.array(column) for column in zip(*players, strict=True)) if players else ([], [])
     lineage = np.array(lineage, dtype=np.int64)
     return Opposition(
         win_rates=np.array(win_rates, dtype=float),
         lineage=lineage,
         main=np.isin(lineage, [OWN, RIVAL]),
         exploiter=lineage == EXPLOITER,
-        live=np.array(live, dtype=bool),
         step=np.arange(lineage.size),
-        own=OWN,
+        own=own,
     )
+
+
+def distribution_of(against, rules, games=100):
+    """The distribution of a learner that is out of warm-up, unless said otherwise."""
+    ratings = np.full(against.win_rates.size, 1500.0)
+    return role_distribution(against, Candidates(1500.0, games, ratings, against.win_rates), rules)
 
 
 def shares(distribution):
     return {branch.name: pytest.approx(branch.share) for branch in distribution.branches}
 
 
+# --- whom ------------------------------------------------------------------------------------------------------------
+
+
 def test_a_main_alone_plays_itself():
-    distribution = role_distribution(opposition(), MainMixture())
+    distribution = distribution_of(opposition(), MAIN)
     assert distribution.self_play == 1.0
     assert draw(distribution, 3, np.random.default_rng(0)).opponents.tolist() == [SELF] * 3
-    fresh = role_distribution(opposition((0.5, EXPLOITER, True)), MainMixture())  # a live exploiter is nobody to it
-    assert fresh.self_play == 1.0
-    assert fresh.probabilities.tolist() == [0.0]
+    assert without_self_play(distribution) is distribution
 
 
-def test_a_main_plays_itself_the_frozen_and_its_weaknesses_by_their_shares():
-    against = opposition((0.8, OWN, False), (0.2, EXPLOITER, False), (0.25, EXPLOITER, False), (0.9, NO_LINEAGE, False))
-    distribution = role_distribution(against, PLAIN)
+def test_a_main_plays_itself_everybody_and_its_weaknesses_by_their_shares():
+    against = opposition((0.8, OWN), (0.2, EXPLOITER), (0.25, EXPLOITER), (0.9, NO_LINEAGE))
+    distribution = distribution_of(against, MAIN)
     assert distribution.self_play == pytest.approx(0.35)
     assert shares(distribution) == {"pfsp": 0.5, "verification": 0.15}
     hard, weak = pfsp_weights(against.win_rates), np.zeros(4)
@@ -63,20 +72,53 @@ def test_a_main_plays_itself_the_frozen_and_its_weaknesses_by_their_shares():
     assert distribution.probabilities == pytest.approx(0.5 * hard + 0.15 * weak)
 
 
+def test_a_main_plays_everybody_by_the_mixture_of_its_league():
+    mixture = replace(PLAIN, mixture=(("hard", 3.0), ("uniform", 1.0)))
+    distribution = distribution_of(opposition((0.8, EXPLOITER), (0.4, EXPLOITER)), role_rules("main", {}, mixture))
+    assert shares(distribution) == {"hard": 0.375, "uniform": 0.125}
+    own = role_rules("main", {"weighting": "variance"}, mixture)
+    assert shares(distribution_of(opposition((0.8, EXPLOITER), (0.4, EXPLOITER)), own)) == {"pfsp": 0.5}
+
+
 def test_another_main_has_its_part_of_self_play_while_there_is_a_chance_against_it():
-    even = opposition((0.4, RIVAL, True), (0.3, RIVAL, False), (0.5, RIVAL, False))
-    distribution = role_distribution(even, PLAIN)
+    even = opposition((0.3, RIVAL), (0.5, RIVAL), (0.4, RIVAL))
+    distribution = distribution_of(even, MAIN)
     assert distribution.self_play == pytest.approx(0.175 + 0.15)  # no weakness: verification goes to self-play
     assert shares(distribution) == {"mains": 0.175, "pfsp": 0.5}
-    assert distribution.branches[0].weights.tolist() == [1.0, 0.0, 0.0]
-    hopeless = replace(even, win_rates=np.array([0.3, 0.3, 0.5]))
-    weights = role_distribution(hopeless, PLAIN).branches[0].weights
-    assert weights == pytest.approx([0.0, *pfsp_weights([0.3, 0.5], "variance")])
+    assert distribution.branches[0].weights.tolist() == [0.0, 0.0, 1.0]
+    hopeless = replace(even, win_rates=np.array([0.3, 0.5, 0.3]))
+    weights = distribution_of(hopeless, MAIN).branches[0].weights
+    assert weights == pytest.approx(pfsp_weights([0.3, 0.5, 0.3], "variance"))
 
 
-def test_a_hopeless_main_without_snapshots_is_played_itself():
-    distribution = role_distribution(opposition((0.05, RIVAL, True)), MainExploiterMixture())
-    assert distribution.probabilities.tolist() == [1.0]
+def test_without_self_play_the_other_branches_keep_their_proportions():
+    against = opposition((0.4, RIVAL), (0.2, EXPLOITER))
+    whole, others = distribution_of(against, MAIN), without_self_play(distribution_of(against, MAIN))
+    assert whole.self_play == pytest.approx(0.175)
+    assert others.self_play == 0.0
+    assert others.probabilities == pytest.approx(whole.probabilities / 0.825)
+    assert shares(others) == {"mains": 0.175 / 0.825, "pfsp": 0.5 / 0.825, "verification": 0.15 / 0.825}
+
+
+def test_every_other_main_is_as_likely_as_another_whatever_it_left():
+    against = opposition((0.5, RIVAL), (0.6, 4), (0.7, 4), (0.8, 4))
+    against = replace(against, main=np.ones(4, dtype=bool))
+    assert against.rival_mains.tolist() == [0, 3]
+    distribution = distribution_of(against, role_rules("main_exploiter", {}, PLAIN))
+    assert distribution.probabilities.tolist() == [0.5, 0.0, 0.0, 0.5]
+
+
+@pytest.mark.parametrize("role", ["main", "league_exploiter"])
+def test_who_has_few_games_warms_up(role):
+    against = opposition((0.1, RIVAL), (0.9, EXPLOITER))
+    distribution = distribution_of(against, role_rules(role, {}, PLAIN), games=19)
+    assert [branch.name for branch in distribution.branches] == ["warm-up"]
+    assert distribution.self_play == (0.35 if role == "main" else 0.0)
+
+
+def test_a_main_exploiter_meets_mains_from_its_first_game_on():
+    rules = role_rules("main_exploiter", {}, PLAIN)
+    assert shares(distribution_of(opposition((0.5, RIVAL), own=EXPLOITER), rules, games=0)) == {"mains": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +133,7 @@ def test_a_hopeless_main_without_snapshots_is_played_itself():
     ],
 )
 def test_verification_goes_to_what_a_main_forgot_of_its_past(past, weak):
-    distribution = role_distribution(opposition(*((rate, OWN, False) for rate in past)), PLAIN)
+    distribution = distribution_of(opposition(*((rate, OWN) for rate in past)), MAIN)
     branches = {branch.name: branch for branch in distribution.branches}
     if not weak:
         assert "verification" not in branches
@@ -103,88 +145,136 @@ def test_verification_goes_to_what_a_main_forgot_of_its_past(past, weak):
 
 
 def test_the_past_is_ordered_by_steps():
-    against = opposition(*((rate, OWN, False) for rate in [0.5, 0.6, 0.8, 0.6]))
+    against = opposition(*((rate, OWN) for rate in [0.5, 0.6, 0.8, 0.6]))
     reversed_steps = replace(against, step=np.array([3, 2, 1, 0]))  # 0.6, 0.8, 0.6, 0.5
-    found = role_distribution(reversed_steps, PLAIN).branches[-1]
+    found = distribution_of(reversed_steps, MAIN).branches[-1]
     assert (found.name, np.flatnonzero(~found.excluded).tolist()) == ("verification", [3])
 
 
 def test_exploiters_that_beat_it_come_before_its_past():
-    against = opposition((0.6, OWN, False), (0.9, OWN, False), (0.1, EXPLOITER, False))
-    assert np.flatnonzero(~role_distribution(against, PLAIN).branches[-1].excluded).tolist() == [2]
+    against = opposition((0.6, OWN), (0.9, OWN), (0.1, EXPLOITER))
+    assert np.flatnonzero(~distribution_of(against, MAIN).branches[-1].excluded).tolist() == [2]
 
 
 def test_a_main_exploiter_plays_mains_only():
-    against = opposition(
-        (0.2, OWN, False), (0.05, RIVAL, True), (0.3, RIVAL, False), (0.5, RIVAL, False), (0.9, NO_LINEAGE, False)
-    )
-    against = replace(against, own=EXPLOITER)
-    distribution = role_distribution(against, MainExploiterMixture())
+    against = opposition((0.3, RIVAL), (0.5, RIVAL), (0.05, RIVAL), (0.9, NO_LINEAGE), own=EXPLOITER)
+    rules = role_rules("main_exploiter", {}, PLAIN)
+    distribution = distribution_of(against, rules)
     assert distribution.self_play == 0.0
-    assert distribution.probabilities == pytest.approx([0, 0, *pfsp_weights([0.3, 0.5], "variance"), 0])
-    better = replace(against, win_rates=np.array([0.2, 0.11, 0.3, 0.5, 0.9]))
-    assert role_distribution(better, MainExploiterMixture()).probabilities.tolist() == [0, 1, 0, 0, 0]
+    assert distribution.probabilities == pytest.approx([*pfsp_weights([0.3, 0.5, 0.05], "variance"), 0.0])
+    better = replace(against, win_rates=np.array([0.3, 0.5, 0.11, 0.9]))
+    assert distribution_of(better, rules).probabilities.tolist() == [0, 0, 1, 0]
+    assert distribution_of(opposition((0.9, NO_LINEAGE)), rules).self_play == 1.0  # no main has left a snapshot
 
 
-def test_a_league_exploiter_plays_everybody_frozen():
-    against = opposition((0.1, OWN, False), (0.4, RIVAL, True), (0.8, NO_LINEAGE, False))
-    distribution = role_distribution(replace(against, own=EXPLOITER), LeagueExploiterMixture(uniform_share=0.1))
-    wanted = 0.9 * pfsp_weights([0.1, 0.8], "capped") + 0.05
-    assert distribution.probabilities == pytest.approx([wanted[0], 0.0, wanted[1]])
+def test_a_league_exploiter_plays_everybody():
+    against = opposition((0.1, OWN), (0.4, RIVAL), (0.8, NO_LINEAGE), own=EXPLOITER)
+    distribution = distribution_of(against, role_rules("league_exploiter", {"uniform_share": 0.1}, PLAIN))
+    assert distribution.self_play == 0.0
+    assert distribution.probabilities == pytest.approx(0.9 * pfsp_weights([0.1, 0.4, 0.8], "capped") + 0.1 / 3)
 
 
 @given(
-    st.lists(
-        st.tuples(st.floats(0, 1), st.sampled_from([NO_LINEAGE, OWN, RIVAL, EXPLOITER]), st.booleans()), max_size=10
-    ),
-    st.sampled_from([MainMixture(), PLAIN, MainExploiterMixture(), LeagueExploiterMixture()]),
+    st.lists(st.tuples(st.floats(0, 1), st.sampled_from([NO_LINEAGE, OWN, RIVAL, EXPLOITER])), max_size=10),
+    st.sampled_from(ROLES),
+    st.sampled_from([0, 100]),
 )
-def test_propensities_of_every_role_make_one(players, mixture):
-    against = opposition(*((rate, lineage, live and lineage != OWN) for rate, lineage, live in players))
-    distribution = role_distribution(against, mixture)
-    assert (distribution.probabilities >= 0.0).all()
-    assert distribution.self_play + distribution.probabilities.sum() == pytest.approx(1.0)
-    for branch in distribution.branches:
-        assert branch.weights.sum() == pytest.approx(1.0)
-    assert (draw(distribution, 9, np.random.default_rng(0)).propensities > 0.0).all()
+def test_propensities_of_every_role_make_one(players, role, games):
+    distribution = distribution_of(opposition(*players), role_rules(role, {}, PLAIN), games)
+    for each in (distribution, without_self_play(distribution)):
+        assert (each.probabilities >= 0.0).all()
+        assert each.self_play + each.probabilities.sum() == pytest.approx(1.0)
+        for branch in each.branches:
+            assert branch.weights.sum() == pytest.approx(1.0)
+        assert (draw(each, 9, np.random.default_rng(0)).propensities > 0.0).all()
+
+
+# --- when ------------------------------------------------------------------------------------------------------------
+
+
+def due(role, steps, against, chance=0.5, **given):
+    return decide(role_rules(role, {"snapshot_steps": 1000, **given}, PLAIN).snapshots, role, steps, against, chance)
 
 
 def test_a_main_leaves_a_snapshot_when_it_beats_everybody_or_late():
-    against = opposition((0.71, RIVAL, False), (0.9, OWN, False), (0.2, RIVAL, True))
-    rule = main_snapshots(1000)
-    assert not snapshot_due(999, against, MainMixture(), rule)
-    assert snapshot_due(1000, against, MainMixture(), rule)
-    weaker = replace(against, win_rates=np.array([0.7, 0.9, 0.2]))
-    assert not snapshot_due(1999, weaker, MainMixture(), rule)
-    assert snapshot_due(2000, weaker, MainMixture(), rule)
-    assert not snapshot_due(1999, opposition(), MainMixture(), rule)
-    assert rule.reset == 0.0
+    against = opposition((0.71, RIVAL), (0.9, OWN), (0.8, NO_LINEAGE))
+    assert due("main", 999, against) is None
+    early = due("main", 1000, against)
+    assert not early.reset
+    assert early.reason == "beats all 3 players that count, the hardest at 71.0%, which is above 70%"
+    weaker = replace(against, win_rates=np.array([0.7, 0.9, 0.8]))
+    assert due("main", 1999, weaker) is None
+    late = due("main", 2000, weaker)
+    assert late.reason.startswith("2000 steps since the last snapshot, the limit being 2000; 3 players that count")
+    assert due("main", 1999, opposition()) is None
+    assert due("main", 2000, opposition(), chance=0.0).reset is False
 
 
-def test_exploiters_leave_one_as_soon_as_they_beat_whom_they_look_at():
-    against = replace(opposition((0.6, OWN, False), (0.8, RIVAL, True), (0.8, NO_LINEAGE, False)), own=EXPLOITER)
-    assert snapshot_due(1, against, MainExploiterMixture(), main_exploiter_snapshots(500))
-    assert not snapshot_due(1, against, LeagueExploiterMixture(), league_exploiter_snapshots(500))
-    assert snapshot_due(500, against, LeagueExploiterMixture(), league_exploiter_snapshots(500))
-    assert (main_exploiter_snapshots(5).reset, league_exploiter_snapshots(5).reset) == (1.0, 0.25)
+def test_exploiters_look_at_whom_they_are_there_for():
+    against = opposition((0.1, RIVAL), (0.8, RIVAL), (0.6, NO_LINEAGE), own=EXPLOITER)
+    assert due("main_exploiter", 1000, against).reset  # only the main as it is now counts
+    assert due("league_exploiter", 1000, against) is None
+    assert due("league_exploiter", 2000, against, chance=0.24).reset
+    assert not due("league_exploiter", 2000, against, chance=0.25).reset
+    assert due("main_exploiter", 1999, opposition((0.9, NO_LINEAGE))) is None  # without mains only the limit decides
+
+
+def test_a_decision_follows_its_numbers():
+    against = opposition((0.55, RIVAL))
+    asked = {"snapshot_steps": 10, "snapshot_limit": 40, "snapshot_win_rate": 0.5, "reset": 0.0}
+    assert due("main_exploiter", 9, against, **asked) is None
+    assert not due("main_exploiter", 10, against, **asked).reset
+    assert due("main_exploiter", 39, against, **(asked | {"snapshot_win_rate": 0.55})) is None
+    assert due("main_exploiter", 40, against, **(asked | {"snapshot_win_rate": 0.55})) is not None
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+def test_each_role_has_its_numbers():
+    snapshots = {"snapshot_steps": 500_000, "snapshot_limit": 1_000_000, "snapshot_win_rate": 0.7, "start": "first"}
+    everybody = {"power": 2.0, "uniform_share": 0.05}
+    found = {role: numbers(role_rules(role, {}, MatchmakingConfig())) for role in ROLES}
+    assert found["main"] == snapshots | everybody | {
+        "reset": 0.0,
+        "self_play_share": 0.35,
+        "weighting": "hard",
+        "verification_share": 0.15,
+        "live_above": 0.3,
+        "exploiter_below": 0.3,
+        "past_below": 0.7,
+    }
+    assert found["main_exploiter"] == snapshots | {"reset": 1.0, "live_above": 0.1}
+    assert found["league_exploiter"] == snapshots | everybody | {"reset": 0.25, "weighting": "capped"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_rules_are_made_again_from_their_numbers(role):
+    rules = role_rules(role, {"snapshot_limit": 7, "reset": 0.5, "start": "main"}, PLAIN)
+    assert (rules.snapshots.steps, rules.snapshots.limit, role_of(rules)) == (3, 7, role)
+    assert role_rules(role, numbers(rules), MatchmakingConfig(self_play_share=0.1)) == rules
+
+
+SNAPSHOTS = SnapshotRule(steps=0, limit=1)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MainMixture(live_above=1.5), r"live_above is 1\.5"),
-        (lambda: MainMixture(self_play_share=0.9, verification_share=0.2), "must not exceed 1"),
-        (lambda: MainMixture(power=-1.0), r"power is -1\.0"),
-        (lambda: MainExploiterMixture(live_above=-0.1), r"live_above is -0\.1"),
-        (lambda: LeagueExploiterMixture(weighting="soft"), "weighting is 'soft'"),
-        (lambda: LeagueExploiterMixture(uniform_share=2.0), r"uniform_share is 2\.0"),
-        (lambda: SnapshotRule(steps=5, limit=4, reset=0.0), "steps is 5 and limit 4"),
-        (lambda: SnapshotRule(steps=0, limit=0, reset=0.0), "steps is 0 and limit 0"),
+        (lambda: Main(SNAPSHOTS, PLAIN, live_above=1.5), r"live_above is 1\.5"),
+        (lambda: Main(SNAPSHOTS, PLAIN, verification_share=0.7), "must not exceed 1"),
+        (lambda: MainExploiter(SNAPSHOTS, live_above=-0.1), r"live_above is -0\.1"),
+        (lambda: LeagueExploiter(SNAPSHOTS, replace(PLAIN, weighting="soft")), "weighting is 'soft'"),
+        (lambda: role_rules("master", {}, PLAIN), "role is 'master': choose one of main, main_exploiter"),
+        (lambda: role_rules("main_exploiter", {"weighting": "hard"}, PLAIN), "a main_exploiter has no such number"),
+        (lambda: role_rules("main", {"power": -1.0}, PLAIN), r"power is -1\.0"),
+        (lambda: SnapshotRule(steps=5, limit=4), "snapshot_steps is 5 and snapshot_limit 4"),
+        (lambda: SnapshotRule(steps=0, limit=0), "snapshot_steps is 0 and snapshot_limit 0"),
         (lambda: SnapshotRule(steps=0, limit=1, reset=2.0), r"reset is 2\.0"),
-        (lambda: opposition((0.5, OWN, True)), "the learner itself is among its opponents"),
-        (lambda: opposition((1.5, OWN, False)), r"win_rates\[0\] is 1\.5"),
-        (lambda: replace(opposition((0.5, OWN, False)), exploiter=np.array([True])), "player 0 is of a main's and of"),
-        (lambda: replace(opposition((0.5, OWN, False)), step=np.arange(2)), r"step has shape \(2,\)"),
+        (lambda: SnapshotRule(steps=0, limit=1, start="best"), "start is 'best': choose one of first, main"),
+        (lambda: opposition((1.5, OWN)), r"win_rates\[0\] is 1\.5"),
+        (lambda: replace(opposition((0.5, OWN)), exploiter=np.array([True])), "player 0 is of a main's and of"),
+        (lambda: replace(opposition((0.5, OWN)), step=np.arange(2)), r"step has shape \(2,\)"),
     ],
 )
 def test_bad_roles_are_refused_by_name(make, message):
