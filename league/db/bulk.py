@@ -7,6 +7,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, cast
 
+from pydantic_core import to_json
 from sqlalchemy import (
     ARRAY,
     JSON,
@@ -86,7 +87,7 @@ def _insert(
     if session.get_bind().dialect.name != "postgresql":
         return _insert_into_sqlite(session, target, rows, key, returning)
     # one value to bind: binding 1,500 of them takes longer than PostgreSQL takes to read them from JSON
-    values = {"rows": json.dumps(list(rows), default=_as_json)}
+    values = {"rows": _as_json(rows)}
     outcome = session.execute(_from_json(target, names, key, returning), values)
     return outcome.all() if returning else []
 
@@ -156,6 +157,9 @@ def _as_bare_time(value: datetime) -> str:
     return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
-def _as_json(value: bytes | datetime) -> str:
-    """Write what JSON has no form for as PostgreSQL reads it."""
-    return f"\\x{value.hex()}" if isinstance(value, bytes) else value.isoformat()
+def _as_json(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write rows as PostgreSQL reads them."""
+    binary = [name for name, value in rows[0].items() if isinstance(value, bytes)]
+    if binary:  # which JSON has no form for
+        rows = [{**row, **{name: f"\\x{row[name].hex()}" for name in binary}} for row in rows]
+    return to_json(rows).decode()

@@ -13,10 +13,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic_core import to_json
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DisconnectionError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from league.db.sharing import SharedWrites
 from league.errors import ConfigurationError
@@ -28,6 +31,8 @@ _BUSY_PAUSE_S = 0.01
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DEADLOCK = "40P01"  # PostgreSQL's code for a transaction that it ended because it and others waited for each other
 _DEADLOCKS = 3  # in a row, that a caller does not hear of
+_IDLE_S = 1.0  # after which a connection to PostgreSQL may have ended unnoticed
+_SINCE_S = "league_idle_since_s"
 _SQLITE_PRAGMAS = (
     "PRAGMA synchronous = FULL",  # an accepted result outlives a power failure: its worker forgets it
     "PRAGMA foreign_keys = ON",
@@ -135,7 +140,7 @@ def _without_password(url: str) -> str:
 def _sqlite_engine(url: URL, connections: int) -> Engine:
     Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
     arguments = {"timeout": _BUSY_TIMEOUT_S, "check_same_thread": False}
-    engine = create_engine(url, connect_args=arguments, pool_size=connections, max_overflow=0)
+    engine = create_engine(url, connect_args=arguments, pool_size=connections, max_overflow=0, json_serializer=_json)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -169,10 +174,34 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _postgres_engine(url: URL, connections: int) -> Engine:
     try:
-        return create_engine(url, pool_size=connections, max_overflow=0, pool_pre_ping=True)
+        engine = create_engine(url, pool_size=connections, max_overflow=0, json_serializer=_json)
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             url.render_as_string(hide_password=True),
             "PostgreSQL needs the psycopg driver",
             "install the extra: pip install 'echelon-league[postgres]'",
         ) from error
+    _ask_idle_connections(engine)
+    return engine
+
+
+def _ask_idle_connections(engine: Engine) -> None:
+    """Replace connections that ended while nobody used them. To ask each time would be one more trip a transaction."""
+
+    def note(_connection: DBAPIConnection | None, entry: ConnectionPoolEntry) -> None:
+        entry.info[_SINCE_S] = time.monotonic()
+
+    def ask(connection: DBAPIConnection, entry: ConnectionPoolEntry, _proxy: object) -> None:
+        if time.monotonic() - entry.info.get(_SINCE_S, time.monotonic()) < _IDLE_S:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise DisconnectionError from error  # upon which the pool opens another
+
+    event.listen(engine, "checkin", note)
+    event.listen(engine, "checkout", ask)
+
+
+def _json(value: object) -> str:
+    return to_json(value).decode()

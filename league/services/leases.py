@@ -18,9 +18,10 @@ from league.db.bulk import insert_new
 from league.db.engine import Database
 from league.db.models import Draw, Lease, Match, Player
 from league.errors import UnknownLeaseError
-from league.services import draws, payoffs, unplayable, workers
+from league.services import draws, gates, payoffs, unplayable, workers
 from league.services.draws import PAIRING, Account
 from league.services.population import Member, Population, PopulationCache
+from league.services.terms import Terms, TermsCache
 
 _RANDOM_DIGITS = 16  # beside the time in milliseconds: no two leases ever have the same id
 _SEED_LIMIT = 2**63
@@ -41,11 +42,14 @@ def grant(
     database: Database,
     settings: Settings,
     cache: PopulationCache,
+    terms: TermsCache,
     request: wire.LeaseRequest,
     now: datetime,
     rng: np.random.Generator,
 ) -> list[wire.Lease]:
     """Lease opponents for a learner, or pairs of frozen players. Drawing reads; only storing holds up other writers.
+
+    The results are likely to come to the process that granted the leases, so it remembers their terms.
 
     Raises:
         UnknownWorkerError: There is no such worker.
@@ -66,6 +70,7 @@ def grant(
         insert_new(session, Lease, planned.rows)
 
     database.write_together(store)
+    terms.remember({row["id"]: _terms(planned.population, row) for row in planned.rows})
     return _bodies(planned)
 
 
@@ -168,16 +173,26 @@ def _plan_rating(
     now: datetime,
     rng: np.random.Generator,
 ) -> Grant:
-    """Pair frozen players that the worker can play; two consecutive leases are a pair, swapped, on one seed."""
+    """Pair frozen players that the worker can play, those of an open gate first.
+
+    Two consecutive leases are a pair, swapped, on one seed.
+    """
     signatures = workers.require_trusted(session, request.worker_id)
     population = cache.get(session, request.environment)
     kept_away = unplayable.known_to(session, settings, request.worker_id, now)
-    places, account = _one_signature(population, signatures, kept_away, rng)
-    pairs = _pairs(session, population, places, (request.count + 1) // 2, rng).tolist()
+    share, count = settings.promotion.gate_share, (request.count + 1) // 2
+    gate = gates.next_to_play(session, population, signatures, kept_away, share, rng)
+    if gate is None:
+        places, account = _one_signature(population, signatures, kept_away, rng)
+        pairs, changes = _pairs(session, population, places, count, rng).tolist(), {}
+    else:
+        two, account = gates.seats(population, gate)
+        pairs, changes = count * [two], {"kind": gates.KIND, "branch": gates.KIND, "gate_id": gate.id}
     rows = _rows(settings, request, account, population.environment, 2 * len(pairs), now, rng)
     for number, (one, other) in enumerate(pairs):
         players = population.members[one].id, population.members[other].id
-        there, back = rows[2 * number], rows[2 * number + 1]
+        there, back = rows[2 * number] | changes, rows[2 * number + 1] | changes
+        rows[2 * number : 2 * number + 2] = there, back
         there["home_id"], there["away_id"] = players
         back["away_id"], back["home_id"] = players
         back["seed"] = there["seed"]
@@ -248,6 +263,21 @@ def _rows(
     ]
 
 
+def _terms(population: Population, row: Row) -> Terms:
+    return Terms(
+        lease_id=row["id"],
+        worker_id=row["worker_id"],
+        kind=row["kind"],
+        environment=row["environment"],
+        home_id=row["home_id"],
+        away_id=row["away_id"],
+        seed=row["seed"],
+        budget=row["budget"],
+        expires_at=row["expires_at"],
+        signature=population.members[population.place(row["home_id"])].signature,
+    )
+
+
 def _bodies(granted: Grant) -> list[wire.Lease]:
     population, rows = granted.population, granted.rows
     seated = {player for row in rows for player in (row["home_id"], row["away_id"])}
@@ -267,7 +297,7 @@ def _columns(lease: Lease) -> Row:
 def _body(row: Row, seats: Mapping[int, wire.Seat], reason: str) -> wire.Lease:
     return wire.Lease(
         lease_id=row["id"],
-        kind=row["kind"],
+        kind="training" if row["kind"] == "training" else "rating",
         home=seats[row["home_id"]],
         away=seats[row["away_id"]],
         learner_side=row["learner_side"],
@@ -277,6 +307,7 @@ def _body(row: Row, seats: Mapping[int, wire.Seat], reason: str) -> wire.Lease:
         propensity=row["propensity"],
         branch=row["branch"],
         reason=reason,
+        gate_id=row["gate_id"],
     )
 
 

@@ -49,6 +49,21 @@ class Filter:
     removed: tuple[int, ...]
 
 
+class _Made:
+    """A value that is made once, however many ask for it at the same time; again where that failed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: list[Any] = []
+
+    def get(self, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is made
+        if not self._values:
+            with self._lock:
+                if not self._values:
+                    self._values.append(make())
+        return self._values[0]
+
+
 @dataclass(frozen=True, eq=False)
 class Population:
     """P players of one environment, in order of their ids.
@@ -64,7 +79,7 @@ class Population:
     members: tuple[Member, ...]
     ratings: Ratings
     games: NDArray[np.int64]
-    _made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    _made: dict[Hashable, "_Made"] = field(default_factory=dict, repr=False)
 
     @cached_property
     def places(self) -> dict[int, int]:
@@ -91,11 +106,12 @@ class Population:
         return self.once(("opponents", signature, unplayable), lambda: self._opponents(signature, unplayable))
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what follows from this population alone, made when it is first asked for."""
-        if key not in self._made:
-            self._made[key] = make()
-        made: T = self._made[key]
-        return made
+        """Return what follows from this population alone, made when it is first asked for; others wait for it.
+
+        What makes it may ask for others in its turn, as long as they never ask back.
+        """
+        value: T = self._made.setdefault(key, _Made()).get(make)
+        return value
 
     def _opponents(self, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], tuple[Filter, ...]]:
         rules: tuple[tuple[str, str, Callable[[Member], bool]], ...] = (

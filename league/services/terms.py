@@ -1,4 +1,4 @@
-"""What results are judged by: leases, and how long matches can be. Neither changes, so each process reads it once."""
+"""What results are judged by: leases, and how long matches can be. Neither changes, so each process keeps them."""
 
 import threading
 from collections.abc import Collection, Mapping
@@ -14,8 +14,8 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from league.db.bulk import among
 from league.db.models import Learner, Lease, Player
 
-CACHE_SIZE = 100_000
-"""Leases that one process remembers; about 40 MB."""
+CACHE_SIZE = 2**16
+"""Leases that one process remembers; about 20 MB."""
 
 Game = tuple[str, str]
 """An environment and its signature."""
@@ -43,7 +43,7 @@ class Terms:
 
 
 class TermsCache:
-    """Leases and limits that this process has read."""
+    """Leases and limits that this process has read or written."""
 
     def __init__(self, size: int = CACHE_SIZE) -> None:
         self._size = size
@@ -59,11 +59,15 @@ class TermsCache:
         if missing:
             read = _read(session, missing)
             known |= read
-            with self._lock:
-                self._terms |= read
-                for oldest in list(islice(self._terms, max(0, len(self._terms) - self._size))):
-                    del self._terms[oldest]
+            self.remember(read)
         return known
+
+    def remember(self, terms: Mapping[str, Terms]) -> None:
+        """Keep leases by id, which are committed; the oldest ones are forgotten."""
+        with self._lock:
+            self._terms |= terms
+            for oldest in list(islice(self._terms, max(0, len(self._terms) - self._size))):
+                del self._terms[oldest]
 
     def limits(self, session: Session, games: Collection[Game]) -> Mapping[Game, int]:
         """Return the longest match of each game for which a learner declared it."""

@@ -1,9 +1,11 @@
 """What draws see of the population is never older than the database, in whatever order transactions commit."""
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
 from league_history import play_periods
 from league_scene import Scene, safetensors, sha256
@@ -14,7 +16,7 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Rating
-from league.services import players
+from league.services import players, population
 from league.services.rebuild import rebuild
 from league.storage.opening import open_store
 
@@ -51,3 +53,29 @@ def test_ratings_that_were_computed_again_are_drawn_by_at_once(
     assert other.preview(scene.learner.player_id) != right
     rebuild(database, time.now)
     assert other.preview(scene.learner.player_id) == right
+
+
+def test_what_many_ask_for_at_once_is_made_once(scene: Scene, database: Database) -> None:
+    with database.read() as session:
+        everybody = population.load(session, scene.environment)
+    made, at_once = [], threading.Barrier(4)
+
+    def make() -> object:
+        made.append(object())
+        threading.Event().wait(0.05)  # long enough for the others to ask meanwhile
+        return made[-1]
+
+    def ask() -> object:
+        at_once.wait(10)
+        return everybody.once("what", make)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [task.result() for task in [pool.submit(ask) for _ in range(4)]] == 4 * made
+
+
+def test_what_could_not_be_made_is_made_when_it_is_asked_for_again(scene: Scene, database: Database) -> None:
+    with database.read() as session:
+        everybody = population.load(session, scene.environment)
+    with pytest.raises(ZeroDivisionError):
+        everybody.once("what", lambda: 1 // 0)
+    assert everybody.once("what", lambda: 1) == everybody.once("what", lambda: 2) == 1

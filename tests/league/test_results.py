@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import Connection, event, func, select
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 
 from arena.seeding import match_seed
 from league import wire
@@ -377,6 +378,18 @@ def test_whatever_is_sent_the_same_again_is_answered_as_the_first_time(
     again = [answer for items in plan for answer in send(items)]
     assert again == [answer | {"status": taken.get(answer["status"], answer["status"])} for answer in told]
     assert logged() == after
+
+
+@pytest.mark.parametrize("kind", ["training", "rating"])
+def test_a_process_remembers_leases_that_it_granted_as_the_database_has_them(
+    kind: str, scene: Scene, http: TestClient, database: Database
+) -> None:
+    scene.publish(1)
+    ids = [lease.lease_id for lease in (scene.lease(4) if kind == "training" else scene.rating_leases(4))]
+    remembered: TermsCache = http.app.state.league.terms  # type: ignore[attr-defined]
+    nowhere = Session()  # whoever reads from it fails
+    with database.read() as session:
+        assert remembered.terms(nowhere, ids) == TermsCache().terms(session, ids)
 
 
 def test_a_process_remembers_leases_and_forgets_the_oldest(scene: Scene, database: Database) -> None:
