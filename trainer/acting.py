@@ -1,5 +1,7 @@
 """The learner's own decisions, written into a rollout as they are made."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -7,7 +9,7 @@ from torch import Tensor
 from arena.policies import ActorCritic, RecurrentState
 from arena.policies.network import NetworkOutput
 from arena.policies.stacked import LiveNetwork
-from trainer.rollout import Rollout
+from trainer.rollout import Decision, Rollout
 
 
 class Acting:
@@ -22,7 +24,8 @@ class Acting:
         self._network, self._live = network, LiveNetwork(network)
         self._step = self._live.step_of(rows)
         self._scale = network.layout.noise_scale(network.log_std.detach())
-        self._noise: Float[Tensor, "L R P"] = torch.empty(0)
+        self._chance: Sequence[Float[Tensor, "R P"]] = ()
+        self._decisions: list[Decision] = []
         self._outputs: list[NetworkOutput] = []
         self.state = network.initial_state(rows)
 
@@ -35,21 +38,20 @@ class Acting:
     @torch.inference_mode()
     def open_chunk(self, rollout: Rollout, chunk: int, rng: torch.Generator) -> None:
         """Store the state before a chunk and draw its chance."""
-        rollout.store("hidden", chunk, self.state.hidden)
-        rollout.store("cell", chunk, self.state.cell)
-        self._noise = self._network.layout.draw_noise((rollout.chunk, len(self.state.hidden)), rng)
+        rollout.hidden[chunk], rollout.cell[chunk] = self.state
+        self._chance = self._network.layout.draw_noise((rollout.chunk, len(self.state.hidden)), rng).unbind()
+        self._decisions = rollout.decisions(chunk)
         self._outputs.clear()
 
     @torch.inference_mode()
     def act(self, rollout: Rollout, t: int) -> Float[Tensor, "R A"]:
         """Decide on what the rollout says that everybody perceives at t, and store raw actions there."""
-        mask, noise = rollout.mask[t], self._noise[len(self._outputs)]
-        output = self._step(rollout.observation[t], self.state, rollout.episode_start[t], rollout.active[t])
-        raw = self._network.layout.choose(output.parameters, noise, self._scale, mask)
+        place = t % rollout.chunk
+        decision, noise = self._decisions[place], self._chance[place]
+        output = self._step(decision.observation, self.state, decision.episode_start, decision.active)
         self._outputs.append(output)
         self.state = output.state
-        rollout.raw[t] = raw
-        return raw
+        return decision.raw.copy_(self._network.layout.choose(output.parameters, noise, self._scale, decision.mask))
 
     @torch.inference_mode()
     def close_chunk(self, rollout: Rollout, chunk: int) -> None:

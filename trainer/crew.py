@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from arena.environments import EnvironmentSpec
 from arena.environments.protocol import Environment, Observation, StepResult
 from arena.policies import ActorCritic, RecurrentState
 from trainer.acting import Acting
@@ -14,10 +16,12 @@ from trainer.earnings import Earnings
 from trainer.errors import TrainerError
 from trainer.opponents import Opponent
 from trainer.opposition import Opponents
-from trainer.rollout import Rollout
+from trainer.rollout import Decision, Rollout
 from trainer.seats import Seats
 
 HOST = torch.device("cpu")
+FACTS = 5
+"""What there is to know of a match that has ended, besides earnings."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +84,11 @@ class Crew:
         self.opponents = Opponents(self.seats, device_cache_bytes)
         self.earnings = Earnings(environment, self.seats)
         self._seeds = torch.zeros(environment.num_envs, dtype=torch.int64)
+        self._shapes = _Shapes.of(environment.spec, environment.num_envs)
+        columns = FACTS + self.earnings.sums.shape[1]
+        self._table = torch.zeros(environment.num_envs, columns, dtype=torch.float64, device=environment.device)
+        self._facts = self._table.unbind(1)
+        self._decisions: list[Decision] = []
         self.ended: list[Ended] = []
 
     @property
@@ -93,6 +102,7 @@ class Crew:
         device = self.environment.device
         self._observation = self._checked(self.environment.reset(torch.tensor(seeds, device=device)))
         self._starts = torch.ones(len(seeds), dtype=torch.bool, device=device)
+        self._starting = True
 
     def seat(self, away: Mapping[int, bool], opponents: Mapping[int, Opponent]) -> None:
         """Take up the matches of some environments: the learner's side, and whom it plays unless itself."""
@@ -102,8 +112,9 @@ class Crew:
 
     def announce(self, seeds: Mapping[int, int]) -> None:
         """Tell the environment by which seeds the next matches of some rows open."""
+        by_row = self._seeds.numpy()
         for row, seed in seeds.items():
-            self._seeds[row] = seed
+            by_row[row] = seed
         self.environment.next_seeds.copy_(self._seeds)
 
     def refresh(self) -> None:
@@ -116,8 +127,9 @@ class Crew:
         """Play one decision of every environment into the crew's rows of a rollout."""
         chunk, place = divmod(t, rollout.chunk)
         if place == 0:
+            self._open_chunk(rollout, chunk)
             self.acting.open_chunk(rollout, chunk, rng)
-        self._perceive(rollout, t)
+        self._perceive(self._decisions[place])
         raw = self.acting.act(rollout, t)
         actions = self.opponents.act(self._observation, self._starts, rng)
         self.seats.learner.write(actions, self._layout.to_actions(raw))
@@ -171,26 +183,34 @@ class Crew:
                 "environment's masks"
             )
 
-    def _perceive(self, rollout: Rollout, t: int) -> None:
+    def _open_chunk(self, rollout: Rollout, chunk: int) -> None:
+        """Say of a chunk's decisions what holds of most: no episode opens or ends with them."""
+        self._decisions = rollout.decisions(chunk)
+        decisions = slice(chunk * rollout.chunk, (chunk + 1) * rollout.chunk)
+        for rare in (rollout.episode_start, rollout.terminated, rollout.truncated, rollout.final_value):
+            rare[decisions].zero_()
+
+    def _perceive(self, decision: Decision) -> None:
         learner, observation = self.seats.learner, self._observation
-        values = observation.values.flatten(0, 1)
-        torch.index_select(values, 0, learner.numbers, out=rollout.observation[t])
+        learner.pick(observation.values, into=decision.observation)
+        learner.active(observation, into=decision.active)
         if self._layout.mask_size:
-            rollout.store("mask", t, learner.pick(self._layout.pack_masks(observation)))
-        rollout.store("active", t, learner.active(observation))
-        rollout.store("episode_start", t, self.seats.per_agent(self._starts))
+            learner.pick(self._layout.pack_masks(observation), into=decision.mask)
+        if self._starting:
+            self.seats.per_agent(self._starts, into=decision.episode_start)
 
     def _record(self, rollout: Rollout, t: int, step: StepResult) -> None:
-        reward = self.seats.learner.rewards(step.reward)
-        rollout.store("reward", t, reward)
-        rollout.store("terminated", t, self.seats.per_agent(step.terminated))
-        rollout.store("truncated", t, self.seats.per_agent(step.truncated))
-        rollout.final_value[t].zero_()
+        self._require_shape("reward", step.reward, self._shapes.agents)
+        reward = self.seats.learner.rewards(step.reward.float(), into=self._decisions[t % rollout.chunk].reward)
         self.earnings.add(reward)
         self._observation = self._checked(step.observation)
         self._starts = step.terminated | step.truncated
         self.ended = self._look(step)
-        self._value_final(rollout, t, step)
+        self._starting = bool(self.ended)
+        if self.ended:
+            self.seats.per_agent(step.terminated, into=rollout.terminated[t])
+            self.seats.per_agent(step.truncated, into=rollout.truncated[t])
+            self._value_final(rollout, t, step)
 
     def _look(self, step: StepResult) -> list[Ended]:
         """Bring to the host what has ended: the one time that a step waits for a device."""
@@ -198,9 +218,10 @@ class Crew:
             return []
         outcome = step.outcome
         facts = (self._starts, step.truncated, outcome.score, outcome.reason, outcome.decisions)
-        columns = torch.cat([torch.stack([each.double() for each in facts], dim=1), self.earnings.sums], dim=1)
+        for column, fact in zip(self._facts, (*facts, *self.earnings.sums.unbind(1)), strict=True):
+            column.copy_(fact)
         self.earnings.clear(self._starts)
-        table = columns.cpu().numpy()
+        table = self._table.cpu().numpy()
         rows = np.flatnonzero(table[:, 0]).tolist()
         return [
             Ended(row, bool(truncated), score, int(reason), int(decisions), tuple(sums))
@@ -222,11 +243,30 @@ class Crew:
             rollout.terminated[t, rows] = ~active
 
     def _checked(self, observation: Observation) -> Observation:
-        spec = self.environment.spec
-        expected = (self.environment.num_envs, spec.num_agents, spec.observation_size)
-        if tuple(observation.values.shape) != expected:
-            raise TrainerError(
-                f"observation of {spec.name} has shape {tuple(observation.values.shape)}: its spec declares "
-                f"{expected} (environments, agents, floats); mend the environment"
-            )
+        self._require_shape("observation", observation.values, self._shapes.observation)
+        self._require_shape("activity", observation.active, self._shapes.agents)
+        for name, shape in self._shapes.masks.items():
+            self._require_shape(f"mask of head {name!r}", observation.masks[name], shape)
         return observation
+
+    def _require_shape(self, what: str, shown: Tensor, expected: torch.Size) -> None:
+        if shown.shape != expected:
+            raise TrainerError(
+                f"{what} of {self.environment.spec.name} has shape {tuple(shown.shape)}: its spec declares "
+                f"{tuple(expected)} (environments, agents, numbers of each); mend the environment"
+            )
+
+
+@dataclass(frozen=True)
+class _Shapes:
+    """Shapes that an environment's spec declares."""
+
+    agents: torch.Size
+    observation: torch.Size
+    masks: Mapping[str, torch.Size]
+
+    @classmethod
+    def of(cls, spec: EnvironmentSpec, num_envs: int) -> "_Shapes":
+        agents = torch.Size((num_envs, spec.num_agents))
+        masks = {head.name: torch.Size((*agents, head.size)) for head in spec.heads if head.masked}
+        return cls(agents, torch.Size((*agents, spec.observation_size)), masks)

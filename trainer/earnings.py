@@ -30,16 +30,19 @@ class Earnings:
         self._seats = seats
         self._itemised = environment if isinstance(environment, ItemisedEnvironment) else None
         self.names = self._itemised.component_names if self._itemised else ()
-        self._shape = (environment.num_envs, seats.agents)
+        self._shape = (environment.num_envs, seats.agents, -1)
         sums = torch.zeros(environment.num_envs, 1 + len(self.names), dtype=torch.float64, device=environment.device)
         self.sums: Float[Tensor, "E _"] = sums
+        self._total, self._components = sums[:, :1], sums[:, 1:]
 
     def add(self, reward: Float[Tensor, " R"]) -> None:
         """Take in a decision: the rewards of the learner's agents, and what the environment says they are made of."""
-        self.sums[:, 0] += reward[: self._seats.first].double().view(self._shape).sum(dim=1)
+        self._total += self._of_sides(reward)
         if self._itemised:
-            components = self._seats.learner.rewards(self._itemised.components)[: self._seats.first]
-            self.sums[:, 1:] += components.double().view(*self._shape, -1).sum(dim=1)
+            self._components += self._of_sides(self._seats.learner.rewards(self._itemised.components))
+
+    def _of_sides(self, earned: Float[Tensor, "R ..."]) -> Float[Tensor, "E _"]:
+        return earned[: self._seats.first].view(self._shape).sum(dim=1, dtype=torch.float64)
 
     def per_agent(self, sums: Sequence[float], *, away: bool) -> tuple[float, dict[str, float]]:
         """What an environment's match brought, and its components, on average over the agents of the learner's side.

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from arena.environments.protocol import Observation
+from arena.environments.protocol import Actions, Observation
 from arena.policies import State
 from trainer.opponents import Opponent
 from trainer.seats import Seats
@@ -28,6 +28,11 @@ class _Group:
     opponents: dict[int, Opponent]
     state: State
 
+    def act(self, seen: Observation, opening: Bool[Tensor, " R"], rng: torch.Generator) -> Actions:
+        """What they do; they remember what they saw."""
+        actions, self.state = self.actor.act(seen, self.state, opening, rng)
+        return actions
+
 
 class Opponents:
     """The opponents of all environments, each row with a memory of its own.
@@ -40,6 +45,7 @@ class Opponents:
     def __init__(self, seats: Seats, device_cache_bytes: int) -> None:
         self._seats, self._device_cache_bytes = seats, device_cache_bytes
         self._groups: dict[str, _Group] = {}
+        self._seated: dict[int, Opponent] = {}
         self._shown = seats.per_seat()
         self._arrange()
 
@@ -53,9 +59,9 @@ class Opponents:
             seating: Opponents by environment.
             moved: Environments where they sit on the other side now.
         """
-        seated = {row: opponent for group in self._groups.values() for row, opponent in group.opponents.items()}
-        if not moved and all(seated.get(row) is opponent for row, opponent in seating.items()):
+        if not moved and all(self._seated.get(row) is opponent for row, opponent in seating.items()):
             return
+        self._seated |= seating
         groups: dict[str, dict[int, Opponent]] = {}
         for row, opponent in sorted(seating.items()):
             groups.setdefault(group_of(opponent), {})[row] = opponent
@@ -75,14 +81,9 @@ class Opponents:
         actions = self._seats.empty_actions()
         if not self._groups:
             return actions
-        opening = starts.index_select(0, self._environment_of_row).split_with_sizes(self._sizes)
-        seen = self._places.view(observation)
+        opening, seen = starts.index_select(0, self._environment_of_row), self._places.view(observation)
         self._shown.index_add_(0, self._places.numbers, seen.values.sum(dim=1))
-        chosen = []
-        for group, view, fresh in zip(self._groups.values(), _split(seen, self._sizes), opening, strict=True):
-            choice, group.state = group.actor.act(view, group.state, fresh, rng)
-            chosen.append(choice)
-        self._places.write(actions, {name: torch.cat([each[name] for each in chosen]) for name in actions})
+        self._places.write(actions, self._act(seen, opening, rng))
         return actions
 
     def take_misled(self) -> Bool[Tensor, " agents"]:
@@ -90,6 +91,15 @@ class Opponents:
         misled = ~torch.isfinite(self._shown)
         self._shown.zero_()
         return misled
+
+    def _act(self, seen: Observation, opening: Bool[Tensor, " R"], rng: torch.Generator) -> Actions:
+        """Actions of all opponents, one group behind the other."""
+        groups = list(self._groups.values())
+        if len(groups) == 1:  # there is nothing to cut up, nor to join
+            return groups[0].act(seen, opening, rng)
+        parts = zip(groups, _split(seen, self._sizes), opening.split_with_sizes(self._sizes), strict=True)
+        chosen = [group.act(view, fresh, rng) for group, view, fresh in parts]
+        return {name: torch.cat([each[name] for each in chosen]) for name in chosen[0]}
 
     def _leave(self, name: str, leaving: set[int]) -> None:
         group = self._groups[name]

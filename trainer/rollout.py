@@ -1,16 +1,27 @@
 """What one rollout holds: preallocated once, written in place, every field at one shape."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from arena.policies import ActorCritic
-from trainer.errors import TrainerError
 
 LEARNED_FROM = ("observation", "raw", "log_prob", "value", "reward", "final_value", "hidden", "cell", "last_value")
 """Numbers of a rollout that must be finite."""
+
+
+class Decision(NamedTuple):
+    """Where a rollout keeps one decision of every row: views of `Rollout`'s fields, to be written into."""
+
+    observation: Float[Tensor, "R D"]
+    mask: Bool[Tensor, "R M"]
+    raw: Float[Tensor, "R A"]
+    reward: Float[Tensor, " R"]
+    active: Bool[Tensor, " R"]
+    episode_start: Bool[Tensor, " R"]
 
 
 @dataclass(frozen=True)
@@ -91,18 +102,11 @@ class Rollout:
         fields = {name: tensor[part] if tensor.ndim == 1 else tensor[:, part] for name, tensor in vars(self).items()}
         return Rollout(**fields)
 
-    def store(self, field: str, index: int, value: Tensor) -> None:
-        """Write one decision's entry of a field.
-
-        Raises:
-            TrainerError: The entry has another shape than the field.
-        """
-        place: Tensor = getattr(self, field)[index]
-        if place.shape != value.shape:
-            raise TrainerError(
-                f"rollout field {field!r} got shape {tuple(value.shape)}: it takes {tuple(place.shape)} per decision"
-            )
-        place.copy_(value)
+    def decisions(self, chunk: int) -> list[Decision]:
+        """Every decision of a chunk, cut out once for all that is done with it."""
+        place = slice(chunk * self.chunk, (chunk + 1) * self.chunk)
+        fields = (getattr(self, name)[place].unbind() for name in Decision._fields)
+        return [Decision(*each) for each in zip(*fields, strict=True)]
 
     @property
     def not_finite(self) -> list[str]:

@@ -16,6 +16,9 @@ from torch import Tensor
 from arena.environments import EnvironmentSpec, HeadKind
 from arena.environments.protocol import Actions, Observation
 
+ACTION_TYPES = {HeadKind.GAUSSIAN: torch.float32, HeadKind.BERNOULLI: torch.bool, HeadKind.CATEGORICAL: torch.int64}
+"""What an environment takes of each kind of head."""
+
 
 @dataclass(frozen=True)
 class Places:
@@ -39,21 +42,25 @@ class Places:
             active=self.active(observation),
         )
 
-    def pick(self, per_agent: Shaped[Tensor, "E N ..."]) -> Shaped[Tensor, "r ..."]:
-        """What is these agents' of something that every agent has."""
-        return per_agent.flatten(0, 1).index_select(0, self.numbers)
+    def pick(
+        self, per_agent: Shaped[Tensor, "E N ..."], into: Shaped[Tensor, "r ..."] | None = None
+    ) -> Shaped[Tensor, "r ..."]:
+        """What is these agents' of something that every agent has; it is written there where `into` is given."""
+        return torch.index_select(per_agent.flatten(0, 1), 0, self.numbers, out=into)
 
-    def active(self, observation: Observation) -> Bool[Tensor, " r"]:
+    def active(self, observation: Observation, into: Bool[Tensor, " r"] | None = None) -> Bool[Tensor, " r"]:
         """Which of these agents act."""
-        active = self.pick(observation.active)
-        return active if self.present is None else active & self.present
+        active = self.pick(observation.active, into)
+        return active if self.present is None else active.logical_and_(self.present)
 
-    def rewards(self, rewards: Float[Tensor, "E N ..."]) -> Float[Tensor, "r ..."]:
+    def rewards(
+        self, rewards: Float[Tensor, "E N ..."], into: Float[Tensor, "r ..."] | None = None
+    ) -> Float[Tensor, "r ..."]:
         """What these agents earned."""
-        earned = self.pick(rewards)
+        earned = self.pick(rewards, into)
         if self.present is None:
             return earned
-        return earned.where(self.present.view(-1, *[1] * (earned.ndim - 1)), 0.0)
+        return earned.masked_fill_(~self.present.view(-1, *[1] * (earned.ndim - 1)), 0.0)
 
     def write(self, into: Actions, actions: Actions) -> None:
         """Write what these agents do among the actions of all agents (E * N, ...)."""
@@ -87,6 +94,11 @@ class Seats:
         self._spec, self._num_envs, self.device = spec, num_envs, device
         self.agents = max(spec.agents_per_side)
         sides = [range(spec.num_agents)[spec.side(away)] for away in (False, True)]
+        agents, kinds = num_envs * spec.num_agents, ACTION_TYPES
+        self._action_shapes = {
+            head.name: ((agents,) if head.kind is HeadKind.CATEGORICAL else (agents, head.size), kinds[head.kind])
+            for head in spec.heads
+        }
         self._slots = torch.tensor([[side[min(i, len(side) - 1)] for i in range(self.agents)] for side in sides])
         self._filled = torch.tensor([[i < len(side) for i in range(self.agents)] for side in sides])
         self._uneven = len(set(spec.agents_per_side)) > 1
@@ -118,9 +130,11 @@ class Seats:
         seats = [seat for seat, environment in enumerate(self._environments.tolist()) if environment in playing]
         return torch.tensor([seat * self.agents + i for seat in seats for i in range(self.agents)], device=self.device)
 
-    def per_agent(self, per_environment: Bool[Tensor, " e"]) -> Bool[Tensor, " r"]:
-        """A flag of environments for the learner's rows."""
-        return per_environment.index_select(0, self.environment_of_row)
+    def per_agent(
+        self, per_environment: Bool[Tensor, " e"], into: Bool[Tensor, " r"] | None = None
+    ) -> Bool[Tensor, " r"]:
+        """A flag of environments for the learner's rows; it is written there where `into` is given."""
+        return torch.index_select(per_environment, 0, self.environment_of_row, out=into)
 
     def per_seat(self) -> Float[Tensor, " agents"]:
         """A 0 for every agent of every environment, (E * N,)."""
@@ -128,15 +142,9 @@ class Seats:
 
     def empty_actions(self) -> dict[str, Tensor]:
         """Actions of all agents (E * N, ...), to be written into."""
-        size = self._num_envs * self._spec.num_agents
-        kinds = {HeadKind.GAUSSIAN: torch.float32, HeadKind.BERNOULLI: torch.bool, HeadKind.CATEGORICAL: torch.int64}
         return {
-            head.name: torch.zeros(
-                (size,) if head.kind is HeadKind.CATEGORICAL else (size, head.size),
-                dtype=kinds[head.kind],
-                device=self.device,
-            )
-            for head in self._spec.heads
+            name: torch.zeros(shape, dtype=kind, device=self.device)
+            for name, (shape, kind) in self._action_shapes.items()
         }
 
     def unflatten(self, actions: Actions) -> dict[str, Tensor]:

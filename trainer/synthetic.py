@@ -55,6 +55,10 @@ class Synthetic:
         self._ends = (torch.rand(FRAMES, num_envs, generator=rng) < item.end_chance).to(device)
         self._active = torch.tensor([True, False], device=device).expand(num_envs, 2)
         self._frame = 0
+        self._mean = torch.full((item.action_size,), 1.0 / item.action_size, device=device)
+        nothing, score = torch.zeros_like(self.seeds), torch.full((num_envs,), 0.5, dtype=torch.float64, device=device)
+        self._never = torch.zeros_like(nothing, dtype=torch.bool)
+        self._outcome = Outcome(score=score, reason=nothing, decisions=torch.ones_like(nothing))
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
         """Start anew; see `Environment.reset`."""
@@ -67,15 +71,11 @@ class Synthetic:
         ended, observation = self._ends[self._frame], self._observe()
         return StepResult(
             observation=observation,
-            reward=actions["act"].mean(dim=-1),
+            reward=actions["act"] @ self._mean,
             terminated=ended,
-            truncated=torch.zeros_like(ended),
+            truncated=self._never,
             final_observation=observation,
-            outcome=Outcome(
-                score=torch.full((self.num_envs,), 0.5, dtype=torch.float64, device=self.device),
-                reason=torch.zeros_like(self.seeds),
-                decisions=torch.ones_like(self.seeds),
-            ),
+            outcome=self._outcome,
         )
 
     def _observe(self) -> Observation:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from fake_games import FakeGame, ScriptedDealer, TaggedPolicy, never, tagged
@@ -269,14 +271,57 @@ def test_stopping_leaves_at_the_next_decision(play):
     assert len(played.game.played) == 2
 
 
-def test_an_environment_of_another_shape_than_its_spec_is_refused_by_name(play):
+@pytest.mark.parametrize(
+    ("field", "change", "told"),
+    [
+        ("values", lambda values: values[..., :3], r"observation of fake has shape \(3, 2, 3\).*\(3, 2, 4\)"),
+        ("active", lambda active: active[:, 0], r"activity of fake has shape \(3,\).*\(3, 2\)"),
+        (
+            "masks",
+            lambda masks: masks | {"choice": masks["choice"][..., :2]},
+            r"mask of head 'choice' of fake has shape \(3, 2, 2\).*\(3, 2, 3\)",
+        ),
+    ],
+)
+def test_an_environment_of_another_shape_than_its_spec_is_refused_by_name(play, field, change, told):
     class Wrong(FakeGame):
         def _observe(self):
             observation = super()._observe()
-            return type(observation)(observation.values[..., :3], observation.masks, observation.active)
+            return replace(observation, **{field: change(getattr(observation, field))})
 
-    with pytest.raises(TrainerError, match=r"observation of fake has shape \(3, 2, 3\).*\(3, 2, 4\)"):
+    with pytest.raises(TrainerError, match=told):
         play(game=Wrong(3))
+
+
+def test_rewards_of_another_shape_than_there_are_agents_are_refused(play):
+    class Wrong(FakeGame):
+        def step(self, actions):
+            step = super().step(actions)
+            return replace(step, reward=step.reward[:, :1])
+
+    with pytest.raises(TrainerError, match=r"reward of fake has shape \(3, 1\): its spec declares \(3, 2\)"):
+        play(game=Wrong(3)).collect()
+
+
+def test_a_rollout_keeps_the_masks_of_the_environment_which_its_decisions_obeyed(play):
+    class Watched(FakeGame):
+        def reset(self, seeds=None):
+            self.shown = [super().reset(seeds)]
+            return self.shown[0]
+
+        def step(self, actions):
+            step = super().step(actions)
+            self.shown.append(step.observation)
+            return step
+
+    game = Watched(3)
+    played = play(sides=1, game=game)
+    rollout, layout = played.collect(), played.learner.network.layout
+    for t in range(12):
+        assert torch.equal(rollout.mask[t], layout.pack_masks(game.shown[t])[:, 0])
+        actions, masks = layout.to_actions(rollout.raw[t]), game.shown[t].masks
+        assert bool(masks["choice"][:, 0].gather(1, actions["choice"].unsqueeze(1)).all())
+        assert not bool((actions["switch"] & ~masks["switch"][:, 0]).any())
 
 
 def test_whoever_acts_without_a_legal_option_is_refused_by_head_and_place(play):
@@ -321,11 +366,6 @@ def test_who_does_not_act_needs_no_option(play):
 
     rollout = play(sides=1, game=Emptied(3, (2, 2), length=lambda seed: 6)).collect()
     assert not rollout.mask[~rollout.active].any()
-
-
-def test_a_field_of_the_wrong_shape_is_refused_by_name(play):
-    with pytest.raises(TrainerError, match="'reward' got shape"):
-        play().rollout.store("reward", 0, torch.zeros(3, 1))
 
 
 def test_memory_stays_where_it_is_and_does_not_grow(play):
