@@ -1,7 +1,6 @@
 """Distributions over opponents: made from the population, shown, and kept beside the leases drawn from them."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import to_json
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.orm import Session
 
@@ -55,8 +55,7 @@ class Account:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Account":
         """Name a content by its hash."""
-        text = json.dumps(content, sort_keys=True)
-        return cls(hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS], content)
+        return cls(hashlib.sha256(to_json(content)).hexdigest()[:_HASH_DIGITS], content)
 
     def rule(self, branch: str) -> str:
         """Say a branch's rule in words."""
