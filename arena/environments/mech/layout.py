@@ -80,11 +80,12 @@ CONTACT_FEATURES = (
     "in_sight",
     "ewar",
     "in_zone",
+    "focus",
 )
 """One mech outside the own pack, in the viewer's frame; all 0 in an empty slot.
 
 Place and distance are over the map's diagonal, velocities relative to the viewer's, over SPEED_SCALE and clipped; heat
-is the share of the capacity, at most 2; hp and stability are shares."""
+is the share of the capacity, at most 2; hp and stability are shares; focus is whom the viewer's last action chose."""
 
 MATE_FEATURES = ("ahead", "left", "up", "facing_ahead", "facing_left", "hp", "heat", "fallen", "shutdown", *CLASSES)
 """One pack mate, exactly, in the order of the pack without the viewer; all 0 where it is destroyed or there is none."""

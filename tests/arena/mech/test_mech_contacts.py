@@ -87,6 +87,19 @@ def test_target_options_are_the_contact_slots_of_the_last_observation():
         assert scene["focus"][0] == focus
 
 
+def test_the_chosen_target_shows_in_the_next_observation_and_no_more_once_it_is_destroyed():
+    scene = open_scene([("medium",), ("medium",)], {0: at(0, 0), 1: at(-4, 0), 2: at(9, 0), 3: at(5, 0)})
+
+    def focus(**orders: dict) -> list[float]:
+        return [one["focus"] for one in contacts(scene, scene.play(**orders))]
+
+    assert focus() == [0.0, 0.0, 0.0]
+    for option, shown in ((2, [0.0, 1.0, 0.0]), (3, [0.0, 0.0, 0.0]), (0, [0.0, 0.0, 0.0]), (1, [1.0, 0.0, 0.0])):
+        assert focus(target={0: option}) == shown
+    scene["hp"][3] = 0.1
+    assert focus(target={0: 1}, trigger={0: ["primary"]}) == [0.0, 0.0]
+
+
 def test_velocities_of_contacts_are_relative_and_closing_is_positive():
     scene = open_scene(DUEL, {0: at(-10, 0), 1: at(10, 0, NORTH)})
 

@@ -63,6 +63,7 @@ def contact_values(state: State, mech: Mech, index: int) -> list[float]:
         state.clear(mech.hull.index, index),
         other.ewar != 0,
         holds_zone(state, other),
+        mech.focus == index,
     ]
 
 

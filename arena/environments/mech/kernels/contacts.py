@@ -26,7 +26,7 @@ AHEAD, LEFT, UP, DISTANCE, VELOCITY_AHEAD, VELOCITY_LEFT, VELOCITY_UP, CLOSING, 
     CONTACT_FEATURES,
     "ahead left up distance velocity_ahead velocity_left velocity_up closing facing_ahead facing_left",
 )
-HOSTILE, PAINTED, IN_SIGHT = columns(0, CONTACT_FEATURES, "hostile painted in_sight")
+HOSTILE, PAINTED, IN_SIGHT, FOCUS = columns(0, CONTACT_FEATURES, "hostile painted in_sight focus")
 
 
 @wp.func(inline=True)
@@ -134,6 +134,7 @@ def write_contact(
         contact[HOSTILE] = 1.0
         contact[IN_SIGHT] = flag(clear_sight(s, e, i, j))
         contact[PAINTED] = flag(painted_by_pack(s, h, e, i, j))
+        contact[FOCUS] = flag(s.focus[e, i] == j)
         if blur > 0.0:
             errors = draw_errors(streams, pair_key(h.stream[i], h.stream[j])) * blur
             place += wp.vec2(errors[0], errors[1]) * (POSITION_NOISE * distance)
