@@ -31,6 +31,16 @@ class Remembers:
         return {"answer": torch.where(observation.masks["answer"][:, 0], 0, memory + 1)}, (memory,)
 
 
+class Careful(Always):
+    """Plays where nothing records what it does."""
+
+    def act(
+        self, observation: Observation, state: State, episode_start: torch.Tensor, rng: torch.Generator
+    ) -> tuple[Actions, State]:
+        assert torch.is_inference_mode_enabled()
+        return super().act(observation, state, episode_start, rng)
+
+
 @pytest.fixture
 def rng() -> torch.Generator:
     return torch.Generator().manual_seed(0)
@@ -53,6 +63,10 @@ def test_scores_are_those_of_the_first_player_on_either_side():
     assert series.score == pytest.approx(0.5 + 2 / 6)
     assert series.reasons == {"choice": 4}
     assert series.decisions == 4
+
+
+def test_matches_are_played_in_inference_mode():
+    assert len(play_series("rps", Careful(PAPER), Careful(ROCK), matches=2, seed=3).matches) == 2
 
 
 def test_every_seed_is_played_once_and_answered_in_order(rng: torch.Generator):

@@ -275,6 +275,36 @@ def test_the_next_match_pays_nothing_for_the_last_one():
     assert advantage_of(turns, gamma=0.5, lam=1.0)[0].item() == pytest.approx(1.0 + 0.5 * 2.0 - 100.0)
 
 
+@pytest.mark.parametrize("turn_based", [False, True])
+@pytest.mark.parametrize("last", range(6))
+def test_two_matches_in_a_row_are_estimated_as_if_each_were_alone(turn_based, last):
+    """A limit cuts the first one off with decision `last`; what is behind a match that is alone is no part of it."""
+    reward, value, final = torch.randn(3, 6, 2, generator=torch.Generator().manual_seed(last))
+    truncated = (torch.arange(6) == last).unsqueeze(1).expand(6, 2)
+
+    def advantages(part, behind):
+        shape = reward[part].shape
+        turns = own_turns(
+            reward[part],
+            value[part],
+            final[part],
+            no_flags(shape),
+            truncated[part],
+            ~no_flags(shape),
+            torch.full((2,), behind),
+            ~no_flags(2),
+            turn_based=turn_based,
+            limit_decides=False,
+        )
+        return advantage_of(turns, gamma=0.9, lam=0.8)
+
+    together, first, second = advantages(slice(6), 3.0), slice(last + 1), slice(last + 1, 6)
+    assert torch.equal(together[first], advantages(first, 1e6))
+    torch.testing.assert_close(together[last], reward[last] + 0.9 * final[last] - value[last])
+    if last < 5:
+        assert torch.equal(together[second], advantages(second, 3.0))
+
+
 def test_rewards_before_the_first_own_turn_of_an_episode_belong_to_nobody():
     turns = turns_of([1.0, 50.0, 2.0], [True, False, True], terminated=[True, False, False])
     assert turns.reward.squeeze()[:2].tolist() == [1.0, 2.0]

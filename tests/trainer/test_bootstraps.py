@@ -31,6 +31,17 @@ def test_truncation_values_the_final_observation_with_the_state_before_the_reset
     assert one.final_value[~one.truncated].abs().max() == 0.0
 
 
+def test_matches_that_the_game_ends_have_no_final_value(play):
+    rollout = play().collect()
+    ended = rollout.terminated | rollout.truncated
+    assert torch.equal(ended[:-1], rollout.episode_start[1:])
+    for kind in (rollout.terminated, rollout.truncated):
+        assert kind.any()
+    assert not (rollout.terminated & rollout.truncated).any()
+    assert rollout.final_value[~rollout.truncated].abs().max() == 0.0
+    assert rollout.final_value[rollout.truncated].abs().min() > 0.0
+
+
 def test_for_the_dead_a_limit_is_the_end_of_the_game(play):
     """Agent 0 of a team is dead from decision 2 on, agent 1 from decision 3 on; the limit comes at decision 2."""
     game = FakeGame(3, (2, 2), length=lambda seed: 2, limited=lambda seed: True)

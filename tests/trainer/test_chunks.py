@@ -128,6 +128,23 @@ def test_ratio_is_one_in_every_chunk_under_the_weights_that_acted(play, agents_p
     assert len(batch.index) == int(targets.valid.sum())
 
 
+def test_ratio_is_one_also_where_actions_are_saturated(play):
+    """Squashed, these actions are 1 in single precision: what was drawn is to be known from nothing but the rollout."""
+    played = play()
+    network = played.learner.network
+    with torch.no_grad():
+        network.actor.bias[network.layout.parts[0].parameters] = torch.tensor([10.0, -10.0])
+    rollout = played.collect()
+    drawn = rollout.raw[..., network.layout.parts[0].raw]
+    assert drawn.abs().min() > 7.0
+    assert len(drawn.unique()) == drawn.numel()
+    targets, _ = played.learner.targets(rollout)
+    segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    with torch.no_grad():
+        batch = played.learner.ppo.evaluate(rollout, targets, segments)
+    assert (probability_ratio(batch.joint_log_ratio) - 1.0).abs().max() < 1e-5
+
+
 def test_burn_in_advances_memory_and_carries_no_loss(play):
     """Segments that start from a stored state lose their first two decisions; those at an episode's start lose none."""
     played = play(ppo={"burn_in": 2})

@@ -6,6 +6,7 @@ from arena.environments import names
 from arena.environments.mech.composition import PRESETS
 from arena.environments.mech.rewards import RewardWeights
 from arena.environments.registry import declare
+from arena.policies import CoreKind
 from trainer.config import describe, parse_assignments, preset, resolve, sections, to_toml, validate
 from trainer.errors import ConfigError
 
@@ -32,6 +33,23 @@ def test_training_discounts_as_the_shaping_of_rewards_does(environment):
 def test_presets_name_heads_that_there_are(environment):
     settings = resolve(environment, None, []).ppo
     assert {*settings.entropy_factors, *settings.entropy_floors} <= {head.name for head in declare(environment).heads}
+
+
+@pytest.mark.parametrize("environment", [*names(), "my-game"])
+def test_recurrent_networks_go_over_a_rollout_twice_at_most(environment):
+    """Their stored states go stale as weights move."""
+    config = resolve(environment, None, [])
+    assert config.ppo.epochs <= 2 or config.network.core is CoreKind.FEEDFORWARD
+
+
+def test_defaults_are_those_on_which_the_reviews_were_settled():
+    """Where they contradict each other docs/checklist.md says which one was followed."""
+    config = validate({})
+    assert (config.ppo.value_clip, config.ppo.value_huber, config.ppo.value_coefficient) == (0.0, 0.0, 0.5)
+    assert (config.ppo.kl_stop, config.ppo.target_kl) == (1.5, 0.015)
+    assert (config.schedules.entropy, config.schedules.entropy_final) == (0.05, 0.01)
+    assert (config.optimizer.critic_weight_decay, config.normalization.reward_clip) == (0.0, 10.0)
+    assert (config.network.initial_log_std, config.ppo.renewed) == (-0.5, False)
 
 
 def test_an_environment_without_a_preset_takes_the_defaults():

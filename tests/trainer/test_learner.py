@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from arena.policies import EncoderKind
+from trainer.chunks import cut
+from trainer.learner import Learner
 
 
 def test_scales_are_logged_before_anything_is_normalised(play, never):
@@ -21,6 +23,69 @@ def test_scales_are_logged_before_anything_is_normalised(play, never):
         assert metrics[f"scales/{name}_std"] == pytest.approx(float(deviation), rel=1e-4)
     assert targets.advantage.std(correction=0).item() == pytest.approx(1.0, rel=1e-4)
     assert abs(metrics["scales/advantage_std"] - 1.0) > 0.1
+
+
+@pytest.mark.parametrize("turn_based", [False, True])
+def test_advantages_are_normalised_once_an_update_over_the_decisions_that_count(play, turn_based):
+    """Whichever minibatch a decision comes into, its advantage is that of the whole."""
+    played = play((1, 1) if turn_based else (2, 2), turn_based=turn_based)
+    rollout = played.collect()
+    targets, _ = played.learner.targets(rollout)
+    deviation, mean = torch.std_mean(targets.advantage[targets.valid], correction=0)
+    assert (deviation.item(), mean.item()) == (pytest.approx(1.0, rel=1e-4), pytest.approx(0.0, abs=1e-4))
+    assert not targets.valid.all()
+    assert targets.advantage[~targets.valid].abs().max() == 0.0
+    segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    for part in segments.deal(3):
+        batch = played.learner.ppo.evaluate(rollout, targets, part)
+        assert torch.equal(batch.advantage, targets.advantage.flatten()[batch.index])
+        assert targets.valid.flatten()[batch.index].all()
+
+
+def test_advantages_that_spread_less_than_the_settings_say_are_only_centred(play):
+    played = play(normalization={"advantage_std_floor": 1e9})
+    targets, metrics = played.learner.targets(played.collect())
+    advantage = targets.advantage[targets.valid]
+    assert advantage.std(correction=0).item() == pytest.approx(metrics["scales/advantage_std"], rel=1e-4)
+    assert advantage.mean().item() == pytest.approx(0.0, abs=1e-4)
+
+
+def test_whatever_the_critic_says_is_denormalised_before_it_meets_rewards(play):
+    """Values, those of final observations and those behind the rollout, after returns of 2 on average, 4 apart."""
+    played = play()
+    learner, rollout = played.learner, played.collect()
+    learner._values.update(torch.tensor([-2.0, 6.0]))
+    turns = learner._own_turns(rollout, learner._values, learner._owed)
+    torch.testing.assert_close(turns.value, 4.0 * rollout.value + 2.0)
+    going_on = ~(rollout.terminated | rollout.truncated)
+    assert going_on[-1].any()
+    torch.testing.assert_close(turns.next_value[-1][going_on[-1]], 4.0 * rollout.last_value[going_on[-1]] + 2.0)
+    cut_off = rollout.truncated
+    assert cut_off.any()
+    torch.testing.assert_close(turns.next_value[cut_off], 4.0 * rollout.final_value[cut_off] + 2.0)
+
+
+def test_the_critic_learns_in_its_own_units_and_nothing_flows_back_through_targets(play):
+    """Returns of the first rollout are all that its units are made of."""
+    played = play()
+    played.learner.network.requires_grad_()
+    targets, metrics = played.learner.targets(played.collect())
+    deviation, mean = torch.std_mean(targets.value[targets.valid], correction=0)
+    assert (deviation.item(), mean.item()) == (pytest.approx(1.0, rel=1e-4), pytest.approx(0.0, abs=1e-4))
+    assert abs(metrics["scales/return_mean"]) > 0.1
+    assert not targets.value.requires_grad
+    assert not targets.advantage.requires_grad
+
+
+def test_a_learner_is_in_evaluation_mode_before_and_after_it_learns(play, never):
+    played = play()
+    assert not Learner(played.learner._config, played.game.spec).network.training
+    played.learner.learn(played.collect(), never)
+    assert not played.learner.network.training
+
+
+def test_log_stds_start_where_the_settings_say(play):
+    assert play(network={"initial_log_std": -1.5}).learner.network.log_std.tolist() == [-1.5, -1.5]
 
 
 def test_rates_and_weights_follow_their_schedules_and_stay_at_the_end(play):

@@ -169,6 +169,28 @@ def test_inactive_rows_change_nothing(play, never):
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in mine.items())
 
 
+def test_every_epoch_deals_every_decision_once_in_an_order_of_its_own_that_the_seed_says(play, never):
+    def dealt(seed):
+        played = play((2, 2), run={"seed": seed}, ppo={"target_kl": 1e9})
+        weigher, minibatches = played.learner.ppo._weigher, []
+        gather = weigher.gather
+        weigher.gather = lambda rollout, targets, lot: (
+            minibatches.append(lot.segments.rows.tolist()) or gather(rollout, targets, lot)
+        )
+        rollout = played.collect()
+        played.learner.learn(rollout, never)
+        return minibatches, rollout.active.flatten().nonzero().squeeze(1).tolist()
+
+    minibatches, active = dealt(1)
+    first, second = minibatches[:2], minibatches[2:]
+    assert [len(first), len(second)] == [2, 2]
+    for epoch in (first, second):
+        assert sorted(row for rows in epoch for row in rows) == active
+    assert {*first[0]} not in ({*rows} for rows in second)
+    assert dealt(1)[0] == minibatches
+    assert dealt(2)[0] != minibatches
+
+
 def test_minibatches_add_up_to_the_whole_gradient(play):
     played = play()
     rollout = played.collect()

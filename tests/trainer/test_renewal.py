@@ -9,9 +9,8 @@ FAST = {"learning_rate": 0.01, "learning_rate_final": 0.01}
 
 def learned_from(play, never, renewed, schedules, epochs=3):
     """Targets of every minibatch's epoch, and the learner, after two rollouts."""
-    played = play(
-        (2, 2), ppo={"renewed": renewed, "epochs": epochs, "minibatches": 1, "target_kl": 1e9}, schedules=schedules
-    )
+    ppo = {"epochs": epochs, "minibatches": 1, "target_kl": 1e9, **({"renewed": True} if renewed else {})}
+    played = play((2, 2), ppo=ppo, schedules=schedules)
     seen, step = [], played.learner.ppo._step
 
     def watched(rollout, targets, *rest):
