@@ -88,9 +88,9 @@ class LSTMCore(nn.Module):
         if features.device.type != "cpu" or not has_scan(self.state_size):
             return self._padded(features, state, runs)
         half = torch.is_autocast_enabled("cpu") and has_half_scan(features.shape[1])
-        given = features.bfloat16() if half else features.float()
         weight_ih, weight_hh, bias_ih, bias_hh = self.lstm.all_weights[0]
-        output: Tensor = torch.ops.arena.scan(given, *state, weight_ih, weight_hh, bias_ih + bias_hh, runs.first)[0]
+        bias = bias_ih + bias_hh
+        output: Tensor = torch.ops.arena.scan(features.float(), *state, weight_ih, weight_hh, bias, runs.first, half)[0]
         return output
 
     def _padded(self, features: Tensor, state: RecurrentState, runs: Runs) -> Tensor:

@@ -1,5 +1,5 @@
-// What fused.h and scan.h are both built from, read before them: the widths of registers, arithmetic on 16 units at once,
-// and threads.
+// What all native code of policies is built from, read before it: the widths of registers, arithmetic on 16 units at
+// once, and threads.
 
 #if defined(__AVX512F__)
 enum { WIDTH = 16, BLOCK = 6, ABREAST = 4 };  // floats in a register; rows x registers whose sums stay in registers

@@ -1,7 +1,7 @@
 """An LSTM over runs of decisions in native code: nothing is padded, and gates pass through memory once.
 
 The recurrence is written out in C++ (`scan.h`), which Warp compiles for the processor at hand at its first use.
-Gradients of weights and features, which do not depend on time, are single products over all decisions in torch.
+Gradients of weights, which do not depend on time, are a single product over all decisions in torch.
 """
 
 import bisect
@@ -12,29 +12,28 @@ from enum import IntEnum
 from typing import Any, no_type_check
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from arena.errors import ArenaError
 from arena.native import Launch, openmp, require_memory, source, wp
 from arena.policies.cores import SCANNED_UNITS
 
-LANES, PANEL = 16, SCANNED_UNITS
-"""Units of a vector and columns of a panel, as in `scan.h`."""
+PANEL = SCANNED_UNITS
+"""Columns of a panel, as in `panels.h`."""
 
 ROWS = 64
-"""Products are made of multiples of so many decisions."""
+"""Products in half precision are made of multiples of so many decisions: each number of them is compiled once."""
 
 FEWEST_RUNS = 24
 """Runs that are worth a thread."""
 
-SIZES, POINTERS = 6, 14
+SIZES, POINTERS = 7, 18
 """Numbers and addresses of a call, as in `scan.h`."""
 
 wp.set_module_options({"enable_backward": False})
 
 
-@wp.func_native(source("lanes.h", "scan.h"))
+@wp.func_native(source("lanes.h", "panels.h", "scan.h"))
 @no_type_check
 def scan_runs(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
     """See `scan.h`."""
@@ -70,33 +69,33 @@ def scan(
     weight_hh: Tensor,
     bias: Tensor,
     first: Tensor,
+    half: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Take S runs through an LSTM.
 
     Args:
-        features: Inputs (N, F), step by step; see `cores.Runs`. In bfloat16, all factors are: see `has_half`.
+        features: Inputs (N, F), step by step; see `cores.Runs`.
         hidden: State (S, H) before each run. No gradient flows back beyond it.
         cell: The same.
         weight_ih: (4H, F), as in `nn.LSTM`.
         weight_hh: (4H, H), as in `nn.LSTM`.
         bias: (4H); the sum of its two.
         first: (L + 1); see `cores.Runs`.
+        half: Multiply in bfloat16; see `has_half`.
 
     Returns:
         Hidden state after each decision (N, H); then, for the gradient: what the gates let through (N, 4H), the cell
-        after each decision (N, H), features and hidden state before it (N and some rows of zeros, F + H).
+        after each decision (N, H), features and hidden state before it (N, F + H; with half precision in bfloat16,
+        and rows of zeros behind them).
     """
     (decisions, width), units = features.shape, hidden.shape[1]
-    opened = _require(decisions, first, (hidden, cell, weight_ih, weight_hh, bias), width)
-    inputs = features.new_empty(_filled_up(decisions), width + units)
+    opened = _require(features, first, hidden, cell, weight_ih, weight_hh, bias)
+    inputs = _factors(features, decisions, width + units, half)
     inputs[:decisions, :width], inputs[:opened, width:] = features, hidden[:opened]
-    inputs[decisions:] = 0.0
     gates, cells, output = (bias.new_empty(decisions, columns * units) for columns in (4, 1, 1))
-    half, bias = features.dtype is torch.bfloat16, _side_by_side(bias)
-    weights = _panels(_side_by_side(torch.cat([weight_ih, weight_hh], dim=1)), half)
-    none = first.new_empty(0)
-    tensors = (weights, gates, inputs, cells, cell.contiguous(), output, none, none, bias)
-    _run(Direction.FORWARD, first, tensors, half=half, units=units, inputs=width + units)
+    none = bias.new_empty(0)
+    tensors = (gates, inputs, cells, cell.contiguous(), output, bias.contiguous(), none, none, none, none)
+    _run(Direction.FORWARD, first, (weight_ih, weight_hh), tensors, half=half, to_features=False)
     return output, gates, cells, inputs
 
 
@@ -107,54 +106,70 @@ def scan_backward(
     cells: Tensor,
     inputs: Tensor,
     cell: Tensor,
+    weight_ih: Tensor,
     weight_hh: Tensor,
     first: Tensor,
-) -> Tensor:
-    """The loss's gradient with respect to the sums in the gates, given that with respect to the output.
+    to_features: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The loss's gradient on its way back, given that with respect to the output.
 
     Returns:
-        (N and as many rows of zeros as `inputs` has, 4H), in its precision.
+        The gradient with respect to the sums in the gates (as many rows as `inputs` has, 4H), in its precision; with
+        respect to the features (N, F filled up to a multiple of 64), without columns unless wanted; with respect to
+        the bias (4H).
     """
-    units, half = cell.shape[1], inputs.dtype is torch.bfloat16
-    weights = _panels(_side_by_side(weight_hh).t(), half)
-    into, carried = inputs.new_empty(len(inputs), 4 * units), cell.new_zeros(len(cell), 2 * units)
-    into[len(gates) :] = 0.0
-    none = first.new_empty(0)
-    tensors = (weights, gates, inputs, cells, cell.contiguous(), gradient.contiguous(), into, carried, none)
-    _run(Direction.BACKWARD, first, tensors, half=half, units=units, inputs=inputs.shape[1])
-    return into
+    (decisions, units), width = cells.shape, weight_ih.shape[1]
+    half, columns = inputs.dtype is torch.bfloat16, _filled_up(width, PANEL) if to_features else 0
+    sums = _factors(gates, decisions, 4 * units, half)
+    carried, of_features = cell.new_zeros(len(cell), 2 * units), cell.new_empty(decisions, columns)
+    of_bias = cell.new_zeros(torch.get_num_threads(), 4 * units)
+    none = cell.new_empty(0)
+    given = (gates, inputs, cells, cell.contiguous(), gradient.contiguous(), none)
+    tensors = (*given, sums, carried, of_features, of_bias)
+    _run(Direction.BACKWARD, first, (weight_ih, weight_hh), tensors, half=half, to_features=to_features)
+    return sums, of_features, of_bias.sum(dim=0)
 
 
 @scan.register_fake
-def _(features: Tensor, hidden: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _(
+    features: Tensor,
+    hidden: Tensor,
+    *rest: Any,  # noqa: ANN401  torch's own
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     (decisions, width), units = features.shape, hidden.shape[1]
     output, gates, cells = (hidden.new_empty(decisions, columns * units) for columns in (1, 4, 1))
-    return output, gates, cells, features.new_empty(_filled_up(decisions), width + units)
+    return output, gates, cells, _unfilled(features, decisions, width + units, half=rest[-1])
 
 
 @scan_backward.register_fake
-def _(gradient: Tensor, gates: Tensor, cells: Tensor, inputs: Tensor, cell: Tensor, *_: Tensor) -> Tensor:
-    return inputs.new_empty(inputs.shape[0], 4 * cell.shape[1])
+def _(
+    gradient: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    inputs: Tensor,
+    cell: Tensor,
+    weight_ih: Tensor,
+    *rest: Any,  # noqa: ANN401  torch's own
+) -> tuple[Tensor, Tensor, Tensor]:
+    columns = _filled_up(weight_ih.shape[1], PANEL) if rest[-1] else 0
+    sums = inputs.new_empty(inputs.shape[0], gates.shape[1])
+    return sums, cell.new_empty(cells.shape[0], columns), cell.new_empty(gates.shape[1])
 
 
-def _filled_up(decisions: int) -> int:
-    """Rows of what is multiplied when `decisions` are; few different numbers of rows are few products to compile."""
-    return -(-decisions // ROWS) * ROWS
-
-
-def _remember(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401  torch's own
-    _, _, cell, weight_ih, weight_hh, _, first = inputs
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401  torch's own
+    _, _, cell, weight_ih, weight_hh, _, first, _ = inputs
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(cell, weight_ih, weight_hh, first, *output[1:])
 
 
 def _backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Tensor | None, ...]:  # noqa: ANN401  torch's own
     cell, weight_ih, weight_hh, first, gates, cells, inputs = ctx.saved_tensors
-    sums = torch.ops.arena.scan_backward(gradient, gates, cells, inputs, cell, weight_hh, first)
-    of_features = (sums @ _side_by_side(weight_ih).to(sums.dtype))[: len(gates)] if ctx.needs_input_grad[0] else None
-    of_both = _in_torchs_order((sums.t() @ inputs).float())
-    of_weights = torch.split(of_both, [weight_ih.shape[1], weight_hh.shape[1]], dim=1)
-    return of_features, None, None, *of_weights, _in_torchs_order(sums.sum(dim=0, dtype=torch.float32)), None
+    wanted, width = ctx.needs_input_grad[0], weight_ih.shape[1]
+    sums, of_features, of_bias = torch.ops.arena.scan_backward(
+        gradient, gates, cells, inputs, cell, weight_ih, weight_hh, first, wanted
+    )
+    of_weights = torch.split((sums.t() @ inputs).float(), [width, cell.shape[1]], dim=1)
+    return of_features[:, :width] if wanted else None, None, None, *of_weights, of_bias, None, None
 
 
 scan.register_autograd(_backward, setup_context=_remember)
@@ -165,51 +180,60 @@ def _launcher() -> Launch:
     return Launch(scan_all, SIZES, POINTERS)
 
 
-def _require(decisions: int, first: Tensor, tensors: tuple[Tensor, ...], inputs: int) -> int:
-    """Refuse what does not fit `decisions` of the runs that begin at `first`; how many of these have any."""
-    runs, units = tensors[0].shape
-    shapes = ((runs, units), (runs, units), (4 * units, inputs), (4 * units, units), (4 * units,))
-    require_memory((*tensors, first), (*shapes, (len(first),)), (torch.float32,) * 5 + (torch.int32,))
+def _require(features: Tensor, first: Tensor, hidden: Tensor, cell: Tensor, *weights: Tensor) -> int:
+    """Refuse what does not fit the features of the runs that begin at `first`; how many of these have any."""
+    (runs, units), (decisions, width) = hidden.shape, features.shape
+    shapes = ((decisions, width), (runs, units), (runs, units), (4 * units, width), (4 * units, units), (4 * units,))
+    tensors = (features, hidden, cell, *weights)
+    require_memory((*tensors, first), (*shapes, (len(first),)), (torch.float32,) * 6 + (torch.int32,))
     opened, made = int(first[1]), int(first[-1])
     if opened > runs or made != decisions:
         raise ArenaError(f"{made} decisions of {opened} runs do not fit {decisions} inputs and {runs} states")
     return opened
 
 
+def _factors(like: Tensor, decisions: int, columns: int, half: bool) -> Tensor:
+    """Room for what will be multiplied in some precision; with half precision, rows of zeros fill it up."""
+    factors = _unfilled(like, decisions, columns, half)
+    factors[decisions:] = 0.0
+    return factors
+
+
+def _unfilled(like: Tensor, decisions: int, columns: int, half: bool) -> Tensor:
+    if not half:
+        return like.new_empty(decisions, columns)
+    return like.new_empty(_filled_up(decisions, ROWS), columns, dtype=torch.bfloat16)
+
+
+def _filled_up(count: int, unit: int) -> int:
+    return -(-count // unit) * unit
+
+
 def _run(
-    direction: Direction, first: Tensor, tensors: tuple[Tensor, ...], *, half: bool, units: int, inputs: int
+    direction: Direction,
+    first: Tensor,
+    weights: tuple[Tensor, Tensor],
+    tensors: tuple[Tensor, ...],
+    *,
+    half: bool,
+    to_features: bool,
 ) -> None:
-    starts, team = first.tolist(), openmp()
+    (width, units), starts, team = (each.shape[1] for each in weights), first.tolist(), openmp()
     parts = min(torch.get_num_threads(), max(1, starts[1] // FEWEST_RUNS)) if team else 1
     parted = torch.tensor(bounds(starts, parts), dtype=torch.int32)
-    setting = (direction, half, units, inputs, len(starts) - 1, parts)
-    _launcher()(setting, [*(tensor.data_ptr() for tensor in (first, *tensors, parted)), *(team or (0, 0, 0))])
+    panels = weights[0].new_empty(4 * units, _filled_up(width, PANEL) + units)
+    own = (first, *(each.contiguous() for each in weights), panels)
+    setting = (direction, half, to_features, units, width, len(starts) - 1, parts)
+    _launcher()(setting, [*(each.data_ptr() for each in (*own, *tensors, parted)), *(team or (0, 0, 0))])
 
 
 def bounds(starts: Sequence[int], parts: int) -> list[int]:
     """Runs at which to part them, so that every part has about as many decisions."""
     counts = [end - begin for begin, end in itertools.pairwise(starts)]
+    if parts == 1:
+        return [0, counts[0]]
     within = range(counts[0] + 1)
     return [
         bisect.bisect_left(within, starts[-1] * part // parts, key=lambda run: sum(min(run, each) for each in counts))
         for part in range(parts + 1)
     ]
-
-
-def _panels(weights: Float[Tensor, "outputs inputs"], half: bool) -> Tensor:
-    """Weights in panels of 64 outputs, a row for every input; with half precision, for every two of them."""
-    inputs = weights.shape[1]
-    panels = weights.reshape(-1, PANEL, inputs).transpose(1, 2)
-    if half:
-        panels = panels.reshape(-1, inputs // 2, 2, PANEL).transpose(2, 3).bfloat16()
-    return panels.contiguous()
-
-
-def _side_by_side(gates: Float[Tensor, "gates ..."]) -> Float[Tensor, "gates ..."]:
-    """The four gates of 16 units next to each other."""
-    return gates.view(4, -1, LANES, *gates.shape[1:]).transpose(0, 1).reshape(gates.shape)
-
-
-def _in_torchs_order(gates: Float[Tensor, "gates ..."]) -> Float[Tensor, "gates ..."]:
-    """The contrary of `_side_by_side`."""
-    return gates.view(-1, 4, LANES, *gates.shape[1:]).transpose(0, 1).reshape(gates.shape)

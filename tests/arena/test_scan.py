@@ -68,6 +68,15 @@ def test_any_number_of_features_and_decisions_fits(features, lengths, monkeypatc
         torch.testing.assert_close(one, other, rtol=1e-5, atol=2e-6 * float(other.abs().max()))
 
 
+def test_features_that_need_no_gradient_get_none_and_change_that_of_no_weight(core):
+    _, runs = random_runs()
+    features, state, weights = drawn(runs)
+    wanted = learned(core, features, state, runs, weights)[2:]
+    core.zero_grad()
+    (core.sequence(features, state, runs) * weights).sum().backward()
+    assert all(torch.equal(parameter.grad, one) for parameter, one in zip(core.parameters(), wanted, strict=True))
+
+
 def test_half_precision_leaves_an_odd_number_of_features_in_single_precision():
     core, (_, runs) = LSTMCore(47, UNITS), random_runs()
     features, state = torch.randn(len(runs.place), 47), RecurrentState(*torch.randn(2, RUNS, UNITS))
@@ -135,7 +144,7 @@ def test_the_operator_keeps_its_promises_to_torch(core):
     _, runs = random_runs()
     features, state, _ = drawn(runs)
     weight_ih, weight_hh, bias_ih, bias_hh = core.lstm.all_weights[0]
-    given = (features.requires_grad_(), *state, weight_ih, weight_hh, (bias_ih + bias_hh).detach(), runs.first)
+    given = (features.requires_grad_(), *state, weight_ih, weight_hh, (bias_ih + bias_hh).detach(), runs.first, False)
     torch.library.opcheck(scan.scan, given, test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
 
 
