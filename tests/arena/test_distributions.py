@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from arena.environments.protocol import Observation
 from arena.environments.spec import ActionHead, HeadKind
-from arena.policies.distributions import ActionDistribution, ActionLayout, log_squash_slope
+from arena.policies.distributions import ILLEGAL_LOGIT, ActionDistribution, ActionLayout, log_squash_slope
 
 MOVE = ActionHead("move", HeadKind.GAUSSIAN, 2, masked=True)
 TRIGGER = ActionHead("trigger", HeadKind.BERNOULLI, 3, masked=True)
@@ -202,15 +202,25 @@ def test_illegal_actions_are_never_sampled(rng: torch.Generator):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_masks_hold_in_half_precision(dtype: torch.dtype, rng: torch.Generator):
+    """Whatever precision logits come in, everything made of them is that of single precision."""
     mask = torch.rand(5000, 6, generator=rng) < 0.3
     mask[:, 0] |= ~mask.any(dim=-1)
-    policy = categorical((100.0 * torch.randn(5000, 6, generator=rng)).to(dtype), mask)
+    logits = (100.0 * torch.randn(5000, 6, generator=rng)).to(dtype)
+    policy, single = categorical(logits, mask), categorical(logits.float(), mask)
 
-    chosen = policy.sample(rng).long()
+    chosen, expected = (each.sample(torch.Generator().manual_seed(4)) for each in (policy, single))
+    options = torch.arange(6.0).expand(5000, 6).unbind(dim=1)
+    chances, known = (
+        torch.cat([each.log_prob(option.unsqueeze(1)) for option in options], dim=1).exp() for each in (policy, single)
+    )
 
-    assert bool(mask.gather(1, chosen).all())
-    assert bool(policy.log_prob(chosen.float()).isfinite().all())
+    assert bool(mask.gather(1, chosen.long()).all())
+    assert torch.equal(chosen, expected)
+    assert torch.equal(chances, known)
+    assert chances[~mask].max().item() == 0.0
+    assert torch.equal(policy.entropy(rng), single.entropy(rng))
     assert bool(policy.entropy(rng).isfinite().all())
+    assert bool(torch.tensor(ILLEGAL_LOGIT, dtype=dtype).isfinite())
 
 
 def test_samples_follow_the_probabilities(rng: torch.Generator):

@@ -34,6 +34,27 @@ def test_what_cannot_be_written_leaves_the_old_file_and_nothing_beside_it(
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_what_is_written_is_on_the_disk_before_it_takes_its_name_and_its_name_is_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def watched_fsync(descriptor: int) -> None:
+        synced, folder = os.fstat(descriptor), tmp_path.stat()
+        done.append("sync the folder" if os.path.samestat(synced, folder) else f"sync {synced.st_size} bytes")
+        fsync(descriptor)
+
+    def watched_replace(aside: Path, path: Path) -> None:
+        done.append(f"rename in {aside.parent}")
+        replace(aside, path)
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(Path, "replace", watched_replace)
+    write_atomically(tmp_path / "file", b"content")
+    assert done == ["sync 7 bytes", f"rename in {tmp_path}", "sync the folder"]
+
+
 def test_what_a_crash_left_of_writing_aside_is_swept_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Path, "replace", lambda self, target: None)  # as if the process ended before it
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)

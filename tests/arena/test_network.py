@@ -123,6 +123,8 @@ def test_weights_start_orthogonal_with_their_gains(recurrent: ActorCritic):
     for weight in (recurrent.core.lstm.weight_ih_l0, recurrent.core.lstm.weight_hh_l0):
         for gate in weight.chunk(4):
             assert_orthogonal(gate, 1.0)
+    forgetful = ActorCritic(Architecture(core=CoreKind.FEEDFORWARD, encoder=EncoderKind.TANH, **SIZES))
+    assert_orthogonal(forgetful.core.layer.weight, 2.0**0.5)
 
 
 def test_forget_gate_starts_open_by_one_in_all(recurrent: ActorCritic):
@@ -155,6 +157,18 @@ def test_log_std_stays_in_its_range_and_the_loss_finite(recurrent: ActorCritic, 
 
 def test_log_std_starts_where_the_architecture_says(recurrent: ActorCritic):
     assert recurrent.log_std.tolist() == [-0.5, -0.5]
+
+
+def test_every_dimension_has_a_log_std_of_its_own(recurrent: ActorCritic):
+    mask = torch.ones(3, 6, dtype=torch.bool)
+    mask[:, 1] = False
+    policy = recurrent.distribution(torch.zeros(3, 9), mask)
+
+    policy.log_prob(policy.sample(torch.Generator().manual_seed(0)).detach())[:, 0].sum().backward()
+
+    first, second = recurrent.raw_log_std.grad.tolist()
+    assert first != 0.0
+    assert second == 0.0
 
 
 def test_every_parameter_receives_a_gradient(network: ActorCritic):
@@ -217,10 +231,17 @@ def test_rectified_features_are_a_layer_norm_and_a_relu():
     torch.testing.assert_close(encoder(seen), expected, atol=1e-5, rtol=0.0)
 
 
-def test_core_output_stays_bounded_however_large_its_input(recurrent: ActorCritic):
-    normed = [recurrent.norm(scale * torch.randn(50, 16)).norm(dim=-1).max().item() for scale in (1.0, 10.0, 1000.0)]
-
-    assert max(normed) <= 16**0.5 + 1e-3
+def test_what_heads_and_critic_read_is_bounded_and_centred_however_small_or_large_the_cores_output(
+    network: ActorCritic, monkeypatch: pytest.MonkeyPatch
+):
+    for scale in (0.1, 1.0, 10.0, 1000.0):
+        output = scale * torch.randn(50, 16)
+        monkeypatch.setattr(network.core, "sequence", lambda *_, output=output: output)
+        read = network.sequence(torch.randn(50, 7), network.initial_state(10), whole_runs(5, 10))
+        torch.testing.assert_close(read.features.norm(dim=-1), torch.full((50,), 4.0), rtol=0.01, atol=0.0)
+        torch.testing.assert_close(read.features.mean(dim=-1), torch.zeros(50), rtol=0.0, atol=1e-5)
+        torch.testing.assert_close(read.value, network.critic(read.features).squeeze(-1))
+        torch.testing.assert_close(read.parameters, network.actor(read.features))
 
 
 def observe(rows: int) -> Observation:
@@ -238,8 +259,11 @@ def test_player_acts_without_a_graph_in_evaluation_mode_and_within_its_masks(net
     policy = NetworkPolicy(network.train(), "game", "0" * 16)
     assert not policy.network.training
 
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+
     actions, state = policy.act(observe(200), policy.initial_state(200), ~nobody(200), torch.Generator().manual_seed(0))
 
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
     assert set(actions["target"].tolist()) == {1, 2}
     assert actions["move"].shape == (200, 2)
     assert actions["trigger"].shape == (200, 3)

@@ -11,14 +11,14 @@ from trainer.partner import Partner
 
 
 class PartnerThread:
-    """Looks like a process to whoever waits for its end."""
+    """Looks like a process to whoever waits for its end. After a test that failed it keeps nobody from leaving."""
 
     pid = 0
 
     def __init__(self, setup: Setup, number: int, channel: int, memory: int) -> None:
         self._setup, self._number = setup, number
         self._board, self._socket = Board.open(setup, memory), socket.socket(fileno=os.dup(channel))
-        self._thread = threading.Thread(target=self._serve)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> int:
