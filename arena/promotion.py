@@ -1,26 +1,32 @@
 """Who becomes a commander, who the champion, and who retires, by rule and with the reason in words.
 
 While places are free a candidate that is very probably better than the median frozen player takes one. When all are
-taken a candidate must outdo the weakest commander and stand its ground against every commander; afterwards the
-weakest beyond the capacity retire. Scripted baselines, the champion and players with few games never retire. The
-champion is a commander; another one follows it where it is very probably the better of the two.
+taken a candidate must outdo the weakest commander, stand its ground against every commander and pass a gate, which is
+a sequential test that plays matches of its own (`arena.gate`); afterwards the weakest beyond the capacity retire.
+Scripted baselines, the champion and players with few games never retire. The champion is a commander; another one
+follows it where it is very probably the better of the two.
 
-Each rule reads a roster and answers with decisions: a test that plays matches of its own before it decides takes the
-place of one of these functions.
+Each rule reads a roster and answers with decisions.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from arena.gate import Decision as GateDecision
+from arena.gate import GateConfig
 from arena.glicko2 import Ratings, conservative
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+
+GATES = ("off", "weakest", "champion")
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,11 @@ class PromotionConfig:
         least_win_rate: Lowest win rate against any commander for a promotion beyond capacity, in [0, 1].
         least_pair_games: Effective games behind a win rate before it can refuse a promotion, >= 0.
         succession: Probability of being better than the champion that makes a commander follow it, in (0.5, 1).
+        gate: Whom a candidate is tested against before it takes a place that is not free: the `weakest` commander, or
+            the `champion` where there is one; `off` for no test.
+        gate_elo0: Lead at which that test rejects, in points.
+        gate_elo1: Lead at which it accepts, in points, > gate_elo0.
+        gate_share: Share of the pairs of frozen players that such tests take while they are open, in (0, 1].
 
     Raises:
         ValueError: A value is out of its range.
@@ -46,6 +57,10 @@ class PromotionConfig:
     least_win_rate: float = 0.45
     least_pair_games: float = 20.0
     succession: float = 0.99
+    gate: Literal["off", "weakest", "champion"] = "weakest"
+    gate_elo0: float = 0.0
+    gate_elo1: float = 50.0
+    gate_share: float = 0.5
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
@@ -61,6 +76,11 @@ class PromotionConfig:
                 f"least_games is {self.least_games} and least_pair_games {self.least_pair_games}: "
                 "both must be 0 or more"
             )
+        if self.gate not in GATES:
+            raise ValueError(f"gate is {self.gate!r}: it must be one of {', '.join(GATES)}")
+        if not 0.0 < self.gate_share <= 1.0:
+            raise ValueError(f"gate_share is {self.gate_share}: it must be in (0, 1]; 0.5 is usual")
+        GateConfig(self.gate_elo0, self.gate_elo1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +94,19 @@ class Record:
 
     win_rate: FloatArray
     games: FloatArray
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What became of the gate of a candidate.
+
+    Attributes:
+        decision: Of the test, see `arena.gate.Stop`.
+        told: Where it stands, in words.
+    """
+
+    decision: GateDecision
+    told: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +123,7 @@ class Roster:
         baseline: (P,) true for scripted players, which never retire.
         record: Looks up a player's record against others, by their indices in the roster. Few are asked about, so
             that a league of thousands needs no table of all pairs.
+        gates: The gates that candidates were sent into by the rule, by index in the roster.
 
     Raises:
         ValueError: A column does not have one entry per player, somebody is both candidate and commander, or the
@@ -104,6 +138,7 @@ class Roster:
     champion: BoolArray
     baseline: BoolArray
     record: Callable[[int, Sequence[int]], Record]
+    gates: Mapping[int, GateResult]
 
     def __post_init__(self) -> None:
         players = len(self.ratings)
@@ -134,6 +169,17 @@ class Decision:
     player: int
     approved: bool
     reason: str
+
+
+@dataclass(frozen=True)
+class Trial(Decision):
+    """A candidate that takes no place yet, but deserves a gate.
+
+    Attributes:
+        rival: Whom it is to be tested against, an index in the roster.
+    """
+
+    rival: int
 
 
 def superiority(rating: float, deviation: float, opponent: float) -> float:
@@ -273,20 +319,31 @@ def _judge_against_commanders(player: int, commanders: list[int], roster: Roster
     )
     if floor[player] <= floor[weakest]:
         return Decision(player, approved=False, reason=f"{compared} is not enough; all places are taken")
+    beaten = _beaten(player, commanders, roster, config)
+    if beaten is not None:
+        return Decision(player, approved=False, reason=beaten)
+    reason = f"{compared} wins it a place; no commander is known to hold it under {config.least_win_rate:g}"
+    if config.gate == "off":
+        return Decision(player, approved=True, reason=reason)
+    result = roster.gates.get(player)
+    if result is None:
+        champion = np.flatnonzero(roster.champion)
+        rival = int(champion[0]) if config.gate == "champion" and champion.size else weakest
+        told = f"{reason}, once it passes a gate against {roster.names[rival]}"
+        return Trial(player, approved=False, reason=told, rival=rival)
+    return Decision(player, approved=result.decision == "accept", reason=f"{reason}; {result.told}")
 
+
+def _beaten(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> str | None:
+    """Say which commander is known to hold a candidate down; None where none is."""
     record = roster.record(player, commanders)
     known = np.flatnonzero(record.games >= config.least_pair_games)
-    if known.size:
-        worst = known[np.argmin(record.win_rate[known])]
-        if record.win_rate[worst] < config.least_win_rate:
-            return Decision(
-                player,
-                approved=False,
-                reason=f"win rate {record.win_rate[worst]:.2f} over {record.games[worst]:.0f} games against "
-                f"{roster.names[commanders[worst]]}, under {config.least_win_rate:g}",
-            )
-    return Decision(
-        player,
-        approved=True,
-        reason=f"{compared} wins it a place; no commander is known to hold it under {config.least_win_rate:g}",
+    if not known.size:
+        return None
+    worst = known[np.argmin(record.win_rate[known])]
+    if record.win_rate[worst] >= config.least_win_rate:
+        return None
+    return (
+        f"win rate {record.win_rate[worst]:.2f} over {record.games[worst]:.0f} games against "
+        f"{roster.names[commanders[worst]]}, under {config.least_win_rate:g}"
     )

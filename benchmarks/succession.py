@@ -98,6 +98,7 @@ def lets_follow(rating: FloatArray, deviation: FloatArray, config: PromotionConf
         champion=np.array([True, False]),
         baseline=~both,
         record=lambda _, others: Record(np.full(len(others), 0.5), np.zeros(len(others))),
+        gates={},
     )
     decision = succession(roster, config)
     return decision is not None and decision.approved

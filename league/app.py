@@ -15,6 +15,7 @@ from league.api import (
     champions,
     checkpoints,
     events,
+    gates,
     health,
     learners,
     matchmaking,
@@ -36,6 +37,7 @@ from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.duty import Duty
+from league.gatekeeper import Gatekeeper
 from league.pruner import Pruner
 from league.services import tokens
 from league.services.population import PopulationCache
@@ -87,6 +89,7 @@ def create_app(settings: Settings) -> FastAPI:
         checkpoints,
         players,
         champions,
+        gates,
         tables,
         events,
         health,
@@ -125,6 +128,7 @@ def duties(league: League) -> list[Duty]:
     database, settings = league.database, league.settings
     always: list[Duty] = [
         Aggregator(database, settings, _now),
+        Gatekeeper(database, settings, _now),
         Sweeper(database, settings, league.metrics, _now),
     ]
     return always if settings.retention_days is None else [*always, Pruner(database, settings.retention_days, _now)]

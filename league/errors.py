@@ -104,6 +104,12 @@ class UnknownChampionError(LeagueError):
     type, title, status = "unknown-champion", "no champion of", 404
 
 
+class UnknownGateError(LeagueError):
+    """No gate has this id."""
+
+    type, title, status = "unknown-gate", "unknown gate", 404
+
+
 class UnknownTokenError(LeagueError):
     """No token has this name."""
 
@@ -144,6 +150,12 @@ class ChampionConflictError(LeagueError):
     """The champion of an environment is not who the caller expected."""
 
     type, title, status = "champion-conflict", "champion conflict in", 409
+
+
+class GateConflictError(LeagueError):
+    """A gate is not in a state that allows the change."""
+
+    type, title, status = "gate-conflict", "conflicting change of gate", 409
 
 
 class WorkerQuarantinedError(LeagueError):

@@ -199,9 +199,10 @@ class EvaluationWorker:
             leases = sorted(self._membership.lease(environment, LEASES, self._pace.budget), key=_pairing)
             for _, group in groupby(leases, _pairing):
                 if self._leaving:
-                    break
-                self._play(environment, pool, list(group))
-                self._write()
+                    self._membership.release([lease.lease_id for lease in group], [])
+                else:
+                    self._play(environment, pool, list(group))
+                    self._write()
         return self.matches > before
 
     def _beat(self) -> None:
@@ -238,7 +239,8 @@ class EvaluationWorker:
             )
         self.matches += len(results)
         score = sum(result.score for result in results) / len(results)
-        self._terminal.say(f"{environment}: {home.name} v {away.name} {score:.2f} over {len(results)} matches")
+        purpose = "" if leases[0].gate_id is None else f" for gate {leases[0].gate_id}"
+        self._terminal.say(f"{environment}: {home.name} v {away.name} {score:.2f} over {len(results)} matches{purpose}")
 
 
 def _pairing(lease: wire.Lease) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from league.db.engine import Database
 from league.db.models import Match, Period, Player
-from league.services import learners
+from league.services import exclusion, learners
 
 LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -86,7 +86,8 @@ class Metrics:
 
 def _lag_s(session: Session, environment: str, now: datetime) -> float:
     rated = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
-    waiting = select(Match.reported_at).where(Match.environment == environment, Match.id > rated)
+    unrated = Match.environment == environment, Match.id > rated, Match.kind != exclusion.GATE
+    waiting = select(Match.reported_at).where(*unrated)
     oldest = session.scalar(waiting.order_by(Match.id).limit(1))
     return 0.0 if oldest is None else (now - oldest).total_seconds()
 

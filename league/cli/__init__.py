@@ -10,6 +10,7 @@ import typer
 
 from league.cli import (
     exchange,
+    gates,
     lifecycle,
     matchmaking,
     operations,
@@ -27,6 +28,7 @@ from league.errors import (
     ChampionConflictError,
     ConfigurationError,
     LeagueError,
+    UnknownGateError,
     UnknownLeaseError,
     UnknownPeriodError,
     UnknownPlayerError,
@@ -38,6 +40,7 @@ BOX_COLUMNS = 80
 
 _WAYS_OUT: dict[type[LeagueError], str] = {
     ChampionConflictError: "look at `league champion` and decide anew",
+    UnknownGateError: "`league gates` lists them all",
     UnknownLeaseError: "`league show PLAYER --json` names the leases of its latest matches",
     UnknownPeriodError: "`league log --periods` lists them",
     UnknownPlayerError: "`league players` lists them all",
@@ -52,7 +55,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for part in (up, serve, players, matchmaking, lifecycle, operations, storage, exchange, retention, superiority):
+for part in (up, serve, players, matchmaking, gates, lifecycle, operations, storage, exchange, retention, superiority):
     app.registered_commands.extend(part.app.registered_commands)
 app.add_typer(tokens.app, name="token")
 app.add_typer(workers.app, name="workers")

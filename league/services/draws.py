@@ -141,6 +141,29 @@ def of_pairing(population: Population, signature: str, unplayable: frozenset[int
     return population.once(("pairing", signature, unplayable), lambda: _of_pairing(population, signature, unplayable))
 
 
+def between(
+    population: Population, places: NDArray[np.int64], filters: Sequence[Filter], name: str, rule: str
+) -> Account:
+    """Return the account of frozen players who are paired by a rule that gives no probabilities in closed form."""
+    unknown = [None] * places.size
+    branch = {
+        "name": name,
+        "share": 1.0,
+        "rule": rule,
+        "opponents": places.size,
+        "effective_opponents": None,
+        "groups": _groups([population.members[place] for place in places], None),
+    }
+    content = {
+        "self_play": 0.0,
+        "branches": [branch],
+        "filters": [asdict(each) for each in filters],
+        "items": _items(population, places, population.games[places])
+        | {"propensity": unknown, "win_rate": unknown, "weights": {}},
+    }
+    return Account.of(content)
+
+
 def keep(session: Session, account: Account, now: datetime) -> None:
     """Store a distribution, once; one that was pruned meanwhile gets its opponents back."""
     stored = session.execute(_PRUNED_AT, {"id": account.id}).one_or_none()
@@ -235,23 +258,7 @@ def _of_pairing(
     population: Population, signature: str, unplayable: frozenset[int]
 ) -> tuple[NDArray[np.int64], Account]:
     places, filters = population.opponents(signature, unplayable)
-    items = _items(population, places, population.games[places])
-    unknown = [None] * places.size
-    branch = {
-        "name": PAIRING,
-        "share": 1.0,
-        "rule": _PAIRING_RULE,
-        "opponents": places.size,
-        "effective_opponents": None,
-        "groups": _groups([population.members[place] for place in places], None),
-    }
-    content = {
-        "self_play": 0.0,
-        "branches": [branch],
-        "filters": [asdict(each) for each in filters],
-        "items": items | {"propensity": unknown, "win_rate": unknown, "weights": {}},
-    }
-    return places, Account.of(content)
+    return places, between(population, places, filters, PAIRING, _PAIRING_RULE)
 
 
 def _items(population: Population, places: NDArray[np.int64], games: NDArray[np.int64]) -> dict[str, Any]:

@@ -1,13 +1,16 @@
-"""Which matches of the log count: all but those that a worker reported while it was not trusted."""
+"""Which matches of the log count, and which of those are rated."""
 
 from sqlalchemy import ColumnElement, and_, exists, select
 from sqlalchemy.orm import Session
 
 from league.db.models import Match, Quarantine
 
+GATE = "gate"
+"""Kind of the matches that are played for a gate. They stop when they look good, so that they must not be rated."""
+
 
 def excluded() -> ColumnElement[bool]:
-    """Select the matches that do not count."""
+    """Select the matches that do not count: those that a worker reported while it was not trusted."""
     ended = and_(Quarantine.until.is_not(None), Match.reported_at >= Quarantine.until)
     within = Quarantine.worker_id == Match.worker_id, Match.reported_at >= Quarantine.since, ~ended
     return exists().where(*within).correlate(Match)
@@ -17,3 +20,8 @@ def counted(session: Session) -> list[ColumnElement[bool]]:
     """Return the conditions under which matches count; there are none while nobody was ever quarantined."""
     any_at_all = session.scalar(select(Quarantine.id).limit(1))
     return [] if any_at_all is None else [~excluded()]
+
+
+def rated(session: Session) -> list[ColumnElement[bool]]:
+    """Return the conditions under which matches make ratings and payoffs."""
+    return [Match.kind != GATE, *counted(session)]

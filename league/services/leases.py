@@ -18,7 +18,7 @@ from league.db.bulk import insert_new
 from league.db.engine import Database
 from league.db.models import Draw, Lease, Match, Player
 from league.errors import UnknownLeaseError
-from league.services import draws, payoffs, unplayable, workers
+from league.services import draws, gates, payoffs, unplayable, workers
 from league.services.draws import PAIRING, Account
 from league.services.population import Member, Population, PopulationCache
 from league.services.terms import Terms, TermsCache
@@ -173,13 +173,24 @@ def _plan_rating(
     now: datetime,
     rng: np.random.Generator,
 ) -> Grant:
-    """Pair frozen players that the worker can play; two consecutive leases are a pair, swapped, on one seed."""
+    """Pair frozen players that the worker can play, those of an open gate first.
+
+    Two consecutive leases are a pair, swapped, on one seed.
+    """
     signatures = workers.require_trusted(session, request.worker_id)
     population = cache.get(session, request.environment)
     kept_away = unplayable.known_to(session, settings, request.worker_id, now)
-    places, account = _one_signature(population, signatures, kept_away, rng)
-    pairs = _pairs(session, population, places, (request.count + 1) // 2, rng).tolist()
+    share, count = settings.promotion.gate_share, (request.count + 1) // 2
+    gate = gates.next_to_play(session, population, signatures, kept_away, share, rng)
+    if gate is None:
+        places, account = _one_signature(population, signatures, kept_away, rng)
+        pairs, changes = _pairs(session, population, places, count, rng).tolist(), {}
+    else:
+        two, account = gates.seats(population, gate)
+        pairs, changes = count * [two], {"kind": gates.KIND, "branch": gates.KIND, "gate_id": gate.id}
     rows = _rows(settings, request, account, population.environment, 2 * len(pairs), now, rng)
+    for row in rows:
+        row.update(changes)
     for number, (one, other) in enumerate(pairs):
         players = population.members[one].id, population.members[other].id
         there, back = rows[2 * number], rows[2 * number + 1]
@@ -287,7 +298,7 @@ def _columns(lease: Lease) -> Row:
 def _body(row: Row, seats: Mapping[int, wire.Seat], reason: str) -> wire.Lease:
     return wire.Lease(
         lease_id=row["id"],
-        kind=row["kind"],
+        kind="training" if row["kind"] == "training" else "rating",
         home=seats[row["home_id"]],
         away=seats[row["away_id"]],
         learner_side=row["learner_side"],
@@ -297,6 +308,7 @@ def _body(row: Row, seats: Mapping[int, wire.Seat], reason: str) -> wire.Lease:
         propensity=row["propensity"],
         branch=row["branch"],
         reason=reason,
+        gate_id=row["gate_id"],
     )
 
 

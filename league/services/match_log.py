@@ -1,4 +1,4 @@
-"""The match log as arrays, in the order that it was written, without what does not count."""
+"""The match log as arrays, in the order that it was written, without what does not count or is not rated."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,7 +57,7 @@ def read(session: Session, environment: str, after: int, through: int | None) ->
 
 def last_of(session: Session, player_id: int, through: int, count: int) -> Games:
     """Read a player's last matches against others, at most `count`, of those with ids up to `through`."""
-    which = Match.home_id != Match.away_id, Match.id <= through, *exclusion.counted(session)
+    which = Match.home_id != Match.away_id, Match.id <= through, *exclusion.rated(session)
     columns = Match.id, Match.home_id, Match.away_id, Match.score, (Match.kind == "training").label("training")
 
     def last_on(side: InstrumentedAttribute[int]) -> Select[Any]:
@@ -100,6 +100,6 @@ def settled_after(database: Database, match_id: int) -> int:
 def _chosen(
     session: Session, environment: str, after: int, through: int | None, *columns: SQLColumnExpression[Any]
 ) -> Select[Any]:
-    query = select(*columns).where(Match.environment == environment, Match.id > after, *exclusion.counted(session))
+    query = select(*columns).where(Match.environment == environment, Match.id > after, *exclusion.rated(session))
     query = query.order_by(Match.id)
     return query if through is None else query.where(Match.id <= through)

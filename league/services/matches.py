@@ -56,7 +56,11 @@ def of_player(session: Session, player_id: int, limit: int, before: int | None) 
 
 def _named() -> "Select[Match, str, str, int, bool]":
     took_in = select(Period.id).where(Period.environment == Match.environment, Period.last_match_id >= Match.id)
-    first = took_in.where(standings.in_force()).order_by(Period.last_match_id, Period.id).limit(1)
+    first = (
+        took_in.where(standings.in_force(), Match.kind != exclusion.GATE)
+        .order_by(Period.last_match_id, Period.id)
+        .limit(1)
+    )
     period_id = first.correlate(Match).scalar_subquery()
     query = select(Match, _HOME.name, _AWAY.name, period_id, ~exclusion.excluded())
     return query.join(_HOME, _HOME.id == Match.home_id).join(_AWAY, _AWAY.id == Match.away_id)

@@ -141,7 +141,7 @@ def _watermark(database: Database, environment: str) -> int:
 def _due(session: Session, settings: Settings, environment: str, now: datetime) -> str | None:
     last = newest(session, environment)
     start = last.last_match_id if last else 0
-    still_open = Match.environment == environment, Match.id > start, *exclusion.counted(session)
+    still_open = Match.environment == environment, Match.id > start, *exclusion.rated(session)
     count, oldest = session.execute(select(func.count(), func.min(Match.reported_at)).where(*still_open)).one()
     if count == 0:
         return None

@@ -10,10 +10,12 @@ from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
 from arena import promotion as rule
+from arena.gate import GateConfig
 from arena.glicko2 import Ratings, expected_score
-from arena.promotion import Decision, Record, Roster
+from arena.promotion import Decision, GateResult, Record, Roster, Trial
+from league import wire
 from league.config import Settings
-from league.services import champions, lifecycle, payoffs, standings
+from league.services import champions, gates, lifecycle, payoffs, standings
 from league.services import population as populations
 from league.services.population import Member, Population
 
@@ -34,7 +36,7 @@ def apply(session: Session, settings: Settings, environment: str, now: datetime)
     for signature in sorted({*signatures}):
         places = [place for place, own in zip(frozen, signatures, strict=True) if own == signature]
         ids = [population.members[place].id for place in places]
-        roster = _promote(session, settings, _roster(session, population, places, champion), ids, now)
+        roster = _promote(session, settings, _roster(session, settings, population, places, champion), ids, now)
         if signature == signatures[-1]:
             roster = _crown(session, settings, roster, ids, champion, now)
         for decision in rule.retirements(roster, settings.promotion):
@@ -46,11 +48,25 @@ def _concerned(member: Member) -> bool:
 
 
 def _promote(session: Session, settings: Settings, roster: Roster, ids: list[int], now: datetime) -> Roster:
-    promoted = [decision for decision in rule.promotions(roster, settings.promotion) if decision.approved]
+    decisions = rule.promotions(roster, settings.promotion)
+    trials = [decision for decision in decisions if isinstance(decision, Trial)]
+    if trials and all(result.decision != "continue" for result in roster.gates.values()):
+        gates.enter(session, settings, _gate(settings, ids, trials[0]), gates.RULE, now)  # one at a time
+    promoted = [decision for decision in decisions if decision.approved]
     for decision in promoted:
         _change(session, settings, ids, "promote", decision, now)
     raised = _mask(promoted, len(ids))
     return replace(roster, candidate=roster.candidate & ~raised, commander=roster.commander | raised)
+
+
+def _gate(settings: Settings, ids: Sequence[int], trial: Trial) -> wire.GateCreate:
+    return wire.GateCreate(
+        candidate_id=ids[trial.player],
+        champion_id=ids[trial.rival],
+        elo0=settings.promotion.gate_elo0,
+        elo1=settings.promotion.gate_elo1,
+        reason=trial.reason,
+    )
 
 
 def _crown(
@@ -76,7 +92,9 @@ def _mask(decisions: Sequence[Decision], players: int) -> NDArray[np.bool_]:
     return chosen
 
 
-def _roster(session: Session, population: Population, places: Sequence[int], champion: int | None) -> Roster:
+def _roster(
+    session: Session, settings: Settings, population: Population, places: Sequence[int], champion: int | None
+) -> Roster:
     members = [population.members[place] for place in places]
     everybody = population.ratings
     ratings = Ratings(*(column[places] for column in (everybody.rating, everybody.deviation, everybody.volatility)))
@@ -97,4 +115,20 @@ def _roster(session: Session, population: Population, places: Sequence[int], cha
         champion=np.array([member.id == champion for member in members], dtype=np.bool_),
         baseline=np.array([member.kind == "baseline" for member in members], dtype=np.bool_),
         record=record,
+        gates=_gates(session, settings, members),
     )
+
+
+def _gates(session: Session, settings: Settings, members: Sequence[Member]) -> dict[int, GateResult]:
+    """Return the gates of the rule's test, by the places of the candidates.
+
+    A person may have asked for such a test, too; it counts if it was against somebody who is a commander.
+    """
+    places = {member.id: place for place, member in enumerate(members) if member.standing == "candidate"}
+    commanders = {member.id for member in members if member.standing == "commander"}
+    test = GateConfig(settings.promotion.gate_elo0, settings.promotion.gate_elo1)
+    return {
+        places[gate.candidate_id]: gates.result(gate)
+        for gate in gates.of_test(session, list(places), test)
+        if gate.actor == gates.RULE or gate.champion_id in commanders
+    }

@@ -37,6 +37,7 @@ from league.wire.fields import (
     Whole,
     WorkerName,
 )
+from league.wire.gates import Gate, GateCancel, GateCreate, GateState
 from league.wire.health import Health
 from league.wire.learners import Learner, LearnerCreate, Role
 from league.wire.leases import (
@@ -109,6 +110,10 @@ __all__ = [
     "EnvironmentName",
     "Estimate",
     "Event",
+    "Gate",
+    "GateCancel",
+    "GateCreate",
+    "GateState",
     "GroupShare",
     "Health",
     "Heartbeat",

@@ -7,9 +7,9 @@ from pydantic import Field
 
 from league.wire.bodies import Answer, Request
 from league.wire.fields import PLAIN, EnvironmentName, Id, Text
-from league.wire.matches import MatchKind
 
 LEASE_ID_MAX_LENGTH = 64
+LeaseKind = Literal["training", "rating"]
 Side = Literal["home", "away"]
 
 
@@ -62,11 +62,11 @@ class Lease(Answer):
 
     The match of sequence s (0-based) has the seed `arena.seeding.match_seed(seed, s)`. `propensity` is the probability
     with which this opponent was drawn, null for a rating pair, whose sampling has none in closed form; `branch` names
-    the rule and `reason` says it in words.
+    the rule and `reason` says it in words. `gate_id` names the gate that a rating pair is played for.
     """
 
     lease_id: str
-    kind: MatchKind
+    kind: LeaseKind
     home: Seat
     away: Seat
     learner_side: Side | None
@@ -76,6 +76,7 @@ class Lease(Answer):
     propensity: float | None
     branch: str
     reason: str = ""
+    gate_id: int | None = None
 
 
 class LeaseAnswer(Answer):

@@ -6,13 +6,14 @@ from typing import Literal
 from league.wire.bodies import Answer
 from league.wire.players import PlayerName
 
-MatchKind = Literal["training", "rating"]
+MatchKind = Literal["training", "rating", "gate"]
 
 
 class Match(Answer):
     """One match of the log; `late` came after its lease expired, inside the grace window.
 
-    `period_id` is null until a period has taken the match in; `counts` is false where its worker was not trusted.
+    `period_id` is null until a period has taken the match in, and stays so where it was played for a gate: games that
+    stop when they look good are not rated. `counts` is false where its worker was not trusted.
     """
 
     id: int

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -6,10 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arena.glicko2 import Ratings, conservative
-from arena.promotion import Decision, PromotionConfig, Record, Roster, promotions, retirements, succession, superiority
+from arena.promotion import (
+    Decision,
+    GateResult,
+    PromotionConfig,
+    Record,
+    Roster,
+    Trial,
+    promotions,
+    retirements,
+    succession,
+    superiority,
+)
 
 
-def roster(players, *, win_rate=None, pair_games=None):
+def roster(players, *, win_rate=None, pair_games=None, gates=None):
     """Players are (rating, deviation, games, standing)."""
     rating, deviation, games, standing = zip(*players, strict=True)
     count = len(players)
@@ -25,16 +37,19 @@ def roster(players, *, win_rate=None, pair_games=None):
         champion=standing == "champion",
         baseline=np.isin(standing, ["baseline", "scripted commander"]),
         record=lambda player, others: Record(rates[player, others], games_of_pairs[player, others]),
+        gates=gates or {},
     )
 
 
-def full_house(*newcomers, win_rate=None, pair_games=None):
+def full_house(*newcomers, win_rate=None, pair_games=None, gates=None):
     """Three commanders at 1500, 1600, 1700 (deviation 40, 100 games), places for three."""
     commanders = [(rating, 40, 100, "commander") for rating in (1500, 1600, 1700)]
-    return roster([*commanders, *newcomers], win_rate=win_rate, pair_games=pair_games)
+    return roster([*commanders, *newcomers], win_rate=win_rate, pair_games=pair_games, gates=gates)
 
 
-THREE = PromotionConfig(capacity=3)
+THREE = PromotionConfig(capacity=3, gate="off")
+GATED = PromotionConfig(capacity=3)
+STRONG = (1800, 30, 50, "candidate")
 
 
 def approved(decisions):
@@ -97,6 +112,61 @@ def test_beyond_capacity_no_commander_may_hold_it_under_45_percent(rate, games, 
     assert decision.approved is takes_a_place
     if not takes_a_place:
         assert decision.reason == "win rate 0.44 over 20 games against Player 2, under 0.45"
+
+
+def test_a_place_that_is_not_free_takes_a_gate_against_the_weakest_commander():
+    (decision,) = promotions(full_house(STRONG), GATED)
+    assert isinstance(decision, Trial)
+    assert (decision.rival, decision.approved) == (0, False)
+    assert "once it passes a gate against Player 0" in decision.reason
+
+
+def test_the_rival_may_be_the_champion_where_there_is_one():
+    config = PromotionConfig(capacity=3, gate="champion")
+    house = roster([(1500, 40, 100, "commander"), (1600, 40, 100, "commander"), (1700, 40, 100, "champion"), STRONG])
+    assert promotions(house, config)[0].rival == 2
+    assert promotions(full_house(STRONG), config)[0].rival == 0
+
+
+@pytest.mark.parametrize("decision", ["accept", "reject", "continue"])
+def test_the_gate_decides(decision):
+    house = full_house(STRONG, gates={3: GateResult(decision, "gate 7: so it is")})
+    (judged,) = promotions(house, GATED)
+    assert not isinstance(judged, Trial)
+    assert judged.approved is (decision == "accept")
+    assert "gate 7: so it is" in judged.reason
+
+
+@pytest.mark.parametrize("candidate", [(1470, 30, 50, "candidate"), (1800, 30, 19, "candidate")])
+def test_who_would_not_be_promoted_anyway_gets_no_gate(candidate):
+    (decision,) = promotions(full_house(candidate), GATED)
+    assert not isinstance(decision, Trial)
+
+
+def test_an_accepted_gate_does_not_outweigh_a_commander_that_holds_the_candidate_down():
+    win_rate, pair_games = np.full((4, 4), 0.5), np.zeros((4, 4))
+    win_rate[3, 2], pair_games[3, 2] = 0.44, 20
+    gates = {3: GateResult("accept", "gate 7")}
+    house = full_house(STRONG, win_rate=win_rate, pair_games=pair_games, gates=gates)
+    assert not promotions(house, GATED)[0].approved
+
+
+def test_while_places_are_free_no_gate_is_needed():
+    (decision,) = promotions(full_house(STRONG), PromotionConfig(capacity=4))
+    assert decision.approved
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"gate": "everybody"}, "gate is 'everybody': it must be one of off, weakest, champion"),
+        ({"gate_share": 0.0}, "gate_share is 0.0"),
+        ({"gate_elo0": 50.0}, "elo1 must be above elo0"),
+    ],
+)
+def test_gates_have_valid_terms(change, rule):
+    with pytest.raises(ValueError, match=re.escape(rule)):
+        PromotionConfig(**change)
 
 
 def test_each_promotion_takes_a_place_from_the_next_in_line():

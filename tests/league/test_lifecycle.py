@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from league import wire
 from league.client import LeagueClient
+from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Event
 from league.errors import LeagueError, StandingConflictError, UnknownPlayerError
@@ -140,7 +141,9 @@ def test_the_rule_retires_beyond_capacity(serve: Callable[..., TestClient], monk
     assert scene.client.player(strong.id).standing == "commander"
 
 
-def test_the_rule_sees_the_win_rates_of_the_payoff_table(scene: Scene, database: Database) -> None:
+def test_the_rule_sees_the_win_rates_of_the_payoff_table(
+    scene: Scene, database: Database, configure: Callable[..., Settings]
+) -> None:
     first, second = scene.publish(1), scene.publish(2)
     scene.evaluate(12, winner=second.id)
     scene.train(6, learner_score=0.25)
@@ -150,7 +153,7 @@ def test_the_rule_sees_the_win_rates_of_the_payoff_table(scene: Scene, database:
     with database.read() as session:
         everybody = population.load(session, scene.environment)
         frozen = [place for place, member in enumerate(everybody.members) if member.kind != "learner"]
-        roster = promotion._roster(session, everybody, frozen, champion=None)
+        roster = promotion._roster(session, configure(), everybody, frozen, champion=None)
         ids = [everybody.members[place].id for place in frozen]
         for row, one in enumerate(ids):
             columns = [column for column, other in enumerate(ids) if other != one]

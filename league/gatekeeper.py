@@ -1,0 +1,27 @@
+"""The duty to judge open gates. Every API process has it: a verdict follows from the log, and one writes it down."""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from league.config import Settings
+from league.db.engine import Database
+from league.duty import Duty
+from league.services import gates
+
+log = logging.getLogger(__name__)
+
+
+class Gatekeeper(Duty):
+    """Looks every `aggregation_interval_s` whether a gate has its verdict."""
+
+    name = "judging gates"
+
+    def __init__(self, database: Database, settings: Settings, clock: Callable[[], datetime]) -> None:
+        super().__init__(settings.aggregation_interval_s, settings.aggregation_interval_s)
+        self._database, self._settings, self._clock = database, settings, clock
+
+    def perform(self) -> None:
+        """Close the gates whose verdict has fallen."""
+        for gate in gates.judge_open(self._database, self._settings, self._clock()):
+            log.info("gate %d of %s: %s", gate.id, gate.environment, gate.closed_reason)

@@ -1,0 +1,430 @@
+"""Gates: attached evaluators play a sequential test of two frozen players, the server judges it in lease order."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from league_history import play_periods, recomputed
+from league_scene import ENVIRONMENT, ON_SQLITE, SIGNATURE, Scene, result, safetensors, sha256
+
+from arena.gate import GateConfig, judge
+from league import wire
+from league.client import LeagueClient
+from league.config import Settings
+from league.db.engine import Database
+from league.errors import (
+    ForbiddenError,
+    GateConflictError,
+    InvalidRequestError,
+    UnknownEnvironmentError,
+    UnknownGateError,
+    UnknownPlayerError,
+)
+from league.services import gates
+
+Configure = Callable[..., Settings]
+Two = tuple[wire.Player, wire.Player]
+
+
+@pytest.fixture
+def two(scene: Scene) -> Two:
+    """A candidate and whom it is to beat."""
+    return scene.publish(1), scene.publish(2)
+
+
+def open_gate(scene: Scene, two: Two, **changes: Any) -> wire.Gate:
+    fields = {"elo0": 0.0, "elo1": 100.0} | changes
+    return scene.client.gate(wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id, **fields))
+
+
+def outcome(lease: wire.Lease, candidate: wire.Player, score: float, sequence: int = 0) -> wire.Result:
+    """A match in which the candidate has this score."""
+    home = score if lease.home.player_id == candidate.id else 1.0 - score
+    return result(lease, sequence, home)
+
+
+def play(scene: Scene, candidate: wire.Player, scores: Sequence[float], worker: wire.Worker | None = None) -> None:
+    """Lease as many pairs as there are scores, and play each so that the candidate has that score in both matches."""
+    by = worker or scene.evaluator
+    request = wire.RatingLeases(
+        kind="rating", worker_id=by.id, environment=ENVIRONMENT, count=2 * len(scores), budget=1
+    )
+    seeds: dict[int, list[wire.Lease]] = {}
+    for lease in sorted(scene.client.lease(request).items, key=lambda lease: lease.lease_id):
+        seeds.setdefault(lease.seed, []).append(lease)
+    finished = [
+        outcome(lease, candidate, score) for pair, score in zip(seeds.values(), scores, strict=True) for lease in pair
+    ]
+    scene.report(*finished, worker=by)
+
+
+def judged(database: Database, configure: Configure, time: Any) -> list[wire.Gate]:
+    return gates.judge_open(database, configure(), time.now)
+
+
+# --- leases ----------------------------------------------------------------------------------------------------------
+
+
+def test_evaluators_get_pairs_of_an_open_gate_before_any_other(scene: Scene, two: Two) -> None:
+    scene.publish(3)
+    gate = open_gate(scene, two)
+    leases = scene.rating_leases(8, budget=3)
+    assert {lease.gate_id for lease in leases} == {gate.id}
+    assert {lease.branch for lease in leases} == {"gate"}
+    assert {lease.kind for lease in leases} == {"rating"}, "older evaluators play them too"
+    for there, back in zip(leases[::2], leases[1::2], strict=True):
+        assert there.seed == back.seed
+        assert [there.home.player_id, there.away.player_id] == [player.id for player in two]
+        assert (back.home, back.away) == (there.away, there.home)
+    told = scene.client.explain_lease(leases[0].lease_id)
+    assert f"gate {gate.id}" in told.lease.reason
+    assert {item.player_id for item in told.items} == {player.id for player in two}
+
+
+def test_without_an_open_gate_pairs_are_as_ever(scene: Scene, two: Two) -> None:
+    gate = open_gate(scene, two)
+    scene.client.cancel_gate(gate.id)
+    assert {lease.gate_id for lease in scene.rating_leases(8)} == {None}
+
+
+def test_a_gate_that_the_evaluator_could_not_play_is_left_to_others(scene: Scene, two: Two) -> None:
+    open_gate(scene, two)
+    (lease, _) = scene.rating_leases(2)
+    unplayable = [wire.UnplayablePlayer(player_id=two[1].id, reason="damaged weights")]
+    scene.client.release(
+        wire.ReleaseRequest(worker_id=scene.evaluator.id, lease_ids=[lease.lease_id], unplayable=unplayable)
+    )
+    assert all(lease.gate_id is None for lease in scene.rating_leases(4))
+
+
+def test_of_several_gates_each_is_played(scene: Scene, two: Two) -> None:
+    third = scene.publish(3)
+    opened = {open_gate(scene, two).id, open_gate(scene, (third, two[1])).id}
+    assert {lease.gate_id for _ in range(40) for lease in scene.rating_leases(2)} == opened
+
+
+# --- the verdict -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("score", "state"), [(1.0, "accepted"), (0.0, "rejected")])
+def test_the_verdict_falls_when_the_results_suffice_and_is_that_of_the_arithmetic(
+    scene: Scene, two: Two, database: Database, configure: Configure, time: Any, score: float, state: str
+) -> None:
+    gate = open_gate(scene, two)
+    scores = [0.5, score, 0.5] + [score] * 27
+    play(scene, two[0], scores)
+    (closed,) = judged(database, configure, time)
+    expected = judge(scores, GateConfig(gate.elo0, gate.elo1))
+    assert (closed.id, closed.state, closed.closed_at) == (gate.id, state, time.now)
+    assert (closed.games, closed.counts) == (expected.stop.games, list(expected.stop.counts))
+    assert closed.games < 60, "the last pairs count for nothing"
+    assert (closed.llr, closed.lower, closed.upper) == (expected.stop.llr, expected.stop.lower, expected.stop.upper)
+    assert (closed.elo, closed.elo_low, closed.elo_high) == pytest.approx(
+        (expected.lead.elo, expected.lead.low, expected.lead.high)
+    )
+    assert scene.client.show_gate(gate.id) == closed
+    assert judged(database, configure, time) == []
+    assert all(lease.gate_id is None for lease in scene.rating_leases(4))
+    event = scene.client.log(kind="gate").items[0]
+    assert (event.player_id, event.details["state"], event.details["against"]) == (two[0].id, state, two[1].id)
+    assert f"{closed.games} games" in event.reason
+
+
+def test_a_gate_stays_open_while_the_results_say_too_little(
+    scene: Scene, two: Two, database: Database, configure: Configure, time: Any
+) -> None:
+    gate = open_gate(scene, two)
+    play(scene, two[0], [0.5] * 5)
+    assert judged(database, configure, time) == []
+    seen = scene.client.show_gate(gate.id)
+    assert (seen.state, seen.games, seen.counts, seen.evaluators) == ("open", 10, [0.0, 0.0, 5.0, 0.0, 0.0], 1)
+
+
+def test_pairs_are_judged_in_the_order_of_their_leases_and_not_of_arrival(
+    scene: Scene, two: Two, database: Database, configure: Configure, time: Any
+) -> None:
+    gate = open_gate(scene, two)
+    held = scene.rating_leases(2)
+    time.advance(1)
+    play(scene, two[0], [1.0] * 30)
+    seen = scene.client.show_gate(gate.id)
+    assert (seen.games, seen.waiting_pairs) == (0, 31)
+    assert judged(database, configure, time) == []
+    scene.report(*(outcome(lease, two[0], 0.0) for lease in held), worker=scene.evaluator)
+    (closed,) = judged(database, configure, time)
+    expected = judge([0.0] + [1.0] * 30, GateConfig(gate.elo0, gate.elo1))
+    assert (closed.games, closed.llr) == (expected.stop.games, expected.stop.llr)
+
+
+def test_a_lease_of_several_matches_holds_a_pair_for_each_seed(scene: Scene, two: Two) -> None:
+    gate = open_gate(scene, two)
+    there, back = scene.rating_leases(2, budget=3)
+    seen = [(there, 0, 1.0), (back, 0, 0.0), (there, 1, 1.0), (back, 1, 1.0), (back, 2, 1.0)]
+    scene.report(*(outcome(lease, two[0], score, number) for lease, number, score in seen), worker=scene.evaluator)
+    told = scene.client.show_gate(gate.id)
+    assert (told.counts, told.games, told.waiting_pairs) == ([0.0, 0.0, 1.0, 0.0, 1.0], 4, 1)
+
+
+@pytest.mark.parametrize("ended", ["expired", "released"])
+def test_what_will_not_be_played_holds_the_verdict_up_for_a_while_and_is_counted_as_lost(
+    scene: Scene, two: Two, time: Any, ended: str
+) -> None:
+    gate = open_gate(scene, two)
+    held = scene.rating_leases(2)
+    time.advance(1)
+    play(scene, two[0], [1.0] * 3)
+    if ended == "released":
+        ids = [lease.lease_id for lease in held]
+        scene.client.release(wire.ReleaseRequest(worker_id=scene.evaluator.id, lease_ids=ids))
+    else:
+        time.advance(360)
+    assert scene.client.show_gate(gate.id).games == 0
+    time.advance(31)
+    seen = scene.client.show_gate(gate.id)
+    assert (seen.games, seen.lost_pairs, seen.waiting_pairs) == (6, 1, 0)
+    late = scene.report(*(outcome(lease, two[0], 0.0) for lease in held), worker=scene.evaluator)
+    assert {answer.status for answer in late} == {"accepted"}
+    assert scene.client.show_gate(gate.id) == seen, "what was judged without them stays judged"
+
+
+def test_the_matches_of_a_gate_are_in_the_log_and_never_rated(scene: Scene, time: Any, database: Database) -> None:
+    players = play_periods(scene, time, number=2)
+
+    def frozen() -> list[tuple[float, float, int]]:
+        return [(each.rating, each.deviation, each.games) for each in scene.client.players(kind="snapshot").items]
+
+    ratings, payoff = frozen(), scene.client.payoff()
+    open_gate(scene, (players[0], players[1]))
+    play(scene, players[0], [1.0] * 20)
+    assert scene.client.close_period().matches == 0
+    assert (frozen(), scene.client.payoff().counts) == (ratings, payoff.counts)
+    last = scene.client.matches(players[0].id).items[0]
+    assert (last.kind, last.period_id, last.counts) == ("gate", None, True)
+    assert [outcome.differing for outcome in recomputed(database)] == [0]
+
+
+# --- workers that are not trusted ------------------------------------------------------------------------------------
+
+
+def test_what_an_untrusted_worker_reported_is_left_out_of_an_open_gate(scene: Scene, two: Two, time: Any) -> None:
+    gate = open_gate(scene, two)
+    play(scene, two[0], [0.5] * 2)
+    time.advance(1)
+    liar = scene.worker("evaluator-2", "evaluator")
+    play(scene, two[0], [1.0] * 4, worker=liar)
+    assert scene.client.show_gate(gate.id).games == 12
+    scene.client.quarantine_worker(liar.id, time.now, "reports wins that were none")
+    time.advance(391)
+    seen = scene.client.show_gate(gate.id)
+    assert (seen.games, seen.counts[2]) == (4, 2.0)
+    scene.client.reinstate_worker(liar.id, restore=True)
+    assert scene.client.show_gate(gate.id).games == 12
+
+
+def test_a_verdict_that_rested_on_an_untrusted_worker_is_taken_back(
+    scene: Scene, two: Two, database: Database, configure: Configure, time: Any
+) -> None:
+    gate = open_gate(scene, two)
+    liar = scene.worker("evaluator-2", "evaluator")
+    play(scene, two[0], [1.0] * 30, worker=liar)
+    assert [closed.state for closed in judged(database, configure, time)] == ["accepted"]
+    time.advance(391)
+    scene.client.quarantine_worker(liar.id, time.now - timedelta(days=1), "lies")
+    reopened = scene.client.show_gate(gate.id)
+    assert (reopened.state, reopened.games, reopened.closed_at) == ("open", 0, None)
+    assert "it was accepted" in scene.client.log(kind="gate").items[0].reason
+    scene.client.reinstate_worker(liar.id, restore=True)
+    assert [closed.state for closed in judged(database, configure, time)] == ["accepted"]
+
+
+def test_a_gate_counts_the_evaluators_that_could_play_it(scene: Scene, two: Two, time: Any) -> None:
+    gate = open_gate(scene, two)
+    others = [scene.worker(f"evaluator-{number}", "evaluator") for number in (2, 3)]
+    scene.client.register_worker(
+        wire.WorkerCreate(name="elsewhere", kind="evaluator", version="1", signatures=["chess-1"])
+    )
+    assert scene.client.show_gate(gate.id).evaluators == 3
+    scene.client.quarantine_worker(others[0].id, time.now, "odd")
+    scene.client.command_worker(others[1].id, "stop")
+    assert scene.client.show_gate(gate.id).evaluators == 1
+    time.advance(241)
+    assert scene.client.show_gate(gate.id).evaluators == 0
+    scene.client.heartbeat(scene.evaluator.id)
+    assert scene.client.show_gate(gate.id).evaluators == 1
+
+
+# --- opening, finding, cancelling ------------------------------------------------------------------------------------
+
+
+def test_the_same_test_of_the_same_two_is_the_same_gate(
+    scene: Scene, two: Two, database: Database, configure: Configure, time: Any
+) -> None:
+    gate = open_gate(scene, two)
+    assert open_gate(scene, two).id == gate.id
+    assert open_gate(scene, two, again=True).id == gate.id, "it is open: there is nothing to do again"
+    assert open_gate(scene, (two[1], two[0])).id != gate.id
+    other = open_gate(scene, two, elo1=50.0)
+    assert other.id != gate.id
+    for each in scene.client.gates(state="open").items:
+        if each.id != gate.id:
+            scene.client.cancel_gate(each.id)
+    play(scene, two[0], [1.0] * 30)
+    judged(database, configure, time)
+    assert open_gate(scene, two) == scene.client.show_gate(gate.id), "with its verdict"
+    anew = open_gate(scene, two, again=True)
+    assert (anew.state, anew.games, anew.id != gate.id) == ("open", 0, True)
+
+
+def test_of_racing_callers_all_get_one_gate(serve: Callable[..., TestClient]) -> None:
+    servers = [serve() for _ in range(2)]
+    scene = Scene(LeagueClient(http=servers[0]))
+    two = scene.publish(1), scene.publish(2)
+    start = threading.Barrier(8)
+
+    def ask(place: int) -> int:
+        start.wait()
+        test = wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id)
+        return LeagueClient(http=servers[place % 2]).gate(test).id
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(ask, range(8)))) == 1
+
+
+def test_a_cancelled_gate_has_no_verdict_and_is_followed_by_a_new_one(scene: Scene, two: Two) -> None:
+    gate = open_gate(scene, two)
+    cancelled = scene.client.cancel_gate(gate.id, "too slow")
+    assert (cancelled.state, cancelled.closed_reason) == ("cancelled", "too slow")
+    with pytest.raises(GateConflictError, match="it is cancelled"):
+        scene.client.cancel_gate(gate.id)
+    assert open_gate(scene, two).id != gate.id
+
+
+def test_the_gate_of_a_quarantined_player_is_cancelled(
+    scene: Scene, two: Two, database: Database, configure: Configure, time: Any
+) -> None:
+    open_gate(scene, two)
+    scene.client.quarantine(two[1].id, "exploits a bug")
+    assert all(lease.gate_id is None for lease in scene.rating_leases(4))
+    (closed,) = judged(database, configure, time)
+    assert (closed.state, closed.closed_reason) == ("cancelled", f"{two[1].name} was quarantined")
+
+
+def test_gates_are_listed_newest_first(scene: Scene, two: Two, league: LeagueClient) -> None:
+    third = scene.publish(3)
+    opened = [open_gate(scene, pair).id for pair in ((two[0], two[1]), (third, two[0]), (third, two[1]))]
+    scene.client.cancel_gate(opened[1])
+    assert [gate.id for gate in league.gates().items] == opened[::-1]
+    assert [gate.id for gate in league.gates(state="open").items] == [opened[2], opened[0]]
+    assert [gate.id for gate in league.gates(player_id=two[0].id).items] == [opened[1], opened[0]]
+    page = league.gates("rps", limit=1)
+    assert [gate.id for gate in league.gates("rps", cursor=page.next_cursor).items] == [opened[1], opened[0]]
+
+
+@ON_SQLITE
+def test_what_cannot_be_tested_is_refused_with_the_way_out(scene: Scene, two: Two, league: LeagueClient) -> None:
+    other = wire.LearnerCreate(name="other", role="main", environment=ENVIRONMENT, signature="rps-2")
+    data = safetensors(9, signature="rps-2")
+    league.upload(data, sha256(data))
+    published = wire.PlayerCreate(learner_id=league.learner(other).id, checkpoint=sha256(data), step=9)
+    stranger = league.publish(published)
+    learner = league.player(scene.learner.player_id)
+    scene.client.quarantine(two[1].id)
+    third = scene.publish(3)
+    for pair, changes, message in (
+        ((third, learner), {}, f"its weights move.*its last is player {third.id}"),
+        ((third, third), {}, "they are one player"),
+        ((third, two[1]), {}, "it is quarantined.*reinstate it first"),
+        ((third, stranger), {}, f"with signature {SIGNATURE}, the other rps with signature rps-2"),
+        ((third, two[0]), {"elo0": 30.0, "elo1": 20.0}, "elo1 must be above elo0"),
+        ((third, two[0]), {"alpha": 0.7}, "alpha is 0.7"),
+        ((third, two[0]), {"elo1": float("nan")}, "elo1"),
+        ((third, two[0]), {"least_games": -1}, "least_games is -1"),
+    ):
+        with pytest.raises(InvalidRequestError, match=message):
+            open_gate(scene, pair, **changes)
+    assert league.gates().items == []
+    with pytest.raises(UnknownPlayerError):
+        league.gate(wire.GateCreate(candidate_id=999, champion_id=third.id))
+    with pytest.raises(UnknownPlayerError):
+        league.gates(player_id=999)
+    with pytest.raises(UnknownEnvironmentError):
+        league.gates("chess")
+    for call in (league.show_gate, league.cancel_gate):
+        with pytest.raises(UnknownGateError, match="no gate has this id"):
+            call(7)
+
+
+@ON_SQLITE
+def test_only_admins_open_and_cancel_gates(scene: Scene, two: Two, connect: Callable[..., LeagueClient]) -> None:
+    gate = open_gate(scene, two)
+    worker, admin = connect("worker"), connect("admin")
+    assert worker.show_gate(gate.id).id == gate.id
+    for call in (
+        lambda: worker.cancel_gate(gate.id),
+        lambda: worker.gate(wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id)),
+    ):
+        with pytest.raises(ForbiddenError):
+            call()
+    assert admin.cancel_gate(gate.id).state == "cancelled"
+
+
+# --- promotion by gate -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def crowded(serve: Callable[..., TestClient]) -> Scene:
+    """A league with two places for commanders, which are taken."""
+    scene = Scene(LeagueClient(http=serve(promotion={"capacity": 2, "least_games": 4, "gate_share": 1.0})))
+    for step in (1, 2):
+        scene.client.promote(scene.publish(step).id)
+    return scene
+
+
+def _rate_as_strong(scene: Scene, strong: wire.Player) -> None:
+    for _ in range(3):
+        scene.evaluate(8, winner=strong.id)
+        scene.client.close_period()
+
+
+@pytest.mark.parametrize(("score", "standing"), [(1.0, "commander"), (0.0, "candidate")])
+def test_a_candidate_beyond_capacity_is_promoted_by_its_gate(
+    crowded: Scene, database: Database, configure: Configure, time: Any, score: float, standing: str
+) -> None:
+    strong = crowded.publish(3)
+    _rate_as_strong(crowded, strong)
+    (gate,) = crowded.client.gates().items
+    assert (gate.candidate.player_id, gate.actor, gate.state) == (strong.id, "rule", "open")
+    assert (gate.elo0, gate.elo1) == (0.0, 50.0)
+    assert crowded.client.player(strong.id).standing == "candidate"
+    crowded.client.close_period()
+    assert len(crowded.client.gates().items) == 1
+    play(crowded, strong, [score] * 60)
+    judged(database, configure, time)
+    crowded.client.close_period()
+    assert crowded.client.player(strong.id).standing == standing
+    assert len(crowded.client.gates().items) == 1, "a candidate is tested once"
+    if standing == "commander":
+        assert f"gate {gate.id}: accepted" in crowded.client.log(kind="promote").items[0].reason
+
+
+@ON_SQLITE
+def test_gates_of_the_rule_leave_room_for_rating_matches_and_those_of_people_do_not(
+    serve: Callable[..., TestClient], database: Database, configure: Configure, time: Any
+) -> None:
+    scene = Scene(LeagueClient(http=serve(promotion={"gate_share": 0.5})))
+    test = wire.GateCreate(candidate_id=scene.publish(1).id, champion_id=scene.publish(2).id)
+    with database.write() as session:
+        by_rule = gates.enter(session, configure(), test, gates.RULE, time.now)
+
+    def share() -> float:
+        granted = [scene.rating_leases(2)[0].gate_id is not None for _ in range(60)]
+        return sum(granted) / len(granted)
+
+    assert 0.2 < share() < 0.8  # beyond 4 standard deviations
+    scene.client.cancel_gate(by_rule.id)
+    scene.client.gate(test)
+    assert share() == 1.0
