@@ -154,7 +154,7 @@ def _awaited(client: LeagueClient, opened: wire.Gate, timeout_s: float | None) -
         except KeyboardInterrupt:
             pass
     if gate.state == "open":
-        console.print(f"gate {gate.id} goes on at the league; the same command looks at it again, --cancel ends it")
+        _say(console, f"gate {gate.id} goes on at the league; the same command looks at it again, --cancel ends it")
     return gate
 
 
@@ -171,7 +171,11 @@ def _tell(console: Console, status: Status, gate: wire.Gate, told: wire.Gate | N
     status.update(Text(printable(described(gate))))
     changed = told is None or (gate.evaluators > 0) != (told.evaluators > 0)
     if changed and gate.state == "open" and not console.is_terminal:
-        console.print(printable(described(gate)))
+        _say(console, described(gate))
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(Text(printable(line)), soft_wrap=True)
 
 
 def _cancelled(client: LeagueClient, test: wire.GateCreate) -> wire.Gate:

@@ -1,0 +1,127 @@
+"""`league gate` and `league gates`."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from league_command import Run
+from league_scene import Scene, result
+
+from league import wire
+from league.cli import gates as cli
+from league.config import Settings
+from league.db.engine import Database
+from league.services import gates
+
+Two = tuple[wire.Player, wire.Player]
+
+
+@pytest.fixture
+def two(scene: Scene) -> Two:
+    return scene.publish(1), scene.publish(2)
+
+
+@pytest.fixture
+def play(
+    scene: Scene,
+    two: Two,
+    database: Database,
+    configure: Callable[..., Settings],
+    time: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[float], None]:
+    """Let an evaluator play thirty pairs while the command waits, the candidate with this score in each match."""
+
+    def arrange(score: float) -> None:
+        def meanwhile(_seconds: float) -> None:
+            finished = [
+                result(lease, score=score if lease.home.player_id == two[0].id else 1.0 - score)
+                for lease in scene.rating_leases(60)
+            ]
+            scene.report(*finished, worker=scene.evaluator)
+            gates.judge_open(database, configure(), time.now)
+
+        monkeypatch.setattr(cli.time, "sleep", meanwhile)
+
+    return arrange
+
+
+@pytest.mark.parametrize(("score", "state", "code"), [(1.0, "accepted", 0), (0.0, "rejected", cli.REJECTED)])
+def test_the_command_waits_for_the_verdict_and_ends_with_it(
+    online: Run, two: Two, play: Callable[[float], None], score: float, state: str, code: int
+) -> None:
+    play(score)
+    outcome = online("gate", two[0].name, two[1].id, "--elo1", 100)
+    assert outcome.code == code
+    assert f"{two[0].name} against {two[1].name}: {state}" in outcome.out
+    assert "LLR" in outcome.out
+    assert "lead" in outcome.out
+    again = online("gate", two[0].id, two[1].id, "--elo1", 100)
+    assert (again.code, again.out) == (code, outcome.out), "a verdict is there at once"
+
+
+def test_json_is_what_the_server_sends(online: Run, scene: Scene, two: Two, play: Callable[[float], None]) -> None:
+    play(1.0)
+    printed = json.loads(online("gate", two[0].id, two[1].id, "--elo1", 100, "--json").out)
+    assert printed == scene.client.show_gate(printed["id"]).model_dump(mode="json")
+    listed = json.loads(online("gates", "--json").out)
+    assert listed["items"] == [printed]
+
+
+def test_the_rival_is_the_champion_unless_named(online: Run, scene: Scene, two: Two) -> None:
+    scene.client.crown(two[1].id, expected=None)
+    assert online("gate", two[0].id, "--timeout", 0).code == cli.UNDECIDED
+    (gate,) = scene.client.gates().items
+    assert gate.champion.player_id == two[1].id
+
+
+def test_when_the_time_is_up_the_gate_goes_on_at_the_league(online: Run, scene: Scene, two: Two) -> None:
+    outcome = online("gate", two[0].id, two[1].id, "--timeout", 0)
+    assert outcome.code == cli.UNDECIDED
+    assert "1 attached to play it" in outcome.out
+    assert "goes on at the league; the same command looks at it again" in outcome.err
+    assert [gate.state for gate in scene.client.gates().items] == ["open"]
+
+
+def test_that_no_evaluator_is_attached_is_said(online: Run, two: Two, time: Any) -> None:
+    time.advance(3600)
+    outcome = online("gate", two[0].id, two[1].id, "--timeout", 0)
+    for told in (outcome.out, outcome.err):
+        assert "no evaluator is attached: start one with `trainer evaluate`" in told
+
+
+def test_ctrl_c_leaves_the_gate_open(online: Run, scene: Scene, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.time, "sleep", interrupt)
+    outcome = online("gate", two[0].id, two[1].id)
+    assert outcome.code == cli.UNDECIDED
+    assert "--cancel ends it" in outcome.err
+    assert [gate.state for gate in scene.client.gates().items] == ["open"]
+
+
+def test_cancel_ends_the_gate_of_the_named_test_alone(online: Run, scene: Scene, two: Two) -> None:
+    for elo1 in (20, 50):
+        online("gate", two[0].id, two[1].id, "--elo1", elo1, "--timeout", 0)
+    outcome = online("gate", two[0].id, two[1].id, "--elo1", 50, "--cancel", "--reason", "too slow")
+    assert (outcome.code, "cancelled" in outcome.out, "too slow" in outcome.out) == (0, True, True)
+    assert {gate.elo1: gate.state for gate in scene.client.gates().items} == {20.0: "open", 50.0: "cancelled"}
+    refused = online("gate", two[0].id, two[1].id, "--elo1", 50, "--cancel")
+    assert refused.code == 1
+    assert "none of this test is open" in refused.one_line_error
+
+
+def test_gates_are_listed_with_where_they_stand(online: Run, scene: Scene, two: Two) -> None:
+    assert "`league gate CANDIDATE CHAMPION` opens one" in online("gates").out
+    online("gate", two[0].id, two[1].id, "--timeout", 0)
+    shown = online("gates", "--state", "open", "--player", two[1].name).out
+    assert f"{two[0].name}" in shown
+    assert "0 or 20" in shown
+    assert two[0].name not in online("gates", "--state", "accepted").out
+
+
+def test_bad_terms_are_refused_in_one_line(online: Run, two: Two) -> None:
+    refused = online("gate", two[0].id, two[1].id, "--elo0", 20, "--elo1", 20)
+    assert (refused.code, "elo1 must be above elo0" in refused.one_line_error) == (1, True)
