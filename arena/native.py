@@ -47,9 +47,9 @@ class Launch:
             return left
 
 
-def source(*files: str) -> str:
-    """The body of a native function: what stands in some files of arena.policies, one behind the other."""
-    folder = resources.files("arena.policies")
+def source(*files: str, package: str = "arena.policies") -> str:
+    """The body of a native function: what stands in some files of a package, one behind the other."""
+    folder = resources.files(package)
     return "\n".join(folder.joinpath(file).read_text(encoding="utf-8") for file in files)
 
 

@@ -6,35 +6,23 @@ from torch import Tensor
 
 from arena.environments.spec import HeadKind
 from arena.policies import ActorCritic
-from trainer.losses import probability_ratio
-from trainer.objective import Batch
 from trainer.rollout import Rollout
 
 SATURATED_AT = 2.65
 """Raw continuous actions beyond +- this are squashed to more than 0.99: the tanh hardly passes gradient there."""
 
 
-def head_gradients(network: ActorCritic, relevant: Bool[Tensor, "n heads"]) -> Float[Tensor, " heads"]:
+def head_gradients(network: ActorCritic, decided: Bool[Tensor, " heads"]) -> Float[Tensor, " heads"]:
     """Norm of the gradient of every head's own rows of the last layer.
 
-    A head that had nothing to decide in the whole minibatch has no gradient, which is not the same as 0: NaN.
+    A head that `decided` nothing in the whole minibatch has no gradient, which is not the same as 0: NaN.
     """
     weight, bias = network.actor.weight.grad, network.actor.bias.grad
-    used = relevant.any(dim=0)
     if weight is None or bias is None:
-        return torch.full_like(used, torch.nan, dtype=torch.float32)
+        return torch.full_like(decided, torch.nan, dtype=torch.float32)
     squares = weight.square().sum(dim=1) + bias.square()
     of_heads = [squares[network.actor_parts[part.head.name].rows].sum() for part in network.layout.parts]
-    return torch.stack(of_heads).sqrt().masked_fill(~used, torch.nan)
-
-
-@torch.no_grad()
-def largest_ratio_error(batch: Batch) -> Float[Tensor, ""]:
-    """Largest |ratio - 1| of a minibatch.
-
-    Under the weights that acted it says how well the update sees what the rollout did: 0 but for rounding.
-    """
-    return (probability_ratio(batch.joint_log_ratio) - 1.0).abs().max()
+    return torch.stack(of_heads).sqrt().masked_fill(~decided, torch.nan)
 
 
 def continuous_heads(network: ActorCritic, rollout: Rollout) -> dict[str, float | None]:

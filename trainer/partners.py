@@ -162,7 +162,7 @@ class Partners:
         optimizer: Optimizer,
         launch: Launch = launch,
     ) -> None:
-        self._setup, self._heads = setup, len(network.layout.heads)
+        self._setup = setup
         self._board, memory = Board.create(setup)
         self.rollout = self._board.rollout
         self._values, self._statistics = optimizer.values, statistics(network, auxiliary)
@@ -222,7 +222,7 @@ class Partners:
         """
         self._hear(Word.FIGURES)
         desks = zip(self._board.desks, minibatch.others.tolist(), strict=True)
-        return [Part.of(desk.figures, self._heads) for desk, decisions in desks if decisions]
+        return [Part.of(desk.figures) for desk, decisions in desks if decisions]
 
     def go_on(self) -> None:
         """Let all go back."""

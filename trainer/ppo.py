@@ -217,7 +217,7 @@ class PPO:
         parts = self._weigher.weigh(gathered, own / count, predicted, weights)
         everybodys = [*parts, *partners.figures(minibatch)]
         whole = Part.merged(everybodys, counts[counts > 0] / count) if everybodys else None
-        kl = torch.zeros_like(count) if whole is None else whole.appraisal.means["approx_kl"]
+        kl = torch.zeros_like(count) if whole is None else whole.figures.single("approx_kl")
         moved_too_far = float(average(self._ranks, kl, count)) > self._settings.kl_stop * self._settings.target_kl
         if moved_too_far:
             partners.drop()
@@ -256,7 +256,7 @@ class PPO:
             return
         sums = torch.zeros(2, len(self.under_floor), device=self.under_floor.device)
         if whole is not None:
-            samples, entropy = whole.appraisal.samples, whole.appraisal.of_heads["entropy"]
+            samples, entropy = whole.figures.of_heads("samples"), whole.figures.of_heads("entropy")
             sums = torch.stack([samples, torch.where(samples > 0, samples * entropy, 0.0)])
         samples, total = self._ranks.total(sums).unbind()
         under = self._weigher.objective.under_floor(total / samples)
@@ -265,18 +265,17 @@ class PPO:
     def _record(self, whole: Part, tally: Tally) -> None:
         """Take the figures of a minibatch into `tally`."""
         if not len(tally):
-            tally.add("losses/first_ratio_error", whole.ratio_error)
+            tally.add("losses/first_ratio_error", whole.figures.single("ratio_error"))
         if self.auxiliary is not None:
             tally.add("losses/prediction_error", whole.prediction_error)
-        self._weigher.objective.record(whole.appraisal, tally)
+        self._weigher.objective.record(whole.figures, tally)
 
     def _move(self, whole: Part | None, count: Tensor, tally: Tally) -> None:
         """Make the optimiser's step, unless something is not finite; `whole` is this rank's minibatch."""
         average_gradient(self._ranks, self.optimizer.gradient, count)
         loss = average(self._ranks, torch.zeros_like(count) if whole is None else whole.loss, count)
-        nothing = torch.zeros(0, len(self._network.layout.heads), dtype=torch.bool, device=count.device)
-        relevant = nothing if whole is None else whole.relevant
-        of_heads = head_gradients(self._network, relevant)
+        decided = torch.zeros_like(self.under_floor) if whole is None else whole.figures.of_heads("samples") > 0
+        of_heads = head_gradients(self._network, decided)
         norm = self.optimizer.clip()
         if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
             self.optimizer.clear()

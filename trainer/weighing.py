@@ -1,32 +1,40 @@
 """What the present weights make of samples: the loss of a minibatch, part by part, its gradient and its figures."""
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from arena.errors import ArenaError
 from arena.policies import ActorCritic
 from arena.policies.network import Readout
 from trainer.auxiliary import NextObservation
 from trainer.chunks import Segments
-from trainer.diagnostics import largest_ratio_error
 from trainer.errors import ConfigError
-from trainer.objective import Appraisal, Batch, Objective, merge
+from trainer.figures import Figures
+from trainer.objective import Appraisal, Batch, Objective
 from trainer.recomputing import sequence_in_parts
 from trainer.rollout import Rollout
 from trainer.samples import Samples, Targets, at
 from trainer.settings import PPOSettings
 from trainer.settings.learning import Precision
 
+if TYPE_CHECKING:
+    from trainer.appraisal import NativeAppraiser
+
 CACHED_DECISIONS = 8192
 """Decisions whose activations a processor's caches still hold when the backward pass comes for them."""
 
 MOST_GRAPHS = 64
 """Most graphs of the way to the loss: parts of one run or decision, or without idle ones, have graphs of their own."""
+
+Appraise = Callable[[Samples, Tensor], tuple[Appraisal, Tensor]]
+"""The way from samples, and weights as `Objective.weights` says, to their appraisal and the core's features."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,44 +53,35 @@ class Part:
 
     Attributes:
         loss: What it adds to the minibatch's loss, with gradient.
-        appraisal: What that is made of, but for predictions.
+        figures: What its decisions leave behind.
         prediction_error: What it adds to the error of predictions.
-        relevant: Which heads had something to decide, per decision.
-        ratio_error: Largest |ratio - 1|.
     """
 
     loss: Float[Tensor, ""]
-    appraisal: Appraisal
+    figures: Figures
     prediction_error: Float[Tensor, ""]
-    relevant: Bool[Tensor, "n heads"]
-    ratio_error: Float[Tensor, ""]
 
-    def flatten(self) -> Float[Tensor, " figures"]:
-        """Its figures in one row of numbers; of `relevant` only whether a head ever was."""
-        single = torch.stack([self.loss.detach(), self.prediction_error, self.ratio_error])
-        return torch.cat([single, self.relevant.any(dim=0).float(), self.appraisal.flatten()])
+    def flatten(self) -> Float[Tensor, " numbers"]:
+        """All of it in one row of numbers."""
+        return torch.cat([torch.stack([self.loss.detach(), self.prediction_error]), self.figures.row])
 
     @staticmethod
     def size(heads: int) -> int:
         """How many numbers `flatten` gives."""
-        return 3 + heads + Appraisal.size(heads)
+        return 2 + Figures.size(heads)
 
     @classmethod
-    def of(cls, figures: Float[Tensor, " figures"], heads: int) -> "Part":
+    def of(cls, numbers: Float[Tensor, " numbers"]) -> "Part":
         """The contrary of `flatten`, without gradient."""
-        loss, prediction_error, ratio_error = figures[:3].unbind()
-        relevant = figures[3 : 3 + heads] > 0
-        return cls(loss, Appraisal.of(figures[3 + heads :]), prediction_error, relevant.unsqueeze(0), ratio_error)
+        return cls(numbers[0], Figures(numbers[2:]), numbers[1])
 
     @classmethod
     def merged(cls, parts: "Sequence[Part]", shares: Float[Tensor, " parts"]) -> "Part":
         """Several parts as one, without gradient, with what share of these parts' decisions each has."""
         return cls(
             torch.stack([part.loss.detach() for part in parts]).sum(),
-            merge([part.appraisal for part in parts], shares),
+            Figures.merged([part.figures for part in parts], shares),
             torch.stack([part.prediction_error for part in parts]).sum(),
-            torch.cat([part.relevant for part in parts]),
-            torch.stack([part.ratio_error for part in parts]).max(),
         )
 
     def go_back(self) -> None:
@@ -114,8 +113,8 @@ class Weigher:
                 f"{settings.recomputed_parts}, nothing compiles: set that to 0, and ppo.microbatch to save memory"
             )
         self.objective = Objective(settings, network.layout, network.observation_mean.device)
-        self._appraise = _compiled(self._weigh, settings.compile) if settings.compile else self._weigh
         self._half = settings.precision is Precision.BFLOAT16
+        self._appraise = self._choose_way()
 
     def deal(self, segments: Segments) -> list[Segments]:
         """The parts in which segments go through the network."""
@@ -199,16 +198,30 @@ class Weigher:
         for samples, share in zip(gathered, shares, strict=True):
             if parts:
                 parts[-1].go_back()
-            appraisal, batch, features = self._appraise(samples, weights)
+            appraisal, features = self._appraise(samples, weights)
             error = self._prediction_error(features, samples) / predicted
             loss = appraisal.loss * share + self._settings.auxiliary_weight * error
-            parts.append(Part(loss, appraisal, error.detach(), batch.relevant, largest_ratio_error(batch)))
+            parts.append(Part(loss, appraisal.figures, error.detach()))
         return parts
 
-    def _weigh(self, samples: Samples, weights: Float[Tensor, " heads_and_1"]) -> tuple[Appraisal, Batch, Tensor]:
+    def _choose_way(self) -> Appraise:
+        """Compiled where the user wants that; otherwise in native code where that runs."""
+        if self._settings.compile:
+            return _compiled(self._weigh, self._settings.compile)
+        appraiser = _native_appraiser(self._settings, self._network)
+        return self._weigh if appraiser is None else functools.partial(self._weigh_natively, appraiser)
+
+    def _weigh(self, samples: Samples, weights: Float[Tensor, " heads_and_1"]) -> tuple[Appraisal, Tensor]:
         """Everything between the samples and the loss but predictions: no step of it waits for a device."""
         batch, features = self.judge(samples)
-        return self.objective.appraise(batch, weights), batch, features
+        return self.objective.appraise(batch, weights), features
+
+    def _weigh_natively(
+        self, appraiser: "NativeAppraiser", samples: Samples, weights: Float[Tensor, " heads_and_1"]
+    ) -> tuple[Appraisal, Tensor]:
+        """The same."""
+        parameters, value, features = self.sequence(samples)
+        return appraiser(parameters, value, self._network.log_std, samples, weights), features
 
     def _prediction_error(self, features: Tensor, samples: Samples) -> Tensor:
         if self._auxiliary is None:
@@ -219,6 +232,19 @@ class Weigher:
 def at_once(settings: PPOSettings, device: torch.device) -> int:
     """About how many decisions go through the network at a time, at most."""
     return settings.microbatch or (CACHED_DECISIONS if device.type == "cpu" else sys.maxsize)
+
+
+def _native_appraiser(settings: PPOSettings, network: ActorCritic) -> "NativeAppraiser | None":
+    """What appraises the network's decisions in native code; None where that does not run."""
+    learned = network.raw_log_std
+    if learned.device.type != "cpu" or learned.dtype is not torch.float32:
+        return None
+    try:
+        # Imported here: whoever does not learn on a CPU needs no kernels.
+        from trainer.appraisal import NativeAppraiser
+    except ArenaError:
+        return None
+    return NativeAppraiser(settings, network.layout)
 
 
 def _compiled(function: Callable[P, R], backend: str) -> Callable[P, R]:

@@ -24,10 +24,10 @@ def test_an_update_says_how_hard_each_head_is_pushed(play, never):
 def test_a_head_with_nothing_to_decide_has_no_gradient_which_is_not_zero(play):
     network = play().learner.network
     network.actor(torch.ones(1, network.actor.in_features)).sum().backward()
-    relevant = torch.tensor([[True, False, True], [False, False, True]])
-    norms = head_gradients(network, relevant)
+    decided = torch.tensor([True, False, True])
+    norms = head_gradients(network, decided)
     assert norms.isnan().tolist() == [False, True, False]
     own = network.actor.weight.grad[network.layout.parts[2].parameters]
     assert float(norms[2]) == pytest.approx(float((own.square().sum() + len(own)).sqrt()))
     network.zero_grad(set_to_none=True)
-    assert head_gradients(network, relevant).isnan().all()
+    assert head_gradients(network, decided).isnan().all()

@@ -108,7 +108,7 @@ def test_clip_fractions_and_ratio_alarms_are_those_of_each_head(play):
     rollout.log_prob[..., 1] -= 2.0  # the ratio of `switch` is e^2
     batch, objective, tally = decisions(played, rollout), objective_of(played), Tally()
     weights = objective.weights(Coefficients(0.0, 0.0, 0.0, 0.0), no_heads(played))
-    objective.record(objective.appraise(batch, weights), tally)
+    objective.record(objective.appraise(batch, weights).figures, tally)
     figures = tally.means()
     assert [figures[f"heads/{name}/clipfrac"] for name in ("move", "switch", "choice")] == [0.0, 1.0, 0.0]
     decided = batch.relevant[:, 1]

@@ -1,10 +1,11 @@
 """One match, over and over again, is learned by heart. Where it is not, learning itself is broken."""
 
+from dataclasses import replace
+
 import pytest
 from fake_games import never
 
 from arena.environments import make, make_baseline
-from trainer import losses
 from trainer.collector import Collector
 from trainer.config import resolve
 from trainer.learner import Learner
@@ -62,6 +63,11 @@ def test_who_only_explores_does_not_learn_it():
 
 @pytest.mark.slow
 def test_who_learns_from_the_wrong_sign_does_not_learn_it(monkeypatch):
-    surrogate = losses.surrogate
-    monkeypatch.setattr(losses, "surrogate", lambda ratio, advantage, clip: surrogate(ratio, -advantage, clip))
+    targets = Learner.targets
+
+    def wrong(learner, rollout):
+        found, metrics = targets(learner, rollout)
+        return replace(found, advantage=-found.advantage), metrics
+
+    monkeypatch.setattr(Learner, "targets", wrong)
     assert share_of_wins() < UNTRAINED

@@ -1,0 +1,160 @@
+"""The loss of a minibatch, its gradient and its figures in one native pass over its decisions.
+
+In torch that is some hundred small operations, and as many on the way back. Here it is written out in C++
+(`appraisal.h`), which Warp compiles for the processor at hand at its first use.
+"""
+
+import functools
+from typing import Any, NamedTuple, no_type_check
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from arena.environments.spec import HeadKind
+from arena.native import Launch, require_memory, source, wp
+from arena.policies.distributions import ILLEGAL_LOGIT, ActionLayout
+from trainer.figures import Figures
+from trainer.losses import LOG_RATIO_LIMIT, RATIO_ALARMS
+from trainer.objective import Appraisal
+from trainer.samples import Samples
+from trainer.settings import PPOSettings
+
+LANES, SINGLE_SUMS, SUMS_OF_HEADS = 16, 8, 4
+"""Decisions at once, and sums over all of them and those at which a head decides, as in `appraisal.h`."""
+
+KINDS = (HeadKind.GAUSSIAN, HeadKind.BERNOULLI, HeadKind.CATEGORICAL)
+"""As `appraisal.h` numbers them."""
+
+SIZES, POINTERS = 6, 21
+"""Numbers and addresses of a call, as in `appraisal.h`."""
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.func_native(source("lanes.h") + source("appraisal.h", package="trainer"))
+@no_type_check
+def appraise_decisions(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
+    """See `appraisal.h`."""
+
+
+@wp.kernel
+@no_type_check
+def appraise_all(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
+    """One thread takes all decisions."""
+    appraise_decisions(sizes, addresses)
+
+
+class Weighed(NamedTuple):
+    """What a pass leaves behind.
+
+    Attributes:
+        loss: As `Appraisal.loss`, without gradient.
+        figures: As `Figures.row` has them.
+        gradients: Of the loss with respect to parameters (N, P), values (N) and log standard deviations (G).
+    """
+
+    loss: Float[Tensor, ""]
+    figures: Float[Tensor, " figures"]
+    gradients: tuple[Tensor, Tensor, Tensor]
+
+
+class NativeAppraiser:
+    """What `Objective.appraise` says of decisions in the memory of the host, in single precision.
+
+    Args:
+        settings: Clip ranges.
+        layout: The heads.
+    """
+
+    def __init__(self, settings: PPOSettings, layout: ActionLayout) -> None:
+        self._layout = layout
+        heads = [(KINDS.index(head.kind), head.size, head.masked) for head in layout.heads]
+        self._heads = torch.tensor(heads, dtype=torch.int32)
+        ratios = (1.0 - settings.clip, 1.0 + settings.clip, settings.clip)
+        rules = (*ratios, settings.value_clip, settings.value_huber, LOG_RATIO_LIMIT, *RATIO_ALARMS, ILLEGAL_LOGIT)
+        self._rules = torch.tensor(rules, dtype=torch.float32)
+
+    def __call__(
+        self,
+        parameters: Float[Tensor, "N P"],
+        value: Float[Tensor, " N"],
+        log_std: Float[Tensor, " G"],
+        samples: Samples,
+        weights: Float[Tensor, " heads_and_1"],
+    ) -> Appraisal:
+        """The loss, with its gradient with respect to the first three arguments, and its figures.
+
+        Args:
+            parameters: Of the distributions at all N decisions.
+            value: What the critic says of them.
+            log_std: As `ActorCritic.log_std`.
+            samples: What is known of the n among them that carry loss.
+            weights: As `Objective.weights` says.
+
+        Raises:
+            ArenaError: Something has another shape or type than it must have.
+        """
+        loss, figures = _Loss.apply(self, parameters, value, log_std, samples, weights)  # type: ignore[no-untyped-call]
+        return Appraisal(loss, Figures(figures))
+
+    def weigh(self, parameters: Tensor, value: Tensor, log_std: Tensor, samples: Samples, weights: Tensor) -> Weighed:
+        """The pass."""
+        layout, given = self._layout, (samples.raw, samples.log_prob, samples.noise)
+        n, rows, heads = len(samples.index), len(samples.counts), len(layout.heads)
+        p, g = layout.parameter_size, layout.log_std_size
+        singles = (samples.old_value, samples.advantage, samples.target)
+        inputs = [each.contiguous() for each in (weights, parameters, value, log_std, samples.mask, *given, *singles)]
+        shapes = [
+            (heads + 1,),
+            (rows, p),
+            (rows,),
+            (g,),
+            (n, layout.mask_size),
+            (n, layout.raw_size),
+            (n, heads),
+            (n, g),
+        ]
+        types = [torch.float32] * 4 + [torch.bool] + [torch.float32] * 6
+        require_memory(inputs, [*shapes, (n,), (n,), (n,)], types)
+        if samples.chosen is not None:
+            require_memory([samples.chosen], [(n,)], [torch.int64])
+        loss, figures = value.new_empty(()), value.new_empty(Figures.size(heads))
+        gradients = parameters.new_zeros(rows, p), value.new_zeros(rows), log_std.new_empty(g)
+        lanes = value.new_empty(2 * p + 4 * g + heads, LANES)
+        sums = torch.zeros(SINGLE_SUMS + SUMS_OF_HEADS * heads + g, LANES, dtype=torch.float64)
+        chosen = 0 if samples.chosen is None else samples.chosen.data_ptr()
+        outputs = (loss, figures, *gradients, lanes, sums)
+        places = [tensor.data_ptr() for tensor in (self._heads, self._rules, *inputs, *outputs)]
+        _launcher()((n, heads, p, layout.raw_size, layout.mask_size, g), [*places[:3], chosen, *places[3:]])
+        return Weighed(loss, figures, gradients)
+
+
+class _Loss(torch.autograd.Function):
+    """A loss that has its gradient at once."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401  torch's own
+        appraiser: NativeAppraiser,
+        parameters: Tensor,
+        value: Tensor,
+        log_std: Tensor,
+        samples: Samples,
+        weights: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        loss, figures, gradients = appraiser.weigh(parameters, value, log_std, samples, weights)
+        ctx.save_for_backward(*gradients)
+        ctx.mark_non_differentiable(figures)
+        ctx.set_materialize_grads(False)
+        return loss, figures
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, by_loss: Tensor, *_: None) -> tuple[Tensor | None, ...]:  # noqa: ANN401  torch's own
+        return None, *(gradient * by_loss for gradient in ctx.saved_tensors), None, None
+
+
+@functools.cache
+def _launcher() -> Launch:
+    return Launch(appraise_all, SIZES, POINTERS)
