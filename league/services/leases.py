@@ -22,6 +22,7 @@ from league.services import draws, gates, payoffs, unplayable, workers
 from league.services.draws import PAIRING, Account
 from league.services.population import Member, Population, PopulationCache
 from league.services.terms import Terms, TermsCache
+from league.services.workers import Trusted
 
 _RANDOM_DIGITS = 16  # beside the time in milliseconds: no two leases ever have the same id
 _SEED_LIMIT = 2**63
@@ -65,12 +66,17 @@ def grant(
     if not planned.rows:
         return []
 
+    population, account = planned.population, planned.account
+    kept = population.keeps(account.id, now)
+
     def store(session: Session) -> None:
-        draws.keep(session, planned.account, now)
+        if not kept:
+            draws.keep(session, account, now)
         insert_new(session, Lease, planned.rows)
 
     database.write_together(store)
-    terms.remember({row["id"]: _terms(planned.population, row) for row in planned.rows})
+    population.note_kept(account.id, planned.rows[0]["expires_at"])
+    terms.remember({row["id"]: _terms(population, row) for row in planned.rows})
     return _bodies(planned)
 
 
@@ -145,9 +151,9 @@ def _plan_training(
     rng: np.random.Generator,
 ) -> Grant:
     """Draw opponents for a learner. The learner's side alternates from lease to lease."""
-    workers.require_trusted(session, request.worker_id)
+    worker = workers.require_trusted(session, request.worker_id)
     population, player_id = cache.of_player(session, request.player_id), request.player_id
-    kept_away = unplayable.known_to(session, settings, request.worker_id, now)
+    kept_away = _kept_away(session, settings, request.worker_id, worker, now)
     learner = draws.of_learner(
         session, population, settings, player_id, self_play=request.self_play, unplayable=kept_away
     )
@@ -177,13 +183,13 @@ def _plan_rating(
 
     Two consecutive leases are a pair, swapped, on one seed.
     """
-    signatures = workers.require_trusted(session, request.worker_id)
+    worker = workers.require_trusted(session, request.worker_id)
     population = cache.get(session, request.environment)
-    kept_away = unplayable.known_to(session, settings, request.worker_id, now)
+    kept_away = _kept_away(session, settings, request.worker_id, worker, now)
     share, count = settings.promotion.gate_share, (request.count + 1) // 2
-    gate = gates.next_to_play(session, population, signatures, kept_away, share, rng)
+    gate = gates.next_to_play(session, population, worker.signatures, kept_away, share, rng)
     if gate is None:
-        places, account = _one_signature(population, signatures, kept_away, rng)
+        places, account = _one_signature(population, worker.signatures, kept_away, rng)
         pairs, changes = _pairs(session, population, places, count, rng).tolist(), {}
     else:
         two, account = gates.seats(population, gate)
@@ -198,6 +204,10 @@ def _plan_rating(
         back["away_id"], back["home_id"] = players
         back["seed"] = there["seed"]
     return Grant(population, account, rows)
+
+
+def _kept_away(session: Session, settings: Settings, worker_id: str, worker: Trusted, now: datetime) -> frozenset[int]:
+    return unplayable.known_to(session, settings, worker_id, now) if worker.reported else frozenset()
 
 
 def _one_signature(

@@ -8,6 +8,7 @@ ids, and whatever writes ratings writes an event in the same transaction: nothin
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -80,6 +81,7 @@ class Population:
     ratings: Ratings
     games: NDArray[np.int64]
     _made: dict[Hashable, "_Made"] = field(default_factory=dict, repr=False)
+    _kept: dict[str, datetime] = field(default_factory=dict, repr=False)
 
     @cached_property
     def places(self) -> dict[int, int]:
@@ -112,6 +114,14 @@ class Population:
         """
         value: T = self._made.setdefault(key, _Made()).get(make)
         return value
+
+    def keeps(self, draw_id: str, now: datetime) -> bool:
+        """Say whether a draw is certain to be in the database: it is not pruned while a lease from it lasts."""
+        return draw_id in self._kept and now < self._kept[draw_id]
+
+    def note_kept(self, draw_id: str, until: datetime) -> None:
+        """Note that leases were stored with their draw that end at a time."""
+        self._kept[draw_id] = until
 
     def _opponents(self, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], tuple[Filter, ...]]:
         rules: tuple[tuple[str, str, Callable[[Member], bool]], ...] = (

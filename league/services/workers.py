@@ -1,7 +1,8 @@
 """Workers attach, beat, and are told what to do."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, count
 from typing import Any
@@ -13,7 +14,7 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.auth import Principal
 from league.config import Settings
-from league.db.models import Base, Learner, Quarantine, Worker
+from league.db.models import Base, Learner, Quarantine, UnplayableReport, Worker
 from league.db.upsert import insert_into
 from league.errors import UnknownLearnerError, UnknownWorkerError, WorkerQuarantinedError
 from league.services import ownership
@@ -25,10 +26,18 @@ Row = dict[str, Any]
 _QUARANTINE = select(Quarantine).where(Quarantine.worker_id == bindparam("worker"), Quarantine.lifted_at.is_(None))
 
 # without the object mapper, which costs more than these statements
-_WORKERS, _QUARANTINES = (Base.metadata.tables[each.__tablename__] for each in (Worker, Quarantine))
+_WORKERS, _QUARANTINES, _REPORTS = (
+    Base.metadata.tables[each.__tablename__] for each in (Worker, Quarantine, UnplayableReport)
+)
 _PRESENT = (_QUARANTINES.c.worker_id == _WORKERS.c.id) & _QUARANTINES.c.lifted_at.is_(None)
 _TRUST = (
-    select(_WORKERS.c.name, _WORKERS.c.signatures, _QUARANTINES.c.since, _QUARANTINES.c.reason)
+    select(
+        _WORKERS.c.name,
+        _WORKERS.c.signatures,
+        _QUARANTINES.c.since,
+        _QUARANTINES.c.reason,
+        select(_REPORTS.c.worker_id).where(_REPORTS.c.worker_id == _WORKERS.c.id).exists(),
+    )
     .select_from(_WORKERS.outerjoin(_QUARANTINES, _PRESENT))
     .where(_WORKERS.c.id == bindparam("worker"))
 )
@@ -38,6 +47,14 @@ _TOUCH = (
     .values(seen_at=bindparam("now"))
     .returning(_WORKERS.c.command, _QUARANTINE.exists())
 )
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """A worker that may have leases: the environment signatures that it plays, and whether it ever could not."""
+
+    signatures: Sequence[str]
+    reported: bool
 
 
 def register(
@@ -178,8 +195,8 @@ def require(session: Session, worker_id: str) -> Worker:
     return worker
 
 
-def require_trusted(session: Session, worker_id: str) -> list[str]:
-    """Refuse leases to a worker that must not have any; return the environment signatures that it plays.
+def require_trusted(session: Session, worker_id: str) -> Trusted:
+    """Refuse leases to a worker that must not have any.
 
     Raises:
         UnknownWorkerError: There is no such worker.
@@ -188,12 +205,12 @@ def require_trusted(session: Session, worker_id: str) -> list[str]:
     found = session.connection().execute(_TRUST, {"worker": worker_id}).one_or_none()
     if found is None:
         raise unknown(worker_id)
-    name, signatures, since, reason = found
+    name, signatures, since, reason, reported = found
     if since is not None:
         rule = f"what it reports since {since:%Y-%m-%dT%H:%M:%SZ} does not count ({reason})"
         way_out = f"mend it, then have the league's keeper run `league workers reinstate {name!r}`"
         raise WorkerQuarantinedError(name, rule, way_out)
-    return list(signatures)
+    return Trusted(signatures, reported)
 
 
 def quarantine_of(session: Session, worker_id: str) -> Quarantine | None:
