@@ -1,3 +1,4 @@
+import gc
 from dataclasses import replace
 
 import pytest
@@ -206,7 +207,11 @@ def test_the_learners_state_is_zeroed_for_exactly_the_rows_that_ended(play):
     assert one.terminated[:, 0].any() | one.truncated[:, 0].any()
     for field in ("hidden", "cell", "value"):
         assert torch.equal(getattr(one, field)[:, 1:], getattr(other, field)[:, 1:])
-    assert not torch.equal(one.hidden[-1, 0], other.hidden[-1, 0])
+    network, t = ending.learner.network, 5
+    assert one.episode_start[t].tolist() == [True, False, False]
+    forgetful = network.step(one.observation[t], network.initial_state(3), one.episode_start[t], one.active[t])
+    torch.testing.assert_close(one.value[t, 0], forgetful.value[0])
+    assert not torch.isclose(one.value[t, 1:], forgetful.value[1:]).any()
 
 
 def test_state_crosses_rollouts_inside_an_episode(play):
@@ -366,6 +371,23 @@ def test_who_does_not_act_needs_no_option(play):
 
     rollout = play(sides=1, game=Emptied(3, (2, 2), length=lambda seed: 6)).collect()
     assert not rollout.mask[~rollout.active].any()
+
+
+def test_rollouts_leave_no_tensor_behind(play):
+    """Three matches in each of them, of which every second one is cut off by a limit."""
+    opponent = tagged(1.0)
+    played = play(sides=1, game=FakeGame(3, length=lambda seed: 4), opponents=[opponent])
+
+    def tensors():
+        played.collect()
+        played.game.played.clear()
+        opponent.policy.calls.clear()
+        gc.collect()
+        return sum(issubclass(type(each), torch.Tensor) for each in gc.get_objects())
+
+    tensors()
+    before = tensors()
+    assert [tensors() for _ in range(3)] == [before] * 3
 
 
 def test_memory_stays_where_it_is_and_does_not_grow(play):
