@@ -151,6 +151,8 @@ class Settings(BaseSettings):
     """Deviation of baselines, whose rating never moves."""
     snapshot_deviation: Points = 80.0
     """Least deviation that a snapshot starts with."""
+    reset_deviation: Points = 150.0
+    """The same of the first snapshot after a learner began anew."""
     provisional_deviation: Points = 110.0
     """Deviation from which on a rating is called provisional."""
     refit: RefitConfig = RefitConfig()
@@ -218,7 +220,7 @@ class Settings(BaseSettings):
         self._require_below(
             "token_unfinished_max_bytes", "token_stored_max_bytes", "what comes must fit", or_equal=True
         )
-        for name in ("baseline_deviation", "snapshot_deviation"):
+        for name in ("baseline_deviation", "snapshot_deviation", "reset_deviation"):
             self._require_below(name, "deviation_cap", "no player is less sure than the cap", or_equal=True)
         for name in ("store_endpoint_url", "store_public_url"):
             if getattr(self, name) is not None and not (self.store_url or "").startswith("s3://"):

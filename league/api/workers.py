@@ -3,12 +3,13 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
+from fastapi.concurrency import run_in_threadpool
 from sqlalchemy.orm import Session
 
 from league import wire
 from league.api.dependencies import TEXT, Admin, Chance, Filter, Limit, Now, Reader, Running, Word, Worker
 from league.api.paging import page
-from league.services import ownership, quarantines, reviews, workers
+from league.services import decisions, ownership, quarantines, reviews, workers
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/workers", tags=["workers"])
@@ -47,7 +48,7 @@ async def heartbeat(
     caller: Worker,
     body: Annotated[wire.Heartbeat | None, Body()] = None,
 ) -> wire.HeartbeatAnswer:
-    """Stay attached, report progress, hear what to do; the body may be empty."""
+    """Stay attached, report progress, hear what to do and which snapshots are due; the body may be empty."""
     beat = body or wire.Heartbeat()
 
     def note(session: Session) -> wire.HeartbeatAnswer:
@@ -56,7 +57,13 @@ async def heartbeat(
             ownership.require_learner(session, caller, progress.learner_id)
         return workers.heartbeat(session, league.settings, worker_id, beat, now, rng)
 
-    return await league.beats.run(note)
+    answer = await league.beats.run(note)
+    if all(progress.since_step is None for progress in beat.learners):
+        return answer
+    due = await run_in_threadpool(
+        decisions.ask, league.database, league.settings, league.population, beat.learners, now
+    )
+    return answer.model_copy(update={"decisions": due})
 
 
 @router.post("/{worker_id}/command")

@@ -105,7 +105,10 @@ class Worker(Base):
 
 
 class Learner(Base):
-    """A trained lineage and its latest metrics. `owner` is the worker token that founded it."""
+    """A trained lineage and its latest metrics. `owner` is the worker token that founded it.
+
+    `rules` are numbers of its role that are others than usual.
+    """
 
     __tablename__ = "learners"
     __table_args__ = (UniqueConstraint("environment", "name"),)
@@ -119,6 +122,7 @@ class Learner(Base):
     step: Mapped[int | None]
     metrics: Mapped[dict[str, Any]]
     metrics_at: Mapped[datetime | None]
+    rules: Mapped[dict[str, Any] | None]
     owner: Mapped[str | None]
     created_at: Mapped[datetime]
 
@@ -417,3 +421,21 @@ class Event(Base):
     reason: Mapped[str]
     details: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
+
+
+class SnapshotDecision(Base):
+    """That a learner was to leave a snapshot after the one of `since_step`, when it had come to `step`.
+
+    With `reset` it was to begin anew then, with the weights of the checkpoint `start`, or its own first ones where that
+    is null. What the decision rests on is in its event. `player_id` is the snapshot, null until it is published.
+    """
+
+    __tablename__ = "snapshot_decisions"
+
+    learner_id: Mapped[int] = mapped_column(ForeignKey("learners.id"), primary_key=True)
+    since_step: Mapped[int] = mapped_column(primary_key=True)
+    step: Mapped[int]
+    reset: Mapped[bool]
+    start: Mapped[str | None]
+    event_id: Mapped[int] = mapped_column(ForeignKey("events.id"))
+    player_id: Mapped[int | None] = mapped_column(ForeignKey("players.id"))

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, aliased
 from league.db.engine import Database
 from league.db.models import Base, Event, Learner, Lease, Match, Period, Player
 from league.errors import InvariantError
-from league.services import champions, collection, learners, match_log, payoffs, rebuild, results, standings
+from league.services import champions, collection, decisions, learners, match_log, payoffs, rebuild, results, standings
 from league.storage.store import CheckpointStore
 
 _EXAMPLES = 5
@@ -160,7 +160,7 @@ def _ratings(session: Session, environment: str) -> Iterator[Violation]:
 
 
 def _players(session: Session, environment: str) -> Iterator[Violation]:
-    """Learners have a player each, snapshots a checkpoint, and standings are those of the audit log."""
+    """Learners have a player each, snapshots a checkpoint, and standings and decisions are as the audit log has it."""
     own = select(func.count()).where(Player.learner_id == Learner.id, Player.kind == "learner")
     alone = own.correlate(Learner).scalar_subquery() != 1
     lost = session.scalars(select(Learner.id).where(Learner.environment == environment, alone)).all()
@@ -177,6 +177,9 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
     if unlike:
         finding = f"players whose standing is not what the audit log says: {_some(unlike)}"
         yield Violation("standings", environment, finding)
+    groundless = decisions.inconsistent(session, environment)
+    if groundless:
+        yield Violation("decisions", environment, f"events that their evidence does not lead to: {_some(groundless)}")
     champion = champions.holder(session, environment)
     if champion is not None and standings.require(session, champion)[0].standing != "commander":
         yield Violation("champion", environment, f"player {champion} is champion and no commander")

@@ -1,8 +1,9 @@
 """Distributions over opponents: made from the population, shown, and kept beside the leases drawn from them."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,8 +13,6 @@ from pydantic_core import to_json
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.orm import Session
 
-from arena import payoff as arithmetic
-from arena.glicko2 import expected_score
 from arena.matchmaking import (
     Branch,
     Candidates,
@@ -22,12 +21,13 @@ from arena.matchmaking import (
     effective_opponents,
     opponent_distribution,
 )
+from arena.roles import role_distribution, without_self_play
 from league import wire
 from league.config import Settings
 from league.db.models import Draw, Player
 from league.db.upsert import insert_into
 from league.errors import ConfigurationError, InvalidRequestError
-from league.services import evidence, payoffs
+from league.services import evidence, roles
 from league.services.population import Filter, Member, Population, PopulationCache
 
 SELF_PLAY = "self-play"
@@ -205,31 +205,32 @@ def _of_learner(
     opponents, filters = population.opponents(member.signature, unplayable)
     own = population.place(member.id)
     ids = [population.members[place].id for place in opponents]
-    tally, matches = payoffs.against(payoffs.of_player(session, member.id), member.id, ids)
-    expected = expected_score(population.ratings, np.full(opponents.size, own), opponents)
-    win_rates = arithmetic.win_rates(tally, expected)
-    config = settings.matchmaking if self_play else replace(settings.matchmaking, self_play_share=0.0)
+    lineage = roles.lineage(session, population, settings, member)
+    standing = roles.standing(session, population, settings, lineage, opponents)
     rating, games = float(population.ratings.rating[own]), int(population.games[own])
-    known = evidence.gather(session, population, config.needs(games), member.id, opponents, config.past_games)
+    needs, past_games = lineage.needs(games), settings.matchmaking.past_games
+    known = evidence.gather(session, population, needs, member.id, opponents, past_games)
     candidates = Candidates(
         learner_rating=rating,
         learner_games=games,
         ratings=population.ratings.rating[opponents],
-        win_rates=win_rates,
+        win_rates=standing.win_rates,
         between=known.between,
         pasts=known.pasts,
     )
-    distribution = weighed(candidates, config)
+    with _rules_of_configuration():
+        distribution = role_distribution(standing.against, candidates, lineage.rules)
     if not self_play:
+        distribution = without_self_play(distribution)
         filters += (Filter(SELF_PLAY, "none was asked for: the trainer has its own", (member.id,)),)
     for branch in distribution.branches:
         if branch.filter:
             removed = tuple(ids[choice] for choice in np.flatnonzero(branch.excluded))
             filters += (Filter(branch.name, branch.filter, removed),)
     members = [population.members[place] for place in opponents]
-    items = _items(population, opponents, matches) | known.columns()
+    items = _items(population, opponents, standing.matches) | known.columns()
     items["propensity"] = _rounded(distribution.probabilities, _DIGITS)
-    items["win_rate"] = _rounded(win_rates, 4)
+    items["win_rate"] = _rounded(standing.win_rates, 4)
     items["weights"] = {branch.name: _rounded(branch.weights, _DIGITS) for branch in distribution.branches}
     content = {
         "learner": {"player_id": member.id, "rating": round(rating, 1), "games": games},
@@ -247,8 +248,15 @@ def weighed(candidates: Candidates, config: MatchmakingConfig) -> Distribution:
     Raises:
         ConfigurationError: A rule of the configuration failed.
     """
-    try:
+    with _rules_of_configuration():
         return opponent_distribution(candidates, config)
+
+
+@contextmanager
+def _rules_of_configuration() -> Iterator[None]:
+    """Say of a rule of matchmaking that fails that it is a matter of configuration."""
+    try:
+        yield
     except ValueError as error:
         way_out = "correct the rule, or set LEAGUE_MATCHMAKING__WEIGHTING and __MIXTURE to others and start again"
         raise ConfigurationError("of matchmaking", str(error), way_out) from error

@@ -19,8 +19,9 @@ from sqlalchemy import Select, case, func, or_, select
 from sqlalchemy.orm import Session
 
 from arena import off_policy
-from arena.matchmaking import Candidates, MatchmakingConfig
+from arena.matchmaking import WARM_UP, Candidates, MatchmakingConfig
 from arena.off_policy import Evaluation
+from arena.roles import MAINS, VERIFICATION
 from arena.rules import Pasts, Rule
 from league import wire
 from league.config import Settings
@@ -33,6 +34,7 @@ from league.services.population import Population, PopulationCache
 MOST = 1_000_000
 """Leases that are looked at."""
 
+_KEPT = (WARM_UP, MAINS, VERIFICATION)
 _LEAST = 2  # draws, for an interval
 _AT_ONCE = 10_000
 _REMEMBERED = 64  # distributions: leases of several workers are drawn from a few in turn
@@ -83,7 +85,9 @@ class _OtherRule:
             return None
         items, self_play = draw.distribution["items"], draw.distribution["self_play"]
         games, places = learner["games"], [self.population.place(player) for player in items["player_id"]]
-        config = replace(self.config, self_play_share=self_play)
+        kept = [branch for branch in draw.distribution["branches"] if branch["name"] in _KEPT]
+        stays = self_play + sum(branch["share"] for branch in kept)
+        config = replace(self.config, self_play_share=min(stays, 1.0))
         needs = config.needs(games)
         candidates = Candidates(
             learner_rating=learner["rating"],
@@ -93,10 +97,12 @@ class _OtherRule:
             between=self._between(places) if "between" in needs else None,
             pasts=self._pasts(items["player_id"], draw.created_at) if "pasts" in needs else None,
         )
-        other = draws.weighed(candidates, config)
+        target = draws.weighed(candidates, config).probabilities
+        for branch in kept:
+            target = target + branch["share"] * np.array(items["weights"][branch["name"]])
         return _Situation(
             logged=self._spread(places, items["propensity"], self_play),
-            target=self._spread(places, other.probabilities, other.self_play),
+            target=self._spread(places, target, self_play),
         )
 
     def _spread(self, places: list[int], probabilities: ArrayLike, self_play: float) -> NDArray[np.float64]:
@@ -175,7 +181,8 @@ def evaluate(
 ) -> wire.MatchmakingEvaluation:
     """Estimate how another rule would have distributed a learner's games, and what it would have scored.
 
-    The other rule takes the place of the configured one; self-play keeps the share that it had, and warm-up stays.
+    The other rule takes the place of the configured one; self-play, warm-up and what else the learner's role has keep
+    the shares that they had.
 
     Args:
         session: Reads leases, draws and matches.

@@ -24,21 +24,21 @@ def record(
     reason: str,
     details: dict[str, Any],
     now: datetime,
-) -> None:
-    """Write a line into the log, as the last thing of its transaction."""
+) -> int:
+    """Write a line into the log, as the last thing of its transaction; return its id."""
     locks.hold(session, Lock.EVENTS)
-    session.add(
-        Event(
-            kind=kind,
-            environment=environment,
-            player_id=player_id,
-            actor=actor,
-            reason=reason,
-            details=details,
-            created_at=now,
-        )
+    event = Event(
+        kind=kind,
+        environment=environment,
+        player_id=player_id,
+        actor=actor,
+        reason=reason,
+        details=details,
+        created_at=now,
     )
+    session.add(event)
     session.flush()
+    return event.id
 
 
 def latest(database: Database) -> tuple[int, int]:

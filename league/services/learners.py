@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from arena import roles as arithmetic
 from arena.environments.registry import baselines
 from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
 from league import wire
@@ -22,7 +23,7 @@ from league.errors import (
     UnknownEnvironmentError,
     UnknownLearnerError,
 )
-from league.services import ownership
+from league.services import ownership, role_rules
 
 
 def get_or_create(
@@ -46,10 +47,12 @@ def get_or_create(
     _require_match(learner, request)
     if learner.max_decisions is None:
         learner.max_decisions = request.max_decisions
-    return _bodies(session, [learner])[0]
+    return show(session, settings, learner)
 
 
-def listing(session: Session, environment: str | None, limit: int, after: int) -> list[wire.Learner]:
+def listing(
+    session: Session, settings: Settings, environment: str | None, limit: int, after: int
+) -> list[wire.Learner]:
     """List lineages by id, after the given one.
 
     Raises:
@@ -59,7 +62,12 @@ def listing(session: Session, environment: str | None, limit: int, after: int) -
     query = select(Learner).where(Learner.id > after).order_by(Learner.id).limit(limit)
     if environment is not None:
         query = query.where(Learner.environment == environment)
-    return _bodies(session, list(session.scalars(query)))
+    return _bodies(session, settings, list(session.scalars(query)))
+
+
+def show(session: Session, settings: Settings, learner: Learner) -> wire.Learner:
+    """Return a lineage as the wire has it."""
+    return _bodies(session, settings, [learner])[0]
 
 
 def require(session: Session, learner_id: int) -> Learner:
@@ -117,7 +125,14 @@ def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:
 def _found(session: Session, settings: Settings, request: wire.LearnerCreate, owner: str | None, now: datetime) -> None:
     locks.hold(session, Lock.POPULATION)
     _add_baselines(session, settings, request, now)
-    row = {**request.model_dump(), "owner": owner, "step": None, "metrics": {}, "metrics_at": None, "created_at": now}
+    row = {
+        **request.model_dump(exclude={"rules"}),
+        "owner": owner,
+        "step": None,
+        "metrics": {},
+        "metrics_at": None,
+        "created_at": now,
+    }
     statement = insert_into(session, Learner).values(row).on_conflict_do_nothing().returning(Learner.id)
     learner_id = session.scalar(statement)
     if learner_id is not None:
@@ -169,8 +184,10 @@ def _require_match(learner: Learner, request: wire.LearnerCreate) -> None:
             )
 
 
-def _bodies(session: Session, learners: list[Learner]) -> list[wire.Learner]:
+def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> list[wire.Learner]:
     ids = [learner.id for learner in learners]
+    anew = role_rules.beginnings(session, ids)
+    began = [anew.get(learner_id, role_rules.NEVER_ANEW) for learner_id in ids]
     own = select(Player.learner_id, Player.id).where(Player.learner_id.in_(ids), Player.kind == "learner")
     last = select(Player.learner_id, func.max(Player.id)).where(Player.learner_id.in_(ids), Player.kind == "snapshot")
     players = dict(session.execute(own).all())
@@ -189,7 +206,10 @@ def _bodies(session: Session, learners: list[Learner]) -> list[wire.Learner]:
                 "metrics_at": learner.metrics_at,
                 "latest_snapshot": snapshots.get(learner.id),
                 "created_at": learner.created_at,
+                "rules": arithmetic.numbers(role_rules.of_learner(settings, learner)),
+                "resets": beginnings.resets,
+                "began_step": beginnings.step,
             }
         )
-        for learner in learners
+        for learner, beginnings in zip(learners, began, strict=True)
     ]

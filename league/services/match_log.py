@@ -55,13 +55,22 @@ def read(session: Session, environment: str, after: int, through: int | None) ->
     return Games(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
 
 
-def last_of(session: Session, player_id: int, through: int, count: int) -> Games:
-    """Read a player's last matches against others, at most `count`, of those with ids up to `through`."""
+def last_of(session: Session, player_id: int, through: int, count: int, *, from_step: int = 0) -> Games:
+    """Read a player's last matches against others, at most `count`, of those with ids up to `through`.
+
+    Args:
+        session: A transaction.
+        player_id: Whose.
+        through: Id of the last match to look at.
+        count: How many.
+        from_step: Of a learner, only matches that were reported when it had come to this step.
+    """
     which = Match.home_id != Match.away_id, Match.id <= through, *exclusion.rated(session)
     columns = Match.id, Match.home_id, Match.away_id, Match.score, (Match.kind == "training").label("training")
+    since = [Match.learner_step >= from_step] if from_step else []
 
     def last_on(side: InstrumentedAttribute[int]) -> Select[Any]:
-        query = select(*columns).where(side == player_id, *which).order_by(Match.id.desc()).limit(count)
+        query = select(*columns).where(side == player_id, *which, *since).order_by(Match.id.desc()).limit(count)
         return select(query.subquery())
 
     both = union_all(last_on(Match.home_id), last_on(Match.away_id)).subquery()

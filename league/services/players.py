@@ -14,7 +14,7 @@ from league.db.locks import Lock
 from league.db.models import Learner, Player
 from league.db.upsert import insert_into
 from league.errors import NameTakenError, SignatureMismatchError
-from league.services import learners, standings
+from league.services import decisions, learners, standings
 from league.storage.store import CheckpointStore
 
 _HASH_PREFIX = 8
@@ -43,6 +43,8 @@ def publish(
     store.find(request.checkpoint)
     known = _find(session, request)
     player_id = _insert(session, settings, request, learner, now) if known is None else known
+    if request.since_step is not None:
+        decisions.fulfil(session, learner.id, request.since_step, player_id)
     return standings.show(session, settings, player_id)
 
 
@@ -103,6 +105,9 @@ def _row(
     player, rating = session.execute(own).one()
     value = standings.fields(player, rating, settings)
     snapshots = select(func.max(Player.id)).where(Player.learner_id == learner.id, Player.kind == "snapshot")
+    parent_id = session.scalar(snapshots)
+    anew = decisions.led_to_a_reset(session, parent_id)
+    floor = settings.reset_deviation if anew else settings.snapshot_deviation
     return {
         "kind": "snapshot",
         "environment": learner.environment,
@@ -111,13 +116,13 @@ def _row(
         "standing": "candidate",
         "checkpoint": request.checkpoint,
         "learner_id": learner.id,
-        "parent_id": session.scalar(snapshots),
+        "parent_id": parent_id,
         "step": request.step,
         "card": request.metadata,
         "start_rating": value["rating"],
-        "start_deviation": max(value["deviation"], settings.snapshot_deviation),
+        "start_deviation": max(value["deviation"], floor),
         "start_volatility": START_VOLATILITY,
         "start_period_id": None if rating is None else rating.period_id,
-        "start_deviation_floor": settings.snapshot_deviation,
+        "start_deviation_floor": floor,
         "created_at": now,
     }

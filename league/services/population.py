@@ -39,6 +39,9 @@ class Member:
     signature: str
     standing: str | None
     checkpoint: str | None
+    role: str | None
+    learner_id: int | None
+    step: int | None
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,7 @@ def version(session: Session) -> Version:
 def load(session: Session, environment: str) -> Population:
     """Read the population as the session sees it."""
     own = Player.id, Player.kind, Player.name, Player.call_sign
-    who = *own, Player.signature, Player.standing, Player.checkpoint
+    who = *own, Player.signature, Player.standing, Player.checkpoint, Player.role, Player.learner_id, Player.step
     strength = (
         func.coalesce(Rating.rating, Player.start_rating),
         func.coalesce(Rating.deviation, Player.start_deviation),

@@ -39,7 +39,7 @@ from league.wire.fields import (
 )
 from league.wire.gates import Gate, GateCancel, GateCreate, GateState
 from league.wire.health import Health
-from league.wire.learners import Learner, LearnerCreate, Role
+from league.wire.learners import Learner, LearnerCreate, Role, RoleNumbers, SnapshotDecision, Start
 from league.wire.leases import (
     LEASE_ID_MAX_LENGTH,
     Lease,
@@ -160,13 +160,16 @@ __all__ = [
     "ResultBatchAnswer",
     "ResultStatus",
     "Role",
+    "RoleNumbers",
     "RuleShare",
     "Seat",
     "Sha256",
     "Side",
     "Signature",
+    "SnapshotDecision",
     "Standing",
     "StandingsItem",
+    "Start",
     "Step",
     "Superiority",
     "Text",

@@ -6,15 +6,38 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from league.wire.bodies import Answer, Request
-from league.wire.fields import PLAIN, EnvironmentName, Name, Signature
+from league.wire.fields import PLAIN, EnvironmentName, Name, Real, Signature, Step, Text
 
 Role = Literal["main", "main_exploiter", "league_exploiter"]
+Start = Literal["first", "main"]
+
+
+class RoleNumbers(Request):
+    """Numbers of a learner's role that are to be others than usual; see docs/league_play.md. Null is as usual.
+
+    A role has some of them: all have those of snapshots, `reset` and `start`.
+    """
+
+    snapshot_steps: Step | None = None
+    snapshot_limit: Step | None = None
+    snapshot_win_rate: Real | None = None
+    reset: Real | None = None
+    start: Start | None = None
+    self_play_share: Real | None = None
+    weighting: Text | None = None
+    power: Real | None = None
+    uniform_share: Real | None = None
+    verification_share: Real | None = None
+    live_above: Real | None = None
+    exploiter_below: Real | None = None
+    past_below: Real | None = None
 
 
 class LearnerCreate(Request):
     """A lineage to train, found or made by (environment, name).
 
-    `max_decisions` is the environment's longest match; results of longer ones are then refused.
+    `max_decisions` is the environment's longest match; results of longer ones are then refused. `rules` replaces what
+    was given for the learner's role before; null leaves that as it is.
     """
 
     name: Name
@@ -22,10 +45,15 @@ class LearnerCreate(Request):
     environment: EnvironmentName
     signature: Signature
     max_decisions: Annotated[int, Field(ge=1, lt=2**53), PLAIN] | None = None
+    rules: RoleNumbers | None = None
 
 
 class Learner(Answer):
-    """A trained lineage. `player_id` is the learner as a rated player."""
+    """A trained lineage. `player_id` is the learner as a rated player.
+
+    `rules` are all numbers of its role as they hold. It has begun anew `resets` times, the last time at `began_step`,
+    as far as the snapshots before that are published.
+    """
 
     id: int
     player_id: int
@@ -38,3 +66,20 @@ class Learner(Answer):
     metrics_at: datetime | None
     latest_snapshot: int | None
     created_at: datetime
+    rules: dict[str, float | str] = {}
+    resets: int = 0
+    began_step: int = 0
+
+
+class SnapshotDecision(Answer):
+    """That a learner is to leave a snapshot after the one of `since_step`, and why.
+
+    With `reset` it then begins anew: with the weights of the checkpoint `start`, or with its own first ones where that
+    is null.
+    """
+
+    learner_id: int
+    since_step: int
+    reset: bool
+    start: str | None
+    reason: str

@@ -32,11 +32,15 @@ Metadata = Annotated[dict[str, JsonValue], AfterValidator(_storable)]
 
 
 class PlayerCreate(Request):
-    """A snapshot to publish; the same (learner, checkpoint, step) again is the same player."""
+    """A snapshot to publish; the same (learner, checkpoint, step) again is the same player.
+
+    `since_step` names the decision that asked for it, where one did; see `SnapshotDecision`.
+    """
 
     learner_id: Id
     checkpoint: Sha256
     step: Step
+    since_step: Step | None = None
     metadata: Metadata = {}
 
 

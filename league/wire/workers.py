@@ -7,6 +7,7 @@ from pydantic import Field
 
 from league.wire.bodies import Answer, Request
 from league.wire.fields import Id, Real, Signature, Step, Text, Time, WorkerName
+from league.wire.learners import SnapshotDecision
 from league.wire.matches import MatchKind
 
 WorkerKind = Literal["trainer", "evaluator"]
@@ -101,10 +102,14 @@ class WorkerReinstatement(Request):
 
 
 class LearnerProgress(Request):
-    """How far a learner has come, with its latest metrics."""
+    """How far a learner has come, with its latest metrics.
+
+    With `since_step`, the step of its last snapshot or 0 before the first, it asks whether the next one is due.
+    """
 
     learner_id: Id
     step: Step
+    since_step: Step | None = None
     metrics: Annotated[dict[str, Real | None], Field(max_length=512)] = {}
 
 
@@ -115,11 +120,16 @@ class Heartbeat(Request):
 
 
 class HeartbeatAnswer(Answer):
-    """What the worker is to do next; while it is quarantined it gets no leases and its results do not count."""
+    """What the worker is to do next; while it is quarantined it gets no leases and its results do not count.
+
+    `decisions` are of learners that asked and are to leave a snapshot now. A decision stands: who asks again with the
+    same `since_step` hears it again.
+    """
 
     command: Command
     next_poll_s: float
     quarantine: Quarantine | None = None
+    decisions: list[SnapshotDecision] = []
 
 
 class CommandRequest(Request):

@@ -21,9 +21,11 @@ def upgrade() -> None:
     _add_quarantines()
     _add_uploads()
     _add_gates()
+    _add_decisions()
 
 
 def downgrade() -> None:
+    _drop_decisions()
     _drop_gates()
     _drop_uploads()
     _drop_quarantines()
@@ -275,3 +277,31 @@ def _drop_gates() -> None:
     op.drop_index("ix_leases_gate", "leases")
     op.drop_column("leases", "gate_id")
     op.drop_table("gates")
+
+
+# --- roles -----------------------------------------------------------------------------------------------------------
+
+
+def _add_decisions() -> None:
+    op.add_column("learners", sa.Column("rules", sa.JSON(), nullable=True))
+    op.create_table(
+        "snapshot_decisions",
+        sa.Column("learner_id", ID, nullable=False),
+        sa.Column("since_step", sa.BigInteger(), nullable=False),
+        sa.Column("step", sa.BigInteger(), nullable=False),
+        sa.Column("reset", sa.Boolean(), nullable=False),
+        sa.Column("start", sa.String(), nullable=True),
+        sa.Column("event_id", ID, nullable=False),
+        sa.Column("player_id", ID, nullable=True),
+        sa.ForeignKeyConstraint(["event_id"], ["events.id"], name=op.f("fk_snapshot_decisions_event_id_events")),
+        sa.ForeignKeyConstraint(
+            ["learner_id"], ["learners.id"], name=op.f("fk_snapshot_decisions_learner_id_learners")
+        ),
+        sa.ForeignKeyConstraint(["player_id"], ["players.id"], name=op.f("fk_snapshot_decisions_player_id_players")),
+        sa.PrimaryKeyConstraint("learner_id", "since_step", name=op.f("pk_snapshot_decisions")),
+    )
+
+
+def _drop_decisions() -> None:
+    op.drop_table("snapshot_decisions")
+    op.drop_column("learners", "rules")

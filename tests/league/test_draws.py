@@ -68,9 +68,10 @@ def test_weights_times_shares_are_the_propensities(scene: Scene) -> None:
     warm(scene)
     preview = scene.client.preview(scene.learner.player_id)
     shares = {branch.name: branch.share for branch in preview.branches}
-    assert shares.keys() == {"self-play", "pfsp"}
+    assert {"self-play", "pfsp"} <= shares.keys() <= {"self-play", "pfsp", "verification"}
     for item in preview.items:
-        assert item.propensity == pytest.approx(shares["pfsp"] * item.weights["pfsp"], abs=1e-7)
+        of_branches = [shares[branch] * weight for branch, weight in item.weights.items()]
+        assert item.propensity == pytest.approx(sum(of_branches), abs=1e-7)
     assert sum(item.weights["pfsp"] for item in preview.items) == pytest.approx(1.0)
     assert "(1 - win rate)^2" in preview.branches[1].rule
     assert sum(item.games for item in preview.items) == 32
