@@ -194,6 +194,10 @@ class LeagueClient:
         """Show one player."""
         return self._get(f"/players/{player_id}", wire.Player)
 
+    def lineage(self, player_id: int, limit: int = 100, cursor: str | None = None) -> wire.Page[wire.Ancestor]:
+        """Follow a player's parents up to the first, the player itself on top."""
+        return self._get(f"/players/{player_id}/lineage", wire.Page[wire.Ancestor], {"limit": limit, "cursor": cursor})
+
     def promote(self, player_id: int, reason: str = "", expected: wire.Standing | None = None) -> wire.Player:
         """Make a candidate a commander; with `expected`, only if that is still its standing."""
         return self._change(player_id, "promote", reason, expected)

@@ -8,7 +8,7 @@ from league import wire
 from league.api.dependencies import Admin, After, Before, Filter, Id, League, Limit, Now, Reader, Running, Worker
 from league.api.paging import page
 from league.auth import Principal
-from league.services import lifecycle, matches, ownership, players, quotas, standings
+from league.services import lifecycle, lineages, matches, ownership, players, quotas, standings
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/players", tags=["players"])
@@ -59,6 +59,16 @@ def ratings(
     with league.database.read() as session:
         found = standings.curve(session, player_id, limit + 1, cursor)
     return page(found, limit, lambda point: point.period_id)
+
+
+@router.get("/{player_id}/lineage")
+def lineage(
+    player_id: Id, league: Running, now: Now, _: Reader, limit: Limit = 100, cursor: After = 0
+) -> wire.Page[wire.Ancestor]:
+    """Follow a player's parents up to the first, the player itself on top; a learner's are its snapshots."""
+    with league.database.read() as session:
+        found = lineages.ancestors(session, league.settings, player_id, limit + 1, cursor, now)
+    return page(found, limit, lambda ancestor: ancestor.generation)
 
 
 @router.get("/{player_id}/matches")

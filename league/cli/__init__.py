@@ -12,6 +12,7 @@ from league.cli import (
     exchange,
     gates,
     lifecycle,
+    lineage,
     matchmaking,
     operations,
     players,
@@ -55,7 +56,20 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for part in (up, serve, players, matchmaking, gates, lifecycle, operations, storage, exchange, retention, superiority):
+for part in (
+    up,
+    serve,
+    players,
+    matchmaking,
+    gates,
+    lineage,
+    lifecycle,
+    operations,
+    storage,
+    exchange,
+    retention,
+    superiority,
+):
     app.registered_commands.extend(part.app.registered_commands)
 app.add_typer(tokens.app, name="token")
 app.add_typer(workers.app, name="workers")

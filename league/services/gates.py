@@ -183,6 +183,12 @@ def listing(
     return _bodies(session, settings, found, now)
 
 
+def of_candidates(session: Session, settings: Settings, player_ids: Sequence[int], now: datetime) -> list[wire.Gate]:
+    """List the gates of some candidates, newest first."""
+    query = select(Gate).where(Gate.candidate_id.in_(player_ids)).order_by(Gate.id.desc())
+    return _bodies(session, settings, session.scalars(query).all(), now)
+
+
 # --- what the server does --------------------------------------------------------------------------------------------
 
 

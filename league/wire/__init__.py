@@ -54,6 +54,7 @@ from league.wire.leases import (
     UnplayablePlayer,
     storable_lease_id,
 )
+from league.wire.lineage import Ancestor
 from league.wire.matches import Match, MatchKind
 from league.wire.players import (
     METADATA_MAX_BYTES,
@@ -96,6 +97,7 @@ __all__ = [
     "LEASE_ID_MAX_LENGTH",
     "METADATA_MAX_BYTES",
     "PREFIX",
+    "Ancestor",
     "Answer",
     "Champion",
     "ChampionChange",

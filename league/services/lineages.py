@@ -1,0 +1,53 @@
+"""Where a player comes from: its parents up to the first snapshot, each with the gates that it stood."""
+
+from datetime import datetime
+
+from sqlalchemy import func, literal, select
+from sqlalchemy.orm import Session
+
+from league import wire
+from league.config import Settings
+from league.db.models import Player
+from league.services import gates, standings
+
+
+def ancestors(
+    session: Session, settings: Settings, player_id: int, limit: int, after: int, now: datetime
+) -> list[wire.Ancestor]:
+    """Follow a player's parents, after the given generation; a learner descends from its newest snapshot.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+    """
+    generations = _generations(session, player_id)[after : after + limit]
+    players = {
+        player.id: standings.fields(player, rating, settings)
+        for player, rating in session.execute(standings.rated().where(Player.id.in_(generations)))
+    }
+    stood = gates.of_candidates(session, settings, generations, now)
+    return [
+        wire.Ancestor(
+            generation=generation,
+            player=wire.Player.model_validate(players[each]),
+            gates=[gate for gate in stood if gate.candidate.player_id == each],
+        )
+        for generation, each in enumerate(generations, start=after + 1)
+    ]
+
+
+def _generations(session: Session, player_id: int) -> list[int]:
+    """Return the ids of a player and its parents, from the player up."""
+    player, _ = standings.require(session, player_id)
+    if player.kind != "learner":
+        return _up_from(session, player_id)
+    of_learner = Player.learner_id == player.learner_id, Player.kind == "snapshot"
+    newest = session.scalar(select(func.max(Player.id)).where(*of_learner))
+    return [player_id] if newest is None else [player_id, *_up_from(session, newest)]
+
+
+def _up_from(session: Session, player_id: int) -> list[int]:
+    line = select(Player.id, Player.parent_id, literal(1).label("generation")).where(Player.id == player_id)
+    below = line.cte("line", recursive=True)
+    parents = select(Player.id, Player.parent_id, below.c.generation + 1).join(below, Player.id == below.c.parent_id)
+    whole = below.union_all(parents)
+    return list(session.scalars(select(whole.c.id).order_by(whole.c.generation)))
