@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from importlib import resources
 from pathlib import Path
 
 import torch
@@ -20,6 +19,9 @@ except (ImportError, OSError) as error:
     raise ArenaError(f"NVIDIA Warp does not load here ({error}): pip install warp-lang") from error
 
 __all__ = ["Launch", "openmp", "require_memory", "source", "wp"]
+
+POLICIES = Path(__file__).with_name("policies")
+"""Where native code of networks lies."""
 
 
 class Launch:
@@ -47,10 +49,9 @@ class Launch:
             return left
 
 
-def source(*files: str, package: str = "arena.policies") -> str:
-    """The body of a native function: what stands in some files of a package, one behind the other."""
-    folder = resources.files(package)
-    return "\n".join(folder.joinpath(file).read_text(encoding="utf-8") for file in files)
+def source(*files: str, folder: Path = POLICIES) -> str:
+    """The body of a native function: what stands in some files of a folder, one behind the other."""
+    return "\n".join((folder / file).read_text(encoding="utf-8") for file in files)
 
 
 def require_memory(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype]) -> None:

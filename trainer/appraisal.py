@@ -5,6 +5,7 @@ In torch that is some hundred small operations, and as many on the way back. Her
 """
 
 import functools
+from pathlib import Path
 from typing import Any, NamedTuple, no_type_check
 
 import torch
@@ -32,7 +33,7 @@ SIZES, POINTERS = 6, 21
 wp.set_module_options({"enable_backward": False})
 
 
-@wp.func_native(source("lanes.h") + source("appraisal.h", package="trainer"))
+@wp.func_native(source("lanes.h") + source("appraisal.h", folder=Path(__file__).parent))
 @no_type_check
 def appraise_decisions(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
     """See `appraisal.h`."""
