@@ -128,7 +128,7 @@ def test_ratio_is_one_in_every_chunk_under_the_weights_that_acted(play, agents_p
     assert len(batch.index) == int(targets.valid.sum())
 
 
-def test_ratio_is_one_also_where_actions_are_saturated(play):
+def test_ratio_is_one_also_where_actions_are_saturated(play, never):
     """Squashed, these actions are 1 in single precision: what was drawn is to be known from nothing but the rollout."""
     played = play()
     network = played.learner.network
@@ -143,6 +143,7 @@ def test_ratio_is_one_also_where_actions_are_saturated(play):
     with torch.no_grad():
         batch = played.learner.ppo.evaluate(rollout, targets, segments)
     assert (probability_ratio(batch.joint_log_ratio) - 1.0).abs().max() < 1e-5
+    assert played.learner.learn(rollout, never)["losses/first_ratio_error"] < 1e-5
 
 
 def test_burn_in_advances_memory_and_carries_no_loss(play):

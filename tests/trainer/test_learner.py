@@ -21,6 +21,8 @@ def test_scales_are_logged_before_anything_is_normalised(play, never):
         deviation, mean = torch.std_mean(samples, correction=0)
         assert metrics[f"scales/{name}_mean"] == pytest.approx(float(mean), rel=1e-4)
         assert metrics[f"scales/{name}_std"] == pytest.approx(float(deviation), rel=1e-4)
+    explained = 1.0 - float((reward - value).var(correction=0) / reward.var(correction=0))
+    assert metrics["losses/explained_variance"] == pytest.approx(explained, rel=1e-3)
     assert targets.advantage.std(correction=0).item() == pytest.approx(1.0, rel=1e-4)
     assert abs(metrics["scales/advantage_std"] - 1.0) > 0.1
 
@@ -75,6 +77,20 @@ def test_the_critic_learns_in_its_own_units_and_nothing_flows_back_through_targe
     assert abs(metrics["scales/return_mean"]) > 0.1
     assert not targets.value.requires_grad
     assert not targets.advantage.requires_grad
+
+
+def test_statistics_are_those_of_who_acted_and_reach_the_network_after_the_update(play, never):
+    """Without discount a return is its reward."""
+    played = play((2, 2), ppo={"gamma": 0.0})
+    rollout = played.collect()
+    assert not rollout.active.all()
+    rollout.observation[~rollout.active] = 77.0
+    played.learner.learn(rollout, never)
+    seen, network = rollout.observation[rollout.active], played.learner.network
+    torch.testing.assert_close(network.observation_mean, seen.mean(dim=0))
+    torch.testing.assert_close(network.observation_std, seen.std(dim=0, correction=0).clamp(min=0.01))
+    deviation = rollout.reward[rollout.active].double().std(correction=0)
+    assert played.learner._rewards.deviation == pytest.approx(float(deviation), rel=1e-5)
 
 
 def test_a_learner_is_in_evaluation_mode_before_and_after_it_learns(play, never):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from trainer import losses
 from trainer.chunks import cut
 from trainer.errors import ConfigError
 from trainer.objective import Coefficients, Objective
@@ -114,6 +115,37 @@ def test_clip_fractions_and_ratio_alarms_are_those_of_each_head(play):
     decided = batch.relevant[:, 1]
     assert figures["losses/clipfrac"] == pytest.approx(float(decided.float().mean()))
     assert figures["losses/ratio_alarms"] == float(decided.sum()) > 0.0
+
+
+@pytest.mark.parametrize("ppo", [{}, {"clip": 0.05}, {"value_clip": 0.3}, {"value_huber": 0.1, "clip": 0.5}], ids=str)
+def test_losses_are_means_over_decisions_with_the_settings_ranges(play, ppo):
+    played = play(ppo=ppo)
+    rollout = played.collect()
+    rollout.log_prob.add_(0.3 * torch.randn_like(rollout.log_prob))
+    rollout.value.add_(torch.randn_like(rollout.value))
+    batch, objective = decisions(played, rollout), objective_of(played)
+    figures = objective.appraise(batch, objective.weights(Coefficients(0.0, 0.0, 0.0, 0.5), no_heads(played))).figures
+    settings, ratio = played.learner._config.ppo, losses.probability_ratio(batch.joint_log_ratio)
+    of_policy = losses.surrogate(ratio, batch.advantage, settings.clip)
+    of_critic = losses.value_error(
+        batch.value, batch.target, batch.old_value, clip=settings.value_clip, huber=settings.value_huber
+    )
+    torch.testing.assert_close(figures.single("policy_loss"), of_policy.mean())
+    torch.testing.assert_close(figures.single("value_loss"), of_critic.mean())
+
+
+def test_a_heads_figures_are_means_over_the_decisions_that_it_had(play):
+    played = play()
+    rollout = played.collect()
+    rollout.mask[::2, :, played.learner.network.layout.parts[1].mask] = False  # `switch` matters now and then
+    batch, objective = decisions(played, rollout), objective_of(played)
+    figures = objective.appraise(batch, objective.weights(Coefficients(0.0, 0.0, 0.0, 0.0), no_heads(played))).figures
+    for head, decided in enumerate(batch.relevant.unbind(dim=1)):
+        assert 0 < int(figures.of_heads("samples")[head]) == int(decided.sum()) < len(decided)
+        mean = batch.entropy[decided, head].mean()
+        torch.testing.assert_close(figures.of_heads("entropy")[head], mean)
+        divergence = losses.kl_estimate(batch.log_ratio[decided, head]).mean()
+        torch.testing.assert_close(figures.of_heads("approx_kl")[head], divergence, atol=1e-9, rtol=1e-4)
 
 
 def test_the_critics_loss_weighs_as_much_as_its_coefficient_says(play):

@@ -49,6 +49,39 @@ def test_kl_stop_comes_before_the_step_and_leaves_the_parameters_bit_equal(play,
     assert metrics["losses/approx_kl"] > 0.0  # the stopped minibatch is in the figures
 
 
+def test_the_kl_stop_is_a_multiple_of_the_target(play, never):
+    """Of a policy that is moved away from the one that acted, so that its KL is known before anything is learned."""
+
+    def learned(target_kl):
+        played = play(ppo={"epochs": 1, "minibatches": 1, "target_kl": target_kl, "kl_stop": 1.5})
+        rollout = played.collect()
+        rollout.log_prob.add_(0.3 * torch.randn(rollout.log_prob.shape, generator=torch.Generator().manual_seed(0)))
+        return played.learner.learn(rollout, never)
+
+    kl = learned(1e9)["losses/approx_kl"]
+    assert kl > 0.01
+    for target_kl, stopped in ((kl / 1.4, 0.0), (kl / 1.6, 1.0)):
+        metrics = learned(target_kl)
+        assert metrics["losses/kl_stop"] == stopped
+        assert metrics["losses/approx_kl"] == pytest.approx(kl)
+
+
+def test_the_kl_stop_moves_no_weight_by_what_the_optimiser_remembers(play, never):
+    """Its moments would move weights also where there is no gradient."""
+    played = play(ppo={"epochs": 1, "minibatches": 1, "target_kl": 1e-9})
+    played.learner.learn(played.collect(), never)
+    played.learner.ppo.optimizer.step()
+    rollout = played.collect()
+    rollout.log_prob.add_(0.3)
+    before = weights(played.learner)
+    moments = {name: tensor.clone() for name, tensor in played.learner.ppo.optimizer.tensors().items()}
+    assert any(tensor.any() for name, tensor in moments.items() if name.endswith("exp_avg"))
+    assert played.learner.learn(rollout, never)["losses/kl_stop"] == 1.0
+    after = parameters(played.learner)
+    assert all(torch.equal(before[name], tensor) for name, tensor in after.items())
+    assert same(moments, played.learner.ppo.optimizer.tensors())
+
+
 def test_a_nan_reward_reaches_neither_weights_nor_statistics(play, never):
     played = play()
     played.learner.learn(played.collect(), never)
@@ -71,6 +104,19 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(play, never):
     after = parameters(played.learner)
     assert all(torch.equal(before[name], tensor) for name, tensor in after.items())
     assert played.learner.ppo.rejected_steps == 4
+
+
+def test_a_loss_that_is_not_finite_never_reaches_the_weights_whatever_its_gradient(play, never):
+    played = play(ppo={"epochs": 1, "minibatches": 1})
+    rollout = played.collect()
+    targets, _ = played.learner.targets(rollout)
+    targets.value[5, 1] = float("nan")
+    before = parameters(played.learner)
+    for parameter in played.learner.network.parameters():
+        parameter.register_hook(torch.nan_to_num)
+    metrics = played.learner.ppo.update(rollout, targets, played.learner.coefficients(), never)
+    assert metrics["losses/rejected_steps"] == 1.0
+    assert same(before, parameters(played.learner))
 
 
 def test_training_gives_up_after_so_many_non_finite_updates_in_a_row(play, never):
@@ -101,6 +147,8 @@ def test_the_logged_gradient_norm_is_that_before_clipping(play, never):
     tight = play(optimizer={"max_gradient_norm": 1e-3}, ppo={"epochs": 1, "minibatches": 1})
     one = loose.learner.learn(loose.collect(), never)
     other = tight.learner.learn(tight.collect(), never)
+    of_parameters = [parameter.grad.norm() for parameter in loose.learner.network.parameters()]
+    assert one["losses/gradient_norm"] == pytest.approx(torch.stack(of_parameters).norm().item(), rel=1e-5)
     assert one["losses/gradient_norm"] == pytest.approx(other["losses/gradient_norm"], rel=1e-5)
     assert (one["losses/gradient_clipped"], other["losses/gradient_clipped"]) == (0.0, 1.0)
 
@@ -210,6 +258,27 @@ def test_minibatches_add_up_to_the_whole_gradient(play):
     split = gradient([segments.take(order[:half]), segments.take(order[half:])])
     for one, other in zip(gradient([segments]), split, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_every_minibatch_begins_without_the_gradient_of_the_one_before(play, never):
+    """Under weights that stay, the gradients of two minibatches are together that of one of all their decisions."""
+
+    def gradients(minibatches):
+        still = {"learning_rate": 0.0, "learning_rate_final": 0.0, "entropy": 0.0, "entropy_final": 0.0}
+        ppo = {"epochs": 1, "minibatches": minibatches, "target_kl": 1e9}
+        played = play((2, 2), ppo=ppo, schedules=still, optimizer={"max_gradient_norm": 1e9})
+        learning, found, sizes = played.learner.ppo, [], []
+        gather = learning._weigher.gather
+        learning._weigher.gather = lambda rollout, targets, lot: (
+            sizes.append(int(lot.counts.sum())) or gather(rollout, targets, lot)
+        )
+        learning.optimizer.step = lambda: found.append(learning.optimizer.gradient.clone())
+        played.learner.learn(played.collect(), never)
+        return [size / sum(sizes) * each for size, each in zip(sizes, found, strict=True)]
+
+    (whole,), parts = gradients(1), gradients(2)
+    assert len(parts) == 2
+    torch.testing.assert_close(sum(parts), whole, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("options", [{}, {"burn_in": 2}, {"auxiliary_weight": 0.5}])
