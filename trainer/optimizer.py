@@ -21,12 +21,18 @@ LANES = 16
 AUXILIARY, CRITIC = "auxiliary", "critic."
 """How the names of parameters begin that predict observations, and of those that are the critic's own."""
 
+ALIKE = (0.0, 1.0)
+"""Weight decay, and learning rate in scheduled ones, of all but the critic's own layer."""
+
+TINY = 1e-6
+"""Added to a norm before it divides, as `torch.nn.utils.clip_grad_norm_` does."""
+
 STEP, MOMENTS = "step", ("exp_avg", "exp_avg_sq")
 """What Adam knows of a parameter: a number, and means as many as it has numbers."""
 
 
 class Optimizer:
-    """Moves everything that learns, in two groups: all but the critic's own layer, and that.
+    """Moves everything that learns; the critic's own layer may have a rate and a decay of its own.
 
     From now on values and gradients of the parameters lie in its rows: gradients add up until they are cleared, and
     what has got none counts as 0.
@@ -49,13 +55,13 @@ class Optimizer:
             place.copy_(named[name].detach())
             named[name].data = place
         put_gradients(named, self.gradient)
-        self._whole = self._row(slice(size))
         critic = length({name: each for name, each in named.items() if not name.startswith(CRITIC)})
-        decay, factor = settings.critic_weight_decay, settings.critic_learning_rate_factor
+        own = settings.critic_weight_decay, settings.critic_learning_rate_factor
+        groups = [(slice(size), ALIKE)] if own == ALIKE else [(slice(critic), ALIKE), (slice(critic, size), own)]
         self._adam = torch.optim.AdamW(
             [
-                {"params": [self._row(slice(critic))], "weight_decay": 0.0, "rate_factor": 1.0},
-                {"params": [self._row(slice(critic, size))], "weight_decay": decay, "rate_factor": factor},
+                {"params": [self._row(within)], "weight_decay": decay, "rate_factor": factor}
+                for within, (decay, factor) in groups
             ],
             eps=settings.epsilon,
             fused=True,
@@ -77,7 +83,9 @@ class Optimizer:
 
     def clip(self) -> Float[Tensor, ""]:
         """Scale gradients down to the largest norm that they may have; what it was."""
-        return torch.nn.utils.clip_grad_norm_([self._whole], self._max_norm)
+        norm: Tensor = torch.linalg.vector_norm(self.gradient)
+        self.gradient.mul_((self._max_norm / (norm + TINY)).clamp(max=1.0))
+        return norm
 
     def step(self) -> None:
         """Move the weights."""

@@ -39,16 +39,20 @@ def step(optimizer, named, seed):
     return norm
 
 
-def test_steps_are_those_of_adamw_over_the_parameters_one_by_one(network):
+@pytest.mark.parametrize(("factor", "decay"), [(3.0, 0.5), (1.0, 0.0)])
+def test_steps_are_those_of_adamw_over_the_parameters_one_by_one(network, factor, decay):
+    settings = OptimizerSettings(
+        epsilon=1e-6, max_gradient_norm=0.3, critic_learning_rate_factor=factor, critic_weight_decay=decay
+    )
     alone = copy.deepcopy(network)
     named, theirs = learned(network, None), dict(alone.named_parameters())
-    optimizer = Optimizer(named, SETTINGS)
+    optimizer = Optimizer(named, settings)
     critics = list(alone.critic.parameters())
     others = [each for each in alone.parameters() if all(each is not critic for critic in critics)]
     reference = torch.optim.AdamW(
         [
             {"params": others, "lr": RATE, "weight_decay": 0.0},
-            {"params": critics, "lr": 3.0 * RATE, "weight_decay": 0.5},
+            {"params": critics, "lr": factor * RATE, "weight_decay": decay},
         ],
         eps=1e-6,
     )
