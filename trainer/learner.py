@@ -120,6 +120,7 @@ class Learner:
         self._observations.update_where(rollout.active, rollout.observation)
         self._observations.write_to(self.network)
         return metrics | {
+            **self._normalizers(),
             "charts/learning_rate": coefficients.learning_rate,
             "charts/entropy_coefficient": coefficients.entropy,
         }
@@ -210,6 +211,15 @@ class Learner:
         self._values.update(returns[turns.valid])
         scales = _scales(advantage[turns.valid], returns[turns.valid], value[turns.valid], reward[turns.valid])
         return self._targets(turns, advantage), scales
+
+    def _normalizers(self) -> dict[str, float]:
+        """What rewards are divided by, and the mean and the deviation that are 0 and 1 in the critic's units."""
+        returns = self._values.moments
+        return {
+            "scales/reward_divisor": self._rewards.deviation,
+            "scales/critic_mean": float(returns.mean),
+            "scales/critic_std": float(returns.variance.sqrt()),
+        }
 
     def _renewal(self, rollout: Rollout) -> Renew:
         """How to take other values of a rollout's decisions for targets.

@@ -27,6 +27,16 @@ def test_scales_are_logged_before_anything_is_normalised(play, never):
     assert abs(metrics["scales/advantage_std"] - 1.0) > 0.1
 
 
+def test_what_scales_have_come_to_is_logged(play, never):
+    """One rollout, without discount: a return is its reward, and its units are those of this rollout alone."""
+    played = play(ppo={"gamma": 0.0, "gae_lambda": 0.0})
+    rollout = played.collect()
+    metrics = played.learner.learn(rollout, never)
+    assert metrics["scales/reward_divisor"] == pytest.approx(float(rollout.reward.double().std(correction=0)), rel=1e-5)
+    for name in ("mean", "std"):
+        assert metrics[f"scales/critic_{name}"] == pytest.approx(metrics[f"scales/return_{name}"], rel=1e-4)
+
+
 @pytest.mark.parametrize("turn_based", [False, True])
 def test_advantages_are_normalised_once_an_update_over_the_decisions_that_count(play, turn_based):
     """Whichever minibatch a decision comes into, its advantage is that of the whole."""
