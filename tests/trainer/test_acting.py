@@ -79,6 +79,28 @@ def test_values_of_what_is_not_finite_are_not_finite_so_that_nothing_is_learned_
     assert all(torch.equal(tensor, before[name]) for name, tensor in played.learner.network.state_dict().items())
 
 
+@pytest.mark.parametrize("agents_per_side", [(1, 1), (2, 2), (1, 3)])
+def test_a_native_call_does_what_perceiving_deciding_and_acting_do_one_by_one(play, agents_per_side):
+    def played_by(*, native):
+        played = play(agents_per_side, network=NATIVE, environment={"self_play": 0.5}, opponents=[tagged(1.0)])
+        (only,) = played.collector.crews
+        assert only.acting.in_one_piece
+        if not native:
+            only.acting._decide = None
+        rollouts = [{name: each.clone() for name, each in vars(played.collect()).items()} for _ in range(2)]
+        return rollouts, played.game.played
+
+    (rollouts, done), (expected, by_steps) = (played_by(native=native) for native in (True, False))
+    for one, other in zip(rollouts, expected, strict=True):
+        for name, field in one.items():
+            torch.testing.assert_close(
+                field, other[name], atol=1e-5, rtol=1e-5, msg=lambda told, at=name: f"{at}: {told}"
+            )
+    for one, other in zip(done, by_steps, strict=True):
+        for name, actions in one.items():
+            torch.testing.assert_close(actions, other[name], atol=1e-5, rtol=0.0)
+
+
 # --- several threads -------------------------------------------------------------------------------------------------
 
 
@@ -256,3 +278,13 @@ def test_a_device_sends_what_has_ended_without_being_asked_first(config, play, m
     with watching_the_learner(monkeypatch) as watch:
         only.step(rollout, 0, learner.rng)
     assert not watch.waits
+
+
+def test_rollout_and_update_pin_no_memory_and_empty_no_cache(play, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("it costs, and gains nothing")
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", refuse)
+    monkeypatch.setattr(torch.cuda, "empty_cache", refuse)
+    played = play(environment={"self_play": 0.5})
+    played.learner.learn(played.collect(), never)

@@ -9,6 +9,7 @@ import pytest
 from fake_games import tagged
 from runs import HEALTHY, recorded_components, recorded_lines, solved_run
 
+from league.wire import Lease
 from trainer.collector import Episode
 from trainer.config import sections
 from trainer.health import SYMPTOMS, Monitor, Severity
@@ -74,6 +75,24 @@ def test_every_symptom_has_its_thresholds_and_every_threshold_its_symptom():
 
 def test_every_symptom_but_three_is_tried_below():
     assert set(SYMPTOMS) - set(WRONG) == {"batches_unstable", "not_finite", "solved"}
+
+
+def test_a_run_writes_every_figure_that_a_symptom_is_read_from(play, never):
+    """Heads, opponents and components of the reward have other names there."""
+    played, scores = play(), Scoreboard()
+    metrics = played.learner.learn(played.collect(), never)
+    for episode in played.episodes:
+        rated = replace(episode.assignment, lease=Lease.model_construct())
+        scores.add(replace(episode, assignment=rated, components={"all": episode.earned}))
+    metrics |= scores.metrics()
+
+    def plain(name):
+        return re.sub(r"/.*", "", name) if name.startswith(("win_rate/", "matches/", "reward_share/")) else name
+
+    read = {
+        name.replace("heads/target/", "heads/choice/") for changes in (HEALTHY, *WRONG.values()) for name in changes
+    }
+    assert {plain(name) for name in (*read, "charts/episodic_return")} <= {plain(name) for name in metrics}
 
 
 @pytest.mark.parametrize("name", WRONG)

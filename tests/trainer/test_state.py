@@ -44,7 +44,7 @@ def test_where_there_is_no_state_there_is_nothing_to_resume(tmp_path):
         ("cut short", "cannot be read"),
         ("pickle", "cannot be read"),
         ("another format", "has format 'diary', not 'echelon-league.run'"),
-        ("newer", "has format version '99'; this version reads up to 2: upgrade"),
+        ("newer", "has format version '3'; this version reads up to 2: upgrade"),
         ("of no version", "has format version ''; this version reads up to 2: upgrade"),
     ],
 )
@@ -59,7 +59,7 @@ def test_a_state_that_cannot_be_read_is_refused_in_one_line(tmp_path, damage, to
         case "another format":
             save_file({"a": torch.zeros(1)}, path, {"format": "diary"})
         case "newer":
-            save_file({"a": torch.zeros(1)}, path, {"format": state.FORMAT, "format_version": "99"})
+            save_file({"a": torch.zeros(1)}, path, {"format": state.FORMAT, "format_version": "3"})
         case "of no version":
             save_file({"a": torch.zeros(1)}, path, {"format": state.FORMAT})
     with pytest.raises(StateError, match=told) as error:
