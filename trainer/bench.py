@@ -152,7 +152,7 @@ class Bench:
         for crew in self.collector.crews:
             ledger.watch(crew.environment, "step", "arena")
             ledger.watch(crew.opponents, "act", "opponents")
-            for method in ("refresh", "open_chunk", "act", "close_chunk", "values"):
+            for method in ("refresh", "open_chunk", "act", "decide", "close_chunk", "values"):
                 ledger.watch(crew.acting, method, "acting")
         return ledger
 

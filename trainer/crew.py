@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Shaped
+from numpy.typing import NDArray
 from torch import Tensor
 
 from arena.environments import EnvironmentSpec
@@ -16,12 +18,10 @@ from trainer.earnings import Earnings
 from trainer.errors import TrainerError
 from trainer.opponents import Opponent
 from trainer.opposition import Opponents
-from trainer.rollout import Decision, Rollout
+from trainer.rollout import Rollout
 from trainer.seats import Seats
 
 HOST = torch.device("cpu")
-FACTS = 5
-"""What there is to know of a match that has ended, besides earnings."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,15 +80,11 @@ class Crew:
         self.environment, self.first, self._layout = environment, first, network.layout
         self._self_play = [row for row in range(environment.num_envs) if first + row in self_play]
         self.seats = Seats(environment.spec, environment.num_envs, environment.device, self._self_play)
-        self.acting = Acting(network, self.seats.rows)
+        self.acting = Acting(network, self.seats.rows, environment.spec.num_agents)
         self.opponents = Opponents(self.seats, device_cache_bytes)
         self.earnings = Earnings(environment, self.seats)
         self._seeds = torch.zeros(environment.num_envs, dtype=torch.int64)
         self._shapes = _Shapes.of(environment.spec, environment.num_envs)
-        columns = FACTS + self.earnings.sums.shape[1]
-        self._table = torch.zeros(environment.num_envs, columns, dtype=torch.float64, device=environment.device)
-        self._facts = self._table.unbind(1)
-        self._decisions: list[Decision] = []
         self.ended: list[Ended] = []
 
     @property
@@ -102,7 +98,6 @@ class Crew:
         device = self.environment.device
         self._observation = self._checked(self.environment.reset(torch.tensor(seeds, device=device)))
         self._starts = torch.ones(len(seeds), dtype=torch.bool, device=device)
-        self._starting = True
 
     def seat(self, away: Mapping[int, bool], opponents: Mapping[int, Opponent]) -> None:
         """Take up the matches of some environments: the learner's side, and whom it plays unless itself."""
@@ -129,10 +124,12 @@ class Crew:
         if place == 0:
             self._open_chunk(rollout, chunk)
             self.acting.open_chunk(rollout, chunk, rng)
-        self._perceive(self._decisions[place])
-        raw = self.acting.act(rollout, t)
         actions = self.opponents.act(self._observation, self._starts, rng)
-        self.seats.learner.write(actions, self._layout.to_actions(raw))
+        if self.acting.in_one_piece:
+            self.acting.decide(rollout, t, self.seats.look(self._observation, self._starts), actions)
+        else:
+            self._perceive(rollout, t)
+            self.seats.learner.write(actions, self._layout.to_actions(self.acting.act(rollout, t)))
         step = self.environment.step(self.seats.unflatten(actions))
         self._record(rollout, t, step)
         if place == rollout.chunk - 1:
@@ -184,29 +181,26 @@ class Crew:
             )
 
     def _open_chunk(self, rollout: Rollout, chunk: int) -> None:
-        """Say of a chunk's decisions what holds of most: no episode opens or ends with them."""
-        self._decisions = rollout.decisions(chunk)
+        """Say of a chunk's decisions what holds of most: no episode ends with them."""
         decisions = slice(chunk * rollout.chunk, (chunk + 1) * rollout.chunk)
-        for rare in (rollout.episode_start, rollout.terminated, rollout.truncated, rollout.final_value):
+        for rare in (rollout.terminated, rollout.truncated, rollout.final_value):
             rare[decisions].zero_()
 
-    def _perceive(self, decision: Decision) -> None:
+    def _perceive(self, rollout: Rollout, t: int) -> None:
         learner, observation = self.seats.learner, self._observation
-        learner.pick(observation.values, into=decision.observation)
-        learner.active(observation, into=decision.active)
+        learner.pick(observation.values, into=rollout.observation[t])
+        learner.active(observation, into=rollout.active[t])
         if self._layout.mask_size:
-            learner.pick(self._layout.pack_masks(observation), into=decision.mask)
-        if self._starting:
-            self.seats.per_agent(self._starts, into=decision.episode_start)
+            learner.pick(self._layout.pack_masks(observation), into=rollout.mask[t])
+        self.seats.per_agent(self._starts, into=rollout.episode_start[t])
 
     def _record(self, rollout: Rollout, t: int, step: StepResult) -> None:
         self._require_shape("reward", step.reward, self._shapes.agents)
-        reward = self.seats.learner.rewards(step.reward.float(), into=self._decisions[t % rollout.chunk].reward)
+        reward = self.seats.learner.rewards(step.reward.float(), into=rollout.reward[t])
         self.earnings.add(reward)
         self._observation = self._checked(step.observation)
         self._starts = step.terminated | step.truncated
         self.ended = self._look(step)
-        self._starting = bool(self.ended)
         if self.ended:
             self.seats.per_agent(step.terminated, into=rollout.terminated[t])
             self.seats.per_agent(step.truncated, into=rollout.truncated[t])
@@ -218,15 +212,15 @@ class Crew:
             return []
         outcome = step.outcome
         facts = (self._starts, step.truncated, outcome.score, outcome.reason, outcome.decisions)
-        for column, fact in zip(self._facts, (*facts, *self.earnings.sums.unbind(1)), strict=True):
-            column.copy_(fact)
-        self.earnings.clear(self._starts)
-        table = self._table.cpu().numpy()
-        rows = np.flatnonzero(table[:, 0]).tolist()
-        return [
+        starts, *columns = _on_host([*facts, *self.earnings.sums.unbind(1)])
+        rows = np.flatnonzero(starts)
+        table = zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True)
+        ended = [
             Ended(row, bool(truncated), score, int(reason), int(decisions), tuple(sums))
-            for row, (_, truncated, score, reason, decisions, *sums) in zip(rows, table[rows].tolist(), strict=True)
+            for row, truncated, score, reason, decisions, *sums in table
         ]
+        self.earnings.clear(self._starts)
+        return ended
 
     def _value_final(self, rollout: Rollout, t: int, step: StepResult) -> None:
         """Value the final observations of matches that a limit cut off, unless it decides them."""
@@ -255,6 +249,13 @@ class Crew:
                 f"{what} of {self.environment.spec.name} has shape {tuple(shown.shape)}: its spec declares "
                 f"{tuple(expected)} (environments, agents, numbers of each); mend the environment"
             )
+
+
+def _on_host(columns: Sequence[Shaped[Tensor, " E"]]) -> list[NDArray[np.generic]]:
+    """Numbers of every environment; a device sends all of them in one piece."""
+    if columns[0].device == HOST:
+        return [column.numpy() for column in columns]
+    return list(torch.stack([column.double() for column in columns]).cpu().numpy())
 
 
 @dataclass(frozen=True)

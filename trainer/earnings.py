@@ -22,7 +22,6 @@ class Earnings:
 
     Attributes:
         names: Of the components.
-        sums: Rewards of the learner's side of every environment, all together and then by component.
     """
 
     def __init__(self, environment: Environment, seats: Seats) -> None:
@@ -30,19 +29,20 @@ class Earnings:
         self._seats = seats
         self._itemised = environment if isinstance(environment, ItemisedEnvironment) else None
         self.names = self._itemised.component_names if self._itemised else ()
-        self._shape = (environment.num_envs, seats.agents, -1)
-        sums = torch.zeros(environment.num_envs, 1 + len(self.names), dtype=torch.float64, device=environment.device)
-        self.sums: Float[Tensor, "E _"] = sums
-        self._total, self._components = sums[:, :1], sums[:, 1:]
+        shape = (environment.num_envs, seats.agents, 1 + len(self.names))
+        self._earned: Float[Tensor, "E n _"] = torch.zeros(shape, dtype=torch.float64, device=environment.device)
+        self._total, self._components = self._earned.flatten(0, 1).tensor_split([1], dim=1)
 
     def add(self, reward: Float[Tensor, " R"]) -> None:
         """Take in a decision: the rewards of the learner's agents, and what the environment says they are made of."""
-        self._total += self._of_sides(reward)
+        self._total += reward[: self._seats.first, None]
         if self._itemised:
-            self._components += self._of_sides(self._seats.learner.rewards(self._itemised.components))
+            self._components += self._seats.learner.rewards(self._itemised.components)[: self._seats.first]
 
-    def _of_sides(self, earned: Float[Tensor, "R ..."]) -> Float[Tensor, "E _"]:
-        return earned[: self._seats.first].view(self._shape).sum(dim=1, dtype=torch.float64)
+    @property
+    def sums(self) -> Float[Tensor, "E _"]:
+        """Rewards of the learner's side of every environment, all together and then by component."""
+        return self._earned.sum(dim=1)
 
     def per_agent(self, sums: Sequence[float], *, away: bool) -> tuple[float, dict[str, float]]:
         """What an environment's match brought, and its components, on average over the agents of the learner's side.
@@ -56,4 +56,4 @@ class Earnings:
 
     def clear(self, rows: Bool[Tensor, " E"]) -> None:
         """Begin anew where a match has ended."""
-        self.sums.masked_fill_(rows.unsqueeze(1), 0.0)
+        self._earned.masked_fill_(rows.view(-1, 1, 1), 0.0)

@@ -1,27 +1,16 @@
 """What one rollout holds: preallocated once, written in place, every field at one shape."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from arena.policies import ActorCritic
+from arena.policies.deciding import Decision
 
 LEARNED_FROM = ("observation", "raw", "log_prob", "value", "reward", "final_value", "hidden", "cell", "last_value")
 """Numbers of a rollout that must be finite."""
-
-
-class Decision(NamedTuple):
-    """Where a rollout keeps one decision of every row: views of `Rollout`'s fields, to be written into."""
-
-    observation: Float[Tensor, "R D"]
-    mask: Bool[Tensor, "R M"]
-    raw: Float[Tensor, "R A"]
-    reward: Float[Tensor, " R"]
-    active: Bool[Tensor, " R"]
-    episode_start: Bool[Tensor, " R"]
 
 
 @dataclass(frozen=True)
@@ -103,7 +92,7 @@ class Rollout:
         return Rollout(**fields)
 
     def decisions(self, chunk: int) -> list[Decision]:
-        """Every decision of a chunk, cut out once for all that is done with it."""
+        """Where every decision of a chunk is kept."""
         place = slice(chunk * self.chunk, (chunk + 1) * self.chunk)
         fields = (getattr(self, name)[place].unbind() for name in Decision._fields)
         return [Decision(*each) for each in zip(*fields, strict=True)]

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from arena.environments import EnvironmentSpec, HeadKind
 from arena.environments.protocol import Actions, Observation
+from arena.policies.deciding import Look
 
 ACTION_TYPES = {HeadKind.GAUSSIAN: torch.float32, HeadKind.BERNOULLI: torch.bool, HeadKind.CATEGORICAL: torch.int64}
 """What an environment takes of each kind of head."""
@@ -107,6 +108,7 @@ class Seats:
         self.first = num_envs * self.agents
         self.rows = len(self._environments) * self.agents
         self.environment_of_row = self._environments.repeat_interleave(self.agents).to(device)
+        self._everybody = torch.ones(self.rows, dtype=torch.bool, device=device)
         self.learner = self._places(self._environments, self._away)
 
     def place(self, away: Mapping[int, bool]) -> set[int]:
@@ -118,6 +120,11 @@ class Seats:
         if moved:
             self.learner = self._places(self._environments, self._away)
         return moved
+
+    def look(self, observation: Observation, opened: Bool[Tensor, " E"]) -> Look:
+        """What the learner's agents look at."""
+        present = self.learner.present
+        return Look(observation, opened, self.learner.numbers, self._everybody if present is None else present)
 
     def opponents(self, rows: Sequence[int]) -> Places:
         """Places on the other side of some environments."""

@@ -1,4 +1,5 @@
-// One decision of many rows through the networks of K slots, on some cores: the body of a function.
+// One decision of many rows through the networks of K slots, on some cores: the body of a function. Where rows are agents
+// of environments, it also fetches what they see, chooses, and writes what they do.
 //
 // Its arguments are `sizes` and `addresses`, as arena/policies/fused.py fills them. Rows come sorted by slot. Weights
 // lie in panels of 64 columns, a row of biases and a row for every input, so that the sums of BLOCK rows x 64 columns
@@ -13,11 +14,11 @@ struct Call {
     const float* weights;          // (K, slot_size)
     const int* first;              // (K + 1): where a slot's rows begin in `order`
     const int* order;              // (R): rows, sorted by slot
-    const float* values;           // (R, widths[0])
+    float* values;                 // (R, widths[0])
     const float* hidden;           // (R, units)
     const float* cell;             // (R, units)
-    const unsigned char* starts;   // (R)
-    const unsigned char* active;   // (R)
+    unsigned char* starts;         // (R)
+    unsigned char* active;         // (R)
     float* next_hidden;            // (R, units)
     float* next_cell;              // (R, units)
     float* readout;                // (R, columns)
@@ -30,8 +31,27 @@ struct Sizes {
     int parts, scratch;
     int rectified, layers, widths[MOST_LAYERS + 1];  // the first `rectified` layers end in LayerNorm and ReLU
 };
+// What follows `Call` and `Sizes` where rows are agents: A in all, in E environments.
+struct Errand {
+    const long long* agent;         // (R): whose eyes a row has
+    const unsigned char* present;   // (R): whether it is that agent, and not a spare row
+    const float* values;            // (A, widths[0])
+    const unsigned char* active;    // (A)
+    const unsigned char* opened;    // (E)
+    const float* noise;             // (R, parameters)
+    const float* scale;             // (K, parameters)
+    unsigned char* mask;            // (R, mask_size)
+    float* raw;                     // (R, raw_size)
+    const unsigned char* masks[1];  // of every head (A, size), null where it has none; then its actions (A, ...)
+};
+enum { GAUSSIAN, BERNOULLI, CATEGORICAL };
+struct Head { int kind, size; };
+struct Heads { int agents, count, mask_size, raw_size; Head head[1]; };  // agents of an environment, and their heads
 const Call call = *(const Call*)addresses.data;
 const Sizes size = *(const Sizes*)sizes.data;
+const bool sent = sizes.shape[0] > (int)(sizeof(Sizes) / sizeof(int));  // whether rows are agents
+const Errand& errand = *(const Errand*)(addresses.data + sizeof(Call) / sizeof(void*));
+const Heads& heads = *(const Heads*)(sizes.data + sizeof(Sizes) / sizeof(int));
 
 auto total = [](Lanes x) {
     float sum = 0.0f;
@@ -214,6 +234,69 @@ auto take = [&](int part) {
                 *(Lanes*)(feature + f) = (*(const Lanes*)(feature + f) - of.mean) * of.inverse;
         }
     };
+    auto fetch = [&](long row) {
+        const long agent = errand.agent[row], seen = size.widths[0];
+        __builtin_memcpy(call.values + row * seen, errand.values + agent * seen, seen * sizeof(float));
+        call.active[row] = errand.active[agent] & errand.present[row];
+        call.starts[row] = errand.opened[agent / heads.agents];
+        unsigned char* mask = errand.mask + row * heads.mask_size;
+        for (int h = 0; h < heads.count; ++h) {
+            if (!errand.masks[h]) continue;
+            const long options = heads.head[h].size;
+            __builtin_memcpy(mask, errand.masks[h] + agent * options, options);
+            mask += options;
+        }
+    };
+    // Raw actions that noise decides on, and what they are to the environment.
+    auto choose = [&](long row, int slot) {
+        const int parameters = size.columns - 1;
+        const float *mean = call.readout + row * size.columns, *noise = errand.noise + row * parameters;
+        const float* scale = errand.scale + (long)slot * parameters;
+        const unsigned char* mask = errand.mask + row * heads.mask_size;
+        float* raw = errand.raw + row * heads.raw_size;
+        const long agent = errand.agent[row];
+        for (int h = 0; h < heads.count; ++h) {
+            const int options = heads.head[h].size;
+            const unsigned char* legal = errand.masks[h] ? mask : nullptr;
+            void* action = errand.present[row] ? (void*)errand.masks[heads.count + h] : nullptr;
+            switch (heads.head[h].kind) {
+                case GAUSSIAN:
+                    for (int from = 0; from < options; from += LANES) {
+                        const int count = options - from < LANES ? options - from : LANES;
+                        Lanes drawn = (Lanes)(0.0f);
+                        for (int i = 0; i < count; ++i) {
+                            const int k = from + i;
+                            raw[k] = drawn[i] = multiply_add(noise[k], scale[k], mean[k]);
+                        }
+                        const Lanes squashed = tanh(drawn);
+                        for (int i = 0; action && i < count; ++i)
+                            ((float*)action)[agent * options + from + i] = squashed[i];
+                    }
+                    raw += options;
+                    break;
+                case BERNOULLI:
+                    for (int i = 0; i < options; ++i) {
+                        const bool on = multiply_add(noise[i], scale[i], mean[i]) > 0.0f && (!legal || legal[i]);
+                        raw[i] = on;
+                        if (action) ((unsigned char*)action)[agent * options + i] = on;
+                    }
+                    raw += options;
+                    break;
+                default: {
+                    int best = 0;
+                    float most = -__builtin_inff();
+                    for (int i = 0; i < options; ++i) {
+                        const float each = multiply_add(noise[i], scale[i], mean[i]);
+                        if (each > most && (!legal || legal[i])) most = each, best = i;
+                    }
+                    *raw++ = best;
+                    if (action) ((long long*)action)[agent] = best;
+                }
+            }
+            mean += options, noise += options, scale += options;
+            if (legal) mask += options;
+        }
+    };
     auto read_out = [&] {
         multiply(core, size.columns, [&](int i, int begin, int columns, float* sums) {
             float* into = call.readout + (long)pass.row[i] * size.columns + begin;
@@ -225,6 +308,8 @@ auto take = [&](int part) {
         const int opens = call.first[slot], closes = call.first[slot + 1], end = closes < to ? closes : to;
         int place = opens > from ? opens : from, acting = 0;
         if (place >= end) continue;
+        const int begins = place;
+        for (int each = place; sent && each < end; ++each) fetch(call.order[each]);
         for (int each = place; each < end; ++each) acting += call.active[call.order[each]];
         const int passes = acting ? (acting + CHUNK - 1) / CHUNK : 1;
         for (int done = 0; done < passes; ++done) {
@@ -237,6 +322,7 @@ auto take = [&](int part) {
             normalise_features();
             read_out();
         }
+        for (int each = begins; sent && each < end; ++each) choose(call.order[each], slot);
     }
 };
 if (size.parts == 1)

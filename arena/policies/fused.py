@@ -3,6 +3,7 @@
 The network is written out in C++ (`fused.h`), which Warp compiles for the processor at hand at its first use.
 """
 
+from array import array
 from functools import partial
 from typing import no_type_check
 
@@ -11,8 +12,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from arena.environments.protocol import Actions
+from arena.environments.spec import HeadKind
 from arena.native import Launch, openmp, require_memory, source, wp
 from arena.policies.cores import RecurrentState
+from arena.policies.deciding import Decide, Decision, Draw, Look, Said
+from arena.policies.distributions import ActionLayout
 from arena.policies.layers import Affine, FrozenLayers, Rectified, Step, hidden_widths
 from arena.policies.network import ActorCritic, Architecture, NetworkOutput
 
@@ -22,8 +27,11 @@ LANES, PANEL, CHUNK, MOST_LAYERS = 16, 64, 120, 16
 FEWEST_ROWS = 24
 """Rows that are worth a thread."""
 
-POINTERS = 15
-"""Addresses of a call, as in `fused.h`."""
+POINTERS, ERRAND_POINTERS = 15, 9
+"""Addresses of a call, and what an errand has besides those of its heads, as in `fused.h`."""
+
+KINDS = {HeadKind.GAUSSIAN: 0, HeadKind.BERNOULLI: 1, HeadKind.CATEGORICAL: 2}
+"""Numbers of kinds of heads, as in `fused.h`."""
 
 wp.set_module_options({"enable_backward": False})
 
@@ -94,9 +102,7 @@ class FusedNetworks:
 
     def arrange(self, slot_of_row: Int[Tensor, " R"]) -> Step:
         """The step of rows that sit in these slots."""
-        counts = torch.bincount(slot_of_row, minlength=self.slots)
-        first = F.pad(counts.cumsum(0), (1, 0)).int()
-        return partial(self._step, first, torch.argsort(slot_of_row, stable=True).int())
+        return partial(self._step, *_in_order(slot_of_row, self.slots))
 
     def _step(
         self,
@@ -113,14 +119,95 @@ class FusedNetworks:
         inputs = [tensor.contiguous() for tensor in given]
         after = RecurrentState(*(torch.empty_like(part) for part in inputs[1:3]))
         readout = values.new_empty(len(order), self._columns)
-        parts = min(torch.get_num_threads(), max(1, len(order) // FEWEST_ROWS)) if (team := openmp()) else 1
-        scratch = self._scratch
-        if len(scratch) < parts:
-            scratch = self._scratch = scratch.new_empty(parts, scratch.shape[1])
-        tensors = (self._weights, first, order, *inputs, *after, readout, scratch)
+        parts, team = _shares(len(order))
+        self._scratch = _room(self._scratch, parts)
+        tensors = (self._weights, first, order, *inputs, *after, readout, self._scratch)
         sizes = [len(first) - 1, *self._sizes[1:4], parts, *self._sizes[5:]]
-        self._launch(sizes, [*(tensor.data_ptr() for tensor in tensors), *(team or (0, 0, 0))])
+        self._launch(sizes, [*(tensor.data_ptr() for tensor in tensors), *team])
         return NetworkOutput(readout[:, :-1], readout[:, -1], after)
+
+    def decide(self, slot_of_row: Int[Tensor, " R"], layout: ActionLayout, agents: int) -> Decide:
+        """All that a decision takes of rows that sit in these slots and are agents of environments, so many in each.
+
+        It stays good when slots get other networks, and until there are more slots.
+        """
+        return _Errand(self, slot_of_row, layout, agents)
+
+    @property
+    def weights(self) -> Float[Tensor, "K slot_size"]:
+        """Packed networks of all slots."""
+        return self._weights
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """`Sizes` of a call, as in `fused.h`."""
+        return tuple(self._sizes)
+
+
+class _Errand:
+    """What `FusedNetworks.decide` gives; one thread at a time."""
+
+    def __init__(
+        self, networks: FusedNetworks, slot_of_row: Int[Tensor, " R"], layout: ActionLayout, agents: int
+    ) -> None:
+        self._networks, self._layout, self._agents = networks, layout, agents
+        self._first, self._order = _in_order(slot_of_row, networks.slots)
+        heads = [number for head in layout.heads for number in (KINDS[head.kind], head.size)]
+        own = [agents, len(layout.heads), layout.mask_size, layout.raw_size, *heads]
+        self._sizes = array("i", [*networks.sizes, *own])
+        self._sizes[0] = networks.slots
+        self._scratch = torch.empty(1, self._sizes[5])
+        self._launch = Launch(step_all, len(self._sizes), POINTERS + ERRAND_POINTERS + 2 * len(layout.heads))
+
+    def __call__(self, look: Look, state: RecurrentState, draw: Draw, into: Decision, said: Said, do: Actions) -> None:
+        """See `Decide`."""
+        values, active, opened, masks = self._shown(look)
+        parts, team = _shares(len(self._order))
+        self._scratch = _room(self._scratch, parts)
+        self._sizes[4] = parts
+        rows = (self._first, self._order, into.observation, *state, into.episode_start, into.active)
+        call = (self._networks.weights, *rows, *said.state, said.readout, self._scratch)
+        errand = (look.numbers, look.present, values, active, opened, *draw, into.mask, into.raw)
+        legal = [masks[head.name].data_ptr() if head.masked else 0 for head in self._layout.heads]
+        addresses = [tensor.data_ptr() for tensor in call] + [*team] + [tensor.data_ptr() for tensor in errand]
+        self._launch(self._sizes, [*addresses, *legal, *(do[head.name].data_ptr() for head in self._layout.heads)])
+
+    def _shown(self, look: Look) -> tuple[Tensor, Tensor, Tensor, dict[str, Tensor]]:
+        """What environments show, as native code reads it.
+
+        Raises:
+            ArenaError: It has another shape or type, or does not lie in the host's memory.
+        """
+        seen, environments = look.observation, len(look.opened)
+        everybody = (environments, self._agents)
+        heads = [head for head in self._layout.heads if head.masked]
+        given = (seen.values, seen.active, look.opened, *(seen.masks[head.name] for head in heads))
+        shapes = (
+            (*everybody, self._sizes[8]),
+            everybody,
+            (environments,),
+            *((*everybody, head.size) for head in heads),
+        )
+        require_memory(given, shapes, (torch.float32,) + (torch.bool,) * (2 + len(heads)))
+        values, active, opened, *masks = (each.contiguous() for each in given)
+        return values, active, opened, {head.name: mask for head, mask in zip(heads, masks, strict=True)}
+
+
+def _in_order(slot_of_row: Int[Tensor, " R"], slots: int) -> tuple[Tensor, Tensor]:
+    """Where each slot's rows begin, and the rows sorted by slot."""
+    counts = torch.bincount(slot_of_row, minlength=slots)
+    return F.pad(counts.cumsum(0), (1, 0)).int(), torch.argsort(slot_of_row, stable=True).int()
+
+
+def _shares(rows: int) -> tuple[int, tuple[int, ...]]:
+    """How many threads share the rows, and where their OpenMP is."""
+    team = openmp()
+    return (min(torch.get_num_threads(), max(1, rows // FEWEST_ROWS)), team) if team else (1, (0, 0, 0))
+
+
+def _room(scratch: Float[Tensor, "threads _"], parts: int) -> Float[Tensor, "parts _"]:
+    """Memory for intermediate results of so many threads."""
+    return scratch if len(scratch) >= parts else scratch.new_empty(parts, scratch.shape[1])
 
 
 def _pack(layers: FrozenLayers) -> Float[Tensor, " slot_size"]:

@@ -1,6 +1,7 @@
 """Policies of one architecture that act together, and one policy alone, the fastest way that runs here."""
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Bool, Int
@@ -10,10 +11,14 @@ from arena.environments.protocol import Actions, Observation
 from arena.errors import ArenaError
 from arena.policies.batched import BatchedNetworks
 from arena.policies.cores import RecurrentState
+from arena.policies.deciding import Decide
 from arena.policies.distributions import ActionLayout
 from arena.policies.layers import Networks, Step
 from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy
 from arena.policies.protocol import Policy, State
+
+if TYPE_CHECKING:
+    from arena.policies.fused import FusedNetworks
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class StackedPolicies:
     def __init__(self, architecture: Architecture, slots: int, device: torch.device) -> None:
         self.kind = kind_of(architecture)
         self._layout, self._device = ActionLayout(architecture.heads), device
-        self._networks = make_fused(architecture, slots, device) or BatchedNetworks(architecture, slots, device)
+        fused = make_fused(architecture, slots, device)
+        self._networks: Networks = fused or BatchedNetworks(architecture, slots, device)
         self._scale = torch.ones(slots, self._layout.parameter_size, device=device)
 
     @property
@@ -160,6 +166,12 @@ class LiveNetwork:
             return self._network.step
         return self._fused.arrange(torch.zeros(rows, dtype=torch.int64))
 
+    def decide_of(self, rows: int, agents: int) -> Decide | None:
+        """All that a decision takes of so many rows, who are agents of environments; None where no such code runs."""
+        if self._fused is None:
+            return None
+        return self._fused.decide(torch.zeros(rows, dtype=torch.int64), self._network.layout, agents)
+
 
 def frozen(policy: Policy) -> Policy:
     """The same player, quicker where it is a network; it must not learn any more."""
@@ -171,7 +183,7 @@ def kind_of(architecture: Architecture) -> Architecture:
     return replace(architecture, initial_log_std=0.0)
 
 
-def make_fused(architecture: Architecture, slots: int, device: torch.device) -> Networks | None:
+def make_fused(architecture: Architecture, slots: int, device: torch.device) -> "FusedNetworks | None":
     """Slots that act in native code; None where that does not run: on a GPU, and for some widths."""
     if device.type != "cpu":
         return None
