@@ -10,6 +10,7 @@ import typer
 
 from league.cli import (
     exchange,
+    forking,
     gates,
     lifecycle,
     lineage,
@@ -67,6 +68,7 @@ for part in (
     operations,
     storage,
     exchange,
+    forking,
     retention,
     superiority,
 ):

@@ -42,7 +42,7 @@ def export(
     which is the way to put it aside before an upgrade.
     """
     settings = Settings.load(home=home, database_url=database_url)
-    with database.existing(settings) as connection, _progress() as progress:
+    with database.existing(settings) as connection, shown_progress() as progress:
         manifest = exporting.export(
             connection, open_store(settings), file, datetime.now(UTC), progress, allow_missing=allow_missing
         )
@@ -64,7 +64,7 @@ def import_league(file: File, home: Home = None, database_url: DatabaseUrl = Non
     with (
         ArchiveReader(file) as archive,
         database.connected(settings) as connection,
-        _progress() as progress,
+        shown_progress() as progress,
     ):
         importing.load(archive, connection, open_store(settings), datetime.now(UTC), progress)
     typer.echo(f"{connection}: {_summary(archive.manifest)}")
@@ -77,7 +77,7 @@ def _summary(manifest: Manifest) -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
+def shown_progress() -> Iterator[Progress]:
     """Show bars on a terminal, and nothing elsewhere."""
     with Bars(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bars:
         tasks: dict[str, TaskID] = {}

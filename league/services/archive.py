@@ -33,6 +33,8 @@ AT_ONCE = 200
 
 T = TypeVar("T")
 Row = dict[str, Any]
+WrittenRow = Mapping[str, Any] | RowMapping
+"""By the names of columns: made, or as a database gives it."""
 Progress = Callable[[str, int, int], None]
 """Called with what is done, how much of it is, and how much there is."""
 
@@ -85,7 +87,7 @@ class ArchiveWriter:
     ) -> None:
         self._zip.close()
 
-    def write_table(self, name: str, rows: Iterable[RowMapping]) -> int:
+    def write_table(self, name: str, rows: Iterable[WrittenRow]) -> int:
         """Write a table; return how many rows it has."""
         count = 0
         with self._member(_TABLES + name + _SUFFIX, ZIP_DEFLATED) as member:
@@ -200,7 +202,7 @@ def batches(items: Iterable[T]) -> Iterator[list[T]]:
         yield batch
 
 
-def _encoded(row: RowMapping) -> Row:
+def _encoded(row: WrittenRow) -> Row:
     return {name: _encode(value) for name, value in row.items()}
 
 

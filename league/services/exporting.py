@@ -1,23 +1,41 @@
 """A whole league into one file, as of one moment, while its servers go on."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import mkstemp
-from typing import IO
+from typing import IO, Any
 
-from sqlalchemy import Connection, MetaData, RowMapping, Table, func, select
+from sqlalchemy import ColumnElement, Connection, MetaData, Select, Table, func, select, true
+from sqlalchemy.orm import Session
 
 from arena.durable import sync_folder
 from league.db import schema
 from league.db.engine import Database
 from league.db.models import Player
 from league.errors import ConfigurationError, UnknownCheckpointError
-from league.services.archive import AT_ONCE, FORMAT, ArchiveWriter, Manifest, Progress
+from league.services.archive import AT_ONCE, FORMAT, ArchiveWriter, Manifest, Progress, WrittenRow
 from league.storage.store import CheckpointStore
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What of a league is exported.
+
+    Attributes:
+        tables: Rows by the name of a table, in order of its primary key, selected or made; all rows of those not named.
+        players: Which players' checkpoints.
+    """
+
+    tables: Mapping[str, Select[Any] | Sequence[WrittenRow]]
+    players: ColumnElement[bool]
+
+
+WHOLE = View({}, true())
 
 
 def export(
@@ -28,8 +46,9 @@ def export(
     progress: Progress,
     *,
     allow_missing: bool = False,
+    view: Callable[[Session], View] = lambda _: WHOLE,
 ) -> Manifest:
-    """Write every table and checkpoint into an archive, which appears when it is complete.
+    """Write tables and checkpoints into an archive, which appears when it is complete.
 
     The tables are of one moment, and of the schema that the database has: a league can be put aside before an upgrade.
     Of tokens it holds the hashes, as the database does.
@@ -41,6 +60,7 @@ def export(
         now: The time of the export.
         progress: Told how far it is.
         allow_missing: Whether checkpoints that the store does not have are left out and named in the manifest.
+        view: What of the league goes into it, as the session sees it; all unless told otherwise.
 
     Returns:
         What was written.
@@ -54,8 +74,9 @@ def export(
     revision = schema.revision(database)
     with _appearing(path) as file, ArchiveWriter(file) as archive:
         with database.read() as session:
-            rows = _write_tables(session.connection(), archive, progress)
-            published = select(Player.checkpoint).where(Player.kind == "snapshot").distinct()
+            chosen = view(session)
+            rows = _write_tables(session.connection(), chosen, archive, progress)
+            published = select(Player.checkpoint).where(Player.kind == "snapshot", chosen.players).distinct()
             named = [str(sha256) for sha256 in session.scalars(published.order_by(Player.checkpoint))]
         missing = _write_checkpoints(store, named, archive, progress, allow_missing)
         manifest = Manifest(
@@ -78,22 +99,28 @@ def tables_of(connection: Connection) -> list[Table]:
     return [table for table in metadata.sorted_tables if table.name != schema.VERSION_TABLE]
 
 
-def _write_tables(connection: Connection, archive: ArchiveWriter, progress: Progress) -> dict[str, int]:
-    tables = tables_of(connection)
-    counts = {table.name: connection.scalar(select(func.count()).select_from(table)) or 0 for table in tables}
-    return {
-        table.name: archive.write_table(table.name, _rows(connection, table, counts[table.name], progress))
-        for table in tables
-    }
+def _write_tables(connection: Connection, view: View, archive: ArchiveWriter, progress: Progress) -> dict[str, int]:
+    counts = {}
+    for table in tables_of(connection):
+        chosen = view.tables.get(table.name)
+        everything = select(table).order_by(*table.primary_key.columns)
+        rows = _rows(connection, table.name, everything if chosen is None else chosen, progress)
+        counts[table.name] = archive.write_table(table.name, rows)
+    return counts
 
 
-def _rows(connection: Connection, table: Table, count: int, progress: Progress) -> Iterator[RowMapping]:
-    query = select(table).order_by(*table.primary_key.columns)
+def _rows(
+    connection: Connection, name: str, chosen: Select[Any] | Sequence[WrittenRow], progress: Progress
+) -> Iterator[WrittenRow]:
+    if not isinstance(chosen, Select):
+        yield from chosen
+        return
+    count = connection.scalar(select(func.count()).select_from(chosen.order_by(None).subquery())) or 0
     done = 0
-    for batch in connection.execute(query, execution_options={"yield_per": AT_ONCE}).mappings().partitions():
+    for batch in connection.execute(chosen, execution_options={"yield_per": AT_ONCE}).mappings().partitions():
         yield from batch
         done += len(batch)
-        progress(table.name, done, count)
+        progress(name, done, count)
 
 
 def _write_checkpoints(

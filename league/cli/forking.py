@@ -1,0 +1,64 @@
+"""`league fork`: a new league out of another one's past."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from league.cli import database
+from league.cli.database import DatabaseUrl, Home
+from league.cli.exchange import shown_progress
+from league.cli.tables import moment
+from league.config import Settings
+from league.services import forking
+from league.services.forking import Place
+from league.storage.opening import open_store
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: league fork --at 120 /srv/league-b")
+def fork(
+    destination: Annotated[Path, typer.Argument(metavar="DESTINATION", help="Home folder of the new league.")],
+    at: Annotated[int, typer.Option("--at", metavar="PERIOD", min=1, help="A rating period's id.")],
+    destination_database_url: Annotated[
+        str | None,
+        typer.Option(
+            "--destination-database-url",
+            help="Where the new league's tables go, instead of a file in its home folder.",
+            show_default="league.db in DESTINATION",
+        ),
+    ] = None,
+    home: Home = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Make a new league of what this one was at the end of a rating period: tables and checkpoints.
+
+    `league log --periods` lists the periods. Players, standings, the champion, gates and ratings are those of then,
+    ratings to the last bit; other games are as of the same moment. Workers, tokens and whom the league does not trust
+    are those of today. This league stays as it is, and its server may run. A fork that failed is simply tried again.
+    """
+    settings = Settings.load(home=home, database_url=database_url)
+    own = {"database_url": destination_database_url, "store_url": None}
+    new = settings.model_copy(update={"home": destination, **own, "store_endpoint_url": None, "store_public_url": None})
+    with (
+        database.current(settings) as source,
+        database.connected(new) as target,
+        shown_progress() as progress,
+    ):
+        destination.mkdir(parents=True, exist_ok=True)
+        cut, manifest = forking.fork(
+            Place(source, open_store(settings)),
+            Place(target, open_store(new)),
+            at,
+            destination,
+            database.person(),
+            datetime.now(UTC),
+            progress,
+        )
+    rows = manifest.rows
+    typer.echo(
+        f"{target}: {rows['players']:,} players, {rows['matches']:,} matches, {manifest.checkpoints:,} checkpoints "
+        f"as of period {at} of {cut.environment}, {moment(cut.at)}; go on with `league up --home {destination}`"
+    )

@@ -1,0 +1,225 @@
+"""A new league out of the past of another: as it was when one of its rating periods had closed.
+
+What a league knew then is chosen while it is exported, and imported elsewhere. Its matches are those that periods had
+taken in by then. Standings and call-signs are those that the audit log tells, payoffs are counted again from the
+matches, and ratings are the stored ones. Whom the league does not trust today it does not trust there either, because
+today's ratings of that time are without them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, case, false, func, literal, null, or_, select, true
+from sqlalchemy.orm import Session
+
+from league.db.engine import Database
+from league.db.models import (
+    Base,
+    Champion,
+    Draw,
+    Event,
+    Gate,
+    Learner,
+    Lease,
+    Match,
+    Period,
+    Player,
+    Quarantine,
+    Rating,
+    Refusal,
+    SnapshotDecision,
+    Token,
+    UnplayableReport,
+    Upload,
+    Worker,
+)
+from league.errors import UnknownPeriodError
+from league.services import events, exporting, importing, match_log, payoffs, standings
+from league.services.archive import ArchiveReader, Manifest, Progress
+from league.services.exporting import View
+from league.storage.store import CheckpointStore
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Up to where a past goes.
+
+    Attributes:
+        period_id: The last rating period.
+        environment: Whose period it is.
+        at: When it was closed.
+        matches: The last match that was rated by then, by environment.
+    """
+
+    period_id: int
+    environment: str
+    at: datetime
+    matches: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a league lives."""
+
+    database: Database
+    store: CheckpointStore
+
+
+def fork(
+    source: Place, destination: Place, period_id: int, scratch: Path, actor: str, now: datetime, progress: Progress
+) -> tuple[Cut, Manifest]:
+    """Make a new league of what another was at the end of a rating period. The other stays, and may be running.
+
+    A fork that fails leaves the destination's database as it was; checkpoints that arrived are not copied again.
+
+    Args:
+        source: The league, at this version's schema.
+        destination: A database without rows, and a store.
+        period_id: The period, of any environment; the others are as of the same time.
+        scratch: A folder with room for the tables and checkpoints once more.
+        actor: Who forks.
+        now: The time.
+        progress: Told how far it is.
+
+    Raises:
+        UnknownPeriodError: There is no such period.
+        OccupiedLeagueError: The destination has a league.
+        UnknownCheckpointError: The source's store lacks a checkpoint.
+    """
+    with source.database.read() as session:
+        cut = cut_at(session, period_id)
+    with TemporaryDirectory(dir=scratch, prefix=".fork-") as folder:
+        path = Path(folder) / "league.zip"
+        manifest = exporting.export(
+            source.database, source.store, path, now, progress, view=lambda session: view_of(session, cut)
+        )
+        with ArchiveReader(path) as archive:
+            importing.load(archive, destination.database, destination.store, now, progress)
+    with destination.database.write() as session:
+        events.record(
+            session,
+            "fork",
+            environment=None,
+            player_id=None,
+            actor=actor,
+            reason=f"as of period {period_id} of {cut.environment}",
+            details={"period": period_id, "closed_at": cut.at.isoformat(), "source": str(source.database)},
+            now=now,
+        )
+    return cut, manifest
+
+
+def cut_at(session: Session, period_id: int) -> Cut:
+    """Find up to where the past of a period goes.
+
+    Raises:
+        UnknownPeriodError: There is no such period.
+    """
+    period = session.get(Period, period_id)
+    if period is None:
+        raise UnknownPeriodError(period_id, "no rating period has this id", "list them with GET /rating-periods")
+    known = Period.id <= period_id, Period.closed_at <= period.closed_at
+    last = select(Period.environment, func.max(Period.last_match_id)).where(*known).group_by(Period.environment)
+    matches = dict(iter(session.execute(last))) | {period.environment: period.last_match_id}
+    return Cut(period_id, period.environment, period.closed_at, matches)
+
+
+def view_of(session: Session, cut: Cut) -> View:
+    """Choose what a league knew at a cut; every table has its rule here."""
+    at = cut.at
+    by_environment = [and_(Match.environment == each, Match.id <= last) for each, last in cut.matches.items()]
+    matches = or_(false(), *by_environment)
+    kept_matches = select(Match.id).where(matches)
+    leases = or_(Lease.granted_at <= at, Lease.id.in_(select(Match.lease_id).where(matches)))
+    periods = _periods(cut)
+    players = Player.created_at <= at
+    published = select(Player.checkpoint).where(players)
+    referred = or_(Refusal.match_id.is_(None), Refusal.match_id.in_(kept_matches))
+    tables: dict[str, Select[Any] | list[dict[str, Any]]] = {
+        "tokens": _rows(Token, true()),
+        "workers": _rows(Worker, true()),
+        "quarantines": _rows(Quarantine, true()),
+        "elections": [],
+        "learners": _learners(at),
+        "players": _players(at),
+        "draws": _rows(Draw, Draw.id.in_(select(Lease.draw_id).where(leases))),
+        "leases": _rows(Lease, leases),
+        "gates": _gates(at),
+        "unplayable_reports": _rows(UnplayableReport, UnplayableReport.reported_at <= at),
+        "matches": _rows(Match, matches),
+        "refusals": _rows(Refusal, and_(Refusal.refused_at <= at, referred)),
+        "periods": _rows(Period, periods),
+        "ratings": _rows(Rating, Rating.period_id.in_(select(Period.id).where(periods))),
+        "payoffs": _payoffs(session, cut),
+        "champions": _rows(Champion, Champion.since <= at),
+        "uploads": _rows(Upload, and_(Upload.begun_at <= at, Upload.sha256.in_(published))),
+        "events": _rows(Event, Event.created_at <= at),
+        "snapshot_decisions": _decisions(at),
+    }
+    return View(tables, players)
+
+
+def _rows(kind: type[Base], chosen: ColumnElement[bool], **changed: ColumnElement[Any]) -> Select[Any]:
+    """Select rows of a table, in order of its primary key, with some columns as they were."""
+    table = Base.metadata.tables[kind.__tablename__]
+    columns = [changed[each.name].label(each.name) if each.name in changed else each for each in table.columns]
+    return select(*columns).where(chosen).order_by(*table.primary_key.columns)
+
+
+def _periods(cut: Cut) -> ColumnElement[bool]:
+    """Select the periods that lead to the cut; a later version of the ratings, or a part of one, is left out."""
+    rated = [and_(Period.environment == each, Period.last_match_id <= last) for each, last in cut.matches.items()]
+    return and_(Period.id <= cut.period_id, Period.closed_at <= cut.at, or_(false(), *rated))
+
+
+def _learners(at: datetime) -> Select[Any]:
+    """Select the learners of a time, as far as their last snapshot of then."""
+    snapshots = Player.learner_id == Learner.id, Player.kind == "snapshot", Player.created_at <= at
+    step = select(func.max(Player.step)).where(*snapshots).correlate(Learner).scalar_subquery()
+    none = literal({}, Learner.metrics.type)
+    return _rows(Learner, Learner.created_at <= at, step=step, metrics=none, metrics_at=null())
+
+
+def _players(at: datetime) -> Select[Any]:
+    """Select the players of a time with the standing and call-sign that the audit log tells of then."""
+    call_sign = Event.details["call_sign"].as_string()
+    chosen = _rows(Player, Player.created_at <= at, standing=standings.standing_told(), call_sign=call_sign)
+    return chosen.outerjoin(Event, Event.id == standings.last_change(at))
+
+
+def _gates(at: datetime) -> Select[Any]:
+    """Select the gates of a time; one that was closed later is open."""
+    closed = Gate.closed_at <= at
+    return _rows(
+        Gate,
+        Gate.opened_at <= at,
+        state=case((closed, Gate.state), else_="open"),
+        verdict=case((closed, Gate.verdict), else_=literal({}, Gate.verdict.type)),
+        closed_reason=case((closed, Gate.closed_reason)),
+        closed_at=case((closed, Gate.closed_at)),
+    )
+
+
+def _decisions(at: datetime) -> Select[Any]:
+    """Select the decisions of a time; a snapshot that was published later is still to come."""
+    known = SnapshotDecision.event_id.in_(select(Event.id).where(Event.created_at <= at))
+    published = SnapshotDecision.player_id.in_(select(Player.id).where(Player.created_at <= at))
+    return _rows(SnapshotDecision, known, player_id=case((published, SnapshotDecision.player_id)))
+
+
+def _payoffs(session: Session, cut: Cut) -> list[dict[str, Any]]:
+    """Count the records that pairs had, period by period, as they were counted then."""
+    rows: list[dict[str, Any]] = []
+    for environment in sorted(cut.matches):
+        own = Period.environment == environment, _periods(cut)
+        version = select(func.max(Period.version)).where(*own).scalar_subquery()
+        ends = select(Period.last_match_id).where(*own, Period.version == version).order_by(Period.number)
+        records, start = payoffs.NO_RECORDS, 0
+        for end in session.scalars(ends).all():
+            records, start = records.advance(match_log.read(session, environment, start, end)), end
+        rows += records.rows(environment)
+    return sorted(rows, key=lambda row: (row["low_id"], row["high_id"]))
