@@ -45,6 +45,8 @@ def test_advantages_are_normalised_once_an_update_over_the_decisions_that_count(
     targets, _ = played.learner.targets(rollout)
     deviation, mean = torch.std_mean(targets.advantage[targets.valid], correction=0)
     assert (deviation.item(), mean.item()) == (pytest.approx(1.0, rel=1e-4), pytest.approx(0.0, abs=1e-4))
+    # before any return was seen the critic's word counts as 0, and advantages are the returns
+    torch.testing.assert_close(targets.advantage[targets.valid], targets.value[targets.valid], atol=1e-4, rtol=1e-4)
     assert not targets.valid.all()
     assert targets.advantage[~targets.valid].abs().max() == 0.0
     segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
