@@ -30,6 +30,9 @@ FEWEST_ROWS = 24
 POINTERS, ERRAND_POINTERS = 15, 9
 """Addresses of a call, and what an errand has besides those of its heads, as in `fused.h`."""
 
+SLOTS, PARTS, SCRATCH, OBSERVED = 0, 4, 5, 8
+"""Where the sizes of a call have the number of slots, of threads, the memory of each, and what a row sees."""
+
 KINDS = {HeadKind.GAUSSIAN: 0, HeadKind.BERNOULLI: 1, HeadKind.CATEGORICAL: 2}
 """Numbers of kinds of heads, as in `fused.h`."""
 
@@ -120,8 +123,8 @@ class FusedNetworks:
         after = RecurrentState(*(torch.empty_like(part) for part in inputs[1:3]))
         readout = values.new_empty(len(order), self._columns)
         parts, team = _shares(len(order))
-        self._scratch = _room(self._scratch, parts)
-        tensors = (self._weights, first, order, *inputs, *after, readout, self._scratch)
+        scratch = self._scratch = _room(self._scratch, parts)  # another thread may replace the slots' own
+        tensors = (self._weights, first, order, *inputs, *after, readout, scratch)
         sizes = [len(first) - 1, *self._sizes[1:4], parts, *self._sizes[5:]]
         self._launch(sizes, [*(tensor.data_ptr() for tensor in tensors), *team])
         return NetworkOutput(readout[:, :-1], readout[:, -1], after)
@@ -155,8 +158,8 @@ class _Errand:
         heads = [number for head in layout.heads for number in (KINDS[head.kind], head.size)]
         own = [agents, len(layout.heads), layout.mask_size, layout.raw_size, *heads]
         self._sizes = array("i", [*networks.sizes, *own])
-        self._sizes[0] = networks.slots
-        self._scratch = torch.empty(1, self._sizes[5])
+        self._sizes[SLOTS] = networks.slots
+        self._scratch = torch.empty(1, self._sizes[SCRATCH])
         self._launch = Launch(step_all, len(self._sizes), POINTERS + ERRAND_POINTERS + 2 * len(layout.heads))
 
     def __call__(self, look: Look, state: RecurrentState, draw: Draw, into: Decision, said: Said, do: Actions) -> None:
@@ -164,7 +167,7 @@ class _Errand:
         values, active, opened, masks = self._shown(look)
         parts, team = _shares(len(self._order))
         self._scratch = _room(self._scratch, parts)
-        self._sizes[4] = parts
+        self._sizes[PARTS] = parts
         rows = (self._first, self._order, into.observation, *state, into.episode_start, into.active)
         call = (self._networks.weights, *rows, *said.state, said.readout, self._scratch)
         errand = (look.numbers, look.present, values, active, opened, *draw, into.mask, into.raw)
@@ -183,7 +186,7 @@ class _Errand:
         heads = [head for head in self._layout.heads if head.masked]
         given = (seen.values, seen.active, look.opened, *(seen.masks[head.name] for head in heads))
         shapes = (
-            (*everybody, self._sizes[8]),
+            (*everybody, self._sizes[OBSERVED]),
             everybody,
             (environments,),
             *((*everybody, head.size) for head in heads),
