@@ -11,7 +11,10 @@ from torch import Tensor, nn
 from arena.errors import ArenaError
 
 SCANNED_UNITS = 64
-"""Native code takes multiples of so many units."""
+"""Native code takes multiples of so many units through runs."""
+
+READ_UNITS = 16
+"""It reads out multiples of so many."""
 
 
 class RecurrentState(NamedTuple):
@@ -87,11 +90,11 @@ class LSTMCore(nn.Module):
         """
         if features.device.type != "cpu" or not has_scan(self.state_size):
             return self._padded(features, state, runs)
+        from arena.policies import scan  # here: see `_load_native`
+
         half = torch.is_autocast_enabled("cpu") and has_half_scan(features.shape[1])
         weight_ih, weight_hh, bias_ih, bias_hh = self.lstm.all_weights[0]
-        bias = bias_ih + bias_hh
-        output: Tensor = torch.ops.arena.scan(features.float(), *state, weight_ih, weight_hh, bias, runs.first, half)[0]
-        return output
+        return scan.take(features.float(), *state, weight_ih, weight_hh, bias_ih + bias_hh, runs.first, half)
 
     def _padded(self, features: Tensor, state: RecurrentState, runs: Runs) -> Tensor:
         hidden, cell = (part.detach().unsqueeze(0) for part in state)
@@ -123,7 +126,13 @@ class FeedforwardCore(nn.Module):
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def has_scan(units: int) -> bool:
     """Whether native code can take an LSTM of that many units through runs on this machine's processor."""
-    return _load_scan() and units % SCANNED_UNITS == 0
+    return _load_native() and units % SCANNED_UNITS == 0
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def has_readout(units: int) -> bool:
+    """Whether native code can read out that many units on this machine's processor."""
+    return _load_native() and units % READ_UNITS == 0
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
@@ -135,10 +144,10 @@ def has_half_scan(inputs: int) -> bool:
 
 
 @functools.cache
-def _load_scan() -> bool:
+def _load_native() -> bool:
     try:
         # Imported here: whoever does not learn on a CPU needs no kernels.
-        from arena.policies import scan  # noqa: F401  it registers its operators
+        from arena.policies import readout, scan  # noqa: F401  they register their operators
     except ArenaError:
         return False
     return True

@@ -1,5 +1,6 @@
 """The recurrent actor-critic: encoder, LSTM, LayerNorm, one linear layer for all action heads and the value."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -12,7 +13,15 @@ from torch import Tensor, nn
 from arena.environments.protocol import Actions, Observation
 from arena.environments.spec import ActionHead, EnvironmentSpec
 from arena.policies.choices import actor_parts, choose
-from arena.policies.cores import FeedforwardCore, LSTMCore, RecurrentState, Runs, orthogonal_linear, reset_rows
+from arena.policies.cores import (
+    FeedforwardCore,
+    LSTMCore,
+    RecurrentState,
+    Runs,
+    has_readout,
+    orthogonal_linear,
+    reset_rows,
+)
 from arena.policies.distributions import ActionDistribution, ActionLayout
 from arena.policies.encoder import EncoderKind, make_layers
 from arena.policies.protocol import State
@@ -158,7 +167,7 @@ class ActorCritic(nn.Module):
         With `half`, encoder and core multiply in bfloat16 as far as the device can. Sums, recurrent state and what is
         read out stay in single precision.
         """
-        with torch.autocast(values.device.type, torch.bfloat16, enabled=half):
+        with torch.autocast(values.device.type, torch.bfloat16) if half else nullcontext():
             encoded, members = self._encode(values)
             output = self.core.sequence(encoded, state, runs)
         return self._read_out(output.float(), [each.float() for each in members])
@@ -182,12 +191,22 @@ class ActorCritic(nn.Module):
         return self.encoder(normalised), [members for members, _ in encoded]
 
     def _read_out(self, output: Tensor, members: list[Tensor]) -> Readout:
-        features = self.norm(output)
-        weight = torch.cat([self.actor.weight, self.critic.weight])
-        bias = torch.cat([self.actor.bias, self.critic.bias])
-        rows, value = F.linear(features, weight, bias).tensor_split([len(self.actor.weight)], dim=-1)
+        features, rows, value = self._outputs(output)
         parameters = choose(self.actor_parts.values(), rows, members) if members else rows
-        return Readout(parameters, value.squeeze(-1), features)
+        return Readout(parameters, value, features)
+
+    def _outputs(self, output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Normalised features of the core's output, and what actor and critic make of them."""
+        actor, critic, norm = self.actor, self.critic, self.norm
+        if output.device.type == "cpu" and output.dtype is torch.float32 and has_readout(output.shape[-1]):
+            from arena.policies.readout import read_out  # here: see `cores`
+
+            weights = (norm.weight, norm.bias, actor.weight, actor.bias, critic.weight, critic.bias)
+            return read_out(output, *weights)
+        features = norm(output)
+        weight, bias = torch.cat([actor.weight, critic.weight]), torch.cat([actor.bias, critic.bias])
+        rows, value = F.linear(features, weight, bias).tensor_split([len(actor.weight)], dim=-1)
+        return features, rows, value.squeeze(-1)
 
 
 class NetworkPolicy:

@@ -7,7 +7,7 @@ Gradients of weights, which do not depend on time, are a single product over all
 import bisect
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, no_type_check
 
@@ -60,8 +60,7 @@ def has_half() -> bool:
     return bool(_launcher()((Direction.ASK, *[0] * (SIZES - 1)), [0] * POINTERS)[0])
 
 
-@torch.library.custom_op("arena::scan", mutates_args=())
-def scan(
+def _forward(
     features: Tensor,
     hidden: Tensor,
     cell: Tensor,
@@ -99,8 +98,7 @@ def scan(
     return output, gates, cells, inputs
 
 
-@torch.library.custom_op("arena::scan_backward", mutates_args=())
-def scan_backward(
+def _pull_back(
     gradient: Tensor,
     gates: Tensor,
     cells: Tensor,
@@ -128,6 +126,10 @@ def scan_backward(
     tensors = (*given, sums, carried, of_features, of_bias)
     _run(Direction.BACKWARD, first, (weight_ih, weight_hh), tensors, half=half, to_features=to_features)
     return sums, of_features, of_bias.sum(dim=0)
+
+
+scan = torch.library.custom_op("arena::scan", _forward, mutates_args=())
+scan_backward = torch.library.custom_op("arena::scan_backward", _pull_back, mutates_args=())
 
 
 @scan.register_fake
@@ -162,17 +164,43 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> 
     ctx.save_for_backward(cell, weight_ih, weight_hh, first, *output[1:])
 
 
-def _backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Tensor | None, ...]:  # noqa: ANN401  torch's own
-    cell, weight_ih, weight_hh, first, gates, cells, inputs = ctx.saved_tensors
-    wanted, width = ctx.needs_input_grad[0], weight_ih.shape[1]
-    sums, of_features, of_bias = torch.ops.arena.scan_backward(
-        gradient, gates, cells, inputs, cell, weight_ih, weight_hh, first, wanted
-    )
-    of_weights = torch.split((sums.t() @ inputs).float(), [width, cell.shape[1]], dim=1)
-    return of_features[:, :width] if wanted else None, None, None, *of_weights, of_bias, None, None
+def _backward_by(pull_back: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Callable[..., tuple[Tensor | None, ...]]:
+    def backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Tensor | None, ...]:  # noqa: ANN401  torch's own
+        cell, weight_ih, weight_hh, first, gates, cells, inputs = ctx.saved_tensors
+        wanted, width = ctx.needs_input_grad[0], weight_ih.shape[1]
+        sums, of_features, of_bias = pull_back(
+            gradient, gates, cells, inputs, cell, weight_ih, weight_hh, first, wanted
+        )
+        of_weights = torch.split((sums.t() @ inputs).float(), [width, cell.shape[1]], dim=1)
+        return of_features[:, :width] if wanted else None, None, None, *of_weights, of_bias, None, None
+
+    return backward
 
 
-scan.register_autograd(_backward, setup_context=_remember)
+scan.register_autograd(_backward_by(torch.ops.arena.scan_backward), setup_context=_remember)
+
+
+class _Scan(torch.autograd.Function):
+    """The operator without torch's dispatcher."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> tuple[Tensor, ...]:  # noqa: ANN401  torch's own
+        output = _forward(*given)
+        _remember(ctx, given, output)
+        return output
+
+    backward = staticmethod(_backward_by(_pull_back))
+
+
+def take(*given: Any) -> Tensor:  # noqa: ANN401  see `_forward`
+    """The hidden state after each decision of runs; for arguments see `_forward`.
+
+    Compiled, it is an operator that torch does not look into. Else it goes without the dispatcher, which takes longer
+    over it than some ten small operations last.
+    """
+    apply: Any = torch.ops.arena.scan if torch.compiler.is_compiling() else _Scan.apply
+    output: Tensor = apply(*given)[0]
+    return output
 
 
 @functools.cache

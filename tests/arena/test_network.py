@@ -194,7 +194,9 @@ def test_observations_are_normalised_and_clipped(network: ActorCritic):
     plain.observation_std.fill_(1.0)
 
     def value(of: ActorCritic, observed: float) -> float:
-        return of.step(torch.full((1, 7), observed), of.initial_state(1), nobody(1), ~nobody(1)).value.item()
+        seen = (of.observation_mean + of.observation_std).unsqueeze(0)
+        seen[0, 0] = observed
+        return of.step(seen, of.initial_state(1), nobody(1), ~nobody(1)).value.item()
 
     assert value(network, 8.0) == pytest.approx(value(plain, 1.5))
     assert value(network, inside) == value(network, outside)

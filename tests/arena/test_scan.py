@@ -154,13 +154,13 @@ def test_other_widths_go_through_torch(units):
 
 
 def test_where_there_is_no_warp_everything_goes_through_torch(monkeypatch):
-    cores._load_scan.cache_clear()
+    cores._load_native.cache_clear()
     monkeypatch.delitem(sys.modules, "arena.policies.scan")
     monkeypatch.delitem(sys.modules, "arena.native")
     monkeypatch.delattr("arena.policies.scan", raising=False)
     monkeypatch.setitem(sys.modules, "warp", None)
     assert not cores.has_scan(UNITS)
-    cores._load_scan.cache_clear()
+    cores._load_native.cache_clear()
 
 
 @pytest.mark.parametrize(
