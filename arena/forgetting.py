@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import false_discovery_control
 
-from arena.payoff import Tally, beta_moments
+from arena.payoff import Tally, beta_moments, wilson_interval
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -73,3 +73,26 @@ def forgetting(earlier: Tally, recent: Tally, *, margin: float = 0.0, significan
         by_chance = ndtr((margin - drop) / np.sqrt(before_variance + now_variance))
         p_value[met] = false_discovery_control(by_chance[met])
     return Forgetting(drop=drop, p_value=p_value, forgotten=p_value < significance)
+
+
+def regressed(earlier: Tally, recent: Tally, *, significance: float = SIGNIFICANCE) -> BoolArray:
+    """Find the opponents that a learner used to beat and now loses to.
+
+    The 95 % interval of its win rate was above a half and is below a half, and the fall is one that `forgetting` finds.
+    Where an equal opponent is as equal as ever, one look in 1,600 finds both by chance.
+
+    Args:
+        earlier: (K,) counts of the earlier games.
+        recent: (K,) counts of the recent games, none of them among the earlier ones.
+        significance: As for `forgetting`.
+
+    Returns:
+        (K,) true for such opponents.
+
+    Raises:
+        ValueError: As `forgetting` does.
+    """
+    fell = forgetting(earlier, recent, significance=significance).forgotten
+    beat, _ = wilson_interval(earlier)
+    _, loses = wilson_interval(recent)
+    return np.asarray(fell & (beat > 0.5) & (loses < 0.5))

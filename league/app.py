@@ -38,6 +38,7 @@ from league.db import schema
 from league.db.engine import Database
 from league.duty import Duty
 from league.gatekeeper import Gatekeeper
+from league.lookout import Lookout
 from league.pruner import Pruner
 from league.services import tokens
 from league.services.population import PopulationCache
@@ -129,6 +130,7 @@ def duties(league: League) -> list[Duty]:
     always: list[Duty] = [
         Aggregator(database, settings, _now),
         Gatekeeper(database, settings, _now),
+        Lookout(database, settings, _now),
         Sweeper(database, settings, league.metrics, _now),
     ]
     return always if settings.retention_days is None else [*always, Pruner(database, settings.retention_days, _now)]

@@ -327,6 +327,10 @@ class LeagueClient:
         """Show how sure the order of the frozen players is: 95 % bands, and who is likely stronger than whom."""
         return self._get("/superiority", wire.Superiority, {"environment": environment, "limit": limit})
 
+    def regressions(self, environment: str | None = None) -> wire.Page[wire.Regression]:
+        """List the main learners that lose to snapshots which they used to beat."""
+        return self._get("/regressions", wire.Page[wire.Regression], {"environment": environment})
+
     def preview(self, player_id: int) -> wire.Preview:
         """Show the distribution that the learner's next lease is drawn from."""
         return self._get("/matchmaking/preview", wire.Preview, {"player": player_id})

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from league.db.engine import Database
 from league.db.models import Match, Period, Player
-from league.services import exclusion, learners
+from league.services import exclusion, learners, regressions
 
 LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -53,6 +53,12 @@ class Metrics:
             ("environment",),
             registry=self.registry,
         )
+        self._regressions = Gauge(
+            "league_regressions",
+            "Snapshots that a main learner used to beat and now loses to.",
+            ("environment",),
+            registry=self.registry,
+        )
         self._statements = Summary(
             "league_database_seconds",
             "Time of statements, waiting for the database's locks included.",
@@ -81,6 +87,7 @@ class Metrics:
                 self._periods.labels(environment).set(count)
             for environment in learners.environments(session):
                 self._lag_s.labels(environment).set(_lag_s(session, environment, now))
+                self._regressions.labels(environment).set(len(regressions.active(session, environment)))
         return generate_latest(self.registry)
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Query
 from league import wire
 from league.api.dependencies import ID_LIMIT, Admin, After, Before, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
-from league.services import learners, matches, payoffs, periods, standings, superiority
+from league.services import learners, matches, payoffs, periods, regressions, standings, superiority
 from league.wire import PREFIX
 
 router = APIRouter(prefix=PREFIX, tags=["tables"])
@@ -54,6 +54,13 @@ def likely_order(
     """Show how sure the order of the frozen players in play is: 95 % bands, and who is likely stronger than whom."""
     chosen, compared = league.comparisons.of(league.database, league.settings, environment)
     return superiority.table(chosen, compared, limit)
+
+
+@router.get("/regressions")
+def list_regressions(league: Running, _: Reader, environment: Filter = None) -> wire.Page[wire.Regression]:
+    """List the main learners that lose to snapshots which they used to beat, oldest finding first."""
+    with league.database.read() as session:
+        return wire.Page(items=regressions.listing(session, environment), next_cursor=None)
 
 
 @router.post("/rating-periods")

@@ -17,6 +17,7 @@ from league.cli import (
     matchmaking,
     operations,
     players,
+    regressions,
     retention,
     serve,
     storage,
@@ -71,6 +72,7 @@ for part in (
     forking,
     retention,
     superiority,
+    regressions,
 ):
     app.registered_commands.extend(part.app.registered_commands)
 app.add_typer(tokens.app, name="token")

@@ -67,6 +67,7 @@ from league.wire.players import (
     Standing,
 )
 from league.wire.ratings import Payoff, PeriodCreate, RatingPeriod, RatingPoint, StandingsItem, Superiority
+from league.wire.regressions import Regression, Score
 from league.wire.results import (
     ReceivedBatch,
     Result,
@@ -153,6 +154,7 @@ __all__ = [
     "Real",
     "ReceivedBatch",
     "Record",
+    "Regression",
     "ReleaseAnswer",
     "ReleaseRequest",
     "Request",
@@ -164,6 +166,7 @@ __all__ = [
     "Role",
     "RoleNumbers",
     "RuleShare",
+    "Score",
     "Seat",
     "Sha256",
     "Side",

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from arena.forgetting import forgetting
+from arena.forgetting import forgetting, regressed
 from arena.payoff import Tally
 
 
@@ -61,6 +61,30 @@ def test_a_fall_within_the_margin_is_not_worth_mentioning():
     assert forgetting(earlier, recent).forgotten[0]
     assert forgetting(earlier, recent, margin=0.05).forgotten[0]
     assert not forgetting(earlier, recent, margin=0.1).forgotten[0]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "recent", "lost"),
+    [
+        ((70, 100), (30, 100), True),
+        ((70, 100), (45, 100), False),  # it may still be even
+        ((52, 100), (20, 100), False),  # it may never have been better
+        ((40, 100), (10, 100), False),  # it never was
+        ((30, 100), (70, 100), False),
+        ((5, 6), (1, 6), False),
+        ((0, 0), (1, 100), False),
+    ],
+)
+def test_a_regression_is_a_loss_for_sure_to_whom_it_beat_for_sure(earlier, recent, lost):
+    assert regressed(counts([earlier[0]], earlier[1]), counts([recent[0]], recent[1])).tolist() == [lost]
+
+
+def test_noise_is_no_regression():
+    """200 learners and 40 opponents, even as ever: about 5 of 8,000 intervals are wrong at both times by chance."""
+    rng = np.random.default_rng(3)
+    seen = [counts(rng.binomial(200, 0.5, 40), 200) for _ in range(400)]
+    alarms = sum(regressed(one, two).sum() for one, two in zip(seen[::2], seen[1::2], strict=True))
+    assert alarms <= 12
 
 
 def test_bad_counts_and_settings_are_refused_by_name():

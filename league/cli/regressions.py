@@ -1,0 +1,50 @@
+"""`league regressions`: whom main learners used to beat and now lose to."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from league import wire
+from league.cli import tables
+from league.cli.connection import AsJson, Token, Url, connect
+from league.cli.grid import Grid
+from league.cli.tables import moment
+from league.client import DEFAULT_URL
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: league regressions --environment mech-duel")
+def regressions(
+    environment: Annotated[
+        str | None, typer.Option("--environment", help="Only this game.", show_default="all")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """List the main learners that lose to snapshots which they used to beat; `league log` tells when that was found."""
+    with connect(url, token) as client:
+        page = client.regressions(environment)
+    tables.show_page(page, as_json, grid(page.items))
+
+
+def grid(rows: Iterable[wire.Regression]) -> Grid:
+    """Make a list of regressions."""
+    return Grid(
+        [[], ["learner", "environment", "loses to"], ["score before", "score now"], ["since"]],
+        [
+            [
+                *(row.learner.name, row.environment, row.opponent.name),
+                *(score(row.earlier), score(row.recent), moment(row.since)),
+            ]
+            for row in rows
+        ],
+        "no main learner loses to a snapshot that it used to beat",
+    )
+
+
+def score(one: wire.Score) -> str:
+    """Write a mean score with its 95 % interval and the number of matches behind it."""
+    return f"{one.score:.2f} [{one.low:.2f}, {one.high:.2f}] of {one.matches}"
