@@ -86,7 +86,7 @@ class Nobody:
     """The opponent that costs nothing: it never acts."""
 
     def __init__(self, action_size: int) -> None:
-        self._action_size = action_size
+        self._nothing = torch.zeros(0, action_size)
 
     def initial_state(self, rows: int) -> State:
         """Nothing."""
@@ -96,5 +96,7 @@ class Nobody:
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
         """Zeros."""
-        rows = len(observation.values)
-        return {"act": torch.zeros(rows, self._action_size, device=observation.values.device)}, state
+        rows, device = len(observation.values), observation.values.device
+        if len(self._nothing) != rows or self._nothing.device != device:
+            self._nothing = torch.zeros(rows, self._nothing.shape[1], device=device)
+        return {"act": self._nothing}, state
