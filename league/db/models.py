@@ -196,7 +196,7 @@ class Lease(Base):
     budget: Mapped[int]
     branch: Mapped[str]
     propensity: Mapped[float | None]
-    draw_id: Mapped[str] = mapped_column(ForeignKey("draws.id"))
+    draw_id: Mapped[str] = mapped_column(ForeignKey("draws.id"), index=True)
     gate_id: Mapped[int | None]
     granted_at: Mapped[datetime]
     expires_at: Mapped[datetime]

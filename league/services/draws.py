@@ -1,9 +1,9 @@
 """Distributions over opponents: made from the population, shown, and kept beside the leases drawn from them."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ from arena.matchmaking import (
     effective_opponents,
     opponent_distribution,
 )
-from arena.roles import role_distribution, without_self_play
+from arena.roles import MainExploiter, Opposition, RoleRules, role_distribution, without_self_play
 from league import wire
 from league.config import Settings
 from league.db.models import Draw, Player
@@ -35,9 +35,12 @@ PAIRING = "thompson"
 """Branch of rating leases."""
 
 _PAIRING_RULE = "neighbours in a Thompson sample of the ratings, strangers sooner, those with the fewest games first"
-_PRUNED_AT = select(Draw.pruned_at).where(Draw.id == bindparam("id"))
+_PRUNED_AT = select(Draw.pruned_at).where(Draw.id == bindparam("id")).with_for_update(read=True)
+_CORRECT_THE_RULE = "correct the rule, or set LEAGUE_MATCHMAKING__WEIGHTING and __MIXTURE to others and start again"
 _HASH_DIGITS = 32
 _DIGITS = 8  # of a probability
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +102,6 @@ def of_learner(
     Raises:
         UnknownPlayerError: The population has no such player.
         InvalidRequestError: The player is not a learner.
-        ConfigurationError: A configured rule failed.
     """
     member = learner(population, player_id)
     key = "learner", player_id, self_play, unplayable
@@ -165,7 +167,10 @@ def between(
 
 
 def keep(session: Session, account: Account, now: datetime) -> None:
-    """Store a distribution, once; one that was pruned meanwhile gets its opponents back."""
+    """Store a distribution, once; one that was pruned meanwhile gets its opponents back.
+
+    Nobody prunes it until the transaction ends, which is to hold a lease that was drawn from it.
+    """
     stored = session.execute(_PRUNED_AT, {"id": account.id}).one_or_none()
     if stored is None:
         row = {"id": account.id, "distribution": account.content, "created_at": now}
@@ -218,8 +223,8 @@ def _of_learner(
         between=known.between,
         pasts=known.pasts,
     )
-    with _rules_of_configuration():
-        distribution = role_distribution(standing.against, candidates, lineage.rules)
+    distribution, failures = _by_role(standing.against, candidates, lineage.rules)
+    filters += failures
     if not self_play:
         distribution = without_self_play(distribution)
         filters += (Filter(SELF_PLAY, "none was asked for: the trainer has its own", (member.id,)),)
@@ -248,18 +253,24 @@ def weighed(candidates: Candidates, config: MatchmakingConfig) -> Distribution:
     Raises:
         ConfigurationError: A rule of the configuration failed.
     """
-    with _rules_of_configuration():
-        return opponent_distribution(candidates, config)
-
-
-@contextmanager
-def _rules_of_configuration() -> Iterator[None]:
-    """Say of a rule of matchmaking that fails that it is a matter of configuration."""
     try:
-        yield
+        return opponent_distribution(candidates, config)
     except ValueError as error:
-        way_out = "correct the rule, or set LEAGUE_MATCHMAKING__WEIGHTING and __MIXTURE to others and start again"
-        raise ConfigurationError("of matchmaking", str(error), way_out) from error
+        raise ConfigurationError("of matchmaking", str(error), _CORRECT_THE_RULE) from error
+
+
+def _by_role(against: Opposition, candidates: Candidates, rules: RoleRules) -> tuple[Distribution, tuple[Filter, ...]]:
+    """Return a role's distribution; a configured rule that fails is replaced by the default one, which is then told."""
+    try:
+        return role_distribution(against, candidates, rules), ()
+    except ValueError as error:
+        if isinstance(rules, MainExploiter):  # it follows no configured rule
+            raise
+        standing_in = MatchmakingConfig.weighting
+        log.error("%s; %r stands in for it. %s", error, standing_in, _CORRECT_THE_RULE)  # noqa: TRY400 - no defect of ours
+        default = replace(rules.matchmaking, weighting=standing_in, mixture=())
+        told = Filter("failed rule", f"{error}; {standing_in!r} stands in for it", ())
+        return role_distribution(against, candidates, replace(rules, matchmaking=default)), (told,)
 
 
 def _of_pairing(

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, String, cast, delete, exists, func, select, update
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.orm import InstrumentedAttribute
 
 from league.db.engine import Database
 from league.db.models import Draw, Lease, Match, Refusal
@@ -52,7 +52,7 @@ def survey(database: Database, before: datetime) -> Outdated:
     with database.read() as session:
         size = func.sum(func.length(cast(Draw.distribution, String)))
         draws, draw_bytes = session.execute(
-            select(func.count(), size).where(_forgettable(before), Draw.id.not_in(_in_use(session, before)))
+            select(func.count(), size).where(_forgettable(before), ~_in_use(before))
         ).one()
         return Outdated(
             leases=session.scalar(select(func.count()).where(_unplayed(before))) or 0,
@@ -96,12 +96,12 @@ def _delete_refusals(database: Database, before: datetime) -> Iterator[Outdated]
 
 
 def _forget_opponents(database: Database, before: datetime, now: datetime) -> Iterator[Outdated]:
-    with database.read() as session:
-        in_use = _in_use(session, before)
     for window in _windows(database, Draw.id, _forgettable(before), DRAWS_AT_ONCE):
         freed = []
         with database.write() as session:
-            chosen = select(Draw.id, Draw.distribution).where(window, _forgettable(before), Draw.id.not_in(in_use))
+            old = select(Draw.id).where(window, _forgettable(before)).order_by(Draw.id).with_for_update()
+            alone = session.scalars(old).all()  # whoever stores leases of these has done so, or waits
+            chosen = select(Draw.id, Draw.distribution).where(Draw.id.in_(alone), ~_in_use(before))
             for draw_id, content in session.execute(chosen).all():
                 kept = _without_opponents(content)
                 session.execute(update(Draw).where(Draw.id == draw_id).values(distribution=kept, pruned_at=now))
@@ -132,10 +132,9 @@ def _forgettable(before: datetime) -> ColumnElement[bool]:
     return (Draw.created_at < before) & Draw.pruned_at.is_(None)
 
 
-def _in_use(session: Session, before: datetime) -> set[str]:
-    """Return the old draws that younger leases were drawn from; where a league goes on there are few."""
-    query = select(Lease.draw_id).join(Draw, Draw.id == Lease.draw_id)
-    return set(session.scalars(query.where(Lease.expires_at >= before, Draw.created_at < before).distinct()))
+def _in_use(before: datetime) -> ColumnElement[bool]:
+    """Select the draws that younger leases were drawn from."""
+    return exists().where(Lease.draw_id == Draw.id, Lease.expires_at >= before)
 
 
 def _without_opponents(content: dict[str, Any]) -> dict[str, Any]:

@@ -163,9 +163,11 @@ def _drop_refusals() -> None:
 
 def _add_pruning_of_draws() -> None:
     op.add_column("draws", sa.Column("pruned_at", sa.DateTime(timezone=True), nullable=True))
+    op.create_index(op.f("ix_leases_draw_id"), "leases", ["draw_id"])
 
 
 def _drop_pruning_of_draws() -> None:
+    op.drop_index(op.f("ix_leases_draw_id"), "leases")
     op.drop_column("draws", "pruned_at")
 
 

@@ -4,6 +4,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +21,7 @@ from league.db.engine import Database
 from league.db.models import Base, Draw, Lease, Match, Refusal
 from league.errors import UnknownLeaseError
 from league.pruner import Pruner
-from league.services import retention
+from league.services import draws, retention
 from league.services.retention import Outdated
 
 DAY_S = 86400
@@ -128,6 +129,21 @@ def test_a_pruned_draw_gets_its_opponents_back_when_it_is_drawn_from_again(
     prune(database, time)
     (again, *_) = scene.opponent_leases(1)
     assert scene.client.explain_lease(again.lease_id).items
+
+
+def test_a_draw_keeps_its_opponents_for_leases_that_are_just_being_stored(
+    old: wire.Lease, scene: Scene, database: Database, time: Any
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with database.write() as session:
+            source = session.get_one(Lease, old.lease_id)
+            draws.keep(session, draws.kept(session, source.draw_id), time.now)
+            pruning = pool.submit(prune, database, time)
+            wait([pruning], timeout=0.3)  # unless it waits for the lease
+            columns = {column.key: getattr(source, column.key) for column in Lease.__table__.columns}
+            session.add(Lease(**columns | {"id": "young", "expires_at": time.now + timedelta(hours=1)}))
+        pruning.result()
+    assert scene.client.explain_lease("young").items
 
 
 def test_many_are_pruned_in_many_transactions(

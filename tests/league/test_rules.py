@@ -130,7 +130,8 @@ def test_a_rule_of_ones_own_draws_and_is_explained(serve: Serve) -> None:
     play_the_learner(scene, times=1, score=lambda opponent: float(opponent != nemesis.id))
     leases = scene.lease(8, self_play=False)
     assert {_opponent(scene, lease) for lease in leases} == {nemesis.id}
-    told = scene.client.explain_lease(leases[0].lease_id)
+    by_it = next(lease for lease in leases if lease.branch == "pfsp")
+    told = scene.client.explain_lease(by_it.lease_id)
     assert told.lease.reason == "Only whom the learner loses to most"
     assert told.propensity == 1.0
 
@@ -167,12 +168,32 @@ def test_a_rule_that_cannot_be_had_is_refused_at_start(
 
 @ON_SQLITE
 @pytest.mark.usefixtures("own_rules")
-def test_a_rule_that_fails_is_named_to_who_asks_for_leases(serve: Serve) -> None:
+def test_the_default_rule_stands_in_for_one_that_fails_and_both_are_named(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
     scene = by_rule(serve, "broken")
-    with pytest.raises(
-        ConfigurationError, match=r"rule 'broken' failed: AttributeError: .*'nothing'; correct the rule"
-    ):
-        scene.lease(1)
+    scene.publish(1)
+    (lease,) = scene.lease(1)
+    told = scene.client.explain_lease(lease.lease_id)
+    (failed,) = (each for each in told.filters if each.name == "failed rule")
+    assert failed.rule.startswith("rule 'broken' failed: AttributeError: ")
+    assert failed.rule.endswith("'nothing'; 'hard' stands in for it")
+    sound = by_rule(serve, "hard").client.preview(scene.learner.player_id)
+    shown = scene.client.preview(scene.learner.player_id)
+    assert shown.branches == sound.branches
+    assert [item.weights for item in shown.items] == [item.weights for item in sound.items]
+    (logged,) = (record.getMessage() for record in caplog.records if record.levelname == "ERROR")
+    assert "rule 'broken' failed" in logged
+    assert "correct the rule, or set LEAGUE_MATCHMAKING__WEIGHTING" in logged
+
+
+@ON_SQLITE
+@pytest.mark.usefixtures("own_rules")
+def test_a_rule_that_fails_is_no_rule_to_compare_with(serve: Serve) -> None:
+    scene = by_rule(serve, "hard")
+    play_the_learner(scene, times=1, score=lambda _: 1.0)
+    with pytest.raises(ConfigurationError, match=r"rule 'broken' failed: AttributeError: .*; correct the rule"):
+        scene.client.evaluate_matchmaking(scene.learner.player_id, "broken")
 
 
 @ON_SQLITE
