@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from arena.matchmaking import MatchmakingConfig
@@ -180,7 +181,7 @@ class Settings(BaseSettings):
             first = error.errors()[0]
             name = _variable(*first["loc"])
             way_out = f"correct or unset {name}"
-            raise ConfigurationError(f"{name}={_shown(first['input'])}", first["msg"], way_out) from error
+            raise ConfigurationError(f"{name}={_shown(first['input'])}", reason(first), way_out) from error
         except SettingsError as error:
             way_out = "name one number each, such as LEAGUE_MATCHMAKING__POWER=3"
             raise ConfigurationError("in LEAGUE_MATCHMAKING or LEAGUE_PROMOTION", str(error), way_out) from error
@@ -254,6 +255,11 @@ class Settings(BaseSettings):
     def on_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         return is_loopback(self.host)
+
+
+def reason(found: ErrorDetails) -> str:
+    """Say why a setting was refused, in the words of whoever refused it."""
+    return str(found["ctx"]["error"]) if found["type"] == "value_error" else found["msg"]
 
 
 def is_loopback(host: str) -> bool:

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from arena.glicko2 import expected_score
-from league.config import Settings
+from league.config import Settings, reason
 from league.db.engine import Database
 from league.db.models import Period, Player
 from league.errors import ConfigurationError, InvalidRequestError
@@ -113,7 +113,7 @@ def propose(database: Database, settings: Settings, environment: str, changes: M
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        raise ConfigurationError(f"{name} = {first['input']}", first["msg"], "correct it in the file") from error
+        raise ConfigurationError(f"{name} = {first['input']}", reason(first), "correct it in the file") from error
     return Proposal(Rule.of(checked), checked.period_games if "period_games" in changes else None)
 
 
