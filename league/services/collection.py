@@ -16,6 +16,7 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Player
+from league.errors import UnknownCheckpointError
 from league.services import events, quotas
 from league.storage.store import CheckpointStore, Leftover, Stored
 
@@ -57,13 +58,21 @@ def survey(database: Database, store: CheckpointStore, before: datetime) -> Surv
 
 
 def collect(database: Database, store: CheckpointStore, found: Survey, before: datetime) -> Iterator[Stored | Leftover]:
-    """Delete what a survey found, and say what is gone; what was published or touched since then stays."""
+    """Delete what a survey found, and say what is gone; what was published or touched since then stays.
+
+    Tokens no longer pay for what is not there, such as what a collector deleted that was killed before it said so.
+    """
     for stored in found.unpublished:
         if _remove(database, store, stored.sha256, before):
             yield stored
     for leftover in found.leftovers:
         store.discard(leftover)
         yield leftover
+    known = {one.sha256 for one in (*found.needed, *found.unpublished)}
+    with database.read() as session:
+        doubtful = quotas.arrived(session, before) - known
+    for sha256 in sorted(doubtful):
+        _forget_lost(database, store, sha256, before)
 
 
 def note(session: Session, gone: list[Stored | Leftover], *, actor: str, now: datetime) -> None:
@@ -89,3 +98,11 @@ def _remove(database: Database, store: CheckpointStore, sha256: str, before: dat
         if gone:
             quotas.forget(session, sha256)
         return gone
+
+
+def _forget_lost(database: Database, store: CheckpointStore, sha256: str, before: datetime) -> None:
+    try:
+        store.find(sha256)
+    except UnknownCheckpointError:
+        with database.write() as session:
+            quotas.forget(session, sha256, before)

@@ -116,9 +116,15 @@ def counted(
         _finish(session, upload_id, now)
 
 
-def forget(session: Session, sha256: str) -> None:
-    """Count bytes no more that were deleted from the store."""
-    session.execute(delete(Upload).where(Upload.sha256 == sha256, ~_UNFINISHED))
+def forget(session: Session, sha256: str, before: datetime | None = None) -> None:
+    """Count bytes no more that were deleted from the store: all, or those that came before a time."""
+    earlier = ~_UNFINISHED if before is None else Upload.stored_at < before
+    session.execute(delete(Upload).where(Upload.sha256 == sha256, earlier))
+
+
+def arrived(session: Session, before: datetime) -> set[str]:
+    """Return the SHA-256 of what tokens stored before a time and pay for."""
+    return set(session.scalars(select(Upload.sha256).where(Upload.stored_at < before).distinct()))
 
 
 def _count(session: Session, settings: Settings, caller: Principal, sha256: str, size_bytes: int, now: datetime) -> int:

@@ -86,6 +86,36 @@ def test_what_is_collected_counts_no_more(
     send(ann, 4, 5, 6)
 
 
+def test_what_a_killed_collector_deleted_counts_no_more_after_the_next_one(
+    http: TestClient,
+    connect: Callable[..., LeagueClient],
+    database: Database,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ann = connect("worker", "ann")
+    send(ann, 1, 2, 3)
+    store, later = open_store(settings), NOW + timedelta(days=1)
+    with monkeypatch.context() as killed:
+        killed.setattr(quotas, "forget", interrupt)
+        going = collection.collect(database, store, collection.survey(database, store, later), later)
+        with pytest.raises(KeyboardInterrupt):
+            next(going)
+    with pytest.raises(QuotaExceededError):
+        send(ann, 4)
+    left = collection.survey(database, store, later)
+    assert len(list(collection.collect(database, store, left, later))) == 2
+    send(ann, 4, 5, 6)
+    nothing_old = collection.survey(database, store, datetime.now(UTC) - timedelta(days=1))
+    assert list(collection.collect(database, store, nothing_old, later)) == []
+    with pytest.raises(QuotaExceededError):  # what is there still counts
+        send(ann, 7)
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_announced_bytes_count_until_they_come_or_their_address_ends(database: Database, settings: Settings) -> None:
     def announce(name: str, now: datetime = NOW, caller: Principal = ANN) -> None:
         with database.write() as session:
