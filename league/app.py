@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
+from weakref import WeakSet
 
 import numpy as np
 from fastapi import FastAPI
@@ -69,7 +70,7 @@ def create_app(settings: Settings) -> FastAPI:
         beats=Commits(database, BEATS_TOGETHER),
         registrations=Commits(database, REGISTRATIONS_TOGETHER),
         ending=threading.Event(),
-        streams=set(),
+        streams=WeakSet(),
     )
     app = FastAPI(
         title="Echelon League",

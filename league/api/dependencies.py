@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import numpy as np
 from fastapi import Depends, Path, Query, Request, Security
@@ -35,6 +36,10 @@ TEXT = r"^[^\x00]*$"
 _bearer = HTTPBearer(auto_error=False, description="A token of `league token create`")
 
 
+class Stream:
+    """An answer that goes on until its reader leaves."""
+
+
 @dataclass(frozen=True)
 class League:
     """What one API process holds; all truth is in the database and the store.
@@ -54,7 +59,7 @@ class League:
     beats: Commits
     registrations: Commits
     ending: threading.Event
-    streams: set[object]
+    streams: WeakSet[Stream]
 
 
 async def running_league(request: Request) -> League:

@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, Before, Filter, League, Limit, Permission, Reader, Running
+from league.api.dependencies import ID_LIMIT, Before, Filter, League, Limit, Permission, Reader, Running, Stream
 from league.api.paging import page
 from league.errors import BusyError, InvalidRequestError
 from league.services import events
@@ -39,10 +39,10 @@ async def stream(
 
     A reader that comes back with `Last-Event-ID` misses nothing. The stream ends with the reader's token.
     """
-    _require_room(league)
+    own = _take_room(league)
     start = await run_in_threadpool(_latest, league) if last_event_id is None else _cursor(last_event_id)
     headers = {"Cache-Control": "no-store"}
-    return StreamingResponse(_messages(league, permission, start), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_messages(league, permission, start, own), media_type="text/event-stream", headers=headers)
 
 
 @router.get("/events/history")
@@ -64,9 +64,7 @@ def history(
     return page(found, limit, lambda event: event.id)
 
 
-async def _messages(league: League, permission: Permission, cursor: Cursor) -> AsyncIterator[str]:
-    own = object()
-    league.streams.add(own)
+async def _messages(league: League, permission: Permission, cursor: Cursor, own: Stream) -> AsyncIterator[str]:
     try:
         while not league.ending.is_set() and await permission():
             fresh = await run_in_threadpool(_since, league, cursor)
@@ -79,8 +77,8 @@ async def _messages(league: League, permission: Permission, cursor: Cursor) -> A
         league.streams.discard(own)
 
 
-def _require_room(league: League) -> None:
-    """Refuse one stream too many: each asks the database again and again.
+def _take_room(league: League) -> Stream:
+    """Count a stream for as long as it is referred to; refuse one too many: each asks the database again and again.
 
     Raises:
         BusyError: As many as this server keeps open are.
@@ -90,6 +88,9 @@ def _require_room(league: League) -> None:
         error = BusyError("for GET /events", rule, "close others, or raise LEAGUE_EVENTS_STREAMS_MAX")
         error.retry_after_s = _RETRY_S
         raise error
+    own = Stream()
+    league.streams.add(own)
+    return own
 
 
 def _latest(league: League) -> Cursor:

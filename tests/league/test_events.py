@@ -1,5 +1,6 @@
 """The stream of events, over a real socket."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -18,6 +19,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from league.api import events as stream
+from league.auth import OPEN
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Token
@@ -138,6 +140,24 @@ def test_one_stream_too_many_is_refused_until_another_is_closed(http: TestClient
         threading.Event().wait(0.01)
     with httpx2.stream("GET", events, timeout=30) as answer:
         assert answer.status_code == 200
+
+
+@ON_SQLITE
+def test_of_many_streams_at_once_no_more_are_opened_than_fit(http: TestClient) -> None:
+    league = http.app.state.league  # type: ignore[attr-defined]
+
+    async def open_five() -> int:
+        asked = (stream.stream(league, OPEN, never, None) for _ in range(5))
+        told = await asyncio.gather(*asked, return_exceptions=True)
+        assert sum(isinstance(each, BusyError) for each in told) == 2
+        return len(league.streams)
+
+    assert asyncio.run(open_five()) == 3
+    assert len(league.streams) == 0  # nobody reads what was opened
+
+
+async def never() -> bool:
+    return False
 
 
 # --- the end of a token ----------------------------------------------------------------------------------------------
