@@ -12,7 +12,8 @@ from typing import Annotated, ClassVar
 import typer
 from rich.console import Console
 
-from arena.environments.registry import names
+from arena.environments.registry import declare
+from arena.errors import ArenaError
 from league.cli import listening, serve
 from league.cli.database import DatabaseUrl, Home
 from league.cli.serve import Host, Port
@@ -79,8 +80,10 @@ def up(
 
 
 def _require_playable(environment: str) -> None:
-    if environment not in names():
-        raise typer.BadParameter(f"unknown environment {environment!r}: choose one of {', '.join(names())}")
+    try:
+        declare(environment)
+    except ArenaError as error:
+        raise typer.BadParameter(str(error)) from error
     if importlib.util.find_spec("torch") is None:
         rule = "torch is not installed, so nothing can be trained here"
         raise ConfigurationError("installation", rule, "install the extra: pip install 'echelon-league[train]'")

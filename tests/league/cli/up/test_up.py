@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from league_command import Run
 
+from league.cli.up import command as up_command
 from league.cli.up.credential import own_credential
 from league.client import LeagueClient
 from league.config import Settings
@@ -204,6 +205,11 @@ def test_a_taken_port_is_named(command: Run, tmp_path: Path) -> None:
         outcome = command("up", "--port", port, "--home", tmp_path)
     assert outcome.code == 1
     assert f"port taken 127.0.0.1:{port}" in outcome.one_line_error
+
+
+@pytest.mark.parametrize("environment", ["rps", "openspiel:kuhn_poker(players=2)"])
+def test_whatever_can_be_played_can_be_trained_on(environment: str) -> None:
+    up_command._require_playable(environment)
 
 
 def test_an_unknown_environment_is_bad_usage(command: Run, tmp_path: Path) -> None:
