@@ -196,6 +196,8 @@ class Crew:
 
     def _record(self, rollout: Rollout, t: int, step: StepResult) -> None:
         self._require_shape("reward", step.reward, self._shapes.agents)
+        self._require_shape("terminated", step.terminated, self._shapes.matches)
+        self._require_shape("truncated", step.truncated, self._shapes.matches)
         reward = self.seats.learner.rewards(step.reward.float(), into=rollout.reward[t])
         self.earnings.add(reward)
         self._observation = self._checked(step.observation)
@@ -228,7 +230,7 @@ class Crew:
         cut = [each.row for each in self.ended if each.truncated]
         if not cut or spec.limit_decides:
             return
-        rows, seen = self.seats.rows_of(cut), step.final_observation
+        rows, seen = self.seats.rows_of(cut), self._checked(step.final_observation)
         values, active = self.seats.learner.pick(seen.values)[rows], self.seats.learner.active(seen)[rows]
         state = RecurrentState(*(part[rows] for part in self.state))
         everybody = torch.ones_like(active)
@@ -240,6 +242,11 @@ class Crew:
         self._require_shape("observation", observation.values, self._shapes.observation)
         self._require_shape("activity", observation.active, self._shapes.agents)
         for name, shape in self._shapes.masks.items():
+            if name not in observation.masks:
+                raise TrainerError(
+                    f"{self.environment.spec.name} shows no mask of head {name!r}, which its spec declares; mend the "
+                    "environment"
+                )
             self._require_shape(f"mask of head {name!r}", observation.masks[name], shape)
         return observation
 
@@ -262,6 +269,7 @@ def _on_host(columns: Sequence[Shaped[Tensor, " E"]]) -> list[NDArray[np.generic
 class _Shapes:
     """Shapes that an environment's spec declares."""
 
+    matches: torch.Size
     agents: torch.Size
     observation: torch.Size
     masks: Mapping[str, torch.Size]
@@ -270,4 +278,4 @@ class _Shapes:
     def of(cls, spec: EnvironmentSpec, num_envs: int) -> "_Shapes":
         agents = torch.Size((num_envs, spec.num_agents))
         masks = {head.name: torch.Size((*agents, head.size)) for head in spec.heads if head.masked}
-        return cls(agents, torch.Size((*agents, spec.observation_size)), masks)
+        return cls(torch.Size((num_envs,)), agents, torch.Size((*agents, spec.observation_size)), masks)

@@ -286,6 +286,11 @@ def test_stopping_leaves_at_the_next_decision(play):
             lambda masks: masks | {"choice": masks["choice"][..., :2]},
             r"mask of head 'choice' of fake has shape \(3, 2, 2\).*\(3, 2, 3\)",
         ),
+        (
+            "masks",
+            lambda masks: {name: mask for name, mask in masks.items() if name != "move"},
+            r"fake shows no mask of head 'move'",
+        ),
     ],
 )
 def test_an_environment_of_another_shape_than_its_spec_is_refused_by_name(play, field, change, told):
@@ -298,13 +303,28 @@ def test_an_environment_of_another_shape_than_its_spec_is_refused_by_name(play, 
         play(game=Wrong(3))
 
 
-def test_rewards_of_another_shape_than_there_are_agents_are_refused(play):
+@pytest.mark.parametrize(
+    ("field", "change", "told"),
+    [
+        ("reward", lambda reward: reward[:, :1], r"reward of fake has shape \(3, 1\): its spec declares \(3, 2\)"),
+        ("reward", lambda reward: reward[:, 0], r"reward of fake has shape \(3,\): its spec declares \(3, 2\)"),
+        ("terminated", lambda ended: ended.unsqueeze(1).expand(3, 2), r"terminated of fake has shape \(3, 2\).*\(3,\)"),
+        ("truncated", lambda ended: ended[:1], r"truncated of fake has shape \(1,\): its spec declares \(3,\)"),
+        (
+            "final_observation",
+            lambda seen: replace(seen, values=seen.values[..., :3]),
+            r"observation of fake has shape \(3, 2, 3\).*\(3, 2, 4\)",
+        ),
+    ],
+)
+def test_a_step_of_another_shape_than_the_spec_is_refused_by_name(play, field, change, told):
     class Wrong(FakeGame):
         def step(self, actions):
             step = super().step(actions)
-            return replace(step, reward=step.reward[:, :1])
+            object.__setattr__(step, field, change(getattr(step, field)))  # the tests' own check of shapes sees nothing
+            return step
 
-    with pytest.raises(TrainerError, match=r"reward of fake has shape \(3, 1\): its spec declares \(3, 2\)"):
+    with pytest.raises(TrainerError, match=told):
         play(game=Wrong(3)).collect()
 
 
