@@ -77,6 +77,7 @@ class Archive:
         """
         parts, counters = self._parts, saved.counters
         parts.learner.restore(saved.tensors, counters["steps"], counters["updates"])
+        parts.learner.began_step = counters.get("began_step", 0)
         parts.scores.episodes = counters["episodes"]
         parts.scores.self_play_episodes = counters.get("self_play_episodes", 0)
         if parts.course is not None:
@@ -92,6 +93,7 @@ class Archive:
             "learner": self._name,
             "steps": parts.learner.steps,
             "updates": parts.learner.updates,
+            "began_step": parts.learner.began_step,
             "episodes": parts.scores.episodes,
             "self_play_episodes": parts.scores.self_play_episodes,
             "taught_at": 0 if parts.course is None else parts.course.taught_at,

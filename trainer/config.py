@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainer.errors import ConfigError
-from trainer.settings import EnvironmentSettings, Section, TrainerConfig
+from trainer.settings import EnvironmentSettings, LeagueSettings, Section, TrainerConfig
 from trainer.wording import explain, limits, toml
 
 HELP_WIDTH = 76
@@ -24,6 +24,8 @@ HELP_WIDTH = 76
 
 Settings = dict[str, dict[str, Any]]
 """Raw settings: {section: {key: value}}."""
+
+EXPLOITERS = ("main_exploiter", "league_exploiter")
 
 
 def resolve(
@@ -34,7 +36,8 @@ def resolve(
 ) -> TrainerConfig:
     """Build the configuration.
 
-    Defaults, then the environment's preset, then what a run was made with, then the file, then `assignments`.
+    Defaults, then the environment's preset, then the role's, then what a run was made with, then the file, then
+    `assignments`.
 
     Args:
         environment: Environment to train on; overrides the file's.
@@ -49,7 +52,8 @@ def resolve(
     if environment is not None:
         given = merge(given, {"environment": {"name": environment}})
     name = given.get("environment", {}).get("name", EnvironmentSettings().name)
-    return validate(merge(preset(str(name)), given))
+    role = given.get("league", {}).get("role", LeagueSettings().role)
+    return validate(merge(merge(preset(str(name)), role_preset(str(role))), given))
 
 
 def preset(environment: str) -> Settings:
@@ -59,6 +63,11 @@ def preset(environment: str) -> Settings:
     if not entry.is_file():
         return {}
     return merge(tomllib.loads(entry.read_text(encoding="utf-8")), {"environment": {"name": environment}})
+
+
+def role_preset(role: str) -> Settings:
+    """Settings that a role brings: exploiters do not play themselves."""
+    return {"environment": {"self_play": 0.0}} if role in EXPLOITERS else {}
 
 
 def read_toml(file: Path) -> dict[str, Any]:
@@ -129,7 +138,8 @@ def describe() -> str:
         lines += ["", *_folded(f"[{section}] {(model.__doc__ or '').splitlines()[0]}", "")]
         for key, field in model.model_fields.items():
             span = f" ({bounds})" if (bounds := limits(field.metadata)) else ""
-            lines += _folded(f"{section}.{key} = {toml(field.default)}{span}: {field.description}", "  ")
+            default = f" = {toml(field.default)}" if field.default is not None else ""
+            lines += _folded(f"{section}.{key}{default}{span}: {field.description}", "  ")
     return "\n".join(lines).strip()
 
 
@@ -137,7 +147,7 @@ def to_toml(config: TrainerConfig) -> str:
     """The resolved configuration as a file that `--config` reads."""
     lines = []
     for section, values in config.model_dump(mode="json").items():
-        lines += [f"[{section}]", *(f"{key} = {toml(value)}" for key, value in values.items()), ""]
+        lines += [f"[{section}]", *(f"{key} = {toml(value)}" for key, value in values.items() if value is not None), ""]
     return "\n".join(lines)
 
 

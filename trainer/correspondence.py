@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from league.wire import Result, ResultBatchAnswer
+from league.wire import HeartbeatAnswer, Result, ResultBatchAnswer, SnapshotDecision
 from trainer.collector import Episode
 from trainer.disk import Disk
 from trainer.membership import Membership
@@ -40,7 +40,7 @@ class Correspondence:
     ) -> None:
         self._membership, self._spool, self._publisher = membership, spool, publisher
         self._disk, self._terminal, self._outside = disk, terminal, outside
-        self._beat_at = outside.clock()
+        self._beat_at = self._ask_at = outside.clock()
         self.orders = Orders(terminal)
 
     def take_in(self, episode: Episode, learner_step: int) -> None:
@@ -65,6 +65,25 @@ class Correspondence:
         self._publish_waiting()
         if self._outside.clock() >= self._beat_at:
             self._beat(step, metrics)
+
+    def ask(
+        self, step: int, since_step: int, metrics: Mapping[str, float | None], *, now: bool
+    ) -> SnapshotDecision | None:
+        """Ask whether a snapshot is due, as often as the league wants to be asked, or now; None while it is not known.
+
+        Args:
+            step: How far training has come.
+            since_step: Step of the last snapshot, 0 before the first.
+            metrics: Of the last update.
+            now: Whether the limit is reached.
+        """
+        if self._outside.stopping() or not (now or self._outside.clock() >= self._ask_at):
+            return None
+        answer = self._beat(step, metrics, since_step)
+        if answer is None:
+            return None
+        self._ask_at = self._outside.clock() + answer.next_poll_s
+        return answer.decisions[0] if answer.decisions else None
 
     def deliver(self) -> None:
         """Send results; when it is high time to leave, no more of them."""
@@ -91,14 +110,17 @@ class Correspondence:
     def _publish_waiting(self) -> None:
         self._disk.write("which snapshots are published", lambda: self._publisher.publish(self._publish))
 
-    def _publish(self, checkpoint: bytes, step: int) -> bool:
-        player = None if self._outside.stopping() else self._membership.publish(checkpoint, step)
+    def _publish(self, checkpoint: bytes, step: int, since_step: int | None) -> bool:
+        player = None if self._outside.stopping() else self._membership.publish(checkpoint, step, since_step)
         if player is not None:
             self._terminal.say(f"published snapshot {player.name} of step {step:,}")
         return player is not None
 
-    def _beat(self, step: int, metrics: Mapping[str, float | None]) -> None:
+    def _beat(
+        self, step: int, metrics: Mapping[str, float | None], since_step: int | None = None
+    ) -> HeartbeatAnswer | None:
         self._beat_at = self._outside.clock() + self._membership.heartbeat_s
-        answer, known = self._membership.beat(step, dict(metrics)), self._membership.attachment
+        answer, known = self._membership.beat(step, dict(metrics), since_step), self._membership.attachment
         if answer is not None and known is not None:
             self.orders.heed(answer, known.worker_id)
+        return answer

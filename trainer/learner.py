@@ -54,6 +54,7 @@ class Learner:
         network: The weights that act and learn.
         steps: Environment steps learned from.
         updates: Updates made.
+        began_step: Step at which the present weights began; schedules count from there.
         rng: Chance of acting; the update has its own.
     """
 
@@ -76,6 +77,7 @@ class Learner:
         self._role = _role_of_row(spec, self.rows).to(device) if scales.advantage_role_samples else None
         self.steps = 0
         self.updates = 0
+        self.began_step = 0
 
     def allocate(self) -> Rollout:
         """Memory for this learner's rollouts; where several processes make its updates, the others begin to start."""
@@ -127,14 +129,14 @@ class Learner:
 
     def coefficients(self) -> Coefficients:
         """What the schedules say now."""
-        settings = self._config.schedules
-        done = schedules.progress(self.steps, settings.horizon_steps)
+        settings, steps = self._config.schedules, self.steps - self.began_step
+        done = schedules.progress(steps, settings.horizon_steps)
         rate = schedules.falling(settings.shape, settings.learning_rate, settings.learning_rate_final, done)
         return Coefficients(
-            learning_rate=rate * schedules.warm_up(self.steps, settings.learning_rate_warm_up_steps),
+            learning_rate=rate * schedules.warm_up(steps, settings.learning_rate_warm_up_steps),
             entropy=schedules.falling(settings.shape, settings.entropy, settings.entropy_final, done),
             entropy_below_floor=settings.entropy,
-            value=self._config.ppo.value_coefficient * schedules.warm_up(self.steps, settings.value_warm_up_steps),
+            value=self._config.ppo.value_coefficient * schedules.warm_up(steps, settings.value_warm_up_steps),
         )
 
     def tensors(self) -> dict[str, Tensor]:
@@ -183,6 +185,24 @@ class Learner:
         except KeyError as error:
             raise StateError(f"the saved state lacks {error}: start in another run folder") from error
         self.steps, self.updates = steps, updates
+
+    def begin_anew(self, start: ActorCritic | None = None) -> None:
+        """Forget what was learned; steps and updates are counted on, and chance is drawn on.
+
+        Args:
+            start: Weights to begin with, and what is known of observations then stays; None for a new run's.
+        """
+        own = self.tensors()
+        tensors = Learner(self._config, self._spec, self._ranks).tensors()
+        kept: tuple[str, ...] = ("rng.",)
+        if start is not None:
+            tensors |= {f"network.{name}": tensor for name, tensor in start.state_dict().items()}
+            kept += ("observations.", "members")
+        tensors |= {name: tensor for name, tensor in own.items() if name.startswith(kept)}
+        self.restore(tensors, self.steps, self.updates)
+        if start is not None:
+            self._observations.write_to(self.network)
+        self.began_step = self.steps
 
     def _resume_chance(self, rng: torch.Generator, saved: Tensor, purpose: str, steps: int) -> None:
         """Draw on where `saved` stopped; that of another kind of device cannot be gone on with, and begins anew."""

@@ -38,10 +38,16 @@ class Membership:
     """
 
     def __init__(
-        self, link: Link, settings: LeagueSettings, spec: EnvironmentSpec, version: str, instance: str | None = None
+        self,
+        link: Link,
+        settings: LeagueSettings,
+        spec: EnvironmentSpec,
+        version: str,
+        instance: str | None = None,
+        rules: wire.RoleNumbers | None = None,
     ) -> None:
         self._link, self._settings, self._spec = link, settings, spec
-        self._version, self._instance = version, instance
+        self._version, self._instance, self._rules = version, instance, rules
         self.attachment: Attachment | None = None
         self.heartbeat_s = settings.heartbeat_s
         self.learner_step = 0
@@ -114,8 +120,8 @@ class Membership:
             "results", lambda client, own: client.report(wire.ResultBatch(worker_id=own.worker_id, results=results))
         )
 
-    def publish(self, checkpoint: bytes, step: int) -> wire.Player | None:
-        """Publish a snapshot; None while the league is away.
+    def publish(self, checkpoint: bytes, step: int, since_step: int | None) -> wire.Player | None:
+        """Publish a snapshot, and say which decision asked for it; None while the league is away.
 
         Raises:
             LeagueError: The league refuses the snapshot.
@@ -123,7 +129,7 @@ class Membership:
         sha256 = hashlib.sha256(checkpoint).hexdigest()
 
         def send(client: LeagueClient, own: Attachment) -> wire.Player:
-            snapshot = wire.PlayerCreate(learner_id=own.learner_id, checkpoint=sha256, step=step)
+            snapshot = wire.PlayerCreate(learner_id=own.learner_id, checkpoint=sha256, step=step, since_step=since_step)
             client.upload(checkpoint, sha256)
             try:
                 return client.publish(snapshot)
@@ -133,11 +139,18 @@ class Membership:
 
         return self._submit("snapshots", send)
 
-    def beat(self, step: int, metrics: dict[str, float | None]) -> wire.HeartbeatAnswer | None:
-        """Give a sign of life and say how far training has come; None while the league is away."""
+    def beat(
+        self, step: int, metrics: dict[str, float | None], since_step: int | None = None
+    ) -> wire.HeartbeatAnswer | None:
+        """Give a sign of life and say how far training has come; None while the league is away.
+
+        With `since_step`, the step of the last snapshot, it asks whether the next one is due.
+        """
 
         def send(client: LeagueClient, own: Attachment) -> wire.HeartbeatAnswer:
-            progress = wire.LearnerProgress(learner_id=own.learner_id, step=step, metrics=metrics)
+            progress = wire.LearnerProgress(
+                learner_id=own.learner_id, step=step, since_step=since_step, metrics=metrics
+            )
             return client.heartbeat(own.worker_id, wire.Heartbeat(learners=[progress]))
 
         return self._ask("heartbeats", send)
@@ -168,6 +181,7 @@ class Membership:
                 environment=self._spec.name,
                 signature=signature,
                 max_decisions=self._spec.max_decisions,
+                rules=self._rules,
             )
         )
         self.heartbeat_s = min(settings.heartbeat_s, worker.heartbeat_s)

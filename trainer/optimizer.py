@@ -104,6 +104,7 @@ class Optimizer:
         """Continue from what `tensors` gave, on whatever device that was."""
         steps = [tensor for name, tensor in tensors.items() if name.endswith(f".{STEP}")]
         if not steps:
+            self._adam.state.clear()
             return
         moments = {key: torch.zeros_like(self.values) for key in MOMENTS}
         for key, row in moments.items():

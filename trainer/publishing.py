@@ -29,18 +29,21 @@ class Publisher:
         saved_step: Where a restart goes on; no later snapshot is published.
     """
 
-    def __init__(self, folder: Path, spec: EnvironmentSpec, every_steps: int) -> None:
-        self._folder, self._spec, self._every_steps = folder, spec, every_steps
+    def __init__(self, folder: Path, spec: EnvironmentSpec) -> None:
+        self._folder, self._spec = folder, spec
         folder.mkdir(parents=True, exist_ok=True)
         self.last_step = self.saved_step = 0
 
-    def due(self, step: int) -> bool:
-        """Whether the next snapshot is to be taken."""
-        return step - self.last_step >= self._every_steps
+    def take(self, network: ActorCritic, step: int, since_step: int | None) -> None:
+        """Write the present weights down as a snapshot.
 
-    def take(self, network: ActorCritic, step: int) -> None:
-        """Write the present weights down as a snapshot."""
-        write_atomically(self._folder / f"{step:015d}{SUFFIX}", encode(network, self._spec))
+        Args:
+            network: Has the weights.
+            step: How far it has come.
+            since_step: Of the league's decision that asked for it; None where nobody did.
+        """
+        name = f"{step:015d}" if since_step is None else f"{step:015d}-{since_step:015d}"
+        write_atomically(self._folder / f"{name}{SUFFIX}", encode(network, self._spec))
         self.last_step = step
 
     def resume(self, last_step: int, saved_step: int) -> None:
@@ -55,31 +58,40 @@ class Publisher:
         """
         self.last_step, self.saved_step = last_step, saved_step
         for file in self._waiting():
-            if int(file.stem) > saved_step:
-                logger.warning("the snapshot of step %d is dropped: the run goes on at %d", int(file.stem), saved_step)
+            step, _ = _steps_of(file)
+            if step > saved_step:
+                logger.warning("the snapshot of step %d is dropped: the run goes on at %d", step, saved_step)
                 file.unlink()
 
-    def publish(self, send: Callable[[bytes, int], bool]) -> None:
+    def publish(self, send: Callable[[bytes, int, int | None], bool]) -> None:
         """Send waiting snapshots that are saved, oldest first; stop where the league is away.
 
         Args:
-            send: Uploads a checkpoint and publishes it with its step; false while the league is away. Sending again
-                is safe. Raises `LeagueError` where the league refuses the snapshot, which is then set aside.
+            send: Uploads a checkpoint and publishes it with its step and that of the decision that asked for it; false
+                while the league is away. Sending again is safe. Raises `LeagueError` where the league refuses the
+                snapshot, which is then set aside.
 
         Raises:
             OSError: The disk refuses to forget what was published; the next call sends it again.
         """
         for file in self._waiting():
-            if int(file.stem) > self.saved_step:
+            step, since_step = _steps_of(file)
+            if step > self.saved_step:
                 return
             try:
-                if not send(file.read_bytes(), int(file.stem)):
+                if not send(file.read_bytes(), step, since_step):
                     return
             except LeagueError as error:
                 aside = file.rename(file.with_suffix(REFUSED))
-                logger.warning("the snapshot of step %d is set aside as %s: %s", int(file.stem), aside, error)
+                logger.warning("the snapshot of step %d is set aside as %s: %s", step, aside, error)
             else:
                 file.unlink()
 
     def _waiting(self) -> list[Path]:
         return sorted(self._folder.glob(f"*{SUFFIX}"))
+
+
+def _steps_of(file: Path) -> tuple[int, int | None]:
+    """Step of a snapshot, and that of the decision that asked for it, if one did."""
+    step, dash, since_step = file.stem.partition("-")
+    return int(step), int(since_step) if dash else None

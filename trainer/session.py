@@ -1,10 +1,12 @@
 """A session of a run: everything that trains, put together as new or as it was saved."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
 from arena.environments import EnvironmentSpec, declare
 from arena.policies import NetworkPolicy
+from league.wire import RoleNumbers
 from trainer import state
 from trainer.archive import Archive, Parts, attachment_of
 from trainer.batches import open_batches
@@ -31,6 +33,7 @@ from trainer.spool import Spool
 from trainer.state import SavedState
 from trainer.surroundings import Surroundings
 from trainer.terminal import Terminal
+from trainer.turns import Turns
 
 COMPILING = "kernels are compiled at the first use"
 
@@ -89,13 +92,23 @@ class Session:
         self.learner = Learner(config, spec)
         self.scores = Scoreboard()
         self.monitor = Monitor(Setup.of(config.model_dump()))
-        self._membership = Membership(link, config.league, spec, version, folder.instance())
+        rules = RoleNumbers(**config.given_role_numbers)
+        self._membership = Membership(link, config.league, spec, version, folder.instance(), rules)
         self._attach(attachment_of(saved))
-        self.publisher = Publisher(folder.snapshots, spec, config.league.snapshot_every_steps)
+        self.publisher = Publisher(folder.snapshots, spec)
         self.book = self._make_book(spec)
         self.spool = Spool(folder.spool)
         self.letters = Correspondence(
             self._membership, self.spool, self.publisher, disk=self.disk, terminal=terminal, outside=outside
+        )
+        self._turns = Turns(
+            config,
+            self.learner,
+            self.publisher,
+            self.letters,
+            self._membership,
+            disk=self.disk,
+            terminal=terminal,
         )
         self.archive = self._make_archive(spec)
         if saved is None:
@@ -109,6 +122,14 @@ class Session:
     def save(self) -> bool:
         """Write the state down, after every result that it counts; false while the disk refuses."""
         return self.archive.save(self.collector.pending)
+
+    def leave_snapshot(self, metrics: Mapping[str, float | None]) -> bool:
+        """Leave a snapshot if the league says so, and begin anew if it does; whether there is something to save."""
+        if not self._turns.follow(metrics):
+            return False
+        if self.learner.began_step == self.learner.steps:
+            self.monitor = Monitor(Setup.of(self._config.model_dump()))
+        return True
 
     def teach(self) -> None:
         """Take up the lesson that is due."""

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Annotated, Any, Literal, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -31,11 +32,14 @@ def explain(error: ValidationError, sections: Mapping[str, type[BaseModel]]) -> 
     field = sections[section].model_fields[key]
     if inner:
         return f"{place}: give {takes(_member(field.annotation))}"
-    return f"{place}: give {takes(field.annotation, field.metadata)}, such as the default {toml(field.default)}"
+    example = "" if field.default is None else f", such as the default {toml(field.default)}"
+    return f"{place}: give {takes(field.annotation, field.metadata)}{example}"
 
 
 def takes(kind: Any, constraints: Iterable[Any] = ()) -> str:  # noqa: ANN401  any annotation
-    """What a type takes, as the object of "give"."""
+    """What a type takes, as the object of "give"; a key that may be left out takes what it takes if it is not."""
+    if get_origin(kind) in (Union, UnionType):
+        return takes(next(each for each in get_args(kind) if each is not NoneType), constraints)
     if get_origin(kind) is Annotated:
         inner, *more = get_args(kind)
         found = [each.metadata if isinstance(each, FieldInfo) else [each] for each in more]

@@ -153,10 +153,11 @@ class TrainingWorker:
         self._disk.write("metrics", lambda: journal.write(step, metrics))
         self._terminal.progress(updates, step, self._goal, metrics)
         self._tell(verdicts, journal)
-        taken = self.session.publisher.due(step) and self._disk.write(
-            "a snapshot", lambda: self.session.publisher.take(self.learner.network, step)
-        )
-        if taken or self.session.archive.behind or updates % self._config.run.save_every_updates == 0:
+        if (
+            self.session.leave_snapshot(metrics)
+            or self.session.archive.behind
+            or updates % self._config.run.save_every_updates == 0
+        ):
             self.save()
         if not self._outside.stopping():
             self.session.letters.exchange(step, metrics)

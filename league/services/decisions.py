@@ -1,8 +1,8 @@
 """When learners leave snapshots and begin anew: decided from payoffs, once, with the evidence in the audit log.
 
 A trainer asks with the step of its learner's last snapshot. What is due is decided for that step and stands from then
-on, so that a trainer that was killed before it had saved what follows hears the same again. Chance is derived from the
-learner and the step: the same payoffs make the same decision, here and wherever the league is copied to.
+on: a trainer that was killed before it had saved what follows hears the same again, when it has come as far. Chance is
+derived from the learner and the step: the same payoffs make the same decision, here and wherever the league is copied.
 """
 
 from collections.abc import Iterable, Mapping
@@ -99,13 +99,16 @@ def _ask(
 ) -> wire.SnapshotDecision | None:
     key = progress.learner_id, since_step
     with database.read() as session:
-        stored = _stored(session, key)
-        verdict = None if stored else _judge(session, settings, cache, key, progress.step)
+        decided = session.get(SnapshotDecision, key)
+        if decided is not None:
+            return _told(session, decided) if progress.step >= decided.step else None
+        verdict = _judge(session, settings, cache, key, progress.step)
     if verdict is None:
-        return stored
+        return None
     with database.write() as session:
         locks.hold(session, Lock.EVENTS)  # whoever decided first stays
-        return _stored(session, key) or _write(session, verdict, now)
+        decided = session.get(SnapshotDecision, key)
+        return _write(session, verdict, now) if decided is None else _told(session, decided)
 
 
 def _judge(
@@ -184,17 +187,13 @@ def _start(population: Population, own: Lineage) -> str | None:
     return max(mains, key=lambda member: member.id).checkpoint if mains else None
 
 
-def _stored(session: Session, key: tuple[int, int]) -> wire.SnapshotDecision | None:
-    """Return the decision for (learner, step of its last snapshot), if there is one."""
-    decision = session.get(SnapshotDecision, key)
-    if decision is None:
-        return None
+def _told(session: Session, decided: SnapshotDecision) -> wire.SnapshotDecision:
     return wire.SnapshotDecision(
-        learner_id=decision.learner_id,
-        since_step=decision.since_step,
-        reset=decision.reset,
-        start=decision.start,
-        reason=session.scalars(select(Event.reason).where(Event.id == decision.event_id)).one(),
+        learner_id=decided.learner_id,
+        since_step=decided.since_step,
+        reset=decided.reset,
+        start=decided.start,
+        reason=session.scalars(select(Event.reason).where(Event.id == decided.event_id)).one(),
     )
 
 

@@ -123,7 +123,7 @@ class HeartbeatAnswer(Answer):
     """What the worker is to do next; while it is quarantined it gets no leases and its results do not count.
 
     `decisions` are of learners that asked and are to leave a snapshot now. A decision stands: who asks again with the
-    same `since_step` hears it again.
+    same `since_step`, and has come as far, hears it again.
     """
 
     command: Command

@@ -115,9 +115,10 @@ def test_a_setting_that_cannot_be_used_is_refused_by_name_in_one_line(text, mess
 
 @pytest.mark.parametrize("section", sections())
 def test_every_setting_that_is_of_the_wrong_kind_is_refused_in_our_own_words(section):
-    for key in sections()[section].model_fields:
-        with pytest.raises(ConfigError, match=rf"^{section}\.{key} is None: give (?!.*Input)"):
-            validate({section: {key: None}})
+    for key, field in sections()[section].model_fields.items():
+        wrong = [] if field.default is None else None
+        with pytest.raises(ConfigError, match=rf"^{section}\.{key} is (None|\[\]): give (?!.*Input)"):
+            validate({section: {key: wrong}})
 
 
 def test_an_unknown_key_of_the_file_is_refused_by_name(tmp_path):
@@ -171,7 +172,7 @@ def test_every_setting_has_a_description_a_default_and_a_line_of_help():
         for key, field in model.model_fields.items():
             assert field.description, f"{section}.{key}"
             assert not field.is_required()
-            assert f"\n  {section}.{key} = " in text
+            assert f"\n  {section}.{key}{' = ' if field.default is not None else ''}" in text
 
 
 def test_help_fits_a_window_of_eighty_columns_and_gives_ranges():

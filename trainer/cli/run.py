@@ -43,7 +43,7 @@ def run(
         str | None, typer.Option("--environment", help="What to train on; its preset is the base of all settings.")
     ] = None,
     learner: Annotated[str | None, typer.Option("--learner", help="Name of the trained lineage.")] = None,
-    role: Annotated[str | None, typer.Option("--role", help="Label: main, main_exploiter or league_exploiter.")] = None,
+    role: Annotated[str | None, typer.Option("--role", help="main, main_exploiter or league_exploiter.")] = None,
     run_folder: Annotated[
         Path | None,
         typer.Option("--run", metavar="DIR", help="Run folder [default: $LEAGUE_HOME/runs/LEARNER, or var/runs/...]."),

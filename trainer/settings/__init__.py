@@ -1,7 +1,11 @@
 """Settings of a trainer: sections of keys, each with a default, a range and a description."""
 
+from typing import Any
+
 from pydantic import model_validator
 
+from arena.matchmaking import MatchmakingConfig
+from arena.roles import numbers, role_rules
 from trainer.settings.learning import (
     NetworkSettings,
     NormalizationSettings,
@@ -15,6 +19,7 @@ from trainer.settings.run import (
     EnvironmentSettings,
     HealthSettings,
     LeagueSettings,
+    RoleSettings,
     RunSettings,
 )
 from trainer.settings.section import Section
@@ -28,6 +33,7 @@ __all__ = [
     "NormalizationSettings",
     "OptimizerSettings",
     "PPOSettings",
+    "RoleSettings",
     "RolloutSettings",
     "RunSettings",
     "ScheduleSettings",
@@ -49,7 +55,30 @@ class TrainerConfig(Section):
     normalization: NormalizationSettings = NormalizationSettings()
     schedules: ScheduleSettings = ScheduleSettings()
     league: LeagueSettings = LeagueSettings()
+    role: RoleSettings = RoleSettings()
     health: HealthSettings = HealthSettings()
+
+    @property
+    def given_role_numbers(self) -> dict[str, Any]:
+        """Numbers of the role that the league is told."""
+        limit = self.league.snapshot_every_steps
+        return {"snapshot_limit": limit, **self.role.model_dump(exclude_none=True)}
+
+    @property
+    def role_numbers(self) -> dict[str, Any]:
+        """All numbers of the role, as a league has them that plays by the usual ones."""
+        given = self.given_role_numbers
+        if "weighting" in given and self.league.role != "main_exploiter":
+            given["weighting"] = "uniform"  # it may be a rule that only the league has
+        return numbers(role_rules(self.league.role, given, MatchmakingConfig()))
+
+    @model_validator(mode="after")
+    def _role_has_its_numbers(self) -> "TrainerConfig":
+        try:
+            _ = self.role_numbers
+        except ValueError as error:
+            raise ValueError(f"in the section role, {error}") from error
+        return self
 
     @model_validator(mode="after")
     def _burn_in_leaves_something_to_learn_from(self) -> "TrainerConfig":

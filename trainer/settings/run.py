@@ -2,7 +2,7 @@
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from league.wire import Name, Role
+from league.wire import Name, Role, Start
 from trainer.history import COMPONENT_SHARE
 from trainer.settings.section import Section
 
@@ -120,11 +120,11 @@ class LeagueSettings(Section):
     """The league and this learner's place in it."""
 
     learner: str = Field("main", description="Name of the trained lineage")
-    role: Role = Field(
-        "main", description="Label: main, main_exploiter or league_exploiter; opponents are drawn alike for all"
-    )
+    role: Role = Field("main", description="What the learner is there for: main, main_exploiter or league_exploiter")
     lease_budget: int = Field(4, ge=1, description="Matches against one leased opponent")
-    snapshot_every_steps: int = Field(500_000, ge=1, description="Publish a snapshot after this many steps")
+    snapshot_every_steps: int = Field(
+        500_000, ge=1, description="Publish a snapshot after this many steps, or earlier where the league says so"
+    )
     heartbeat_s: float = Field(10.0, gt=0.0, description="Time between two reports of progress")
     timeout_s: float = Field(5.0, gt=0.0, description="Longest wait for the league before training goes on")
     connect_s: float = Field(60.0, ge=0.0, description="How long a first start waits for the league")
@@ -137,3 +137,34 @@ class LeagueSettings(Section):
     @classmethod
     def _is_a_name(cls, learner: str) -> str:
         return check_name(learner, LEARNER_NAME_MAX)
+
+
+class RoleSettings(Section):
+    """Numbers of the learner's role; where one is left out, the league has it. See docs/league_play.md."""
+
+    snapshot_steps: int | None = Field(
+        None, ge=0, description="Steps after which it may leave a snapshot; half of league.snapshot_every_steps"
+    )
+    snapshot_win_rate: float | None = Field(
+        None, ge=0.0, le=1.0, description="It then does once it beats everybody who counts more often than that"
+    )
+    reset: float | None = Field(None, ge=0.0, le=1.0, description="Probability of beginning anew after a snapshot")
+    start: Start | None = Field(None, description="With whose weights: first for its own first ones, main for a main's")
+    self_play_share: float | None = Field(
+        None, ge=0.0, le=1.0, description="A main's share against itself and other mains, without environment.self_play"
+    )
+    weighting: str | None = Field(None, description="Rule by which it prefers opponents; see docs/matchmaking.md")
+    power: float | None = Field(None, ge=0.0, description="Exponent of the rule hard")
+    uniform_share: float | None = Field(None, ge=0.0, le=1.0, description="Share of opponents taken evenly")
+    verification_share: float | None = Field(
+        None, ge=0.0, le=1.0, description="A main's share against its known weaknesses"
+    )
+    live_above: float | None = Field(
+        None, ge=0.0, le=1.0, description="It plays mains as they are now that it beats more often, else their past"
+    )
+    exploiter_below: float | None = Field(
+        None, ge=0.0, le=1.0, description="Exploiters that a main beats less often are a weakness"
+    )
+    past_below: float | None = Field(
+        None, ge=0.0, le=1.0, description="Own snapshots that a main beats less often are a weakness"
+    )

@@ -34,7 +34,7 @@ class CountedLeague(LeagueClient):
 
     def learner(self, learner):
         facts = {"id": 1, "player_id": 1, "step": None, "metrics": {}, "metrics_at": None, "latest_snapshot": None}
-        return wire.Learner(**learner.model_dump(), **facts, created_at=NOW)
+        return wire.Learner(**learner.model_dump(exclude={"rules"}), **facts, created_at=NOW)
 
     def lease(self, request):
         return wire.LeaseAnswer(items=[self._grant(request.budget) for _ in range(request.count)], next_poll_s=1.0)
