@@ -13,7 +13,7 @@ CHECKLIST = TESTS.parent / "docs" / "checklist.md"
 ROWS_PER_SECTION = {"A": 6, "B": 12, "C": 5, "D": 8, "E": 10, "F": 6, "G": 12, "H": 5, "I": 7, "J": 9, "K": 6, "L": 4}
 TRAPS, SETTLED = 16, 16
 
-NOT_YET = {"J6"}
+NOT_YET: set[str] = set()
 """Rows that no test holds. Take rows out of this list, never in."""
 
 

@@ -75,6 +75,34 @@ def standings(rows: Iterable[wire.StandingsItem], title: str | None = None) -> G
     )
 
 
+def learners(rows: Sequence[wire.Learner]) -> Grid:
+    """Make a list of lineages; where all play one environment, it stands above."""
+    environments = {row.environment for row in rows}
+    several = len(environments) > 1
+    return Grid(
+        [
+            ["id"],
+            ["learner", *(["environment"] if several else []), "role"],
+            ["step", "steps/s", "began anew", "at step"],
+        ],
+        [
+            [
+                *(str(row.id), row.name, *([row.environment] if several else []), row.role),
+                *(NONE if row.step is None else f"{row.step:,}", _per_second(row)),
+                *(str(row.resets), f"{row.began_step:,}" if row.resets else NONE),
+            ]
+            for row in rows
+        ],
+        "no learner yet; `trainer run` registers one, and `league up --league` three",
+        environments.pop() if len(environments) == 1 else None,
+    )
+
+
+def _per_second(learner: wire.Learner) -> str:
+    speed = learner.metrics.get("charts/SPS")
+    return NONE if speed is None else f"{speed:,.0f}"
+
+
 def players(rows: Sequence[wire.Player]) -> Grid:
     """Make a list of players; where all play one environment, it stands above."""
     environments = {row.environment for row in rows}

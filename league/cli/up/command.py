@@ -18,7 +18,7 @@ from league.cli import listening, serve
 from league.cli.database import DatabaseUrl, Home
 from league.cli.serve import Host, Port
 from league.cli.up.credential import own_credential
-from league.cli.up.plan import Plan
+from league.cli.up.plan import Plan, Trainee, trainees
 from league.cli.up.screen import LiveScreen, PlainLog
 from league.cli.up.supervisor import Supervisor
 from league.config import Settings
@@ -41,6 +41,9 @@ class HomeTakenError(LeagueError):
 def up(
     environment: Annotated[str, typer.Option("--environment", help="The game to train on.")] = "mech-duel",
     learner: Annotated[str, typer.Option("--learner", help="Name of the lineage to train.")] = "main",
+    league: Annotated[
+        bool, typer.Option("--league", help="Train a main exploiter and a league exploiter with it.")
+    ] = False,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A setting of the trainer; may be repeated."),
@@ -56,6 +59,9 @@ def up(
 ) -> None:
     """Run a whole league on this machine: server, one trainer, one evaluator, live standings.
 
+    With --league three lineages are trained, a main and two exploiters that look for its weaknesses and the league's:
+    docs/league_play.md says when that pays.
+
     Ctrl-C stops all of them cleanly, and the same command resumes the population and the learner. Everything is kept in
     the home folder: database, checkpoints, the learner's run (runs/LEARNER), the processes' output (logs). A process
     that dies is started again.
@@ -64,10 +70,11 @@ def up(
     evaluator, kept in the home folder (up.token, readable by its owner alone) and used again.
     """
     _require_playable(environment)
+    whom = _whom(learner, league=league)
     settings = Settings.load(host=host, port=port, home=home, database_url=database_url)
     with _home_taken(settings.home):
-        plan = _prepare(settings, environment, learner, tuple(overrides or ()))
-        credential = partial(_credential, settings, token, environment, learner)
+        plan = _prepare(settings, environment, whom, tuple(overrides or ()))
+        credential = partial(_credential, settings, token, plan)
         console = Console()
         screen = LiveScreen(console) if console.is_terminal else PlainLog(console, _PLAIN_INTERVAL_S)
         with screen:
@@ -111,19 +118,27 @@ def _home_taken(home: Path) -> Iterator[None]:
         yield
 
 
-def _prepare(settings: Settings, environment: str, learner: str, overrides: tuple[str, ...]) -> Plan:
+def _whom(learner: str, *, league: bool) -> tuple[Trainee, ...]:
+    whom = trainees(learner, league=league)
+    names = [trainee.name for trainee in whom]
+    if len(set(names)) < len(names):
+        raise typer.BadParameter(f"--learner {learner} is the name of an exploiter of --league: give the main another")
+    return whom
+
+
+def _prepare(settings: Settings, environment: str, whom: tuple[Trainee, ...], overrides: tuple[str, ...]) -> Plan:
     """Find out that the address is free, migrate, and put the last run's logs aside."""
     with listening.take(settings.host, settings.port) as listener:
         url = listening.url_of(listener)
         port = listener.getsockname()[1]
         serve.prepare(settings)
     address = settings.database_address
-    plan = Plan(settings.home, settings.host, port, url, address, environment, learner, overrides)
+    plan = Plan(settings.home, settings.host, port, url, address, environment, whom, overrides)
     plan.logs.mkdir(exist_ok=True)
     for log in plan.logs.glob("*.log"):
         log.replace(log.with_name(f"{log.name}.1"))
     return plan
 
 
-def _credential(settings: Settings, given: str | None, environment: str, learner: str) -> str | None:
-    return given or own_credential(settings, settings.home / "up.token", environment, learner)
+def _credential(settings: Settings, given: str | None, plan: Plan) -> str | None:
+    return given or own_credential(settings, settings.home / "up.token", plan.environment, *plan.names)

@@ -1,4 +1,4 @@
-"""The token that `league up` gives to its own trainer and evaluator."""
+"""The token that `league up` gives to its own trainers and evaluator."""
 
 import os
 import secrets
@@ -16,11 +16,11 @@ _ACTOR = "league up"
 _OWNER_ONLY = 0o600
 
 
-def own_credential(settings: Settings, file: Path, environment: str, learner: str) -> str | None:
+def own_credential(settings: Settings, file: Path, environment: str, *learners: str) -> str | None:
     """Return none while the league is open; else the worker token kept in `file`, made there if it is not usable.
 
-    The learner becomes the token's where it is nobody's, as one that was trained while the league was open. The file is
-    readable by its owner alone.
+    Learners become the token's where they are nobody's, as those that were trained while the league was open. The file
+    is readable by its owner alone.
     """
     now = datetime.now(UTC)
     with database.current(settings) as connection, connection.write() as session:
@@ -33,7 +33,8 @@ def own_credential(settings: Settings, file: Path, environment: str, learner: st
             kept = _usable(session, tokens.name_of(session, kept), now)
             _keep(file, kept)
         name = tokens.authenticate(session, settings, kept, now).name
-        ownership.adopt(session, name, environment, learner, actor=_ACTOR, now=now)
+        for learner in learners:
+            ownership.adopt(session, name, environment, learner, actor=_ACTOR, now=now)
     return kept
 
 

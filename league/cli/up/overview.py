@@ -1,6 +1,6 @@
 """What is worth seeing of a running league, and what changed between two looks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from league import wire
@@ -20,33 +20,46 @@ class SnapshotCount:
 
 @dataclass(frozen=True)
 class Overview:
-    """One look at an environment of the league; `learner`, `newest` and `period` are none until there is one."""
+    """One look at an environment of the league.
+
+    Attributes:
+        standings: Top of the league table.
+        learners: Lineages that are trained, as far as they are registered, in the order in which they were named.
+        newest: The newest snapshot of each that has any, by the lineage's id.
+        snapshots: How many there are of all lineages.
+        period: The last rating period, if there is one.
+    """
 
     standings: Sequence[wire.StandingsItem]
-    learner: wire.Learner | None
-    newest: wire.Player | None
+    learners: Sequence[wire.Learner]
+    newest: Mapping[int, wire.Player]
     snapshots: SnapshotCount
     period: wire.RatingPeriod | None
 
+    @property
+    def learner(self) -> wire.Learner | None:
+        """The first of the learners."""
+        return self.learners[0] if self.learners else None
 
-NOTHING_YET = Overview(standings=(), learner=None, newest=None, snapshots=SnapshotCount(0, 0, None), period=None)
+
+NOTHING_YET = Overview(standings=(), learners=(), newest={}, snapshots=SnapshotCount(0, 0, None), period=None)
 
 
-def look(client: LeagueClient, environment: str, learner_name: str, rows: int, before: Overview) -> Overview:
-    """Fetch the top of the league table, the learner with its newest snapshot, and the last rating period."""
+def look(client: LeagueClient, environment: str, names: Sequence[str], rows: int, before: Overview) -> Overview:
+    """Fetch the top of the league table, learners with their newest snapshots, and the last rating period."""
     try:
-        learners = client.learners(environment, limit=1000).items
+        known = {learner.name: learner for learner in client.learners(environment, limit=1000).items}
     except UnknownEnvironmentError:  # the league plays other games so far
         return NOTHING_YET
-    if not learners:
+    if not known:
         return NOTHING_YET
-    learner = next((one for one in learners if one.name == learner_name), None)
-    newest_id = None if learner is None else learner.latest_snapshot
+    learners = [known[name] for name in names if name in known]
+    newest = {learner.id: learner.latest_snapshot for learner in learners if learner.latest_snapshot is not None}
     periods = client.periods(environment, limit=1).items
     return Overview(
         standings=client.standings(environment, limit=rows).items,
-        learner=learner,
-        newest=None if newest_id is None else client.player(newest_id),
+        learners=learners,
+        newest={learner_id: client.player(player_id) for learner_id, player_id in newest.items()},
         snapshots=_count_snapshots(client, environment, before.snapshots),
         period=periods[0] if periods else None,
     )
@@ -62,14 +75,25 @@ def _count_snapshots(client: LeagueClient, environment: str, before: SnapshotCou
 
 
 def news(before: Overview, after: Overview) -> list[str]:
-    """Say what happened between two looks, a line each: the first metrics, a new snapshot, the first closed period."""
+    """Say what happened between two looks, a line each: first metrics, snapshots, new beginnings, the first period."""
+    known = {learner.id: learner for learner in before.learners}
     lines = []
-    if after.learner is not None and after.learner.step and not (before.learner and before.learner.step):
-        lines.append(f"learner {after.learner.name} at step {after.learner.step:,}")
-    if after.newest is not None and (before.newest is None or before.newest.id != after.newest.id):
-        lines.append(f"newest snapshot: {display_name(after.newest)}, rating {rating(after.newest)}")
+    for learner in after.learners:
+        lines += _news_of(known.get(learner.id), learner)
+        newest, last = after.newest.get(learner.id), before.newest.get(learner.id)
+        if newest is not None and (last is None or last.id != newest.id):
+            lines.append(f"newest snapshot: {display_name(newest)}, rating {rating(newest)}")
     if after.period is not None and before.period is None:
         lines.append(f"closed {period_line(after.period)}")
+    return lines
+
+
+def _news_of(before: wire.Learner | None, after: wire.Learner) -> list[str]:
+    lines = []
+    if after.step and not (before and before.step):
+        lines.append(f"learner {after.name} at step {after.step:,}")
+    if before is not None and after.resets > before.resets:
+        lines.append(f"learner {after.name} ({after.role}) began anew at step {after.began_step:,}")
     return lines
 
 

@@ -6,6 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from league.cli.up.child import Job
+from league.wire import Role
+
+MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main-exploiter", "league-exploiter"
+"""Names of the lineages that a league has beside its main."""
+
+
+@dataclass(frozen=True)
+class Trainee:
+    """A lineage to train, by name and role."""
+
+    name: str
+    role: Role
 
 
 @dataclass(frozen=True)
@@ -19,7 +31,7 @@ class Plan:
         url: Where this machine reaches the server.
         database_url: The league's database.
         environment: The game to train on.
-        learner: Name of the lineage to train.
+        trainees: Lineages to train, the main first.
         overrides: `section.key=value` settings of the trainer.
     """
 
@@ -29,13 +41,25 @@ class Plan:
     url: str
     database_url: str
     environment: str
-    learner: str
+    trainees: tuple[Trainee, ...]
     overrides: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the lineages."""
+        return tuple(trainee.name for trainee in self.trainees)
 
     @property
     def logs(self) -> Path:
         """Folder of the processes' output."""
         return self.home / "logs"
+
+
+def trainees(learner: str, *, league: bool) -> tuple[Trainee, ...]:
+    """Return whom to train: one main, or with it an exploiter of mains and one of the league."""
+    main = Trainee(learner, "main")
+    exploiters = Trainee(MAIN_EXPLOITER, "main_exploiter"), Trainee(LEAGUE_EXPLOITER, "league_exploiter")
+    return (main, *exploiters) if league else (main,)
 
 
 def server_job(plan: Plan) -> Job:
@@ -49,16 +73,23 @@ def server_job(plan: Plan) -> Job:
     return _job(plan, "server", ("league", "serve"), own, permanent=True)
 
 
-def worker_jobs(plan: Plan, token: str | None) -> tuple[Job, Job]:
-    """Return the trainer's and the evaluator's jobs; they end for good where the league tells them to stop."""
+def worker_jobs(plan: Plan, token: str | None) -> tuple[Job, ...]:
+    """Return the jobs of the trainers and the evaluator; they end for good where the league tells them to stop."""
     own = {"LEAGUE_URL": plan.url, "LEAGUE_TOKEN": token or ""}
     game = ("--environment", plan.environment)
-    run, rate = (("--run", str(plan.home / "runs" / folder)) for folder in (plan.learner, "evaluator"))
     settings = [word for override in plan.overrides for word in ("--set", override)]
-    train = ("trainer", "run", *game, *run, "--learner", plan.learner, *settings)
-    trainer = _job(plan, "trainer", train, own, permanent=False)
-    evaluator = _job(plan, "evaluator", ("trainer", "evaluate", *game, *rate), own, permanent=False)
-    return trainer, evaluator
+    trainers = []
+    for number, trainee in enumerate(plan.trainees):
+        who = ("--learner", trainee.name, "--role", trainee.role)
+        command = ("trainer", "run", *game, *_run(plan, trainee.name), *who, *settings)
+        name = f"trainer-{trainee.name}" if number else "trainer"
+        trainers.append(_job(plan, name, command, own, permanent=False))
+    evaluate = ("trainer", "evaluate", *game, *_run(plan, "evaluator"))
+    return (*trainers, _job(plan, "evaluator", evaluate, own, permanent=False))
+
+
+def _run(plan: Plan, folder: str) -> tuple[str, str]:
+    return "--run", str(plan.home / "runs" / folder)
 
 
 def _job(plan: Plan, name: str, module: tuple[str, ...], own: dict[str, str], *, permanent: bool) -> Job:

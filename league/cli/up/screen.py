@@ -18,6 +18,7 @@ from league.cli.up.overview import Overview, progress, win_rates
 TAIL_LINES = 8
 _FEWEST_ROWS = 3
 _BRIEF = ("rank", "player", "rating ± 2 RD", "games")
+_BRIEF_LEARNERS = ("learner", "role", "step", "began anew")
 _STYLES: dict[State, str] = {"running": "green", "restarting": "yellow", "failed": "bold red"}
 
 
@@ -154,6 +155,7 @@ def progress_line(view: View) -> str:
     """Describe the present state in one line."""
     parts = [str(timedelta(seconds=int(view.uptime_s)))]
     parts += [f"{name} {value}" for name, value in progress(view.overview)]
+    parts += [f"{learner.name} {learner.step or 0:,}" for learner in view.overview.learners[1:]]
     if view.overview.standings:
         leader = view.overview.standings[0]
         parts.append(f"leader {tables.display_name(leader)} {tables.rating(leader)} ({leader.games} games)")
@@ -204,8 +206,10 @@ def _learner_lines(overview: Overview) -> list[RenderableType]:
         return []
     measures = "  ".join(f"{name} {value}" for name, value in progress(overview))
     lines: list[RenderableType] = [Text.assemble(("learner ", "bold"), (learner.name, "bold"), f"  {measures}")]
-    if overview.newest is not None:
-        lines.append(Text(f"newest snapshot: {tables.display_name(overview.newest)}"))
+    if len(overview.learners) > 1:
+        lines.append(replace(tables.learners(overview.learners), brief=_BRIEF_LEARNERS, title=None))
+    if (newest := overview.newest.get(learner.id)) is not None:
+        lines.append(Text(f"newest snapshot: {tables.display_name(newest)}"))
     rates = win_rates(learner)
     if rates:
         lines.append(Text("win rate: " + "  ".join(f"{name} {tables.share(rate)}" for name, rate in rates)))

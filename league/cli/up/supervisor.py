@@ -1,4 +1,4 @@
-"""Keep a server, a trainer and an evaluator running, show what they do, and end them in order."""
+"""Keep a server, trainers and an evaluator running, show what they do, and end them in order."""
 
 import signal
 import threading
@@ -33,7 +33,7 @@ class GaveUpError(LeagueError):
 
 
 class Supervisor:
-    """A server, then a trainer and an evaluator, until a signal ends them.
+    """A server, then trainers and an evaluator, until a signal ends them.
 
     Args:
         plan: What to run.
@@ -110,7 +110,7 @@ class Supervisor:
     def _look(self, now_s: float) -> None:
         try:
             plan, rows = self._plan, self._screen.rows()
-            after = overview.look(self._client, plan.environment, plan.learner, rows, self._overview)
+            after = overview.look(self._client, plan.environment, plan.names, rows, self._overview)
         except LeagueUnreachable:
             self._note = "the server does not answer"
         except UnauthenticatedError as error:

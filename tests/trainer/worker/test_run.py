@@ -164,7 +164,9 @@ def test_what_the_league_will_not_have_is_set_aside_and_training_goes_on(worker_
     assert same_results(taken, logged(client))
     assert len(taken) + len(aside) == len(spooled(tmp_path))
     assert [player.step for player in client.players("rps", kind="snapshot").items] == [128, 384, 512]
-    assert [file.name for file in (tmp_path / "run" / "snapshots").iterdir()] == ["000000000000256-000000000000128.refused"]
+    assert [file.name for file in (tmp_path / "run" / "snapshots").iterdir()] == [
+        "000000000000256-000000000000128.refused"
+    ]
     assert "the snapshot of step 256 is set aside" in caplog.text
 
 

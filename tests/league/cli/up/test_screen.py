@@ -12,8 +12,9 @@ from league_scene import Scene
 from rich.console import Console
 
 from league import wire
+from league.cli.tables import NONE
 from league.cli.up.overview import NOTHING_YET, Overview, SnapshotCount, look, news
-from league.cli.up.screen import Part, PlainLog, View, fit, paint
+from league.cli.up.screen import Part, PlainLog, View, fit, paint, progress_line
 from league.client import LeagueClient
 
 NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -64,7 +65,8 @@ METRICS: dict[str, float | None] = {
 
 @pytest.fixture
 def full() -> Overview:
-    return Overview([line_of_table()], learner_with(METRICS), line_of_table(), SnapshotCount(5, 0, None), period(3))
+    newest = {1: line_of_table()}
+    return Overview([line_of_table()], [learner_with(METRICS)], newest, SnapshotCount(5, 0, None), period(3))
 
 
 @pytest.fixture
@@ -115,6 +117,21 @@ def test_the_learner_is_shown_with_the_metrics_it_reported_and_no_others(
     assert "entropy" not in text
     assert "rating period 3: 240 matches, 6 players" in text
     assert "trainer restarting (restarted 2x)" in text
+
+
+def test_several_learners_are_shown_with_role_and_new_beginnings(
+    view: View, full: Overview, console: Console, printed: Callable[[], str]
+) -> None:
+    exploiter = learner_with({}).model_copy(
+        update={"id": 2, "name": "finder", "role": "main_exploiter", "step": 90_000, "resets": 3, "began_step": 80_000}
+    )
+    both = replace(full, learners=[*full.learners, exploiter])
+    console.print(paint(replace(view, overview=both)))
+    (row,) = [line.split() for line in printed().splitlines() if "finder" in line]
+    assert row == ["2", "finder", "main_exploiter", "90,000", NONE, "3", "80,000"]
+    before = replace(both, learners=[*full.learners, exploiter.model_copy(update={"resets": 2})])
+    assert news(before, both) == ["learner finder (main_exploiter) began anew at step 80,000"]
+    assert "finder 90,000" in progress_line(replace(view, overview=both))
 
 
 def test_before_any_metrics_the_log_is_shown_as_it_is(view: View, console: Console, printed: Callable[[], str]) -> None:
@@ -171,20 +188,21 @@ def test_news_are_the_first_metrics_every_new_snapshot_and_the_first_period(full
         "closed rating period 3",
     ]
     assert news(full, full) == []
-    after = replace(full, newest=line_of_table(id=8, name="main@1000000", call_sign=None), period=period(4))
+    after = replace(full, newest={1: line_of_table(id=8, name="main@1000000", call_sign=None)}, period=period(4))
     assert news(full, after) == ["newest snapshot: main@1000000, rating 1623 ± 84"]
 
 
 def test_a_look_finds_the_learner_its_newest_snapshot_and_the_last_period(
     league: LeagueClient, snapshot: wire.Player, scene: Scene
 ) -> None:
-    overview = look(league, scene.environment, "main", rows=2, before=NOTHING_YET)
+    overview = look(league, scene.environment, ["main"], rows=2, before=NOTHING_YET)
     assert len(overview.standings) == 2
-    assert (overview.learner, overview.newest) == (league.learners().items[0], league.player(snapshot.id))
+    (learner,) = league.learners().items
+    assert (overview.learner, overview.newest) == (learner, {learner.id: league.player(snapshot.id)})
     assert overview.period == league.periods().items[0]
     assert overview.snapshots.total == 1
-    assert look(league, "chess", "main", rows=2, before=NOTHING_YET) == NOTHING_YET
-    assert look(league, scene.environment, "nobody", rows=2, before=NOTHING_YET).learner is None
+    assert look(league, "chess", ["main"], rows=2, before=NOTHING_YET) == NOTHING_YET
+    assert look(league, scene.environment, ["nobody"], rows=2, before=NOTHING_YET).learner is None
 
 
 def test_snapshots_are_counted_on_from_the_last_page(league: LeagueClient, scene: Scene) -> None:
@@ -192,6 +210,6 @@ def test_snapshots_are_counted_on_from_the_last_page(league: LeagueClient, scene
     for total in (1, 100, 103):
         for step in range(overview.snapshots.total, total):
             scene.publish(step)
-        overview = look(league, scene.environment, "main", rows=1, before=overview)
+        overview = look(league, scene.environment, ["main"], rows=1, before=overview)
         assert overview.snapshots.total == total
     assert overview.snapshots.before_last_page == 100
