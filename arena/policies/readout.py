@@ -150,14 +150,15 @@ def _remember(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) 
 
 def _backward_by(pull_back: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, ...]]:
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor, ...]:  # noqa: ANN401  torch's own
-        hidden, _, actor, *_ = ctx.saved_tensors
+        saved = ctx.saved_tensors
+        hidden, _, actor, *_ = saved
         actors, units = actor.shape
         of_features, of_parameters, of_value, _ = gradients
         if of_parameters is None:
             of_parameters = hidden.new_zeros(hidden.shape[0], actors)
         if of_value is None:
             of_value = hidden.new_zeros(hidden.shape[0])
-        of_hidden, of_weights = pull_back(of_features, of_parameters, of_value, *ctx.saved_tensors)
+        of_hidden, of_weights = pull_back(of_features, of_parameters, of_value, *saved)
         scale, offset, weight, critic, bias, critic_bias = torch.split(of_weights, _sizes(units, actors))
         return of_hidden, scale, offset, weight.view(actors, units), bias, critic.view(1, units), critic_bias
 
