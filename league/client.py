@@ -327,6 +327,10 @@ class LeagueClient:
         """Show how sure the order of the frozen players is: 95 % bands, and who is likely stronger than whom."""
         return self._get("/superiority", wire.Superiority, {"environment": environment, "limit": limit})
 
+    def redundant(self, environment: str | None = None) -> wire.Page[wire.Redundancy]:
+        """List the snapshots that another one, which is no weaker, scores like."""
+        return self._get("/redundancy", wire.Page[wire.Redundancy], {"environment": environment})
+
     def regressions(self, environment: str | None = None) -> wire.Page[wire.Regression]:
         """List the main learners that lose to snapshots which they used to beat."""
         return self._get("/regressions", wire.Page[wire.Regression], {"environment": environment})

@@ -163,6 +163,12 @@ class Settings(BaseSettings):
     """Whether promotion, retirement and succession happen by rule."""
     promotion: PromotionConfig = PromotionConfig()
     """The rules of promotion, retirement and succession."""
+    retire_redundant: bool = False
+    """Whether the rules retire snapshots, too, that another one scores like."""
+    redundancy_distance: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """Largest root mean square difference of win rates between two players that score alike."""
+    redundancy_opponents: Count = 5
+    """How many opponents two players must both have met before they are compared."""
     matchmaking: MatchmakingConfig = MatchmakingConfig()
     """How a learner's opponents are chosen."""
 

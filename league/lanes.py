@@ -12,6 +12,9 @@ from league.wire import PREFIX
 Lane = Literal["beats", "results", "registrations", "changes", "transfers", "leases", "reads", "comparisons"]
 
 
+_LONG = (["superiority"], ["matchmaking", "evaluation"], ["redundancy"])  # calls of the lane of comparisons
+
+
 @dataclass(frozen=True)
 class LaneConfig:
     """How many calls of each lane run and wait in one API process, and for how long.
@@ -91,7 +94,7 @@ def lane_of(method: str, path: str) -> Lane | None:
     if place[0] == "checkpoints":
         return "transfers"
     if method in ("GET", "HEAD", "OPTIONS"):
-        return "comparisons" if place in (["superiority"], ["matchmaking", "evaluation"]) else "reads"
+        return "comparisons" if place in _LONG else "reads"
     if place[0] == "workers" and place[-1] == "heartbeat":
         return "beats"
     if place == ["workers"]:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Query
 from league import wire
 from league.api.dependencies import ID_LIMIT, Admin, After, Before, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
-from league.services import learners, matches, payoffs, periods, regressions, standings, superiority
+from league.services import learners, matches, payoffs, periods, redundancies, regressions, standings, superiority
 from league.wire import PREFIX
 
 router = APIRouter(prefix=PREFIX, tags=["tables"])
@@ -61,6 +61,14 @@ def list_regressions(league: Running, _: Reader, environment: Filter = None) -> 
     """List the main learners that lose to snapshots which they used to beat, oldest finding first."""
     with league.database.read() as session:
         return wire.Page(items=regressions.listing(session, environment), next_cursor=None)
+
+
+@router.get("/redundancy")
+def list_redundant(league: Running, _: Reader, environment: Filter = None) -> wire.Page[wire.Redundancy]:
+    """List the snapshots that another one, which is no weaker, scores like; most alike first."""
+    with league.database.read() as session:
+        found = redundancies.listing(session, league.settings, environment)
+    return wire.Page(items=found, next_cursor=None)
 
 
 @router.post("/rating-periods")

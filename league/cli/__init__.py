@@ -18,6 +18,7 @@ from league.cli import (
     matchmaking,
     operations,
     players,
+    redundancy,
     regressions,
     retention,
     serve,
@@ -75,6 +76,7 @@ for part in (
     retention,
     superiority,
     regressions,
+    redundancy,
 ):
     app.registered_commands.extend(part.app.registered_commands)
 app.add_typer(tokens.app, name="token")

@@ -15,7 +15,7 @@ from arena.glicko2 import Ratings, expected_score
 from arena.promotion import Decision, GateResult, Record, Roster, Trial
 from league import wire
 from league.config import Settings
-from league.services import champions, gates, lifecycle, payoffs, standings
+from league.services import champions, gates, lifecycle, payoffs, redundancies, standings
 from league.services import population as populations
 from league.services.population import Member, Population
 
@@ -31,6 +31,9 @@ def apply(session: Session, settings: Settings, environment: str, now: datetime)
     frozen = [place for place, member in enumerate(population.members) if _concerned(member)]
     if not frozen:
         return
+    if settings.retire_redundant and _retire_redundant(session, settings, population, now):
+        population = populations.load(session, environment)
+        frozen = [place for place, member in enumerate(population.members) if _concerned(member)]
     champion = champions.holder(session, environment)
     signatures = [population.members[place].signature for place in frozen]
     for signature in sorted({*signatures}):
@@ -41,6 +44,15 @@ def apply(session: Session, settings: Settings, environment: str, now: datetime)
             roster = _crown(session, settings, roster, ids, champion, now)
         for decision in rule.retirements(roster, settings.promotion):
             _change(session, settings, ids, "retire", decision, now)
+
+
+def _retire_redundant(session: Session, settings: Settings, population: Population, now: datetime) -> bool:
+    """Retire the snapshots that another one scores like; say whether there were any."""
+    found = redundancies.find(session, settings, population)
+    for alike in found:
+        player_id, reason = alike.player.id, alike.words()
+        lifecycle.change(session, settings, player_id, "retire", actor=ACTOR, reason=reason, now=now)
+    return bool(found)
 
 
 def _concerned(member: Member) -> bool:

@@ -67,6 +67,7 @@ from league.wire.players import (
     Standing,
 )
 from league.wire.ratings import Payoff, PeriodCreate, RatingPeriod, RatingPoint, StandingsItem, Superiority
+from league.wire.redundancy import Redundancy
 from league.wire.regressions import Regression, Score
 from league.wire.results import (
     ReceivedBatch,
@@ -154,6 +155,7 @@ __all__ = [
     "Real",
     "ReceivedBatch",
     "Record",
+    "Redundancy",
     "Regression",
     "ReleaseAnswer",
     "ReleaseRequest",

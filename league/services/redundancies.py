@@ -1,0 +1,92 @@
+"""Which snapshots a league could do without, because another one scores like them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy.orm import Session
+
+from arena.glicko2 import Ratings, conservative
+from arena.redundancy import RedundancyConfig, Redundant, redundant
+from league import wire
+from league.config import Settings
+from league.services import champions, learners, payoffs, population, standings
+from league.services.population import Member, Population
+
+
+@dataclass(frozen=True)
+class Alike:
+    """A snapshot that could retire, who stands for it, and how alike the two are."""
+
+    player: Member
+    twin: Member
+    measured: Redundant
+
+    def words(self) -> str:
+        """Say why it could retire."""
+        seen = f"within {self.measured.win_rate_bound:.3f} over {self.measured.opponents} opponents"
+        return f"{self.twin.call_sign or self.twin.name} scores like it, {seen}, and is no weaker"
+
+
+def listing(session: Session, settings: Settings, environment: str | None) -> list[wire.Redundancy]:
+    """List the snapshots of an environment, or of all, that could retire, most alike first.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not this one.
+    """
+    learners.require_environment(session, environment)
+    chosen = learners.environments(session) if environment is None else [environment]
+    return [
+        wire.Redundancy.model_validate(
+            {
+                "environment": each,
+                "player": _name(alike.player),
+                "standing": alike.player.standing,
+                "twin": _name(alike.twin),
+                "distance": alike.measured.win_rate_distance,
+                "bound": alike.measured.win_rate_bound,
+                "opponents": alike.measured.opponents,
+            }
+        )
+        for each in chosen
+        for alike in find(session, settings, population.load(session, each))
+    ]
+
+
+def find(session: Session, settings: Settings, everybody: Population) -> list[Alike]:
+    """Find the snapshots that could retire, most alike first; players of different signatures are not compared."""
+    champion = champions.holder(session, everybody.environment)
+    found: list[Alike] = []
+    for signature in sorted({member.signature for member in everybody.members}):
+        places = [place for place, member in enumerate(everybody.members) if _in_play(member, signature)]
+        if places:
+            found += _among(session, settings, everybody, places, champion)
+    return sorted(found, key=lambda each: (each.measured.win_rate_bound, each.player.id))
+
+
+def _among(
+    session: Session, settings: Settings, everybody: Population, places: Sequence[int], champion: int | None
+) -> list[Alike]:
+    members = [everybody.members[place] for place in places]
+    counts, _ = payoffs.matrix(payoffs.read(session, everybody.environment), [member.id for member in members])
+    ratings = everybody.ratings
+    strength = conservative(
+        Ratings(*(column[places] for column in (ratings.rating, ratings.deviation, ratings.volatility)))
+    )
+    few = everybody.games[places] < settings.promotion.least_games
+    stays = np.array([member.kind == "baseline" or member.id == champion for member in members]) | few
+    config = RedundancyConfig(
+        win_rate_distance=settings.redundancy_distance, least_opponents=settings.redundancy_opponents
+    )
+    return [
+        Alike(members[each.player], members[each.twin], each)
+        for each in redundant(counts, strength, config, keep=stays)
+    ]
+
+
+def _in_play(member: Member, signature: str) -> bool:
+    return member.kind != "learner" and member.signature == signature and member.standing not in standings.OUT_OF_PLAY
+
+
+def _name(member: Member) -> wire.PlayerName:
+    return wire.PlayerName(player_id=member.id, name=member.call_sign or member.name)

@@ -1,0 +1,20 @@
+"""Snapshots that a league could do without."""
+
+from league.wire.bodies import Answer
+from league.wire.players import PlayerName, Standing
+
+
+class Redundancy(Answer):
+    """A snapshot that scores like another one, which is no weaker and stays.
+
+    `distance` is the root mean square difference of their win rates against the `opponents` that both met, estimated
+    with the noise taken off; with 95 % confidence it is at most `bound`.
+    """
+
+    environment: str
+    player: PlayerName
+    standing: Standing
+    twin: PlayerName
+    distance: float
+    bound: float
+    opponents: int

@@ -1,0 +1,122 @@
+"""Snapshots that another one, which is no weaker, scores like: found, listed, retired by a person or by rule."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import ON_SQLITE, Scene
+from sqlalchemy import insert
+
+from league import wire
+from league.cli import connection, main
+from league.client import LeagueClient
+from league.db.engine import Database
+from league.db.models import Payoff
+
+Serve = Callable[..., TestClient]
+GAMES = 2000
+FEW_NEEDED = {"promotion": {"least_games": 0, "capacity": 20}}
+
+
+@pytest.fixture
+def scored(serve: Serve, database: Database) -> Callable[..., tuple[Scene, list[wire.Player]]]:
+    """A league of seven snapshots; the first two score alike against the five others, which differ."""
+
+    def make(**settings: Any) -> tuple[Scene, list[wire.Player]]:
+        scene = Scene(LeagueClient(http=serve(**FEW_NEEDED | settings)))
+        players = [scene.publish(step) for step in range(7)]
+        rates = [[0.3, 0.6, 0.5, 0.8, 0.2], [0.3, 0.6, 0.5, 0.8, 0.2]]
+        rows = [
+            _record(player, other, rate)
+            for player, row in zip(players, rates, strict=False)
+            for other, rate in zip(players[2:], row, strict=True)
+        ]
+        rows += [
+            _record(one, other, 0.1 + 0.2 * place)
+            for place, one in enumerate(players[2:])
+            for other in players[3 + place :]
+        ]
+        with database.write() as session:
+            session.execute(insert(Payoff), rows)
+        return scene, players
+
+    return make
+
+
+def _record(one: wire.Player, other: wire.Player, rate: float) -> dict[str, Any]:
+    won = rate * GAMES
+    return {
+        "low_id": one.id,
+        "high_id": other.id,
+        "environment": "rps",
+        "matches": GAMES,
+        "games": float(GAMES),
+        "points": won,
+        "wins": won,
+        "draws": 0.0,
+        "losses": GAMES - won,
+    }
+
+
+def test_who_scores_like_another_is_found_with_how_sure_that_is(scored: Any) -> None:
+    scene, players = scored()
+    (found,) = scene.client.redundant().items
+    assert {found.player.player_id, found.twin.player_id} == {players[0].id, players[1].id}
+    assert (found.environment, found.standing, found.opponents) == ("rps", "candidate", 5)
+    assert 0.0 <= found.distance <= found.bound <= 0.1
+    assert scene.client.redundant("rps").items == [found]
+
+
+@pytest.mark.parametrize("settings", [{"redundancy_distance": 1e-6}, {"redundancy_opponents": 6}])
+def test_how_alike_and_over_how_many_opponents_is_configured(scored: Any, settings: dict[str, Any]) -> None:
+    scene, _ = scored(**settings)
+    assert scene.client.redundant().items == []
+
+
+def test_the_champion_stays(scored: Any) -> None:
+    scene, _ = scored()
+    (found,) = scene.client.redundant().items
+    scene.client.crown(found.player.player_id, expected=None)
+    assert scene.client.redundant().items == []
+
+
+def test_players_with_few_games_stay(scored: Any) -> None:
+    scene, _ = scored(promotion={"least_games": 1})
+    assert scene.client.redundant().items == []
+
+
+@pytest.mark.parametrize(("switched_on", "retired"), [(True, 1), (False, 0)])
+def test_the_rule_retires_them_after_a_period_where_it_is_switched_on(
+    scored: Any, switched_on: bool, retired: int
+) -> None:
+    scene, _ = scored(retire_redundant=switched_on)
+    expected = scene.client.redundant().items
+    scene.client.close_period()
+    gone = scene.client.players(standing="retired").items
+    assert [player.id for player in gone] == [each.player.player_id for each in expected[:retired]]
+    if retired:
+        assert f"{expected[0].twin.name} scores like it" in scene.client.log(kind="retire").items[0].reason
+
+
+@ON_SQLITE
+def test_the_command_retires_them_unless_it_is_to_leave_them(
+    scored: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene, _ = scored()
+    monkeypatch.setattr(connection, "LeagueClient", lambda _url, token, timeout_s: scene.client)
+
+    def run(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["retire-redundant", *arguments])
+        assert not ended.value.code
+        return capsys.readouterr().out
+
+    (found,) = scene.client.redundant().items
+    assert json.loads(run("--dry-run", "--json"))["items"] == [found.model_dump(mode="json")]
+    assert "without --dry-run they retire" in run("--dry-run")
+    assert scene.client.players(standing="retired").items == []
+    assert "1 retired" in run()
+    assert [player.id for player in scene.client.players(standing="retired").items] == [found.player.player_id]
+    assert "no snapshot is known to score like a better one" in run()
