@@ -68,6 +68,12 @@ def config() -> Callable[..., TrainerConfig]:
     return small_config
 
 
+@pytest.fixture(params=[{}, {"encoder_sizes": [16], "recurrent_size": 16}], ids=["torch", "native"])
+def either_way(request: pytest.FixtureRequest) -> dict[str, object]:
+    """Settings of a network that acts in torch, and of one that acts in native code where that runs."""
+    return request.param
+
+
 @pytest.fixture
 def play() -> Callable[..., Played]:
     """Seat a learner at a fake game; by default against itself and two tagged players, on both sides."""

@@ -6,8 +6,8 @@ from fake_games import FakeGame, tagged
 from trainer.advantages import estimate
 
 
-def test_the_bootstrap_does_not_advance_the_acting_state(play):
-    played = play()
+def test_the_bootstrap_does_not_advance_the_acting_state(play, either_way):
+    played = play(network=either_way)
     rollout = played.collect()
     (crew,) = played.collector.crews
     before = [part.clone() for part in crew.state]

@@ -113,8 +113,8 @@ def test_minibatches_deal_every_segment_once_per_epoch_and_repeat_with_the_seed(
 @pytest.mark.parametrize(
     ("agents_per_side", "turn_based"), [((1, 1), False), ((2, 2), False), ((1, 3), False), ((1, 1), True)]
 )
-def test_ratio_is_one_in_every_chunk_under_the_weights_that_acted(play, agents_per_side, turn_based):
-    played = play(agents_per_side, turn_based=turn_based)
+def test_ratio_is_one_in_every_chunk_under_the_weights_that_acted(play, either_way, agents_per_side, turn_based):
+    played = play(agents_per_side, turn_based=turn_based, network=either_way)
     for _ in range(2):  # the second rollout begins inside episodes
         rollout = played.collect()
     targets, _ = played.learner.targets(rollout)
@@ -128,9 +128,9 @@ def test_ratio_is_one_in_every_chunk_under_the_weights_that_acted(play, agents_p
     assert len(batch.index) == int(targets.valid.sum())
 
 
-def test_ratio_is_one_also_where_actions_are_saturated(play, never):
+def test_ratio_is_one_also_where_actions_are_saturated(play, never, either_way):
     """Squashed, these actions are 1 in single precision: what was drawn is to be known from nothing but the rollout."""
-    played = play()
+    played = play(network=either_way)
     network = played.learner.network
     with torch.no_grad():
         network.actor.bias[network.layout.parts[0].parameters] = torch.tensor([10.0, -10.0])

@@ -16,8 +16,8 @@ from trainer.seats import Seats
 ROW, DECISION, SEED, AGENT = range(4)
 
 
-def test_every_entry_of_a_rollout_belongs_to_the_same_decision(play):
-    played = play(sides=1)
+def test_every_entry_of_a_rollout_belongs_to_the_same_decision(play, either_way):
+    played = play(sides=1, network=either_way)
     rollout = played.collect()
     rows = torch.arange(3.0)
     for t in range(12):
@@ -198,11 +198,11 @@ def test_an_opponents_memory_is_fresh_at_its_episodes_start_and_counts_from_ther
         assert torch.equal(episode_start, observation.values[:, DECISION] == 0)
 
 
-def test_the_learners_state_is_zeroed_for_exactly_the_rows_that_ended(play):
+def test_the_learners_state_is_zeroed_for_exactly_the_rows_that_ended(play, either_way):
     """Rows whose episode goes on are bit-equal to a run in which no other row ever ends."""
     lengths = {0: 5, 1: 100, 2: 100}
-    ending = play(sides=1, game=FakeGame(3, length=lambda seed: lengths.get(seed, 100)), opponents=[tagged(1.0)])
-    endless = play(sides=1, game=FakeGame(3, length=lambda seed: 100), opponents=[tagged(1.0)])
+    games = FakeGame(3, length=lambda seed: lengths.get(seed, 100)), FakeGame(3, length=lambda seed: 100)
+    ending, endless = (play(sides=1, game=game, opponents=[tagged(1.0)], network=either_way) for game in games)
     one, other = ending.collect(), endless.collect()
     assert one.terminated[:, 0].any() | one.truncated[:, 0].any()
     for field in ("hidden", "cell", "value"):
@@ -210,14 +210,14 @@ def test_the_learners_state_is_zeroed_for_exactly_the_rows_that_ended(play):
     network, t = ending.learner.network, 5
     assert one.episode_start[t].tolist() == [True, False, False]
     forgetful = network.step(one.observation[t], network.initial_state(3), one.episode_start[t], one.active[t])
-    torch.testing.assert_close(one.value[t, 0], forgetful.value[0])
+    torch.testing.assert_close(one.value[t, 0], forgetful.value[0], rtol=1e-4, atol=1e-5)
     assert not torch.isclose(one.value[t, 1:], forgetful.value[1:]).any()
 
 
-def test_state_crosses_rollouts_inside_an_episode(play):
+def test_state_crosses_rollouts_inside_an_episode(play, either_way):
     """Two rollouts of T equal one of 2T."""
-    long = play(game=FakeGame(3, length=lambda seed: 9), rollout={"steps": 24})
-    short = play(game=FakeGame(3, length=lambda seed: 9))
+    long = play(game=FakeGame(3, length=lambda seed: 9), rollout={"steps": 24}, network=either_way)
+    short = play(game=FakeGame(3, length=lambda seed: 9), network=either_way)
     whole = long.collect()
     first = {name: tensor.clone() for name, tensor in vars(short.collect()).items()}
     second = vars(short.collect())
@@ -225,13 +225,13 @@ def test_state_crosses_rollouts_inside_an_episode(play):
         assert torch.equal(torch.cat([first[name], second[name]]), getattr(whole, name)), name
 
 
-def test_a_rollout_records_no_graph_and_acts_in_inference_mode(play):
+def test_a_rollout_records_no_graph_and_acts_in_inference_mode(play, either_way):
     class Watching(TaggedPolicy):
         def act(self, observation, state, episode_start, rng):
             assert torch.is_inference_mode_enabled()
             return super().act(observation, state, episode_start, rng)
 
-    played = play(opponents=[Opponent("watching", "watching", Watching(1.0))])
+    played = play(opponents=[Opponent("watching", "watching", Watching(1.0))], network=either_way)
     rollout = played.collect()
     assert not played.learner.network.training
     for name, tensor in vars(rollout).items():
@@ -393,10 +393,10 @@ def test_who_does_not_act_needs_no_option(play):
     assert not rollout.mask[~rollout.active].any()
 
 
-def test_rollouts_leave_no_tensor_behind(play):
+def test_rollouts_leave_no_tensor_behind(play, either_way):
     """Three matches in each of them, of which every second one is cut off by a limit."""
     opponent = tagged(1.0)
-    played = play(sides=1, game=FakeGame(3, length=lambda seed: 4), opponents=[opponent])
+    played = play(sides=1, game=FakeGame(3, length=lambda seed: 4), opponents=[opponent], network=either_way)
 
     def tensors():
         played.collect()

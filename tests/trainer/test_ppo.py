@@ -377,8 +377,8 @@ def test_an_update_that_is_told_to_stop_stops_between_minibatches(play):
     assert played.learner.ppo.optimizer.steps == 1
 
 
-def test_memory_is_reused_and_nothing_of_an_earlier_rollout_leaks(play, never):
-    clean, dirty = play(), play()
+def test_memory_is_reused_and_nothing_of_an_earlier_rollout_leaks(play, never, either_way):
+    clean, dirty = play(network=either_way), play(network=either_way)
     places = dirty.rollout.observation.data_ptr()
     for field in vars(dirty.rollout).values():
         if field.is_floating_point():
