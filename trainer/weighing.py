@@ -4,7 +4,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,6 +15,7 @@ from arena.policies import ActorCritic
 from arena.policies.network import Readout
 from trainer.auxiliary import NextObservation
 from trainer.chunks import Segments
+from trainer.compiling import Compiled
 from trainer.errors import ConfigError
 from trainer.figures import Figures
 from trainer.objective import Appraisal, Batch, Objective
@@ -30,14 +31,8 @@ if TYPE_CHECKING:
 CACHED_DECISIONS = 8192
 """Decisions whose activations a processor's caches still hold when the backward pass comes for them."""
 
-MOST_GRAPHS = 64
-"""Most graphs of the way to the loss: parts of one run or decision, or without idle ones, have graphs of their own."""
-
 Appraise = Callable[[Samples, Tensor], tuple[Appraisal, Tensor]]
 """The way from samples, and weights as `Objective.weights` says, to their appraisal and the core's features."""
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class Lot(NamedTuple):
@@ -205,11 +200,10 @@ class Weigher:
         return parts
 
     def _choose_way(self) -> Appraise:
-        """Compiled where the user wants that; otherwise in native code where that runs."""
-        if self._settings.compile:
-            return _compiled(self._weigh, self._settings.compile)
+        """In native code where that runs, but compiled where the user wants that and it can be had."""
         appraiser = _native_appraiser(self._settings, self._network)
-        return self._weigh if appraiser is None else functools.partial(self._weigh_natively, appraiser)
+        way = self._weigh if appraiser is None else functools.partial(self._weigh_natively, appraiser)
+        return Compiled(self._weigh, self._settings.compile, way) if self._settings.compile else way
 
     def _weigh(self, samples: Samples, weights: Float[Tensor, " heads_and_1"]) -> tuple[Appraisal, Tensor]:
         """Everything between the samples and the loss but predictions: no step of it waits for a device."""
@@ -245,17 +239,3 @@ def _native_appraiser(settings: PPOSettings, network: ActorCritic) -> "NativeApp
     except ArenaError:
         return None
     return NativeAppraiser(settings, network.layout)
-
-
-def _compiled(function: Callable[P, R], backend: str) -> Callable[P, R]:
-    """A function in one graph; the network's modules are left as they are.
-
-    Raises:
-        ConfigError: There is no such backend.
-    """
-    known = [*torch.compiler.list_backends(), "eager", "aot_eager"]
-    if backend not in known:
-        raise ConfigError(f"ppo.compile is {backend!r}: torch knows {', '.join(sorted(known))}; choose one, or none")
-    torch._dynamo.config.allow_rnn = True
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_GRAPHS)
-    return torch.compile(function, fullgraph=True, backend=backend)

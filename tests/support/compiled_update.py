@@ -13,15 +13,15 @@ from trainer.bench import SYNTHETIC, Bench, WorkItem
 from trainer.config import resolve
 
 
-def learn(backend: str, units: str, environment: str) -> tuple[dict[str, torch.Tensor], dict[str, float | None]]:
-    """Weights and figures after two updates in parts; their sizes differ, and so do their coefficients."""
+def learn(backend: str, units: str, environment: str) -> tuple[Bench, dict[str, float | None]]:
+    """A learner and figures after two updates in parts; their sizes differ, and so do their coefficients."""
     settings = [f"network.recurrent_size={units}", "network.encoder_sizes=[16]", f'ppo.compile="{backend}"']
     settings += ["environment.num_envs=8", "rollout.steps=32", "schedules.horizon_steps=1000", "ppo.microbatch=40"]
     bench = Bench(resolve(environment, None, settings), WorkItem(end_chance=0.05))
     for _ in range(2):
         bench.collect()
         figures = bench.learner.learn(bench.rollout, lambda: False)
-    return bench.learner.tensors(), figures
+    return bench, figures
 
 
 def main() -> None:
@@ -31,9 +31,10 @@ def main() -> None:
     weighing._native_appraiser = lambda settings, network: None  # what is compiled is torch's way
     answers = {}
     for environment in (SYNTHETIC, "mech-pack"):
-        plain, figures = learn("", units, environment)
-        compiled, again = learn(backend, units, environment)
+        (one, figures), (other, again) = (learn(each, units, environment) for each in ("", backend))
+        plain, compiled = one.learner.tensors(), other.learner.tensors()
         answers[environment] = {
+            "given_up": other.learner.ppo._weigher._appraise.given_up,
             "same_keys": list(plain) == list(compiled),
             "furthest": max(float((plain[name].double() - compiled[name].double()).abs().max()) for name in plain),
             "same_figures": figures.keys() == again.keys(),

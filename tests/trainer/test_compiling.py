@@ -6,7 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from torch._dynamo.exc import BackendCompilerFailed
 
+from trainer.compiling import Compiled
 from trainer.errors import ConfigError
 
 COMPARE = Path(__file__).parents[1] / "support" / "compiled_update.py"
@@ -20,6 +23,7 @@ def test_the_way_from_samples_to_loss_compiles_without_a_break_and_changes_nothi
     assert found["breaks"] == 0
     assert set(found["answers"]) == {"synthetic", "mech-pack"}
     for answer in found["answers"].values():
+        assert not answer["given_up"]
         assert answer["same_keys"]
         assert answer["same_figures"]
         assert answer["furthest"] < 1e-6
@@ -33,3 +37,38 @@ def test_a_backend_that_there_is_not_is_refused_by_name(play):
 def test_parts_that_are_computed_again_are_refused_for_they_do_not_compile(play):
     with pytest.raises(ConfigError, match=r"ppo.compile is 'eager', but with ppo.recomputed_parts, which is 2.* 0"):
         play(ppo={"compile": "eager", "recomputed_parts": 2})
+
+
+def test_what_has_too_many_graphs_goes_on_uncompiled_and_says_so_once(caplog):
+    def multiply(tensor, times):  # a graph for every number of times
+        for _ in range(times):
+            tensor = tensor * 2.0
+        return tensor
+
+    one = torch.ones(())
+    compiled = Compiled(multiply, "eager", multiply)
+    with torch._dynamo.config.patch(recompile_limit=2):
+        found = [float(compiled(one, times)) for times in range(6)]
+    assert found == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+    assert compiled.given_up
+    told = "ppo.compile is 'eager', which does not work here (it takes more than 2 graphs)"
+    assert [told in record.getMessage() for record in caplog.records if record.name == "trainer.compiling"] == [True]
+
+
+def test_an_update_goes_on_where_the_backend_fails(play, never, monkeypatch, caplog):
+    """As inductor does where there is no C++ compiler."""
+
+    def compiled(function, **_):
+        def failing(*_):
+            raise BackendCompilerFailed("inductor", RuntimeError("no C++ compiler"), None)
+
+        return failing
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    plain, failed = play(), play(ppo={"compile": "inductor"})
+    for played in (plain, failed):
+        played.learner.learn(played.collect(), never)
+    assert "ppo.compile is 'inductor', which does not work here (BackendCompilerFailed" in caplog.text
+    assert len(caplog.records) == 1
+    for name, tensor in plain.learner.network.named_parameters():
+        assert torch.equal(failed.learner.network.get_parameter(name), tensor)

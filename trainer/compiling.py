@@ -1,0 +1,67 @@
+"""The way to the loss through torch.compile, which must never be the end of a run."""
+
+import logging
+from collections.abc import Callable
+from typing import Generic, ParamSpec, TypeVar
+
+import torch
+from torch._dynamo.exc import BackendCompilerFailed, FailOnRecompileLimitHit
+
+from trainer.errors import ConfigError
+
+MOST_GRAPHS = 64
+"""Most graphs of the way to the loss: parts of one run or decision, or without idle ones, have graphs of their own."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
+
+
+class Compiled(Generic[P, R]):
+    """A function in one graph, for as long as that can be had; the network's modules are left as they are.
+
+    Args:
+        function: It changes nothing, or could not be begun anew.
+        backend: Of torch.compile.
+        otherwise: Takes its place where it does not compile, or has more graphs than `MOST_GRAPHS`.
+
+    Attributes:
+        given_up: Whether that has happened.
+
+    Raises:
+        ConfigError: There is no such backend.
+    """
+
+    def __init__(self, function: Callable[P, R], backend: str, otherwise: Callable[P, R]) -> None:
+        known = [*torch.compiler.list_backends(), "eager", "aot_eager"]
+        if backend not in known:
+            raise ConfigError(
+                f"ppo.compile is {backend!r}: torch knows {', '.join(sorted(known))}; choose one, or none"
+            )
+        torch._dynamo.config.allow_rnn = True
+        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_GRAPHS)
+        self.given_up = False
+        self._backend, self._otherwise = backend, otherwise
+        self._compiled = torch.compile(function, fullgraph=True, backend=backend)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """What the function gives."""
+        if not self.given_up:
+            try:
+                return self._compiled(*args, **kwargs)
+            except (BackendCompilerFailed, FailOnRecompileLimitHit) as error:
+                self.given_up = True
+                logger.warning(
+                    "ppo.compile is %r, which does not work here (%s): nothing is lost, but updates go on uncompiled; "
+                    "leave it empty to be spared the wait",
+                    self._backend,
+                    _reason(error),
+                )
+        return self._otherwise(*args, **kwargs)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FailOnRecompileLimitHit):
+        return f"it takes more than {torch._dynamo.config.recompile_limit} graphs"
+    return f"{type(error).__name__}: {error}".splitlines()[0]
