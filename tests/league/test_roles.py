@@ -206,9 +206,9 @@ def test_the_same_payoffs_make_the_same_decision_in_another_league(
 def test_of_two_that_ask_at_once_one_decides(scene: Scene) -> None:
     learner = found(scene, "second", "main")
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda step: ask(scene, learner, step), range(200, 208)))
-    assert len({each.reason for each in told if each is not None}) == 1
-    assert None not in told
+        told = list(pool.map(lambda _: ask(scene, learner, 200), range(8)))
+    assert told[0] is not None
+    assert told == 8 * told[:1]
     assert len(scene.client.log(kind=decisions.KIND).items) == 1
 
 

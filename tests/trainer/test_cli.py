@@ -50,6 +50,17 @@ def test_a_dry_run_prints_the_resolved_settings_and_the_number_of_parameters(cap
     assert "memory, estimated" in text
 
 
+def test_a_dry_run_has_all_numbers_of_the_role(capsys):
+    given = ["--environment", "rps", "--role", "league_exploiter", "--set", "role.weighting=nemesis"]
+    run("run", "--dry-run", "--json", *given)
+    role = json.loads(capsys.readouterr().out)["role"]
+    found = {name: role[name] for name in ("name", "reset", "weighting", "snapshot_steps", "snapshot_limit")}
+    wanted = {"name": "league_exploiter", "reset": 0.25, "weighting": "nemesis"}
+    assert found == wanted | {"snapshot_steps": 256, "snapshot_limit": 512}
+    run("run", "--dry-run", *given)
+    assert "role: name league_exploiter, snapshot_steps 256" in capsys.readouterr().out
+
+
 def test_a_dry_run_gives_scripts_settings_and_sizes(capsys):
     run("run", "--dry-run", "--json", "--environment", "recall", "--set", "ppo.gamma=0.5")
     told = json.loads(capsys.readouterr().out)

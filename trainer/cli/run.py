@@ -103,10 +103,12 @@ def run(
 
 def _show_plan(config: TrainerConfig, *, as_json: bool) -> None:
     planned = plan(config)
+    role = {"name": config.league.role, **config.role_numbers}
     if as_json:
-        typer.echo(json.dumps({"settings": config.model_dump(mode="json"), **planned.as_json()}))
+        typer.echo(json.dumps({"settings": config.model_dump(mode="json"), "role": role, **planned.as_json()}))
         return
     typer.echo(settings.to_toml(config))
+    typer.echo(f"role: {', '.join(f'{name} {value}' for name, value in role.items())}\n")
     show_plan(planned, Console(width=min(Console().width, PLAN_WIDTH)))
 
 

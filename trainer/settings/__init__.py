@@ -68,9 +68,9 @@ class TrainerConfig(Section):
     def role_numbers(self) -> dict[str, Any]:
         """All numbers of the role, as a league has them that plays by the usual ones."""
         given = self.given_role_numbers
-        if "weighting" in given and self.league.role != "main_exploiter":
-            given["weighting"] = "uniform"  # it may be a rule that only the league has
-        return numbers(role_rules(self.league.role, given, MatchmakingConfig()))
+        known = {name: "uniform" if name == "weighting" else value for name, value in given.items()}
+        usual = numbers(role_rules(self.league.role, known, MatchmakingConfig()))
+        return usual | given  # its weighting may be a rule that only the league has
 
     @model_validator(mode="after")
     def _role_has_its_numbers(self) -> "TrainerConfig":

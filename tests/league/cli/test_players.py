@@ -241,3 +241,23 @@ def test_help_names_every_option_whole_at_any_width(command: Run, monkeypatch: p
     for option in ("--environment", "--standing", "--as-of", "LEAGUE_TOKEN"):
         assert option in shown
     assert "Example: league standings" in shown
+
+
+def test_learners_are_listed_with_role_and_new_beginnings(online: Run, scene: Scene) -> None:
+    numbers = wire.RoleNumbers(reset=0.5)
+    scene.client.learner(
+        wire.LearnerCreate(
+            name="finder",
+            role="main_exploiter",
+            environment=scene.environment,
+            signature=scene.signature,
+            rules=numbers,
+        )
+    )
+    row = next(line.split() for line in online("learners").out.splitlines() if "finder" in line)
+    assert row[1:3] == ["finder", "main_exploiter"]
+    listed = json.loads(online("learners", "--json").out)["items"]
+    assert [(each["name"], each["rules"]["reset"], each["resets"]) for each in listed] == [
+        ("main", 0.0, 0),
+        ("finder", 0.5, 0),
+    ]

@@ -1,0 +1,46 @@
+"""What `league up` runs."""
+
+from pathlib import Path
+
+from league_command import Run
+
+from league.cli.up.child import Job
+from league.cli.up.plan import Plan, trainees, worker_jobs
+
+
+def jobs(*, league: bool) -> list[Job]:
+    whom = trainees("mine", league=league)
+    plan = Plan(Path("home"), "127.0.0.1", 8000, "http://127.0.0.1:8000", "sqlite://", "rps", whom, ("ppo.gamma=0.9",))
+    return list(worker_jobs(plan, token="secret"))
+
+
+def options(job: Job) -> dict[str, str]:
+    words = job.command[job.command.index("trainer") + 2 :]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def test_one_lineage_is_trained_unless_it_is_a_league() -> None:
+    trainer, evaluator = jobs(league=False)
+    assert (trainer.name, evaluator.name) == ("trainer", "evaluator")
+    assert options(trainer) == {
+        "--environment": "rps",
+        "--run": "home/runs/mine",
+        "--learner": "mine",
+        "--role": "main",
+        "--set": "ppo.gamma=0.9",
+    }
+    assert options(evaluator) == {"--environment": "rps", "--run": "home/runs/evaluator"}
+
+
+def test_a_league_trains_a_main_and_two_exploiters_each_in_its_own_folder_and_log() -> None:
+    *trainers, _ = jobs(league=True)
+    whom = {options(job)["--learner"]: options(job)["--role"] for job in trainers}
+    assert whom == {"mine": "main", "main-exploiter": "main_exploiter", "league-exploiter": "league_exploiter"}
+    assert len({options(job)["--run"] for job in trainers}) == len({job.log for job in trainers}) == 3
+    assert all("secret" not in " ".join(job.command) for job in trainers)
+
+
+def test_a_main_cannot_have_an_exploiters_name(command: Run) -> None:
+    refused = command("up", "--league", "--learner", "main-exploiter", "--environment", "rps")
+    assert refused.code == 2
+    assert "give the main another" in " ".join(refused.err.split())
