@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -154,12 +154,12 @@ def between(
         "rule": rule,
         "opponents": places.size,
         "effective_opponents": None,
-        "groups": _groups([population.members[place] for place in places], None),
+        "groups": _shares(_grouped([population.members[place] for place in places]), None),
     }
     content = {
         "self_play": 0.0,
         "branches": [branch],
-        "filters": [asdict(each) for each in filters],
+        "filters": _stored(filters),
         "items": _items(population, places, population.games[places])
         | {"propensity": unknown, "win_rate": unknown, "weights": {}},
     }
@@ -230,9 +230,9 @@ def _of_learner(
         filters += (Filter(SELF_PLAY, "none was asked for: the trainer has its own", (member.id,)),)
     for branch in distribution.branches:
         if branch.filter:
-            removed = tuple(ids[choice] for choice in np.flatnonzero(branch.excluded))
+            removed = tuple(np.array(ids)[branch.excluded].tolist())
             filters += (Filter(branch.name, branch.filter, removed),)
-    members = [population.members[place] for place in opponents]
+    groups = _grouped([population.members[place] for place in opponents])
     items = _items(population, opponents, standing.matches) | known.columns()
     items["propensity"] = _rounded(distribution.probabilities, _DIGITS)
     items["win_rate"] = _rounded(standing.win_rates, 4)
@@ -240,8 +240,8 @@ def _of_learner(
     content = {
         "learner": {"player_id": member.id, "rating": round(rating, 1), "games": games},
         "self_play": distribution.self_play,
-        "branches": [_self_play(distribution), *(_branch(branch, members) for branch in distribution.branches)],
-        "filters": [asdict(each) for each in filters],
+        "branches": [_self_play(distribution), *(_branch(branch, groups) for branch in distribution.branches)],
+        "filters": _stored(filters),
         "items": items,
     }
     return LearnerDraw(tuple(ids), distribution, Account.of(content))
@@ -300,19 +300,19 @@ def _self_play(distribution: Distribution) -> dict[str, Any]:
     }
 
 
-def _branch(branch: Branch, members: Sequence[Member]) -> dict[str, Any]:
+def _branch(branch: Branch, groups: Mapping[str, NDArray[np.int64]]) -> dict[str, Any]:
     return {
         "name": branch.name,
         "share": branch.share,
         "rule": branch.rule,
         "opponents": int(np.count_nonzero(~branch.excluded)),
         "effective_opponents": round(effective_opponents(branch.weights), 2),
-        "groups": _groups(members, branch.weights),
+        "groups": _shares(groups, branch.weights),
     }
 
 
-def _groups(members: Sequence[Member], weights: NDArray[np.float64] | None) -> list[dict[str, Any]]:
-    """Say upon whom weight falls: by standing, and upon the older half of the snapshots, so that crowding shows."""
+def _grouped(members: Sequence[Member]) -> dict[str, NDArray[np.int64]]:
+    """Return the places of groups: by standing, and the older half of the snapshots, so that crowding shows."""
     snapshots = [place for place, member in enumerate(members) if member.kind == "snapshot"]
     groups = {
         "baselines": [place for place, member in enumerate(members) if member.kind == "baseline"],
@@ -320,14 +320,24 @@ def _groups(members: Sequence[Member], weights: NDArray[np.float64] | None) -> l
         "candidates": [place for place in snapshots if members[place].standing == "candidate"],
         "older half of the snapshots": snapshots[: len(snapshots) // 2],
     }
+    return {name: np.array(places, dtype=np.int64) for name, places in groups.items()}
+
+
+def _shares(groups: Mapping[str, NDArray[np.int64]], weights: NDArray[np.float64] | None) -> list[dict[str, Any]]:
+    """Say upon whom weight falls."""
     return [
         {
             "group": group,
-            "players": len(places),
+            "players": places.size,
             "share": None if weights is None else round(float(weights[places].sum()), _DIGITS),
         }
         for group, places in groups.items()
     ]
+
+
+def _stored(filters: Sequence[Filter]) -> list[dict[str, Any]]:
+    """Return filters as JSON; `asdict` would copy every id that they took out."""
+    return [{"name": each.name, "rule": each.rule, "removed": each.removed} for each in filters]
 
 
 def _rounded(values: NDArray[np.float64], digits: int) -> list[float]:
