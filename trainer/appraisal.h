@@ -19,8 +19,8 @@ struct Rules {
 struct Call {
     const Head* heads;           // (H)
     const Rules* rules;
+    const long* chosen;          // (n): rows of `parameters` and `value` that decisions have; null where n is N
     const float* weights;        // (H + 1): of each head's entropy, and of the critic's loss
-    const long* chosen;          // (n): rows of `parameters` and `value` that decisions have; none where they are those
     const float* parameters;     // (N, P)
     const float* value;          // (N)
     const float* log_std;        // (G)

@@ -5,6 +5,7 @@ In torch that is some hundred small operations, and as many on the way back. Her
 """
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, no_type_check
 
@@ -101,34 +102,33 @@ class NativeAppraiser:
 
     def weigh(self, parameters: Tensor, value: Tensor, log_std: Tensor, samples: Samples, weights: Tensor) -> Weighed:
         """The pass."""
-        layout, given = self._layout, (samples.raw, samples.log_prob, samples.noise)
-        n, rows, heads = len(samples.index), len(samples.counts), len(layout.heads)
-        p, g = layout.parameter_size, layout.log_std_size
-        singles = (samples.old_value, samples.advantage, samples.target)
-        inputs = [each.contiguous() for each in (weights, parameters, value, log_std, samples.mask, *given, *singles)]
-        shapes = [
-            (heads + 1,),
-            (rows, p),
-            (rows,),
-            (g,),
-            (n, layout.mask_size),
-            (n, layout.raw_size),
-            (n, heads),
-            (n, g),
-        ]
+        known = (samples.mask, samples.raw, samples.log_prob, samples.noise)
+        each = (samples.old_value, samples.advantage, samples.target)
+        inputs = [tensor.contiguous() for tensor in (weights, parameters, value, log_std, *known, *each)]
+        self._require(inputs, samples)
+        layout, heads = self._layout, len(self._layout.heads)
+        width, log_stds = layout.parameter_size, layout.log_std_size
+        loss, figures = value.new_empty(()), value.new_empty(Figures.size(heads))
+        gradients = torch.zeros_like(inputs[1]), torch.zeros_like(inputs[2]), torch.empty_like(inputs[3])
+        lanes = value.new_empty(2 * width + 4 * log_stds + heads, LANES)
+        sums = torch.zeros(SINGLE_SUMS + SUMS_OF_HEADS * heads + log_stds, LANES, dtype=torch.float64)
+        places = [tensor.data_ptr() for tensor in (*inputs, loss, figures, *gradients, lanes, sums)]
+        chosen = 0 if samples.chosen is None else samples.chosen.data_ptr()
+        rules = (self._heads.data_ptr(), self._rules.data_ptr(), chosen)
+        sizes = (len(samples.index), heads, width, layout.raw_size, layout.mask_size, log_stds)
+        _launcher()(sizes, [*rules, *places])
+        return Weighed(loss, figures, gradients)
+
+    def _require(self, inputs: Sequence[Tensor], samples: Samples) -> None:
+        """Refuse what does not fit the layout and the number of decisions."""
+        layout, heads, n = self._layout, len(self._layout.heads), len(samples.index)
+        rows = n if samples.chosen is None else len(samples.counts)
+        of_network = ((heads + 1,), (rows, layout.parameter_size), (rows,), (layout.log_std_size,))
+        known = ((n, layout.mask_size), (n, layout.raw_size), (n, heads), (n, layout.log_std_size))
         types = [torch.float32] * 4 + [torch.bool] + [torch.float32] * 6
-        require_memory(inputs, [*shapes, (n,), (n,), (n,)], types)
+        require_memory(inputs, [*of_network, *known, (n,), (n,), (n,)], types)
         if samples.chosen is not None:
             require_memory([samples.chosen], [(n,)], [torch.int64])
-        loss, figures = value.new_empty(()), value.new_empty(Figures.size(heads))
-        gradients = parameters.new_zeros(rows, p), value.new_zeros(rows), log_std.new_empty(g)
-        lanes = value.new_empty(2 * p + 4 * g + heads, LANES)
-        sums = torch.zeros(SINGLE_SUMS + SUMS_OF_HEADS * heads + g, LANES, dtype=torch.float64)
-        chosen = 0 if samples.chosen is None else samples.chosen.data_ptr()
-        outputs = (loss, figures, *gradients, lanes, sums)
-        places = [tensor.data_ptr() for tensor in (self._heads, self._rules, *inputs, *outputs)]
-        _launcher()((n, heads, p, layout.raw_size, layout.mask_size, g), [*places[:3], chosen, *places[3:]])
-        return Weighed(loss, figures, gradients)
 
 
 class _Loss(torch.autograd.Function):
