@@ -301,17 +301,15 @@ def decide(rule: SnapshotRule, role: Role, steps: int, against: Opposition, chan
     counting = against.rival_mains if role == "main_exploiter" else np.arange(against.win_rates.size)
     win_rates = against.win_rates[counting]
     least = float(win_rates.min(initial=1.0))
-    whom = f"{'mains' if role == 'main_exploiter' else 'players'} that count"
+    whom = f"{'mains' if role == 'main_exploiter' else 'players'} that count: {win_rates.size}"
+    hardest = f", the hardest beaten in {least:.1%}" if win_rates.size else ""
     if win_rates.size and least > rule.win_rate:
-        reason = f"beats all {win_rates.size} {whom}, the hardest at {least:.1%}, which is above {rule.win_rate:.0%}"
+        reason = f"it beats all in over {rule.win_rate:.0%}"
     elif steps >= rule.limit:
-        hardest = f", the hardest at {least:.1%}" if win_rates.size else ""
-        reason = (
-            f"{steps} steps since the last snapshot, the limit being {rule.limit}; {win_rates.size} {whom}{hardest}"
-        )
+        reason = f"{steps} steps since the last snapshot, the limit being {rule.limit}"
     else:
         return None
-    return Decision(reset=chance < rule.reset, reason=reason)
+    return Decision(reset=chance < rule.reset, reason=f"{reason}; {whom}{hardest}")
 
 
 # --- whom ------------------------------------------------------------------------------------------------------------

@@ -166,7 +166,13 @@ def events(rows: Iterable[wire.Event], nothing: str, title: str | None = None) -
 
 
 def _details(event: wire.Event) -> str:
-    return ", ".join(f"{name} {value}" for name, value in event.details.items() if value is not None)
+    """Write details out; columns of numbers are left to --json."""
+    shown = {name: value for name, value in event.details.items() if value is not None and not _has_columns(value)}
+    return ", ".join(f"{name} {value}" for name, value in shown.items())
+
+
+def _has_columns(value: object) -> bool:
+    return isinstance(value, Mapping) and any(isinstance(each, list) for each in value.values())
 
 
 def ratings(rows: Iterable[wire.RatingPoint], title: str) -> Grid:

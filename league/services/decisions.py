@@ -86,7 +86,7 @@ def inconsistent(session: Session, environment: str) -> list[int]:
     """Return the ids of decisions' events that their own evidence does not lead to."""
     query = select(Event, SnapshotDecision).join(SnapshotDecision, SnapshotDecision.event_id == Event.id)
     rows = session.execute(query.where(Event.environment == environment).order_by(Event.id))
-    return [event.id for event, row in rows if _decide(event.details) != (row.reset, event.reason)]
+    return [event.id for event, row in rows if not _follows(row.reset, event.details)]
 
 
 def _ask(
@@ -160,6 +160,12 @@ def _evidence(
             "matches": standing.matches.tolist(),
         },
     }
+
+
+def _follows(reset: bool, evidence: Mapping[str, Any]) -> bool:
+    """Say whether evidence leads to a decision; its wording may be an earlier version's."""
+    decided = _decide(evidence)
+    return decided is not None and decided[0] == reset
 
 
 def _decide(evidence: Mapping[str, Any]) -> tuple[bool, str] | None:

@@ -201,11 +201,11 @@ def test_a_main_leaves_a_snapshot_when_it_beats_everybody_or_late():
     assert due("main", 999, against) is None
     early = due("main", 1000, against)
     assert not early.reset
-    assert early.reason == "beats all 3 players that count, the hardest at 71.0%, which is above 70%"
+    assert early.reason == "it beats all in over 70%; players that count: 3, the hardest beaten in 71.0%"
     weaker = replace(against, win_rates=np.array([0.7, 0.9, 0.8]))
     assert due("main", 1999, weaker) is None
     late = due("main", 2000, weaker)
-    assert late.reason.startswith("2000 steps since the last snapshot, the limit being 2000; 3 players that count")
+    assert late.reason.startswith("2000 steps since the last snapshot, the limit being 2000; players that count: 3")
     assert due("main", 1999, opposition()) is None
     assert due("main", 2000, opposition(), chance=0.0).reset is False
 

@@ -140,7 +140,7 @@ def test_a_snapshot_is_due_at_the_limit_and_not_before_the_learner_beats_everybo
     due = ask(scene, learner, 200)
     assert due is not None
     assert (due.learner_id, due.since_step, due.reset, due.start) == (learner.id, 0, False, None)
-    assert due.reason.startswith("200 steps since the last snapshot, the limit being 200; 1 players that count")
+    assert due.reason.startswith("200 steps since the last snapshot, the limit being 200; players that count: 1")
 
 
 def test_a_learner_that_beats_everybody_leaves_one_earlier(scene: Scene) -> None:
@@ -149,7 +149,7 @@ def test_a_learner_that_beats_everybody_leaves_one_earlier(scene: Scene) -> None
     assert ask(scene, learner, 99) is None
     due = ask(scene, learner, 100)
     assert due is not None
-    assert due.reason.startswith("beats all 1 players that count")
+    assert due.reason.startswith("it beats all in over 70%; players that count: 1")
 
 
 def test_a_decision_stands_and_is_in_the_log_with_its_evidence(scene: Scene, database: Database) -> None:

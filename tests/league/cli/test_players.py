@@ -261,3 +261,14 @@ def test_learners_are_listed_with_role_and_new_beginnings(online: Run, scene: Sc
         ("main", 0.0, 0),
         ("finder", 0.5, 0),
     ]
+
+
+def test_the_log_shows_why_a_snapshot_was_left_without_its_columns(online: Run, scene: Scene) -> None:
+    progress = wire.LearnerProgress(learner_id=scene.learner.id, step=10**6, since_step=0)
+    scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
+    shown = " ".join(online("log", "--kind", "snapshot").out.split())
+    assert "1000000 steps since the last snapshot, the limit being 1000000" in shown
+    assert "role main" in shown
+    assert "opponents" not in shown
+    (event,) = json.loads(online("log", "--kind", "snapshot", "--json").out)["items"]
+    assert len(event["details"]["opponents"]["win_rate"]) == 1
