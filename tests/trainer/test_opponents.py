@@ -99,6 +99,14 @@ def test_an_opponent_that_cannot_be_played_is_named(pool_of, store, spec, damage
     assert "\n" not in str(error.value)
 
 
+def test_an_opponent_of_other_rules_is_refused_though_its_shapes_fit(pool_of, store, spec):
+    other = dataclasses.replace(spec, rules={**spec.rules, "of another version": True})
+    assert other.signature != spec.signature
+    wanted = store.put(*checkpoint(other))
+    with pytest.raises(UnusableOpponentError, match=rf"signature {other.signature}\), but {spec.name} has signature"):
+        pool_of().resolve(wanted, "bad")
+
+
 def test_a_file_damaged_on_the_disk_is_fetched_again(pool_of, store, spec, tmp_path):
     sha256 = store.put(*checkpoint(spec))
     pool_of().resolve(sha256, "one")
