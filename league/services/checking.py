@@ -11,7 +11,18 @@ from sqlalchemy.orm import Session, aliased
 from league.db.engine import Database
 from league.db.models import Base, Event, Learner, Lease, Match, Period, Player
 from league.errors import InvariantError
-from league.services import champions, collection, decisions, learners, match_log, payoffs, rebuild, results, standings
+from league.services import (
+    champions,
+    collection,
+    decisions,
+    gates,
+    learners,
+    match_log,
+    payoffs,
+    rebuild,
+    results,
+    standings,
+)
 from league.storage.store import CheckpointStore
 
 _EXAMPLES = 5
@@ -46,7 +57,7 @@ def check(
         if found:
             return found  # the rest is read along them
         for each in learners.environments(session) if environment is None else [environment]:
-            found += _players(session, each)
+            found += [*_players(session, each), *_gates(session, each)]
             in_log = list(_matches(session, each))
             found += in_log or [*_payoffs(session, each), *_ratings(session, each)]
     return [*found, *_checkpoints(database, store, unpublished_before)]
@@ -183,6 +194,16 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
     champion = champions.holder(session, environment)
     if champion is not None and standings.require(session, champion)[0].standing != "commander":
         yield Violation("champion", environment, f"player {champion} is champion and no commander")
+
+
+def _gates(session: Session, environment: str) -> Iterator[Violation]:
+    """Leases of a gate seat its two players, and each verdict is what the log says."""
+    strange = gates.leased_wrongly(session, environment)
+    if strange:
+        yield Violation("gates", environment, f"leases of gates that are not of their two players: {_some(strange)}")
+    wrong = gates.judged_wrongly(session, environment)
+    if wrong:
+        yield Violation("gates", environment, f"gates whose verdict is not what the log says: {_some(wrong)}")
 
 
 def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -> Iterator[Violation]:

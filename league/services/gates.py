@@ -6,7 +6,7 @@ written down when it falls, and looked at anew when results of a worker cease to
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ KIND = "gate"
 _CONFIG = ("elo0", "elo1", "alpha", "beta", "least_games")
 _STATES: dict[Decision, wire.GateState] = {"accept": "accepted", "reject": "rejected", "continue": "open"}
 _BEATS_MISSED = 2
+_WHEN_ALL_IS_OVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -274,6 +275,29 @@ def judge_again(database: Database, now: datetime) -> None:
             judged = _judge(session, gate, now)
             if judged.state != gate.state:
                 _overturn(session, gate, judged, now)
+
+
+def leased_wrongly(session: Session, environment: str) -> list[str]:
+    """Return the ids of leases that name a gate and do not seat its two players."""
+    two = (Gate.candidate_id, Gate.champion_id)
+    right = Gate.id == Lease.gate_id, Lease.home_id.in_(two), Lease.away_id.in_(two), Lease.home_id != Lease.away_id
+    own = Lease.environment == environment, Lease.gate_id.is_not(None)
+    return list(session.scalars(select(Lease.id).where(*own, ~exists().where(*right)).order_by(Lease.id)))
+
+
+def judged_wrongly(session: Session, environment: str) -> list[int]:
+    """Return the ids of gates whose verdict is not what the log says."""
+    decided = Gate.environment == environment, Gate.state.in_(("accepted", "rejected"))
+    return [
+        gate.id
+        for gate in session.scalars(select(Gate).where(*decided).order_by(Gate.id))
+        if _differs(_judge(session, gate, _WHEN_ALL_IS_OVER), gate)
+    ]
+
+
+def _differs(judged: _Judged, gate: Gate) -> bool:
+    stop = judged.verdict.stop
+    return (judged.state, stop.games, list(stop.counts)) != (gate.state, gate.verdict["games"], gate.verdict["counts"])
 
 
 def _touched_by_quarantines() -> Select[int]:

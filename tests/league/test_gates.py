@@ -3,19 +3,22 @@
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from league_history import play_periods, recomputed
 from league_scene import ENVIRONMENT, ON_SQLITE, SIGNATURE, Scene, result, safetensors, sha256
+from sqlalchemy import update
 
 from arena.gate import GateConfig, judge
 from league import wire
 from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
+from league.db.models import Gate, Lease
 from league.errors import (
     ForbiddenError,
     GateConflictError,
@@ -24,7 +27,8 @@ from league.errors import (
     UnknownGateError,
     UnknownPlayerError,
 )
-from league.services import gates
+from league.services import checking, gates
+from league.storage.directory import DirectoryStore
 
 Configure = Callable[..., Settings]
 Two = tuple[wire.Player, wire.Player]
@@ -370,6 +374,33 @@ def test_only_admins_open_and_cancel_gates(scene: Scene, two: Two, connect: Call
         with pytest.raises(ForbiddenError):
             call()
     assert admin.cancel_gate(gate.id).state == "cancelled"
+
+
+# --- the books -------------------------------------------------------------------------------------------------------
+
+
+@ON_SQLITE
+def test_a_check_of_the_books_finds_verdicts_and_leases_that_are_wrong(
+    scene: Scene, two: Two, database: Database, configure: Configure, time: Any, tmp_path: Path
+) -> None:
+    def found() -> list[str]:
+        store = DirectoryStore(tmp_path / "checkpoints", 2**20)
+        violations = checking.check(database, store, unpublished_before=datetime.now(UTC) - timedelta(days=1))
+        return [one.finding for one in violations if one.invariant == "gates"]
+
+    gate = open_gate(scene, two)
+    scene.rating_leases(2)
+    time.advance(400)
+    play(scene, two[0], [1.0] * 30)
+    judged(database, configure, time)
+    assert found() == []
+    with database.write() as session:
+        session.execute(update(Gate).values(state="rejected"))
+    assert found() == [f"gates whose verdict is not what the log says: {gate.id}"]
+    with database.write() as session:
+        session.execute(update(Gate).values(state="accepted"))
+        session.execute(update(Lease).values(gate_id=gate.id + 1))
+    assert found()[0].startswith("leases of gates that are not of their two players")
 
 
 # --- promotion by gate -----------------------------------------------------------------------------------------------
