@@ -38,7 +38,7 @@ def publish(client, link, steps):
     for step in steps:
         torch.manual_seed(step)
         network = ActorCritic(Architecture.of(SPEC, encoder_sizes=(4,), recurrent_size=4))
-        assert member.publish(encode(network, SPEC), step) is not None
+        assert member.publish(encode(network, SPEC), step, None) is not None
 
 
 @pytest.fixture
@@ -109,6 +109,42 @@ def test_rating_matches_are_played_on_both_sides_of_the_same_seeds_and_reported(
         seats.setdefault(match.seed, []).append((match.home.player_id, match.away.player_id))
     for pairs in seats.values():
         assert all((away, home) in pairs for home, away in pairs)
+
+
+def test_pairs_of_an_open_gate_are_played_before_others(worker_of, client, link):
+    publish(client, link, [1, 2, 3])
+    *_, candidate, champion = client.players("rps", kind="snapshot").items
+    gate = client.gate(wire.GateCreate(candidate_id=candidate.id, champion_id=champion.id))
+    said = io.StringIO()
+    worker, _ = worker_of(budget=3, console=Console(file=said, width=200))
+    worker.run()
+    matches = matches_of(client)
+    assert {match.kind for match in matches} == {"gate"}
+    assert {frozenset((match.home.player_id, match.away.player_id)) for match in matches} == {
+        frozenset((candidate.id, champion.id))
+    }
+    assert client.show_gate(gate.id).games == len(matches) == worker.matches == 12
+    assert f"matches for gate {gate.id}" in said.getvalue()
+
+
+def test_an_evaluator_that_leaves_gives_back_what_it_will_not_play(worker_of, client, link, outside):
+    publish(client, link, [1, 2, 3])
+    worker, _ = worker_of(budget=3)
+    granted, lease, play = [], worker._membership.lease, worker._play
+
+    def remembered(*request):
+        granted.extend(lease(*request))
+        return granted
+
+    def asked_to_leave_meanwhile(*round_):
+        play(*round_)
+        outside.asked = True
+
+    worker._membership.lease, worker._play = remembered, asked_to_leave_meanwhile
+    worker.run()
+    states = [client.explain_lease(each.lease_id).state for each in granted]
+    assert 0 < states.count("played") < len(states)
+    assert states.count("released") == len(states) - states.count("played")
 
 
 def test_its_share_of_the_time_is_bounded(worker_of, client, link, outside):
