@@ -42,7 +42,9 @@ def gate(
     elo1: Annotated[float, typer.Option("--elo1", help="Lead at which it is accepted.")] = 20.0,
     alpha: Annotated[float, typer.Option("--alpha", help="Chance of accepting at --elo0.")] = 0.05,
     beta: Annotated[float, typer.Option("--beta", help="Chance of rejecting at --elo1.")] = 0.05,
-    least_games: Annotated[int, typer.Option("--least-games", min=0, help="No verdict before so many games.")] = 20,
+    least_games: Annotated[
+        int, typer.Option("--least-games", min=0, max=10**9, help="No verdict before so many games.")
+    ] = 20,
     timeout_s: Annotated[
         float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="Wait no longer.", show_default="none")
     ] = None,

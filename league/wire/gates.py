@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from league.wire.bodies import Answer, Request
-from league.wire.fields import Id, Real, Text, Whole
+from league.wire.fields import PLAIN, Id, Real, Text
 from league.wire.players import PlayerName
 
 GateState = Literal["open", "accepted", "rejected", "cancelled"]
@@ -25,7 +25,7 @@ class GateCreate(Request):
     elo1: Real = 20.0
     alpha: Real = 0.05
     beta: Real = 0.05
-    least_games: Whole = 20
+    least_games: Annotated[int, Field(lt=2**53), PLAIN] = 20
     reason: Text = ""
     again: Annotated[bool, Field(strict=True)] = False
 
