@@ -66,7 +66,7 @@ class Learner(Answer):
     metrics_at: datetime | None
     latest_snapshot: int | None
     created_at: datetime
-    rules: dict[str, float | str] = {}
+    rules: dict[str, int | float | str] = {}
     resets: int = 0
     began_step: int = 0
 
