@@ -213,7 +213,14 @@ def test_batches_are_opened_with_seeds_of_their_own():
 
 # --- waiting for a device --------------------------------------------------------------------------------------------
 
-WAITS = {"aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero", "aten::masked_select", "aten::_unique2"}
+WAITS = {
+    "aten::_local_scalar_dense",
+    "aten::item",
+    "aten::is_nonzero",
+    "aten::nonzero",
+    "aten::masked_select",
+    "aten::_unique2",
+}
 """Operations for which the host waits for a device: they bring numbers over, or need them to know a shape."""
 
 LOOK = "aten::is_nonzero"
