@@ -4,7 +4,10 @@ On the wire an error is `application/problem+json` (RFC 9457): `type` is the sta
 that names the value, the rule and the way out, and `value`, `rule` and `way_out` are its parts.
 """
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+_VALUE_MAX_LENGTH = 120
 
 
 class LeagueError(Exception):
@@ -193,6 +196,14 @@ class InvalidRequestError(LeagueError):
 
     type, title, status = "invalid-request", "invalid request", 422
 
+    @classmethod
+    def of_field(cls, found: Mapping[str, Any], way_out: str) -> Self:
+        """Say what pydantic found wrong with a field: the first of a validation error's `errors()`."""
+        place = ".".join(str(part) for part in found["loc"])
+        value = "" if found.get("type") == "missing" else f"={_brief(found.get('input'))}"
+        message = str(found["msg"])
+        return cls(f"{place}{value}", message[:1].lower() + message[1:], way_out)
+
 
 class TooLargeError(LeagueError):
     """A body is larger than the server takes."""
@@ -324,6 +335,11 @@ class LeagueUnreachable(LeagueError):  # noqa: N818 - a state of the network, wh
     """The server did not answer; raised by the client alone."""
 
     type, title, status = "league-unreachable", "league unreachable", 503
+
+
+def _brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _VALUE_MAX_LENGTH else f"{text[:_VALUE_MAX_LENGTH]}..."
 
 
 KINDS: dict[str, type[LeagueError]] = {kind.type: kind for kind in LeagueError.__subclasses__()}

@@ -32,7 +32,6 @@ _SERVICE_UNAVAILABLE = 503
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _NO_METHOD = 405
 _NO_ROUTE = (404, _NO_METHOD)
-_VALUE_MAX_LENGTH = 120
 _WAY_OUT = "see /docs for what the call takes"
 
 
@@ -98,10 +97,8 @@ async def _invalid(_request: Request, error: Exception) -> JSONResponse:
     if first.get("type") == "json_invalid":
         rule = f"it is not JSON ({first['ctx']['error']} at character {first['loc'][-1]})"
         return response(InvalidRequestError("body", rule, _WAY_OUT))
-    place = ".".join(str(part) for part in first["loc"])
-    value = "" if first.get("type") == "missing" else f"={_brief(first.get('input'))}"
     way_out = "send it as Content-Type: application/json" if isinstance(first.get("input"), bytes) else _WAY_OUT
-    return response(InvalidRequestError(f"{place}{value}", _lower(first["msg"]), way_out))
+    return response(InvalidRequestError.of_field(first, way_out))
 
 
 async def _refused_by_framework(request: Request, error: Exception) -> JSONResponse:
@@ -142,11 +139,6 @@ async def _defect(request: Request, error: Exception) -> JSONResponse:
     rule = f"{type(error).__name__} in the server; nothing of the call was kept"
     way_out = f"send it again; if it stays, report it with what the server's log has of request {request_id.get()}"
     return response(InternalError(f"{request.method} {request.url.path}", rule, way_out))
-
-
-def _brief(value: Any) -> str:  # noqa: ANN401 - whatever the caller sent
-    text = repr(value)
-    return text if len(text) <= _VALUE_MAX_LENGTH else f"{text[:_VALUE_MAX_LENGTH]}..."
 
 
 def _lower(message: object) -> str:

@@ -5,9 +5,12 @@ import sys
 from collections.abc import Sequence
 from io import StringIO, TextIOWrapper
 from shutil import get_terminal_size
+from typing import NoReturn
 
 import typer
+from pydantic import ValidationError
 
+from league import wire
 from league.cli import (
     exchange,
     forking,
@@ -32,6 +35,7 @@ from league.cli.up import command as up
 from league.errors import (
     ChampionConflictError,
     ConfigurationError,
+    InvalidRequestError,
     LeagueError,
     UnknownGateError,
     UnknownLeaseError,
@@ -51,6 +55,8 @@ _WAYS_OUT: dict[type[LeagueError], str] = {
     UnknownPlayerError: "`league players` lists them all",
 }
 """What to do at a terminal, where the server's way out is another of its calls."""
+
+_HELP = "`league COMMAND --help` says what it takes"
 
 app = typer.Typer(
     name="league",
@@ -95,8 +101,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments)
     except LeagueError as error:
-        typer.echo(f"league: {printable(_described(error))}", err=True)
-        sys.exit(BAD_USAGE if isinstance(error, ConfigurationError) else 1)
+        _refuse(error)
+    except ValidationError as error:
+        if not _is_of_request(error):
+            raise
+        _refuse(InvalidRequestError.of_field(error.errors()[0], _HELP))
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
@@ -105,9 +114,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(1)
 
 
+def _refuse(error: LeagueError) -> NoReturn:
+    typer.echo(f"league: {printable(_described(error))}", err=True)
+    sys.exit(BAD_USAGE if isinstance(error, ConfigurationError) else 1)
+
+
+def _is_of_request(error: ValidationError) -> bool:
+    """Say whether what does not fit was to be sent to the server, and so was said by whoever runs the command."""
+    kind = getattr(wire, error.title, None)
+    return isinstance(kind, type) and issubclass(kind, wire.Request)
+
+
 def _described(error: LeagueError) -> str:
     """Say what is wrong and what to do about it, in commands."""
     way_out = _WAYS_OUT.get(type(error), error.way_out)
     if "/docs" in way_out:
-        way_out = "`league COMMAND --help` says what it takes"
+        way_out = _HELP
     return str(type(error)(error.value, error.rule, way_out))

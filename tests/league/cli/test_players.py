@@ -5,6 +5,7 @@ import json
 import pytest
 from league_command import Run
 from league_scene import Scene
+from pydantic import ValidationError
 
 from league import wire
 from league.cli import lifecycle
@@ -88,6 +89,24 @@ def test_a_change_that_the_standing_does_not_allow_is_one_line(online: Run, snap
     outcome = online("promote", snapshot.id)
     assert outcome.code == 1
     assert "commander" in outcome.one_line_error
+
+
+@pytest.mark.parametrize(
+    "words", [("promote",), ("promote", "--champion"), ("retire",), ("gate",), ("gate", "--cancel")]
+)
+def test_what_a_request_cannot_hold_is_one_line(
+    online: Run, scene: Scene, snapshot: wire.Player, words: tuple[str, ...]
+) -> None:
+    other = [scene.publish(2000).id] if words[0] == "gate" else []
+    error = online(*words, snapshot.id, *other, "--reason", "x" * 501).one_line_error
+    assert error.startswith("league: invalid request reason='xxx")
+    assert "at most 500 characters; `league COMMAND --help` says what it takes" in error
+
+
+def test_a_defect_is_no_bad_request(online: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LeagueClient, "learners", lambda *_, **__: wire.Learner.model_validate({}))
+    with pytest.raises(ValidationError):
+        online("learners")
 
 
 @pytest.mark.parametrize("who", ["999999", "nobody"])
