@@ -29,6 +29,7 @@ from league.db.upsert import insert_into
 from league.errors import ConfigurationError, InvalidRequestError
 from league.services import evidence, roles
 from league.services.population import Filter, Member, Population, PopulationCache
+from league.services.roles import Lineage
 
 SELF_PLAY = "self-play"
 PAIRING = "thompson"
@@ -78,6 +79,40 @@ class LearnerDraw:
     opponents: tuple[int, ...]
     distribution: Distribution
     account: Account
+
+
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """Who may be drawn, as accounts show them: made once for all learners of a signature.
+
+    Attributes:
+        places: (K,) in the population.
+        filters: What took out the others.
+        ids: K ids.
+        columns: What items show of each whoever the learner is, K values by name.
+        groups: Places within the K, by the name of the group.
+    """
+
+    places: NDArray[np.int64]
+    filters: tuple[Filter, ...]
+    ids: tuple[int, ...]
+    columns: Mapping[str, Any]
+    groups: Mapping[str, NDArray[np.int64]]
+
+    @classmethod
+    def of(cls, population: Population, places: NDArray[np.int64], filters: Sequence[Filter]) -> "_Pool":
+        ids: list[int] = population.ids[places].tolist()
+        columns = {
+            "player_id": ids,
+            "rating": _rounded(population.ratings.rating[places], 1),
+            "deviation": _rounded(population.ratings.deviation[places], 1),
+        }
+        groups = _grouped([population.members[place] for place in places])
+        return cls(places, tuple(filters), tuple(ids), columns, groups)
+
+    def items(self, games: NDArray[np.int64]) -> dict[str, Any]:
+        """Return the columns of an account's items, given the number of games of each."""
+        return {**self.columns, "games": games.tolist()}
 
 
 def of_learner(
@@ -147,21 +182,20 @@ def between(
     population: Population, places: NDArray[np.int64], filters: Sequence[Filter], name: str, rule: str
 ) -> Account:
     """Return the account of frozen players who are paired by a rule that gives no probabilities in closed form."""
-    unknown = [None] * places.size
+    pool, unknown = _Pool.of(population, places, filters), [None] * places.size
     branch = {
         "name": name,
         "share": 1.0,
         "rule": rule,
         "opponents": places.size,
         "effective_opponents": None,
-        "groups": _shares(_grouped([population.members[place] for place in places]), None),
+        "groups": _shares(pool.groups, None),
     }
     content = {
         "self_play": 0.0,
         "branches": [branch],
         "filters": _stored(filters),
-        "items": _items(population, places, population.games[places])
-        | {"propensity": unknown, "win_rate": unknown, "weights": {}},
+        "items": pool.items(population.games[places]) | {"propensity": unknown, "win_rate": unknown, "weights": {}},
     }
     return Account.of(content)
 
@@ -207,9 +241,11 @@ def _of_learner(
     self_play: bool,
     unplayable: frozenset[int],
 ) -> LearnerDraw:
-    opponents, filters = population.opponents(member.signature, unplayable)
-    own = population.place(member.id)
-    ids = [population.members[place].id for place in opponents]
+    pool = population.once(
+        ("pool", member.signature, unplayable),
+        lambda: _Pool.of(population, *population.opponents(member.signature, unplayable)),
+    )
+    opponents, filters, own = pool.places, pool.filters, population.place(member.id)
     lineage = roles.lineage(session, population, settings, member)
     standing = roles.standing(session, population, settings, lineage, opponents)
     rating, games = float(population.ratings.rating[own]), int(population.games[own])
@@ -224,27 +260,26 @@ def _of_learner(
         pasts=known.pasts,
     )
     distribution, failures = _by_role(standing.against, candidates, lineage.rules)
-    filters += failures
+    filters += _contradiction(lineage) + failures
     if not self_play:
         distribution = without_self_play(distribution)
         filters += (Filter(SELF_PLAY, "none was asked for: the trainer has its own", (member.id,)),)
     for branch in distribution.branches:
         if branch.filter:
-            removed = tuple(np.array(ids)[branch.excluded].tolist())
+            removed = tuple(population.ids[opponents[branch.excluded]].tolist())
             filters += (Filter(branch.name, branch.filter, removed),)
-    groups = _grouped([population.members[place] for place in opponents])
-    items = _items(population, opponents, standing.matches) | known.columns()
+    items = pool.items(standing.matches) | known.columns()
     items["propensity"] = _rounded(distribution.probabilities, _DIGITS)
     items["win_rate"] = _rounded(standing.win_rates, 4)
     items["weights"] = {branch.name: _rounded(branch.weights, _DIGITS) for branch in distribution.branches}
     content = {
         "learner": {"player_id": member.id, "rating": round(rating, 1), "games": games},
         "self_play": distribution.self_play,
-        "branches": [_self_play(distribution), *(_branch(branch, groups) for branch in distribution.branches)],
+        "branches": [_self_play(distribution), *(_branch(branch, pool.groups) for branch in distribution.branches)],
         "filters": _stored(filters),
         "items": items,
     }
-    return LearnerDraw(tuple(ids), distribution, Account.of(content))
+    return LearnerDraw(pool.ids, distribution, Account.of(content))
 
 
 def weighed(candidates: Candidates, config: MatchmakingConfig) -> Distribution:
@@ -273,20 +308,18 @@ def _by_role(against: Opposition, candidates: Candidates, rules: RoleRules) -> t
         return role_distribution(against, candidates, replace(rules, matchmaking=default)), (told,)
 
 
+def _contradiction(lineage: Lineage) -> tuple[Filter, ...]:
+    """Tell that a learner's own numbers contradict the league's."""
+    if not lineage.failure:
+        return ()
+    return (Filter("failed rule", f"{lineage.failure}; the numbers of a {lineage.member.role} stand in", ()),)
+
+
 def _of_pairing(
     population: Population, signature: str, unplayable: frozenset[int]
 ) -> tuple[NDArray[np.int64], Account]:
     places, filters = population.opponents(signature, unplayable)
     return places, between(population, places, filters, PAIRING, _PAIRING_RULE)
-
-
-def _items(population: Population, places: NDArray[np.int64], games: NDArray[np.int64]) -> dict[str, Any]:
-    return {
-        "player_id": [population.members[place].id for place in places],
-        "games": games.tolist(),
-        "rating": _rounded(population.ratings.rating[places], 1),
-        "deviation": _rounded(population.ratings.deviation[places], 1),
-    }
 
 
 def _self_play(distribution: Distribution) -> dict[str, Any]:

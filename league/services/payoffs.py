@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sqlalchemy import ColumnElement, SQLColumnExpression, delete, func, or_, select
+from sqlalchemy import ColumnElement, Select, SQLColumnExpression, bindparam, delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
@@ -20,6 +20,8 @@ from league.services.match_log import Games
 
 Pair = tuple[int, int]
 _COLUMNS = ("low_id", "high_id", "matches", "games", "points", "wins", "draws", "losses")
+_SELECTED = select(*(getattr(Payoff, name) for name in _COLUMNS)).order_by(Payoff.low_id, Payoff.high_id)
+_OF_PLAYER = _SELECTED.where(or_(Payoff.low_id == bindparam("player"), Payoff.high_id == bindparam("player")))
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def read(session: Session, environment: str) -> Records:
 
 def of_player(session: Session, player_id: int) -> Records:
     """Read one player's records up to the last closed period."""
-    return _read(session, or_(Payoff.low_id == player_id, Payoff.high_id == player_id))
+    return _records(session, _OF_PLAYER, {"player": player_id})
 
 
 def current(session: Session, environment: str) -> Records:
@@ -147,7 +149,9 @@ def rewrite(session: Session, environment: str, records: Records) -> None:
     write(session, records.rows(environment))
 
 
-def against(records: Records, player: int, opponents: Sequence[int]) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
+def against(
+    records: Records, player: int, opponents: Sequence[int] | NDArray[np.int64]
+) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
     """Return a player's own records against K others from its view: a tally of shape (K,), and the numbers of matches.
 
     Args:
@@ -250,6 +254,9 @@ def _places(
 
 
 def _read(session: Session, which: ColumnElement[bool]) -> Records:
-    query = select(*(getattr(Payoff, name) for name in _COLUMNS)).where(which)
-    low, high, matches, *numbers = read_columns(session, query.order_by(Payoff.low_id, Payoff.high_id), len(_COLUMNS))
+    return _records(session, _SELECTED.where(which), {})
+
+
+def _records(session: Session, query: Select[Any], parameters: Mapping[str, Any]) -> Records:
+    low, high, matches, *numbers = read_columns(session, query, len(_COLUMNS), parameters)
     return Records(low.astype(np.int64), high.astype(np.int64), matches.astype(np.int64), *numbers)

@@ -91,6 +91,11 @@ class Population:
         """Where in the columns a player stands, by its id."""
         return {member.id: place for place, member in enumerate(self.members)}
 
+    @cached_property
+    def ids(self) -> NDArray[np.int64]:
+        """(P,) ids of the members."""
+        return np.array([member.id for member in self.members], dtype=np.int64)
+
     def place(self, player_id: int) -> int:
         """Return a player's place in the columns.
 

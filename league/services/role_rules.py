@@ -8,11 +8,14 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from arena import roles
-from arena.roles import Role, RoleRules
+from arena.roles import Main, Role, RoleRules
 from league import wire
 from league.config import Settings
 from league.db.models import Learner, Player, SnapshotDecision
 from league.errors import InvalidRequestError
+
+_OF_SNAPSHOTS = ("snapshot_steps", "snapshot_limit", "snapshot_win_rate", "reset", "start")
+_WAY_OUT = "docs/league_play.md has the numbers"
 
 
 @dataclass(frozen=True)
@@ -26,13 +29,30 @@ class Beginnings:
 NEVER_ANEW = Beginnings(0, 0)
 
 
+@dataclass(frozen=True)
+class Followed:
+    """The rules that a learner follows, and why they are not those that it asked for; empty where they are."""
+
+    rules: RoleRules
+    failure: str
+
+
 def of_learner(settings: Settings, learner: Learner) -> RoleRules:
+    """Return the rules that a learner follows; see `followed`."""
+    return followed(settings, learner.role, learner.rules or {}).rules
+
+
+def followed(settings: Settings, role: str, given: Mapping[str, Any]) -> Followed:
     """Return the rules that a learner follows: those of its role in this league, with its own numbers in their place.
 
-    Raises:
-        InvalidRequestError: The league's matchmaking has changed so that they contradict it.
+    The league's matchmaking may have changed so that they contradict it. Then those of its role stand in for all of the
+    learner's but the ones of its snapshots, which the league has no say in.
     """
-    return of_role(settings, learner.role, learner.rules or {})
+    try:
+        return Followed(_rules(settings, role, given), "")
+    except ValueError as error:
+        own = {name: value for name, value in given.items() if name in _OF_SNAPSHOTS}
+        return Followed(_rules(settings, role, own), str(error))
 
 
 def of_role(settings: Settings, role: str, given: Mapping[str, Any]) -> RoleRules:
@@ -42,9 +62,17 @@ def of_role(settings: Settings, role: str, given: Mapping[str, Any]) -> RoleRule
         InvalidRequestError: The role has no such number, or one is out of its range.
     """
     try:
-        return roles.role_rules(cast(Role, role), given, settings.matchmaking)
+        return _rules(settings, role, given)
     except ValueError as error:
-        raise InvalidRequestError(f"rules of a {role}", str(error), "docs/league_play.md has the numbers") from error
+        raise InvalidRequestError(f"rules of a {role}", str(error), _WAY_OUT) from error
+
+
+def _rules(settings: Settings, role: str, given: Mapping[str, Any]) -> RoleRules:
+    league = settings.matchmaking
+    if role == "main" and not {"self_play_share", "verification_share"} & given.keys():
+        left = min(Main.verification_share, 1.0 - league.self_play_share)
+        given = {**given, "verification_share": left}  # a league may leave less to the default
+    return roles.role_rules(cast(Role, role), given, league)
 
 
 def given(rules: wire.RoleNumbers) -> dict[str, Any]:

@@ -5,11 +5,13 @@ only the matches count that it has played since, and as its rating is still that
 be known before it has played.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
@@ -17,7 +19,7 @@ from arena.glicko2 import expected_score
 from arena.roles import NO_LINEAGE, MainExploiter, Opposition, RoleRules
 from arena.rules import Need
 from league.config import Settings
-from league.db.models import Learner
+from league.db.models import Learner, Player
 from league.services import evidence, match_log, payoffs, role_rules
 from league.services.payoffs import NO_RECORDS
 from league.services.population import Member, Population
@@ -26,6 +28,11 @@ EXPLOITERS = ("main_exploiter", "league_exploiter")
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+_CORRECT_THE_NUMBERS = "register it with others, or set LEAGUE_MATCHMAKING to what they fit and start again"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,7 @@ class Lineage:
         id: Of the lineage.
         name: Of the lineage.
         rules: Of its role.
+        failure: Why they are not those that it asked for; empty where they are.
         began_step: The step at which its present weights began; 0 for its first ones.
     """
 
@@ -44,6 +52,7 @@ class Lineage:
     id: int
     name: str
     rules: RoleRules
+    failure: str
     began_step: int
 
     def needs(self, games: int) -> frozenset[Need]:
@@ -66,21 +75,23 @@ class Standing:
     against: Opposition
 
 
+@dataclass(frozen=True, eq=False)
+class _Sides:
+    """Where P players belong, as `Opposition` has it."""
+
+    lineage: IntArray
+    main: BoolArray
+    exploiter: BoolArray
+    step: IntArray
+
+
 def lineage(session: Session, population: Population, settings: Settings, member: Member) -> Lineage:
-    """Return what a population's learner follows, read once."""
-
-    def read() -> Lineage:
-        learner = session.get_one(Learner, member.learner_id)
-        began = role_rules.beginnings(session, [learner.id]).get(learner.id, role_rules.NEVER_ANEW)
-        return Lineage(member, learner.id, learner.name, role_rules.of_learner(settings, learner), began.step)
-
-    return population.once(("lineage", member.id), read)
+    """Return what a population's learner follows; those of all its learners are read together, once."""
+    return population.once("lineages", lambda: _lineages(session, population, settings))[member.id]
 
 
 def standing(session: Session, population: Population, settings: Settings, own: Lineage, places: IntArray) -> Standing:
     """Return how a learner does against the players at K places of its population, up to the last closed period."""
-    members = [population.members[place] for place in places]
-    ids = [member.id for member in members]
     if own.began_step == 0:
         records = payoffs.of_player(session, own.member.id)
         expected = expected_score(population.ratings, np.full(places.size, population.place(own.member.id)), places)
@@ -89,19 +100,41 @@ def standing(session: Session, population: Population, settings: Settings, own: 
         most = settings.matchmaking.past_games
         games = match_log.last_of(session, own.member.id, through, most, from_step=own.began_step)
         records, expected = NO_RECORDS.advance(games), np.full(places.size, 0.5)
-    tally, matches = payoffs.against(records, own.member.id, ids)
+    tally, matches = payoffs.against(records, own.member.id, population.ids[places])
     win_rates = arithmetic.win_rates(tally, expected)
-    return Standing(win_rates, matches, _opposition(members, win_rates, own.id))
-
-
-def _opposition(members: Sequence[Member], win_rates: FloatArray, own: int) -> Opposition:
-    return Opposition(
+    sides = population.once("sides", lambda: _sides(population.members))
+    against = Opposition(
         win_rates=win_rates,
-        lineage=np.array(
-            [NO_LINEAGE if member.learner_id is None else member.learner_id for member in members], dtype=np.int64
-        ),
+        lineage=sides.lineage[places],
+        main=sides.main[places],
+        exploiter=sides.exploiter[places],
+        step=sides.step[places],
+        own=own.id,
+    )
+    return Standing(win_rates, matches, against)
+
+
+def _lineages(session: Session, population: Population, settings: Settings) -> Mapping[int, Lineage]:
+    """Read what all learners of a population follow, by their ids as players."""
+    who = select(Player.id, Learner.id, Learner.name, Learner.role, Learner.rules)
+    learning = Player.kind == "learner", Player.environment == population.environment
+    found = session.execute(who.join(Learner, Learner.id == Player.learner_id).where(*learning)).all()
+    began = role_rules.beginnings(session, [learner_id for _, learner_id, *_ in found])
+    lineages = {}
+    for player_id, learner_id, name, role, given in found:
+        member = population.members[population.place(player_id)]
+        own, anew = role_rules.followed(settings, role, given or {}), began.get(learner_id, role_rules.NEVER_ANEW)
+        if own.failure:
+            log.error("learner %s: %s; numbers of its role stand in. %s", name, own.failure, _CORRECT_THE_NUMBERS)
+        lineages[player_id] = Lineage(member, learner_id, name, own.rules, own.failure, anew.step)
+    return lineages
+
+
+def _sides(members: Sequence[Member]) -> _Sides:
+    lineages = [NO_LINEAGE if member.learner_id is None else member.learner_id for member in members]
+    return _Sides(
+        lineage=np.array(lineages, dtype=np.int64),
         main=np.array([member.role == "main" for member in members], dtype=np.bool_),
         exploiter=np.array([member.role in EXPLOITERS for member in members], dtype=np.bool_),
         step=np.array([member.step or 0 for member in members], dtype=np.int64),
-        own=own,
     )

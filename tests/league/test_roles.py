@@ -7,6 +7,7 @@ import pytest
 from league_scene import ON_SQLITE, Scene, result, safetensors, seen_from_home, sha256
 from sqlalchemy import select, text
 
+from arena.matchmaking import MatchmakingConfig
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
@@ -129,6 +130,38 @@ def test_many_learners_of_a_role_are_mains_alike(scene: Scene) -> None:
     for exploiter in exploiters:
         drawn = chances(scene, exploiter)
         assert drawn == pytest.approx({f"main-{number}@1": 0.05 for number in range(20)})
+
+
+@ON_SQLITE
+def test_numbers_that_contradict_the_league_s_new_ones_are_stood_in_for(
+    scene: Scene, serve: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    stubborn = found(scene, "stubborn", "main", verification_share=0.5)
+    plain = found(scene, "plain", "main")
+    assert "failed rule" not in {each.name for each in scene.client.preview(stubborn.player_id).filters}
+    changed = LeagueClient(http=serve(matchmaking=MatchmakingConfig(self_play_share=0.6)))
+    lease = wire.TrainingLeases(
+        kind="training", worker_id=scene.trainer.id, player_id=stubborn.player_id, count=1, budget=1
+    )
+    (granted,) = changed.lease(lease).items
+    told = changed.explain_lease(granted.lease_id)
+    (failed,) = (each for each in told.filters if each.name == "failed rule")
+    assert failed.rule.startswith("self_play_share is 0.6 and verification_share 0.5: ")
+    assert failed.rule.endswith("; the numbers of a main stand in")
+    assert told.branches == changed.preview(plain.player_id).branches
+    followed = {learner.name: learner.rules for learner in changed.learners().items}
+    assert followed["stubborn"] == followed["plain"]
+    assert followed["stubborn"]["snapshot_steps"] == 100
+    (logged,) = {record.getMessage() for record in caplog.records if record.levelname == "ERROR"}
+    assert logged.startswith("learner stubborn: self_play_share is 0.6")
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("self_play_share", [0.9, 1.0])
+def test_a_league_may_leave_mains_less_than_their_usual_share_of_weaknesses(serve: Any, self_play_share: float) -> None:
+    scene = Scene(LeagueClient(http=serve(matchmaking=MatchmakingConfig(self_play_share=self_play_share))))
+    assert scene.learner.rules["verification_share"] == pytest.approx(1.0 - self_play_share)
+    assert len(scene.lease(4)) == 4
 
 
 # --- when ------------------------------------------------------------------------------------------------------------
