@@ -78,7 +78,7 @@ class Stage:
         with (self.folder / "servers.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, *command, "--port", str(port)],
-                env=variables | (environment or {}), stdout=log, stderr=log,
+                env=variables | (environment or {}), stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         try:
             _wait_until_open(process, port, self.folder / "servers.log")

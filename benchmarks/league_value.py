@@ -1,0 +1,207 @@
+"""Does a league pay? Exploitability and forgetting of a main from a league, and of one from self-play.
+
+    python -m benchmarks.league_value --game openspiel:kuhn_poker --seeds 5 --steps 13000000 --jobs 2
+
+Per seed and condition a league server and its trainers run on loopback, one thread each; all conditions have the same
+environment steps, all learners counted. What has finished is kept under `--out`, and the same command goes on with the
+rest: interrupted trainers where they were saved. Another size needs another folder. A run of the default size takes
+hours.
+"""
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from arena.errors import ArenaError
+from benchmarks.value import conditions, report
+from benchmarks.value.games import game_of
+from benchmarks.value.measures import Outcome, Point, measure
+from benchmarks.value.training import Training
+from league.cli.up.plan import Trainee
+
+POLL_S = 0.5
+SAY_S = 10.0
+
+
+def main() -> None:
+    """Train what is missing, measure it, and print what came of all."""
+    arguments = parse(sys.argv[1:])
+    folder = arguments.out / arguments.game.replace(":", "-")
+    folder.mkdir(parents=True, exist_ok=True)
+    with interruptible():
+        train(arguments, folder)
+    outcomes = {name: [read(folder, name, seed) for seed in range(arguments.seeds)] for name in arguments.conditions}
+    (folder / "curves.svg").write_text(report.curves(f"Exploitability in {arguments.game}", outcomes))
+    if arguments.json:
+        print(json.dumps({"plan": plan(arguments), "summary": report.summary(outcomes)}, indent=2))
+    else:
+        print(report.table(outcomes))
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    """Read the command line.
+
+    Raises:
+        SystemExit: It says something that is not possible.
+    """
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--game", default="openspiel:kuhn_poker", help="rps, or a game of OpenSpiel")
+    parser.add_argument("--seeds", type=count, default=5, help="how many runs of each condition")
+    parser.add_argument("--steps", type=count, default=13_000_000, help="environment steps of all learners of a run")
+    parser.add_argument("--jobs", type=count, default=1, help="runs at once")
+    parser.add_argument("--conditions", nargs="+", choices=conditions.NAMES, default=list(conditions.NAMES))
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="setting of all trainers; repeatable"
+    )
+    parser.add_argument(
+        "--set-exploiters",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        help="the same of exploiters alone",
+    )
+    parser.add_argument("--out", type=Path, default=Path("var/league_value"), help="where runs are kept")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    arguments = parser.parse_args(words)
+    try:
+        game_of(arguments.game)
+    except (ValueError, ArenaError) as error:
+        parser.error(str(error))
+    return arguments
+
+
+def count(text: str) -> int:
+    """Read a whole number above 0."""
+    number = int(text.replace("_", ""))
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is too few: give 1 or more")
+    return number
+
+
+def plan(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what runs must share to be compared."""
+    return {
+        "game": arguments.game,
+        "steps": arguments.steps,
+        "set": arguments.set,
+        "exploiters": arguments.set_exploiters,
+    }
+
+
+def train(arguments: argparse.Namespace, folder: Path) -> None:
+    """Train and measure all runs that have no result yet, some at a time.
+
+    Raises:
+        SystemExit: A trainer failed, or the folder has results of another plan.
+    """
+    wanted = [(name, seed) for seed in range(arguments.seeds) for name in arguments.conditions]
+    waiting = [run for run in wanted if not kept(arguments, folder, *run)]
+    running: dict[tuple[str, int], Training] = {}
+    say_at_s = time.monotonic()
+    try:
+        while waiting or running:
+            while waiting and len(running) < arguments.jobs:
+                run = waiting.pop(0)
+                running[run] = training(arguments, folder, *run)
+                running[run].start()
+            for run in [run for run, each in running.items() if each.finished()]:
+                finish(arguments, folder, *run, running[run])
+                running.pop(run).stop()
+                shutil.rmtree(work(folder, *run))
+            if time.monotonic() >= say_at_s:
+                say_at_s = time.monotonic() + SAY_S
+                print(progress(arguments.steps, len(wanted) - len(waiting), running), file=sys.stderr, flush=True)
+            time.sleep(POLL_S)
+    finally:
+        for each in running.values():
+            each.stop()
+
+
+def progress(steps: int, begun: int, running: Mapping[tuple[str, int], Training]) -> str:
+    """Tell how many runs have finished, and how far the others are."""
+    shares = [f", {name} of seed {seed} at {each.steps() / steps:.0%}" for (name, seed), each in running.items()]
+    return f"{begun - len(running)} runs done{''.join(shares)}"
+
+
+def training(arguments: argparse.Namespace, folder: Path, name: str, seed: int) -> Training:
+    """Return a run that is about to start."""
+    chosen = conditions.condition(name, arguments.game)
+    common = chosen.trainer_settings(arguments.steps, seed)
+
+    def settings(trainee: Trainee) -> list[str]:
+        of_exploiters = [] if trainee.role == "main" else arguments.set_exploiters
+        return [*common, *arguments.set, *of_exploiters]
+
+    return Training(arguments.game, chosen, settings, work(folder, name, seed))
+
+
+def finish(arguments: argparse.Namespace, folder: Path, name: str, seed: int, run: Training) -> None:
+    """Measure a run that has ended, and keep the result."""
+    learners = len(run.condition.trainees)
+    outcome = measure(run.client, arguments.game, game_of(arguments.game), run.run_folder("main"), learners)
+    text = json.dumps({"plan": plan(arguments), "outcome": asdict(outcome)}, indent=1)
+    unfinished = result(folder, name, seed).with_suffix(".part")
+    unfinished.write_text(text)
+    unfinished.replace(result(folder, name, seed))
+
+
+def kept(arguments: argparse.Namespace, folder: Path, name: str, seed: int) -> bool:
+    """Say whether a run has a result.
+
+    Raises:
+        SystemExit: It has one of another plan.
+    """
+    file = result(folder, name, seed)
+    if not file.exists():
+        return False
+    found = json.loads(file.read_text())["plan"]
+    if found != plan(arguments):
+        raise SystemExit(f"{file} is of {found}, not of {plan(arguments)}: ask for that, or give another --out")
+    return True
+
+
+def read(folder: Path, name: str, seed: int) -> Outcome:
+    """Return a result that was kept."""
+    told = json.loads(result(folder, name, seed).read_text())["outcome"]
+    return Outcome(**{**told, "curve": [Point(**point) for point in told["curve"]]})
+
+
+def result(folder: Path, name: str, seed: int) -> Path:
+    """Return where a run's result is kept."""
+    return folder / f"{name}-{seed}.json"
+
+
+def work(folder: Path, name: str, seed: int) -> Path:
+    """Return where a run lives until it has a result."""
+    return folder / f"{name}-{seed}"
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the program in one line; while what runs is saved, further ones change nothing."""
+    caught = (signal.SIGINT, signal.SIGTERM)
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        for number in caught:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in caught:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted; the same command goes on") from None
+
+
+if __name__ == "__main__":
+    main()

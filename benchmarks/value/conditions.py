@@ -1,0 +1,59 @@
+"""Ways to train a main that are compared: the same steps in all, over all learners."""
+
+from dataclasses import dataclass
+
+from league.cli.up.plan import Trainee, trainees
+
+NAMES = ("league", "self-play", "tuned")
+"""Of all conditions."""
+
+TUNED_ENTROPY = {"openspiel:kuhn_poker": (0.1, 0.1)}
+"""Entropy bonus of tuned self-play at the start and at the end, where it is not that of all other games."""
+
+TUNED_ENTROPY_ELSEWHERE = (0.2, 0.05)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Who is trained, and how.
+
+    Attributes:
+        name: One of `NAMES`.
+        trainees: Learners that share the steps, the main first.
+        settings: `section.key=value` of its own for all of them.
+    """
+
+    name: str
+    trainees: tuple[Trainee, ...]
+    settings: tuple[str, ...] = ()
+
+    def steps_each(self, total: int) -> int:
+        """Return how many of `total` environment steps each learner has."""
+        return total // len(self.trainees)
+
+    def trainer_settings(self, total: int, seed: int) -> list[str]:
+        """Return the settings of its trainers; schedules end where training does.
+
+        Args:
+            total: Environment steps of all learners together.
+            seed: Of the run.
+        """
+        steps = self.steps_each(total)
+        run = [f"run.seed={seed}", f"run.total_steps={steps}", "run.update_processes=1", "league.heartbeat_s=1"]
+        return [*run, f"schedules.horizon_steps={steps}", *self.settings]
+
+
+def condition(name: str, game: str) -> Condition:
+    """Return a condition by its name.
+
+    * league: a main, an exploiter of mains and one of the league, with the numbers that their roles have.
+    * self-play: a main that meets its present weights alone, with the same entropy bonus.
+    * tuned: the same with the entropy bonus that served self-play best.
+    """
+    if name == "league":
+        return Condition(name, trainees("main", league=True))
+    alone, latest = trainees("main", league=False), "environment.self_play=1.0"
+    if name == "self-play":
+        return Condition(name, alone, (latest,))
+    first, last = TUNED_ENTROPY.get(game, TUNED_ENTROPY_ELSEWHERE)
+    return Condition(name, alone, (latest, f"schedules.entropy={first}", f"schedules.entropy_final={last}"))

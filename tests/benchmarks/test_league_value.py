@@ -1,0 +1,137 @@
+import json
+import xml.etree.ElementTree as ET
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from arena.environments import declare
+from arena.policies import ActorCritic, Architecture
+from benchmarks import league_value
+from benchmarks.value import conditions, report
+from benchmarks.value.games import game_of
+from benchmarks.value.measures import Member, Outcome, Point, found, lead, point, scores, worst_score
+
+ROCK, PAPER, SCISSORS = np.eye(3)
+EQUILIBRIUM = np.array([1 / 2, 1 / 6, 1 / 3])
+RPS = game_of("rps")
+
+
+def member(policy, step, role="main"):
+    return Member(role, step, datetime(2030, 1, 1, tzinfo=UTC) + timedelta(seconds=step), policy)
+
+
+def outcome(newest, steps=10):
+    return Outcome([Point(steps, 1.0, 1.0), Point(2 * steps, newest, newest / 2)], 0.4, 0.3, 7, {"main": 1.0})
+
+
+@pytest.mark.parametrize("name", ["rps", "openspiel:kuhn_poker"])
+def test_networks_are_policies_that_a_best_response_wins_of(name):
+    game = game_of(name)
+    policy = game.tabulate(ActorCritic(Architecture.of(declare(name), recurrent_size=8)))
+    assert policy.sum(axis=-1) == pytest.approx(1.0)
+    assert 0.0 < game.exploitability(policy) <= game.largest
+    assert game.exploitability(game.mix([policy, policy], np.array([0.3, 0.7]))) == pytest.approx(
+        game.exploitability(policy)
+    )
+    assert game.returns([policy]).shape == (1, 1)
+
+
+def test_rock_paper_scissors_has_its_known_values():
+    assert RPS.exploitability(EQUILIBRIUM) == pytest.approx(0.0)
+    assert [RPS.exploitability(pure) for pure in (ROCK, PAPER, SCISSORS)] == [2.0, 3.0, 1.0]
+    assert lead(RPS, np.stack([ROCK, PAPER]))[0, 1] == -2.0
+
+
+def test_other_games_are_refused():
+    with pytest.raises(ValueError, match=r"mech-duel has no exact values: take rps or a game of OpenSpiel"):
+        game_of("mech-duel")
+
+
+def test_the_mixture_is_of_those_who_were_there_and_is_safe_where_each_alone_is_not():
+    members = [member(ROCK, 1), member(PAPER, 2, "league_exploiter"), member(SCISSORS, 3)]
+    assert point(RPS, members, members[0], learners=3) == Point(3, 2.0, 2.0)
+    last = point(RPS, members, members[2], learners=3)
+    assert (last.steps, last.newest) == (9, 1.0)
+    assert last.mixture == pytest.approx(0.0, abs=1e-5)
+
+
+def test_scores_of_equal_players_are_even():
+    assert (scores(np.zeros((2, 2))) == 0.5).all()
+
+
+def test_a_main_is_judged_by_the_snapshot_it_does_worst_against():
+    past = [member(SCISSORS, 1), member(PAPER, 2)]
+    assert worst_score(RPS, member(ROCK, 3), past) == pytest.approx(0.5 - 2.0 / 6.0)
+    assert worst_score(RPS, member(ROCK, 3), []) == 0.5
+
+
+def test_what_exploiters_find_is_a_share_of_what_the_main_of_then_can_lose():
+    members = [
+        member(ROCK, 1),
+        member(PAPER, 2, "main_exploiter"),
+        member(PAPER, 3),
+        member(PAPER, 4, "main_exploiter"),
+    ]
+    assert found(RPS, members) == pytest.approx((2.0 / 2.0 + 0.0) / 2.0)
+    assert found(RPS, members[:1]) == 0.0
+
+
+@pytest.mark.parametrize("game", ["openspiel:kuhn_poker", "openspiel:leduc_poker"])
+def test_all_conditions_have_the_same_steps_and_only_tuned_another_entropy(game):
+    for name in conditions.NAMES:
+        chosen = conditions.condition(name, game)
+        settings = dict(each.split("=") for each in chosen.trainer_settings(900, seed=4))
+        assert int(settings["run.total_steps"]) * len(chosen.trainees) == 900
+        assert settings["schedules.horizon_steps"] == settings["run.total_steps"]
+        assert settings["run.seed"] == "4"
+        assert ("schedules.entropy" in settings) == (name == "tuned")
+        assert settings.get("environment.self_play") == (None if name == "league" else "1.0")
+    assert [trainee.role for trainee in conditions.condition("league", game).trainees] == [
+        "main",
+        "main_exploiter",
+        "league_exploiter",
+    ]
+
+
+def test_intervals_are_students():
+    assert report.interval([1.0, 2.0, 3.0]) == pytest.approx((2.0, 2.0 - 2.484138, 2.0 + 2.484138))
+    assert report.interval([1.0])[1:] == (-np.inf, np.inf)
+
+
+def test_reports_tell_means_intervals_and_curves():
+    outcomes = {"league": [outcome(0.02), outcome(0.04, steps=11)], "self-play": [outcome(0.1)]}
+    rows = report.table(outcomes).splitlines()
+    assert rows[2].startswith("| league | 2 | 0.0300 (-0.0971 to 0.1571) | 0.0150")
+    assert rows[3].startswith("| self-play | 1 | 0.1000 | 0.0500 | 0.4000 | 30% | 7.0 | main 100% |")
+    assert report.summary(outcomes)["self-play"]["newest main"] == {"mean": 0.1, "low": None, "high": None}
+    lines = ET.fromstring(report.curves("rps", outcomes)).iter("{http://www.w3.org/2000/svg}polyline")
+    assert len(list(lines)) == 4
+
+
+def test_a_run_that_has_finished_is_kept_and_one_of_another_plan_refused(tmp_path):
+    arguments = league_value.parse(["--steps", "1_000"])
+    assert not league_value.kept(arguments, tmp_path, "league", 0)
+    file = league_value.result(tmp_path, "league", 0)
+    file.write_text(json.dumps({"plan": league_value.plan(arguments), "outcome": report_of(outcome(0.5))}))
+    assert league_value.kept(arguments, tmp_path, "league", 0)
+    assert league_value.read(tmp_path, "league", 0) == outcome(0.5)
+    with pytest.raises(SystemExit, match="give another --out"):
+        league_value.kept(league_value.parse(["--steps", "2000"]), tmp_path, "league", 0)
+
+
+def report_of(told):
+    return {**vars(told), "curve": [vars(each) for each in told.curve]}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--seeds", "0"], "0 is too few: give 1 or more"),
+        (["--game", "mech-duel"], "mech-duel has no exact values: take rps or a game of OpenSpiel"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_anything_runs(words, message, capsys):
+    with pytest.raises(SystemExit):
+        league_value.parse(words)
+    assert message in capsys.readouterr().err
