@@ -74,14 +74,19 @@ def read_toml(file: Path) -> dict[str, Any]:
     """Read raw settings from a file.
 
     Raises:
-        ConfigError: The file cannot be read or is not TOML.
+        ConfigError: The file cannot be read, is not TOML, or has an unknown key.
     """
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        settings = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}; give the path of a TOML file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is not TOML: {error}; write sections as [ppo] and keys as gamma = 0.99") from error
+    try:
+        _check_keys(settings)
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from error
+    return settings
 
 
 def parse_assignments(assignments: Iterable[str]) -> Settings:

@@ -124,7 +124,7 @@ def test_every_setting_that_is_of_the_wrong_kind_is_refused_in_our_own_words(sec
 def test_an_unknown_key_of_the_file_is_refused_by_name(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[schedules]\nentropi = 0.1\n")
-    with pytest.raises(ConfigError, match=r"'schedules.entropi': the nearest is 'schedules.entropy'"):
+    with pytest.raises(ConfigError, match=r"run\.toml: .*'schedules.entropi': the nearest is 'schedules.entropy'"):
         resolve(None, file, [])
 
 
