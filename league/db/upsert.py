@@ -1,5 +1,6 @@
 """INSERT ... ON CONFLICT, which SQLite and PostgreSQL share but the common dialect lacks."""
 
+from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -8,6 +9,9 @@ from league.db.models import Base
 
 def insert_into(session: Session, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
     """Return an INSERT of the session's dialect, with its `on_conflict_...` methods."""
-    if session.get_bind().dialect.name == "postgresql":
-        return postgresql.insert(table)
-    return sqlite.insert(table)
+    return insert_of(session.get_bind().dialect.name, table)
+
+
+def insert_of(dialect: str, table: type[Base] | Table) -> postgresql.Insert | sqlite.Insert:
+    """Return an INSERT of a dialect, for statements that are built once."""
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)

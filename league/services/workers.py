@@ -1,26 +1,29 @@
 """Workers attach, beat, and are told what to do."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from itertools import chain, count
 from typing import Any
 
 import numpy as np
-from sqlalchemy import bindparam, func, or_, select, update
+from sqlalchemy import Insert, Update, bindparam, func, select, true, update
 from sqlalchemy.orm import Session
 
 from league import wire
 from league.auth import Principal
 from league.config import Settings
 from league.db.models import Base, Learner, Quarantine, UnplayableReport, Worker
-from league.db.upsert import insert_into
+from league.db.upsert import insert_of
 from league.errors import UnknownLearnerError, UnknownWorkerError, WorkerQuarantinedError
 from league.services import ownership
 from league.services.polling import next_poll_s
 
 _ID_BYTES = 8
+_SEEN = ("version", "signatures", "command", "seen_at")
+"""Columns that are as a worker last registered."""
 
 Row = dict[str, Any]
 _QUARANTINE = select(Quarantine).where(Quarantine.worker_id == bindparam("worker"), Quarantine.lifted_at.is_(None))
@@ -73,60 +76,106 @@ def register(
     Raises:
         ForbiddenError: The instance is another token's.
     """
-    seen = {
+    row = {
+        "id": rng.bytes(_ID_BYTES).hex(),
+        "name": request.name,
+        "instance": request.instance,
+        "kind": request.kind,
         "version": request.version,
         "signatures": request.signatures,
         "command": "continue",
-        "seen_at": now,
         "owner": ownership.owner(caller),
+        "registered_at": now,
+        "seen_at": now,
     }
-    row = {"id": rng.bytes(_ID_BYTES).hex(), "name": request.name, "kind": request.kind, "registered_at": now, **seen}
-    worker = (
-        _attach(session, caller, row, seen)
-        if request.instance is None
-        else _attach_instance(session, caller, row | {"instance": request.instance}, seen)
+    attach = _attach if request.instance is None else _attach_instance
+    worker_id, name = attach(session, caller, row)
+    return _body(row | {"id": worker_id, "name": name}, settings, next_poll_s(settings, rng))
+
+
+@dataclass(frozen=True)
+class _Attaching:
+    """The statements that attach a worker, each of which returns id and name of the worker that it found or made.
+
+    They take the columns of a row; those that look for a worker take kind, name and instance as `of_...` besides.
+
+    Attributes:
+        by_name: Find the caller's worker of a name, or make one; returns nothing where the name is another's.
+        proven: Find the worker of an instance, if the caller may write for it.
+        nameless: Find the caller's worker of a name that has no instance yet.
+        new: Make one; returns nothing where name or instance is taken.
+    """
+
+    by_name: Insert
+    proven: Update
+    nameless: Update
+    new: Insert
+
+
+@cache
+def _attaching(dialect: str, bound: bool) -> _Attaching:
+    """Build the statements once: that costs as much as to execute them.
+
+    Args:
+        dialect: Of the database.
+        bound: Whether the caller may write only for what is its own; see `ownership.bound`.
+    """
+    found = _WORKERS.c.id, _WORKERS.c.name
+    mine = _WORKERS.c.owner == bindparam("of_owner") if bound else true()
+    of_kind = _WORKERS.c.kind == bindparam("of_kind")
+    same = _WORKERS.c.instance == bindparam("of_instance")
+    alike = _WORKERS.c.instance.is_(None) & (_WORKERS.c.name == bindparam("of_name"))
+    insert = insert_of(dialect, _WORKERS)
+    by_name = insert.on_conflict_do_update(
+        index_elements=[_WORKERS.c.name, _WORKERS.c.kind],
+        set_={name: insert.excluded[name] for name in _changing(bound)},
+        where=_WORKERS.c.owner == insert.excluded.owner if bound else None,
     )
-    return body(worker, settings, next_poll_s(settings, rng))
+    return _Attaching(
+        by_name=by_name.returning(*found),
+        proven=update(_WORKERS).where(of_kind, same, mine | _WORKERS.c.owner.is_(None)).returning(*found),
+        nameless=update(_WORKERS).where(of_kind, alike, mine).returning(*found),
+        new=insert.on_conflict_do_nothing().returning(*found),
+    )
 
 
-def _attach(session: Session, caller: Principal, row: Row, seen: Row) -> Worker:
-    """Find the caller's worker of this name, or make one."""
+def _statements(session: Session, caller: Principal) -> _Attaching:
+    return _attaching(session.get_bind().dialect.name, ownership.bound(caller))
+
+
+def _changing(bound: bool) -> tuple[str, ...]:
+    """Name what changes about a worker that comes back: an admin takes none away from its token."""
+    return (*_SEEN, "owner") if bound else _SEEN
+
+
+def _attach(session: Session, caller: Principal, row: Row) -> tuple[str, str]:
+    """Find the caller's worker of this name, or make one; return its id and name."""
+    statement = _statements(session, caller).by_name
     for name in _names(row["name"]):
-        statement = insert_into(session, Worker).values(row | {"name": name})
-        statement = statement.on_conflict_do_update(
-            index_elements=["name", "kind"], set_=_kept(caller, seen), where=ownership.own(caller, Worker)
-        )
-        worker: Worker | None = session.scalar(statement.returning(Worker))
-        if worker is not None:
-            return worker
+        found = session.connection().execute(statement, row | {"name": name}).one_or_none()
+        if found is not None:
+            return found.id, found.name
     raise AssertionError("names do not end")
 
 
-def _attach_instance(session: Session, caller: Principal, row: Row, seen: Row) -> Worker:
+def _attach_instance(session: Session, caller: Principal, row: Row) -> tuple[str, str]:
     """Find the worker of this instance, or make one; the caller's of the name without an instance becomes it."""
-    mine = ownership.own(caller, Worker)
-    of_kind = Worker.kind == row["kind"]
-    same = of_kind, Worker.instance == row["instance"]
-    proven = *same, or_(mine, Worker.owner.is_(None))
-    nameless = of_kind, Worker.instance.is_(None), Worker.name == row["name"], mine
-    values = _kept(caller, seen) | {"instance": row["instance"]}
+    statements, bound = _statements(session, caller), ownership.bound(caller)
+    changes = {name: row[name] for name in (*_changing(bound), "instance")}
+    which = {"of_kind": row["kind"]} | ({"of_owner": caller.name} if bound else {})
     for name in _free_names(session, row["name"], row["kind"]):
-        for known in (proven, nameless):
-            worker: Worker | None = session.scalar(update(Worker).where(*known).values(values).returning(Worker))
-            if worker is not None:
-                return worker
-        statement = insert_into(session, Worker).values(row | {"name": name})
-        made: Worker | None = session.scalar(statement.on_conflict_do_nothing().returning(Worker))
-        if made is not None:
-            return made
-        if ownership.bound(caller):
+        for statement, values in (
+            (statements.proven, changes | which | {"of_instance": row["instance"]}),
+            (statements.nameless, changes | which | {"of_name": row["name"]}),
+            (statements.new, row | {"name": name}),
+        ):
+            found = session.connection().execute(statement, values).one_or_none()
+            if found is not None:
+                return found.id, found.name
+        if bound:
+            same = Worker.kind == row["kind"], Worker.instance == row["instance"]
             ownership.require(session.scalar(select(Worker).where(*same)), caller)
     raise AssertionError("names do not end")
-
-
-def _kept(caller: Principal, seen: Row) -> Row:
-    """Return what changes about a worker that comes back: an admin takes none away from its token."""
-    return seen if ownership.bound(caller) else {name: value for name, value in seen.items() if name != "owner"}
 
 
 def _names(name: str) -> Iterator[str]:
@@ -249,16 +298,9 @@ def unknown(worker_id: str) -> UnknownWorkerError:
 
 def body(worker: Worker, settings: Settings, poll_s: float) -> wire.Worker:
     """Return a worker as the wire has it."""
-    return wire.Worker.model_validate(
-        {
-            "id": worker.id,
-            "name": worker.name,
-            "kind": worker.kind,
-            "version": worker.version,
-            "signatures": worker.signatures,
-            "command": worker.command,
-            "seen_at": worker.seen_at,
-            "heartbeat_s": settings.heartbeat_s,
-            "next_poll_s": poll_s,
-        }
-    )
+    return _body({name: getattr(worker, name) for name in ("id", "name", "kind", *_SEEN)}, settings, poll_s)
+
+
+def _body(row: Mapping[str, Any], settings: Settings, poll_s: float) -> wire.Worker:
+    shown = {name: row[name] for name in ("id", "name", "kind", *_SEEN)}
+    return wire.Worker.model_validate(shown | {"heartbeat_s": settings.heartbeat_s, "next_poll_s": poll_s})
