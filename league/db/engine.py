@@ -5,6 +5,7 @@ reads first and writes later would fail with "database is locked" under load. Re
 """
 
 import re
+import select
 import sqlite3
 import threading
 import time
@@ -186,21 +187,32 @@ def _postgres_engine(url: URL, connections: int) -> Engine:
 
 
 def _ask_idle_connections(engine: Engine) -> None:
-    """Replace connections that ended while nobody used them. To ask each time would be one more trip a transaction."""
+    """Replace connections that ended while nobody used them.
+
+    To ask each time would be one more trip a transaction. One that the server ended says so by itself; one that the
+    network lost does not, and is asked once it has been idle for long.
+    """
 
     def note(_connection: DBAPIConnection | None, entry: ConnectionPoolEntry) -> None:
         entry.info[_SINCE_S] = time.monotonic()
 
     def ask(connection: DBAPIConnection, entry: ConnectionPoolEntry, _proxy: object) -> None:
-        if time.monotonic() - entry.info.get(_SINCE_S, time.monotonic()) < _IDLE_S:
-            return
+        idle_s = time.monotonic() - entry.info.get(_SINCE_S, time.monotonic())
         try:
-            engine.dialect.do_ping(connection)
+            if idle_s >= _IDLE_S or _has_news(connection):
+                engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as error:
             raise DisconnectionError from error  # upon which the pool opens another
 
     event.listen(engine, "checkin", note)
     event.listen(engine, "checkout", ask)
+
+
+def _has_news(connection: DBAPIConnection) -> bool:
+    """Say whether PostgreSQL sent something that nobody asked for: a notice, or that it ends the connection."""
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def _json(value: object) -> str:

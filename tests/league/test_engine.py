@@ -26,8 +26,11 @@ def used(database: Database) -> Iterator[Database]:
 
 
 @ON_POSTGRES
-def test_a_connection_that_ended_while_idle_is_replaced(used: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_IDLE_S", 0.0)
+@pytest.mark.parametrize("asked_after_s", [0.0, 60.0])
+def test_a_connection_that_ended_while_idle_is_replaced_however_short_that_was(
+    used: Database, asked_after_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_IDLE_S", asked_after_s)
     with used.write() as session:
         assert session.scalar(text("SELECT 1")) == 1
 
