@@ -66,7 +66,7 @@ class Base(DeclarativeBase):
         str: String(),
         datetime: UtcDateTime(),
         bytes: LargeBinary(),
-        dict[str, Any]: JSON(),
+        dict[str, Any]: JSON(none_as_null=True),
         list[str]: JSON(),
     }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import IO, Any
 
-from sqlalchemy import ColumnElement, Connection, MetaData, Select, Table, func, select, true
+from sqlalchemy import JSON, ColumnElement, Connection, MetaData, Select, Table, func, select, true
 from sqlalchemy.orm import Session
 
 from arena.durable import sync_folder
@@ -96,6 +96,9 @@ def tables_of(connection: Connection) -> list[Table]:
     """Return the league's tables as the database has them, each after those that it refers to."""
     metadata = MetaData()
     metadata.reflect(connection)
+    for column in (column for table in metadata.sorted_tables for column in table.columns):
+        if isinstance(column.type, JSON):
+            column.type.none_as_null = True  # what is not there stays so, and does not become JSON's null
     return [table for table in metadata.sorted_tables if table.name != schema.VERSION_TABLE]
 
 

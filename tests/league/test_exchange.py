@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_history import recomputed
 from league_scene import ON_SQLITE, Scene, result
-from sqlalchemy import func, insert, inspect, select
+from sqlalchemy import func, insert, inspect, null, select
 
 from league import wire
 from league.app import create_app
@@ -21,7 +21,7 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
-from league.db.models import Base, Event, Match
+from league.db.models import Base, Event, Learner, Match
 from league.errors import (
     ConfigurationError,
     HashMismatchError,
@@ -143,6 +143,13 @@ def test_a_league_comes_back_from_the_other_database_byte_for_byte(
     members = {f"tables/{name}.jsonl" for name in inspect(other.engine).get_table_names()}
     assert members - {"tables/alembic_version.jsonl"} <= first.keys()
     assert sum(name.startswith("checkpoints/") for name in first) == 8
+
+
+def test_what_is_not_there_stays_so_and_becomes_no_null_of_json(copied: Path, other: Database, tmp_path: Path) -> None:
+    take_in(copied, other, store_at(tmp_path / "there"))
+    with other.read() as session:
+        absent = select(func.count()).select_from(Learner).where(Learner.rules.is_(null()))
+        assert session.scalar(absent) == len(ENVIRONMENTS)
 
 
 def test_an_imported_league_shows_what_the_old_one_shows(
