@@ -11,6 +11,7 @@ LEVEL = 0.95
 
 MEASURES: dict[str, Callable[[Outcome], float]] = {
     "newest main": lambda outcome: outcome.curve[-1].newest,
+    "main in the last quarter": lambda outcome: last_quarter(outcome),
     "Nash mixture": lambda outcome: outcome.curve[-1].mixture,
     "worst score against own past": lambda outcome: outcome.worst_score,
 }
@@ -20,6 +21,12 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 320, 56, 210, 30, 40
 COLOURS = ("#1f6fb2", "#c0392b", "#2e8b57")
 STYLE = "text{font:12px system-ui,sans-serif;fill:#333}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.8}"
 DASHES = {"newest": "", "mixture": ' stroke-dasharray="5 4"'}
+
+
+def last_quarter(outcome: Outcome) -> float:
+    """Return the mean exploitability of the mains of the last quarter of all steps: a cycling one is never the same."""
+    end = outcome.curve[-1].steps
+    return float(np.mean([point.newest for point in outcome.curve if point.steps >= 0.75 * end]))
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:

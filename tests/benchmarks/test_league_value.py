@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from arena.environments import declare
-from arena.policies import ActorCritic, Architecture
+from arena.policies import ActorCritic, Architecture, CoreKind, NetworkPolicy
 from benchmarks import league_value
 from benchmarks.value import conditions, report
+from benchmarks.value.finding import findings
 from benchmarks.value.games import game_of
 from benchmarks.value.measures import Member, Outcome, Point, found, lead, point, scores, worst_score
 
@@ -99,11 +100,16 @@ def test_intervals_are_students():
     assert report.interval([1.0])[1:] == (-np.inf, np.inf)
 
 
+def test_a_cycling_main_is_judged_by_its_last_quarter_too():
+    cycling = Outcome([Point(step, step % 2, 0.0) for step in range(1, 9)], 0.5, 0.0, 0, {})
+    assert report.last_quarter(cycling) == pytest.approx(1.0 / 3.0)
+
+
 def test_reports_tell_means_intervals_and_curves():
     outcomes = {"league": [outcome(0.02), outcome(0.04, steps=11)], "self-play": [outcome(0.1)]}
     rows = report.table(outcomes).splitlines()
-    assert rows[2].startswith("| league | 2 | 0.0300 (-0.0971 to 0.1571) | 0.0150")
-    assert rows[3].startswith("| self-play | 1 | 0.1000 | 0.0500 | 0.4000 | 30% | 7.0 | main 100% |")
+    assert rows[2].startswith("| league | 2 | 0.0300 (-0.0971 to 0.1571) | 0.0300 (-0.0971 to 0.1571) | 0.0150")
+    assert rows[3].startswith("| self-play | 1 | 0.1000 | 0.1000 | 0.0500 | 0.4000 | 30% | 7.0 | main 100% |")
     assert report.summary(outcomes)["self-play"]["newest main"] == {"mean": 0.1, "low": None, "high": None}
     lines = ET.fromstring(report.curves("rps", outcomes)).iter("{http://www.w3.org/2000/svg}polyline")
     assert len(list(lines)) == 4
@@ -135,3 +141,12 @@ def test_what_cannot_be_measured_is_refused_before_anything_runs(words, message,
     with pytest.raises(SystemExit):
         league_value.parse(words)
     assert message in capsys.readouterr().err
+
+
+def test_an_exploiter_finds_nearly_all_that_can_be_won_of_a_beginner():
+    spec = declare("rps")
+    target = NetworkPolicy(ActorCritic(Architecture.of(spec, core=CoreKind.FEEDFORWARD)), "rps", spec.signature)
+    settings = ["environment.self_play=0.0", "schedules.entropy=0.0", "schedules.entropy_final=0.0"]
+    (first, early), (last, late) = findings(target, "rps", settings, (128, 6400))
+    assert (first, last) == (128, 6400)
+    assert early < 0.7 < late <= 1.0
