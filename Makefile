@@ -3,6 +3,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+JOBS := 2
 PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -c constraints.txt
@@ -16,8 +17,8 @@ help: ## list the targets
 run: $(VENV)/.run ## start a league on this machine: server, trainer, evaluator, live table (PORT=8001, ARGS="--learner second")
 	@$(BIN)/league up $(if $(PORT),--port $(PORT)) $(ARGS)
 
-test: $(VENV)/.dev ## run the tests, all but the slow ones
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not slow" $(ARGS)
+test: $(VENV)/.dev ## run the tests, all but the slow ones (JOBS=4 ARGS=tests/league)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow" $(ARGS)
 
 test-slow: $(VENV)/.dev ## run the tests that learn something; minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow $(ARGS)
