@@ -52,28 +52,14 @@ auto size_of = [](Lanes x) { return x < 0.0f ? -x : x; };
 auto bounded = [](Lanes x, float low, float high) { return x < low ? (Lanes)(low) : (x > high ? (Lanes)(high) : x); };
 auto as_factor = [](Whole condition) { return condition ? (Lanes)(1.0f) : (Lanes)(0.0f); };
 
-// e^x = 2^n e^r with |r| <= ln(2) / 2, and e^r = 1 + r + r^2 p(r), the latter Cephes' polynomial.
-struct Power { Lanes of_two, r, p; };
-auto power = [&](Lanes x) {
-    const Lanes y = __builtin_elementwise_min(__builtin_elementwise_max(x, (Lanes)(-87.0f)), (Lanes)(88.0f));
-    const Lanes n = __builtin_elementwise_roundeven(y * 1.44269504f);
-    const Lanes r = multiply_add(n, (Lanes)(2.12194440e-4f), multiply_add(n, (Lanes)(-0.693359375f), y));
-    Lanes p = (Lanes)(1.9875691500e-4f);
-    p = multiply_add(p, r, (Lanes)(1.3981999507e-3f));
-    p = multiply_add(p, r, (Lanes)(8.3334519073e-3f));
-    p = multiply_add(p, r, (Lanes)(4.1665795894e-2f));
-    p = multiply_add(p, r, (Lanes)(1.6666665459e-1f));
-    p = multiply_add(p, r, (Lanes)(5.0000001201e-1f));
-    return Power{__builtin_bit_cast(Lanes, (__builtin_convertvector(n, Whole) + 127) << 23), r, p};
-};
 // e^x up to e^88, and at least e^-87.
 auto exponential = [&](Lanes x) {
-    const Power e = power(x);
+    const Power e = power(within(x, -87.0f, 88.0f));
     return unless_nan(x, multiply_add(e.p, e.r * e.r, e.r + 1.0f) * e.of_two);
 };
 // e^x - 1 - x, which for small x loses nothing.
 auto beyond_linear = [&](Lanes x) {
-    const Power e = power(x);
+    const Power e = power(within(x, -87.0f, 88.0f));
     const Lanes whole = multiply_add(e.p, e.r * e.r, e.r + 1.0f) * e.of_two - 1.0f - x;
     return unless_nan(x, e.of_two == 1.0f ? e.p * e.r * e.r : whole);
 };

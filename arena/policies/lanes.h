@@ -21,9 +21,10 @@ auto multiply_add = [](auto a, auto b, auto c) {
     return a * b + c;
 #endif
 };
-// e^y = 2^n e^r with |r| <= ln(2) / 2, the latter by Cephes' polynomial; exact to 2 units in the last place.
-auto sigmoid = [&](Lanes x) {
-    const Lanes y = __builtin_elementwise_min(__builtin_elementwise_max(-x, (Lanes)(-87.0f)), (Lanes)(87.0f));
+// e^y = 2^n e^r with |r| <= ln(2) / 2 for |y| <= 88, and e^r = 1 + r + r^2 p(r), the latter Cephes' polynomial; exact to 2
+// units in the last place.
+struct Power { Lanes of_two, r, p; };
+auto power = [&](Lanes y) {
     const Lanes n = __builtin_elementwise_roundeven(y * 1.44269504f);
     const Lanes r = multiply_add(n, (Lanes)(2.12194440e-4f), multiply_add(n, (Lanes)(-0.693359375f), y));
     Lanes p = (Lanes)(1.9875691500e-4f);
@@ -32,9 +33,14 @@ auto sigmoid = [&](Lanes x) {
     p = multiply_add(p, r, (Lanes)(4.1665795894e-2f));
     p = multiply_add(p, r, (Lanes)(1.6666665459e-1f));
     p = multiply_add(p, r, (Lanes)(5.0000001201e-1f));
-    p = multiply_add(p, r * r, r + 1.0f);
-    const Lanes power = __builtin_bit_cast(Lanes, (__builtin_convertvector(n, Whole) + 127) << 23);
-    return 1.0f / multiply_add(p, power, (Lanes)(1.0f));
+    return Power{__builtin_bit_cast(Lanes, (__builtin_convertvector(n, Whole) + 127) << 23), r, p};
+};
+auto within = [](Lanes x, float low, float high) {
+    return __builtin_elementwise_min(__builtin_elementwise_max(x, (Lanes)(low)), (Lanes)(high));
+};
+auto sigmoid = [&](Lanes x) {
+    const Power e = power(within(-x, -87.0f, 87.0f));
+    return 1.0f / multiply_add(multiply_add(e.p, e.r * e.r, e.r + 1.0f), e.of_two, (Lanes)(1.0f));
 };
 auto tanh = [&](Lanes x) { return multiply_add(sigmoid(x + x), (Lanes)(2.0f), (Lanes)(-1.0f)); };
 
