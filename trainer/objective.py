@@ -69,6 +69,9 @@ class Objective:
         layout: The heads.
         device: Where batches are.
 
+    Attributes:
+        has_floors: Whether a head has a floor.
+
     Raises:
         ConfigError: A setting names a head that there is none of.
     """
@@ -77,16 +80,13 @@ class Objective:
         self._settings = settings
         self._names = [head.name for head in layout.heads]
         self._factors = self._per_head("entropy_factors", settings.entropy_factors, 1.0).to(device)
-        self._floors = self._per_head("entropy_floors", settings.entropy_floors, -torch.inf).to(device)
+        floors = self._per_head("entropy_floors", settings.entropy_floors, -torch.inf)
+        self.has_floors = bool(floors.isfinite().any())
+        self._floors = floors.to(device)
 
     def record(self, figures: Figures, tally: Tally) -> None:
         """Take the figures of a minibatch into `tally`, but for `ratio_error`: only that of the first one says much."""
         tally.add_each(Figures.names(self._names)[1:], figures.row[1:])
-
-    @property
-    def has_floors(self) -> bool:
-        """Whether a head has a floor."""
-        return bool(self._floors.isfinite().any())
 
     def under_floor(self, entropy: Float[Tensor, " heads"]) -> Bool[Tensor, " heads"]:
         """Which heads' mean entropies are less than their floors."""
