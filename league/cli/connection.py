@@ -18,6 +18,7 @@ Token = Annotated[
 Environment = Annotated[
     str | None, typer.Option("--environment", help="The game; may be left out where the league has only one.")
 ]
+AnyEnvironment = Annotated[str | None, typer.Option("--environment", help="Only this game.", show_default="all")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Who = Annotated[str, typer.Argument(metavar="PLAYER", help="A player's id, or its exact call-sign or name.")]
 

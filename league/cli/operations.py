@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from league.cli import database, tables
-from league.cli.connection import AsJson, Environment, Token, Url, connect
+from league.cli.connection import AnyEnvironment, AsJson, Environment, Token, Url, connect
 from league.cli.database import DatabaseUrl, Home
 from league.cli.storage import DAY_H
 from league.client import DEFAULT_URL
@@ -44,9 +44,7 @@ def close_period(
 
 @app.command(epilog="Example: league rebuild --config new.toml --dry-run --environment mech-duel")
 def rebuild(
-    environment: Annotated[
-        str | None, typer.Option("--environment", help="Only this game.", show_default="all")
-    ] = None,
+    environment: AnyEnvironment = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -78,9 +76,7 @@ def rebuild(
 
 @app.command(epilog="Example: league check --json")
 def check(
-    environment: Annotated[
-        str | None, typer.Option("--environment", help="Only this game.", show_default="all")
-    ] = None,
+    environment: AnyEnvironment = None,
     as_json: AsJson = False,
     home: Home = None,
     database_url: DatabaseUrl = None,

@@ -7,7 +7,7 @@ import typer
 
 from league import wire
 from league.cli import tables
-from league.cli.connection import AsJson, Token, Url, connect
+from league.cli.connection import AnyEnvironment, AsJson, Token, Url, connect
 from league.cli.grid import Grid
 from league.client import DEFAULT_URL
 
@@ -16,9 +16,7 @@ app = typer.Typer()
 
 @app.command("retire-redundant", epilog="Example: league retire-redundant --dry-run")
 def retire_redundant(
-    environment: Annotated[
-        str | None, typer.Option("--environment", help="Only this game.", show_default="all")
-    ] = None,
+    environment: AnyEnvironment = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say who would retire, and leave them.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,

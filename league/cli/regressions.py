@@ -1,13 +1,12 @@
 """`league regressions`: whom main learners used to beat and now lose to."""
 
 from collections.abc import Iterable
-from typing import Annotated
 
 import typer
 
 from league import wire
 from league.cli import tables
-from league.cli.connection import AsJson, Token, Url, connect
+from league.cli.connection import AnyEnvironment, AsJson, Token, Url, connect
 from league.cli.grid import Grid
 from league.cli.tables import moment
 from league.client import DEFAULT_URL
@@ -17,9 +16,7 @@ app = typer.Typer()
 
 @app.command(epilog="Example: league regressions --environment mech-duel")
 def regressions(
-    environment: Annotated[
-        str | None, typer.Option("--environment", help="Only this game.", show_default="all")
-    ] = None,
+    environment: AnyEnvironment = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
