@@ -123,7 +123,7 @@ class _OtherRule:
 
     def _pasts(self, ids: list[int], drawn_at: datetime) -> Pasts:
         through = evidence.rated_through(self.session, self.population.environment, drawn_at)
-        return evidence.pasts_of(self.session, self.learner_id, ids, through, self.config.past_games)
+        return evidence.pasts_of(self.session, self.learner_id, ids, through, self.config.past_games, drawn_at)
 
 
 class _Log:

@@ -19,7 +19,7 @@ from arena.glicko2 import Ratings
 from arena.payoff import Tally
 from arena.rules import Need, Pasts
 from league.db.models import Period
-from league.services import match_log, payoffs
+from league.services import match_log, payoffs, role_rules
 from league.services.payoffs import Records
 from league.services.population import Population
 
@@ -110,17 +110,28 @@ def rated_through(session: Session, environment: str, at: datetime | None = None
     return session.scalar(closed if at is None else closed.where(Period.closed_at <= at)) or 0
 
 
-def pasts_of(session: Session, learner_id: int, opponents: Sequence[int], through: int, past_games: int) -> Pasts:
+def pasts_of(
+    session: Session,
+    learner_id: int,
+    opponents: Sequence[int],
+    through: int,
+    past_games: int,
+    at: datetime | None = None,
+) -> Pasts:
     """Return what a learner scored against K opponents in the older and in the newer half of its matches with each.
+
+    Those from before it last began anew, with other weights, are not its past.
 
     Args:
         session: Reads matches.
-        learner_id: Who.
+        learner_id: Who, by its id as a player.
         opponents: Ids, ascending.
         through: The last match to look at.
         past_games: How many to look at.
+        at: When, None being now; it may have begun anew since.
     """
-    games = match_log.last_of(session, learner_id, through, past_games)
+    began = role_rules.began_step(session, learner_id, at)
+    games = match_log.last_of(session, learner_id, through, past_games, from_step=began)
     home = games.home == learner_id
     opponent = np.where(home, games.away, games.home)
     score = np.where(home, games.score, 1.0 - games.score)

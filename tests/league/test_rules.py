@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from installed_rules import brought
-from league_scene import ON_SQLITE, Scene, result, seen_from_home
+from league_scene import ON_SQLITE, Scene, result, safetensors, seen_from_home, sha256
 from sqlalchemy import event
 
 from arena.equilibria import nash_mixture
@@ -16,7 +17,7 @@ from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import ConfigurationError
-from league.services import draws
+from league.services import draws, evidence
 from league.services.population import PopulationCache
 
 Serve = Callable[..., TestClient]
@@ -60,11 +61,12 @@ def play_in_a_circle(scene: Scene, snapshots: list[wire.Player]) -> None:
     scene.client.close_period()
 
 
-def play_the_learner(scene: Scene, *, times: int, score: Callable[[int], float]) -> None:
-    """Play the learner against everybody; `score` says what it scores against whom."""
+def play_the_learner(scene: Scene, *, times: int, score: Callable[[int], float], step: int = 7) -> None:
+    """Play the learner, come to a step, against everybody; `score` says what it scores against whom."""
     for _ in range(times):
         leases = scene.lease(16, self_play=False)
-        scene.report(*(result(each, score=seen_from_home(each, score(_opponent(scene, each)))) for each in leases))
+        scores = [seen_from_home(each, score(_opponent(scene, each))) for each in leases]
+        scene.report(*(result(each, score=home, learner_step=step) for each, home in zip(leases, scores, strict=True)))
     scene.client.close_period()
 
 
@@ -112,6 +114,38 @@ def test_forgotten_draws_whom_the_learner_used_to_beat(serve: Serve) -> None:
     newer = shown.games - older
     assert shown.earlier == wire.Record(matches=older, score=round(min(won, older) / older, 4))
     assert shown.recent == wire.Record(matches=newer, score=round(max(won - older, 0) / newer, 4))
+
+
+@ON_SQLITE
+def test_what_a_learner_played_before_it_began_anew_is_not_its_past(
+    serve: Serve, database: Database, time: Any
+) -> None:
+    scene = by_rule(serve, "forgotten")
+    numbers = wire.RoleNumbers(snapshot_steps=5, snapshot_limit=10, reset=1.0)
+    learner = wire.LearnerCreate(
+        name="main", role="main", environment=scene.environment, signature=scene.signature, rules=numbers
+    )
+    scene.client.learner(learner)
+    play_the_learner(scene, times=6, score=lambda _: 1.0)
+    before = time.now
+    time.advance(1)
+    asked = wire.LearnerProgress(learner_id=scene.learner.id, step=10, since_step=0)
+    (due,) = scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[asked])).decisions
+    assert due.reset
+    data = safetensors(10, signature=scene.signature)
+    scene.client.upload(data, sha256(data))
+    scene.client.publish(wire.PlayerCreate(learner_id=scene.learner.id, checkpoint=sha256(data), step=10, since_step=0))
+    play_the_learner(scene, times=6, score=lambda _: 0.0, step=10)
+    (shown, _) = scene.client.preview(scene.learner.player_id).items
+    assert shown.recent == wire.Record(matches=(shown.games + 1) // 2, score=0.0)
+    assert shown.earlier == wire.Record(matches=shown.games // 2, score=0.0)
+    with database.read() as session:
+        through = evidence.rated_through(session, scene.environment)
+        pasts = [
+            evidence.pasts_of(session, scene.learner.player_id, [scene.baseline().id], through, 100, at)
+            for at in (before, None)
+        ]
+    assert [float(past.earlier.points[0]) > 0 for past in pasts] == [True, False]
 
 
 @ON_SQLITE
