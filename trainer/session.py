@@ -131,6 +131,10 @@ class Session:
             self.monitor = Monitor(Setup.of(self._config.model_dump()))
         return True
 
+    def leave_last_snapshot(self) -> bool:
+        """Leave a snapshot of what a run that is over has learned; false while the disk refuses."""
+        return self._turns.finish()
+
     def teach(self) -> None:
         """Take up the lesson that is due."""
         if self.course is not None:

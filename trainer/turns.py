@@ -2,7 +2,8 @@
 
 The league is asked from a part of the limit on. A decision is carried out between two rollouts: the snapshot is written
 down, the learner begins anew, and both are in the next saved state together. A run that is killed before that asks
-again and hears the same. While the league is away a snapshot is left at the limit, and nothing begins anew.
+again and hears the same. While the league is away a snapshot is left at the limit, and nothing begins anew. A run that
+ends leaves its last weights.
 """
 
 import logging
@@ -66,6 +67,14 @@ class Turns:
         done = self._carry_out(decision, step)
         self._pending = None if done else decision
         return done
+
+    def finish(self) -> bool:
+        """Leave the last weights of a run that is over as a snapshot, if none has them; false while the disk refuses.
+
+        Nobody is asked, and nothing begins anew: a run that goes on has its next decision from here on.
+        """
+        step = self._learner.steps
+        return step == self._publisher.last_step or self._take(step, None)
 
     def _carry_out(self, decision: SnapshotDecision, step: int) -> bool:
         if not decision.reset:

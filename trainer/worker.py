@@ -121,7 +121,8 @@ class TrainingWorker:
     def _write_all(self, journal: Journal) -> bool:
         ended = self._outside.now(), self.learner.steps
         self._disk.write("the end of the session", lambda: self.session.provenance.end(*ended))
-        return all((self.save(), self._disk.write("metrics", journal.flush)))
+        left = not self._complete or self.session.leave_last_snapshot()
+        return all((left, self.save(), self._disk.write("metrics", journal.flush)))
 
     def _finished(self) -> bool:
         return self.session.letters.orders.dismissed or self._outside.stopping() or self._complete

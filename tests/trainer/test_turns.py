@@ -1,12 +1,15 @@
 """Snapshots and new beginnings, as the league decides them."""
 
+import errno
+
 import pytest
 import torch
 from small_runs import rps
 
 from arena.environments import declare
+from arena.policies.checkpoint import decode
 from league.errors import LeagueUnreachable
-from trainer import state
+from trainer import publishing, state
 from trainer.config import resolve, to_toml
 from trainer.errors import ConfigError
 from trainer.learner import Learner
@@ -108,9 +111,54 @@ def test_a_main_goes_on_from_its_snapshot(worker_of, client):
     worker = worker_of(client, config)
     worker.run()
     learner, steps = known(client, "main")
-    assert (learner.resets, steps, worker.learner.began_step) == (0, [128], 0)
+    assert (learner.resets, steps, worker.learner.began_step) == (0, [128, 192], 0)
     (event,) = client.log(kind="snapshot").items
     assert (event.details["role"], event.details["reset"]) == ("main", False)
+
+
+def test_a_run_that_ends_leaves_its_last_weights(worker_of, client):
+    worker = worker_of(client, rps("run.total_steps=64", *PACE))
+    worker.run()
+    (left,) = client.players("rps", kind="snapshot").items
+    published = decode(client.download(left.checkpoint), device="cpu", source="the league").network
+    assert left.step == 64
+    assert same(weights(worker.learner), {f"network.{name}": each for name, each in published.state_dict().items()})
+    worker_of(client, rps("run.total_steps=64", *PACE)).run()
+    assert known(client, "main")[1] == [64]
+    worker_of(client, rps("run.total_steps=192", *PACE)).run()
+    assert known(client, "main")[1] == [64, 192]
+
+
+def test_a_run_that_a_signal_ends_leaves_no_snapshot(worker_of, client, outside, tmp_path):
+    worker = worker_of(client, rps("run.total_steps=640", *PACE))
+    learn = worker.learner.learn
+
+    def signalled(*arguments):
+        outside.asked = worker.learner.updates == 2
+        return learn(*arguments)
+
+    worker.learner.learn = signalled
+    worker.run()
+    assert worker.learner.steps == 192
+    assert known(client, "main")[1] == [128]
+    assert not list((tmp_path / "run" / "snapshots").iterdir())
+
+
+def test_a_run_that_ends_while_the_disk_is_full_leaves_its_last_weights_when_there_is_room(
+    worker_of, client, outside, monkeypatch
+):
+    write = publishing.write_atomically
+
+    def full(path, data):
+        if outside.time_s < 60.0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, data)
+
+    monkeypatch.setattr(publishing, "write_atomically", full)
+    lines = []
+    worker_of(client, rps("run.total_steps=64", *PACE), lines=lines).run()
+    assert known(client, "main")[1] == [64]
+    assert "the disk takes a snapshot again" in lines
 
 
 def before_the_snapshot(worker):
@@ -158,7 +206,7 @@ def test_a_run_that_is_killed_after_it_was_saved_publishes_and_begins_anew_once(
     again = worker_of(client, rps("run.total_steps=192", *EXPLOITER))
     again.run()
     learner, steps = known(client)
-    assert (learner.resets, learner.began_step, steps) == (1, 128, [128])
+    assert (learner.resets, learner.began_step, steps) == (1, 128, [128, 192])
     assert again.learner.began_step == 128
 
 
@@ -176,7 +224,7 @@ def test_while_the_league_is_away_snapshots_are_left_at_the_limit_and_nothing_be
     worker.learner.learn = watched
     worker.run()
     learner, steps = known(client)
-    assert steps == [128, 256, 384]
+    assert steps == [128, 256, 384, 448]
     assert (learner.resets, learner.began_step) == (2, 384)
 
 
@@ -217,7 +265,6 @@ def test_weights_that_cannot_be_had_now_hold_the_new_beginning_up(worker_of, cli
     exploiter.session._turns._membership.lease = lambda *arguments, **options: None  # nobody else downloads
     exploiter.run()
     learner, steps = known(client)
-    assert len(steps) == 1
     assert steps[0] > 128
     assert (learner.resets, learner.began_step) == (1, steps[0])
 
@@ -250,7 +297,7 @@ def test_exploiters_do_not_play_themselves_unless_they_are_told_to():
         (["league.role=master"], "league.role is 'master': give one of main, main_exploiter, league_exploiter"),
         (["league.role=main_exploiter", "role.weighting=hard"], "a main_exploiter has no such number, only"),
         (["role.reset=1.5"], "role.reset is 1.5: give a number from 0 to 1$"),
-        (["role.snapshot_steps=129", *PACE], "snapshot_steps is 129 and snapshot_limit 128"),
+        (["role.snapshot_steps=129", *PACE], "role.snapshot_steps is 129, and after 128 steps .* league.snapshot_every_steps"),
         (["role.start=best"], "role.start is 'best': give one of first, main$"),
     ],
 )
