@@ -6,10 +6,12 @@ step, exchange between processes) is one operation, and not one a parameter.
 
 import itertools
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 from arena.policies import ActorCritic
 from trainer.auxiliary import NextObservation
@@ -27,8 +29,19 @@ ALIKE = (0.0, 1.0)
 TINY = 1e-6
 """Added to a norm before it divides, as `torch.nn.utils.clip_grad_norm_` does."""
 
+BETAS = (0.9, 0.999)
+"""What Adam's moments keep of themselves at a step; as `torch.optim.AdamW` has them."""
+
 STEP, MOMENTS = "step", ("exp_avg", "exp_avg_sq")
 """What Adam knows of a parameter: a number, and means as many as it has numbers."""
+
+
+class Group(NamedTuple):
+    """Neighbouring parameters that have a weight decay, and a rate as a multiple of the scheduled one."""
+
+    within: slice
+    decay: float
+    rate_factor: float
 
 
 class Optimizer:
@@ -57,25 +70,23 @@ class Optimizer:
         put_gradients(named, self.gradient)
         critic = length({name: each for name, each in named.items() if not name.startswith(CRITIC)})
         own = settings.critic_weight_decay, settings.critic_learning_rate_factor
-        groups = [(slice(size), ALIKE)] if own == ALIKE else [(slice(critic), ALIKE), (slice(critic, size), own)]
-        self._adam = torch.optim.AdamW(
-            [
-                {"params": [self._row(within)], "weight_decay": decay, "rate_factor": factor}
-                for within, (decay, factor) in groups
-            ],
-            eps=settings.epsilon,
-            fused=True,
+        self._groups = (
+            [Group(slice(size), *ALIKE)]
+            if own == ALIKE
+            else [Group(slice(critic), *ALIKE), Group(slice(critic, size), *own)]
         )
+        self._moments = {key: torch.zeros_like(self.values) for key in MOMENTS}
+        self._steps = self.values.new_zeros(len(self._groups))
+        self._epsilon, self._rate = settings.epsilon, 0.0
 
     @property
     def steps(self) -> int:
         """Steps made."""
-        return max((int(state[STEP]) for state in self._adam.state.values()), default=0)
+        return int(self._steps[0])
 
     def set_rate(self, learning_rate: float) -> None:
         """Take a learning rate for the steps to come; the critic's is a multiple of it."""
-        for group in self._adam.param_groups:
-            group["lr"] = learning_rate * group["rate_factor"]
+        self._rate = learning_rate
 
     def clear(self) -> None:
         """Set all gradients to 0."""
@@ -87,44 +98,48 @@ class Optimizer:
         self.gradient.mul_((self._max_norm / (norm + TINY)).clamp(max=1.0))
         return norm
 
+    @torch.no_grad()
     def step(self) -> None:
-        """Move the weights."""
-        self._adam.step()
+        """Move the weights: torch's AdamW without what a `torch.optim.Optimizer` adds to every step."""
+        for group, steps in zip(self._groups, self._steps, strict=True):
+            means, squares = ([moment[group.within]] for moment in self._moments.values())
+            adamw(
+                params=[self.values[group.within]],
+                grads=[self.gradient[group.within]],
+                exp_avgs=means,
+                exp_avg_sqs=squares,
+                max_exp_avg_sqs=[],
+                state_steps=[steps],
+                fused=True,
+                amsgrad=False,
+                beta1=BETAS[0],
+                beta2=BETAS[1],
+                lr=self._rate * group.rate_factor,
+                weight_decay=group.decay,
+                eps=self._epsilon,
+                maximize=False,
+            )
 
     def tensors(self) -> dict[str, Tensor]:
         """What it knows of every parameter beside its value, by name; nothing before the first step."""
-        states = [self._adam.state[row] for row in self._rows if row in self._adam.state]
-        named: dict[str, Tensor] = {}
-        for key in MOMENTS if states else ():
-            row = torch.cat([state[key] for state in states])
-            named |= {f"{name}.{key}": place for name, place in parts(row, self._shapes).items()}
-        return named | {f"{name}.{STEP}": state[STEP] for state in states[:1] for name in self._shapes}
+        if not self.steps:
+            return {}
+        named = {
+            f"{name}.{key}": place
+            for key, moment in self._moments.items()
+            for name, place in parts(moment.clone(), self._shapes).items()
+        }
+        return named | {f"{name}.{STEP}": self._steps[0].clone() for name in self._shapes}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Continue from what `tensors` gave, on whatever device that was."""
         steps = [tensor for name, tensor in tensors.items() if name.endswith(f".{STEP}")]
-        if not steps:
-            self._adam.state.clear()
-            return
-        moments = {key: torch.zeros_like(self.values) for key in MOMENTS}
-        for key, row in moments.items():
-            for name, place in parts(row, self._shapes).items():
+        self._steps.fill_(max((float(each) for each in steps), default=0.0))
+        for key, moment in self._moments.items():
+            moment.zero_()
+            for name, place in parts(moment, self._shapes).items():
                 if (saved := tensors.get(f"{name}.{key}")) is not None:
                     place.copy_(saved)
-        step, begin = torch.stack(steps).max().to(self.values), 0
-        for row in self._rows:
-            within = slice(begin, begin := begin + len(row))
-            self._adam.state[row] = {STEP: step.clone(), **{key: moment[within] for key, moment in moments.items()}}
-
-    @property
-    def _rows(self) -> list[Tensor]:
-        """What it moves, group by group."""
-        return [group["params"][0] for group in self._adam.param_groups]
-
-    def _row(self, within: slice) -> nn.Parameter:
-        row = nn.Parameter(self.values[within])
-        row.grad = self.gradient[within]
-        return row
 
 
 def learned(network: ActorCritic, auxiliary: NextObservation | None) -> dict[str, nn.Parameter]:

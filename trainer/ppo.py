@@ -277,7 +277,7 @@ class PPO:
         decided = torch.zeros_like(self.under_floor) if whole is None else whole.figures.of_heads("samples") > 0
         of_heads = head_gradients(self._network, decided)
         norm = self.optimizer.clip()
-        if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
+        if not bool(torch.isfinite(loss + norm)):  # a norm is never -infinity
             self.optimizer.clear()
             self.reject()
             return

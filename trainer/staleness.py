@@ -1,11 +1,15 @@
 """How stale the memory in a rollout has become while the weights moved."""
 
+from typing import NamedTuple
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from arena.policies import ActorCritic, RecurrentState
+from arena.policies import ActorCritic
+from trainer.chunks import cut
 from trainer.rollout import Rollout
+from trainer.samples import at
 
 ROWS = 16
 """Rows that are looked at: enough for a mean, few enough to cost nothing beside an update."""
@@ -21,12 +25,36 @@ def state_drift(network: ActorCritic, rollout: Rollout) -> Float[Tensor, ""] | N
     chunks, _, units = rollout.hidden.shape
     if chunks < 2 or units == 0:
         return None
-    length = len(rollout.reward) // chunks
-    state = RecurrentState(rollout.hidden[-2, :ROWS], rollout.cell[-2, :ROWS])
-    for t in range((chunks - 2) * length, (chunks - 1) * length):
-        seen, start, active = rollout.observation[t, :ROWS], rollout.episode_start[t, :ROWS], rollout.active[t, :ROWS]
-        state = network.step(seen, state, start, active).state
-    stored = rollout.hidden[-1, :ROWS]
-    moved, size = (torch.linalg.vector_norm(each) for each in (state.hidden - stored, stored))
+    before, stored = _chunk(rollout.rows(slice(ROWS)), chunks - 2), rollout.hidden[-1, :ROWS]
+    moved, size = (torch.linalg.vector_norm(each) for each in (_hidden_after(network, before) - stored, stored))
     drift: Tensor = moved / size.clamp(min=torch.finfo(stored.dtype).tiny)
     return drift
+
+
+class _Chunk(NamedTuple):
+    """L decisions of some rows."""
+
+    observation: Float[Tensor, "L R D"]
+    episode_start: Bool[Tensor, "L R"]
+    active: Bool[Tensor, "L R"]
+    hidden: Float[Tensor, "1 R H"]
+    cell: Float[Tensor, "1 R H"]
+
+
+def _chunk(rollout: Rollout, number: int) -> _Chunk:
+    steps = slice(number * rollout.chunk, (number + 1) * rollout.chunk)
+    decisions = (rollout.observation[steps], rollout.episode_start[steps], rollout.active[steps])
+    return _Chunk(*decisions, rollout.hidden[number : number + 1], rollout.cell[number : number + 1])
+
+
+def _hidden_after(network: ActorCritic, chunk: _Chunk) -> Float[Tensor, "R H"]:
+    """Memory behind a chunk: what the last decision left, unless an episode has begun since, or nothing was decided."""
+    times = torch.arange(1, len(chunk.active) + 1, device=chunk.active.device).unsqueeze(1)
+    acted, opened = ((times * flags).amax(dim=0) for flags in (chunk.active, chunk.episode_start))
+    hidden = chunk.hidden[0].masked_fill((opened > 0).unsqueeze(1), 0.0)
+    segments = cut(chunk.episode_start, chunk.active, chunk.hidden, chunk.cell)
+    if not len(segments):
+        return hidden
+    output = network.remember(at(chunk.observation, segments.rows), segments.state, segments.runs)
+    last = (chunk.active & (times == acted) & (acted >= opened)).flatten()[segments.rows]
+    return hidden.index_copy(0, segments.rows[last] % len(hidden), output[last])

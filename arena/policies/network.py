@@ -172,6 +172,11 @@ class ActorCritic(nn.Module):
             output = self.core.sequence(encoded, state, runs)
         return self._read_out(output.float(), [each.float() for each in members])
 
+    def remember(self, values: Float[Tensor, "N D"], state: RecurrentState, runs: Runs) -> Float[Tensor, "N H"]:
+        """The core's output alone after all decisions of runs that begin at `state`: with memory, its hidden state."""
+        encoded, _ = self._encode(values)
+        return self.core.sequence(encoded, state, runs)
+
     def distribution(self, parameters: Float[Tensor, "... P"], mask: Bool[Tensor, "... M"]) -> ActionDistribution:
         """The action distribution that `parameters` stand for."""
         return ActionDistribution(self.layout, parameters, self.log_std, mask)

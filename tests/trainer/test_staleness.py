@@ -1,6 +1,10 @@
-import pytest
+from dataclasses import replace
 
-from trainer.staleness import state_drift
+import pytest
+import torch
+
+from arena.policies import RecurrentState
+from trainer.staleness import ROWS, state_drift
 
 
 def test_memory_is_not_stale_under_the_weights_that_acted(play):
@@ -22,3 +26,28 @@ def test_drift_grows_with_the_distance_that_weights_moved(play, never):
 def test_where_no_memory_was_stored_on_the_way_there_is_no_drift(play, never, settings):
     played = play(**settings)
     assert "losses/state_drift" not in played.learner.learn(played.collect(), never)
+
+
+def drift_step_by_step(network, rollout):
+    """The same by its definition."""
+    length = rollout.chunk
+    begin = len(rollout.reward) - 2 * length
+    state = RecurrentState(rollout.hidden[-2, :ROWS], rollout.cell[-2, :ROWS])
+    for t in range(begin, begin + length):
+        seen = (rollout.observation[t, :ROWS], rollout.episode_start[t, :ROWS], rollout.active[t, :ROWS])
+        state = network.step(seen[0], state, seen[1], seen[2]).state
+    stored = rollout.hidden[-1, :ROWS]
+    return torch.linalg.vector_norm(state.hidden - stored) / torch.linalg.vector_norm(stored)
+
+
+@pytest.mark.parametrize("acting", [0.0, 0.5, 1.0])
+@torch.no_grad()
+def test_drift_is_that_of_memory_taken_on_step_by_step_for_any_episode_starts_and_pauses(play, acting):
+    played = play()
+    rollout, rng = played.collect(), torch.Generator().manual_seed(0)
+    chance = torch.rand(3, *rollout.active.shape, generator=rng)
+    varied = replace(rollout, episode_start=chance[0] < 0.2, active=chance[1] < acting)
+    varied.hidden.normal_(generator=rng)
+    varied.cell.normal_(generator=rng)
+    expected = drift_step_by_step(played.learner.network, varied)
+    torch.testing.assert_close(state_drift(played.learner.network, varied), expected)
