@@ -15,7 +15,7 @@ from league.cli.connection import AsJson, Environment, Token, Url, connect, find
 from league.cli.grid import Grid, printable
 from league.cli.tables import NONE, moment
 from league.client import DEFAULT_URL, LeagueClient
-from league.errors import LeagueUnreachable, UnknownGateError
+from league.errors import LeagueError, UnknownGateError
 
 app = typer.Typer()
 
@@ -24,6 +24,9 @@ UNDECIDED = 4
 """Exit codes of `league gate` without an accepted candidate."""
 
 POLL_S = 1.0
+
+_SERVER_FAULT = 500
+"""From this status on an error is the server's own: it is waited out."""
 
 _NO_EVALUATOR = "and no evaluator is attached: start one with `trainer evaluate`"
 
@@ -144,13 +147,13 @@ def _awaited(client: LeagueClient, opened: wire.Gate, timeout_s: float | None) -
     """Look at a gate until it is closed, the time is up or somebody stops it; return it as it was seen last."""
     end = None if timeout_s is None else time.monotonic() + timeout_s
     console = Console(stderr=True, highlight=False)
-    gate = opened
+    gate, wait_s = opened, POLL_S
     with console.status("") as status:
         try:
             _tell(console, status, gate, told=None)
             while gate.state == "open" and (end is None or time.monotonic() < end):
-                time.sleep(POLL_S if end is None else max(0.0, min(POLL_S, end - time.monotonic())))
-                seen = _look(client, gate, status)
+                time.sleep(wait_s if end is None else max(0.0, min(wait_s, end - time.monotonic())))
+                seen, wait_s = _look(client, gate, status)
                 _tell(console, status, seen, told=gate)
                 gate = seen
         except KeyboardInterrupt:
@@ -160,12 +163,15 @@ def _awaited(client: LeagueClient, opened: wire.Gate, timeout_s: float | None) -
     return gate
 
 
-def _look(client: LeagueClient, gate: wire.Gate, status: Status) -> wire.Gate:
+def _look(client: LeagueClient, gate: wire.Gate, status: Status) -> tuple[wire.Gate, float]:
+    """Look at a gate, and say after how many seconds to look again; a league that is away or busy is waited out."""
     try:
-        return client.show_gate(gate.id)
-    except LeagueUnreachable as error:
-        status.update(Text(f"gate {gate.id}: {error.rule}; waiting"))
-        return gate
+        return client.show_gate(gate.id), POLL_S
+    except LeagueError as error:
+        if error.retry_after_s is None and error.status < _SERVER_FAULT:
+            raise
+        status.update(Text(printable(f"gate {gate.id}: {error.rule}; waiting")))
+        return gate, max(POLL_S, error.retry_after_s or 0.0)
 
 
 def _tell(console: Console, status: Status, gate: wire.Gate, told: wire.Gate | None) -> None:

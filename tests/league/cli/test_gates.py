@@ -10,8 +10,10 @@ from league_scene import Scene, result
 
 from league import wire
 from league.cli import gates as cli
+from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
+from league.errors import BusyError, InternalError, LeagueError, RateLimitedError, UnauthenticatedError
 from league.services import gates
 
 Two = tuple[wire.Player, wire.Player]
@@ -89,6 +91,48 @@ def test_that_no_evaluator_is_attached_is_said(online: Run, two: Two, time: Any)
     outcome = online("gate", two[0].id, two[1].id, "--timeout", 0)
     for told in (outcome.out, outcome.err):
         assert "no evaluator is attached: start one with `trainer evaluate`" in told
+
+
+@pytest.mark.parametrize(("error", "retry_after_s"), [(BusyError, 7), (InternalError, None), (RateLimitedError, 3)])
+def test_a_server_that_is_busy_or_failing_is_waited_out_as_long_as_it_says(
+    online: Run,
+    two: Two,
+    play: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[LeagueError],
+    retry_after_s: int | None,
+) -> None:
+    play(1.0)
+    evaluate, show, waits, refused = cli.time.sleep, LeagueClient.show_gate, [], []
+
+    def refuse_once(client: LeagueClient, gate_id: int) -> wire.Gate:
+        if refused:
+            return show(client, gate_id)
+        refused.append(error("GET /gates", "it is at its limit", "wait"))
+        refused[0].retry_after_s = retry_after_s
+        raise refused[0]
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        evaluate(seconds)
+
+    monkeypatch.setattr(LeagueClient, "show_gate", refuse_once)
+    monkeypatch.setattr(cli.time, "sleep", wait)
+    assert online("gate", two[0].id, two[1].id, "--elo1", 100).code == 0
+    assert waits == [cli.POLL_S, retry_after_s or cli.POLL_S]
+
+
+def test_a_gate_that_the_caller_may_not_look_at_ends_the_wait(
+    online: Run, two: Two, play: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(1.0)
+
+    def refuse(_client: LeagueClient, _gate_id: int) -> wire.Gate:
+        raise UnauthenticatedError("with a revoked token", "nobody has it", "make another")
+
+    monkeypatch.setattr(LeagueClient, "show_gate", refuse)
+    ended = online("gate", two[0].id, two[1].id)
+    assert (ended.code, "make another" in ended.err) == (1, True)
 
 
 def test_ctrl_c_leaves_the_gate_open(online: Run, scene: Scene, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
