@@ -1,6 +1,6 @@
 """`league retire-redundant`: snapshots that another one stands for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
@@ -8,8 +8,9 @@ import typer
 from league import wire
 from league.cli import tables
 from league.cli.connection import AnyEnvironment, AsJson, Token, Url, connect
-from league.cli.grid import Grid
-from league.client import DEFAULT_URL
+from league.cli.grid import Grid, printable
+from league.client import DEFAULT_URL, LeagueClient
+from league.errors import StandingConflictError
 
 app = typer.Typer()
 
@@ -28,12 +29,30 @@ def retire_redundant(
     alike; with LEAGUE_RETIRE_REDUNDANT=true it retires them by itself after each period.
     """
     with connect(url, token) as client:
-        page = client.redundant(environment)
-        for row in () if dry_run else page.items:
+        found = client.redundant(environment)
+        rows, conflicts = (found.items, []) if dry_run else _retire(client, found.items)
+    tables.show_page(found.model_copy(update={"items": rows}), as_json, grid(found.items))
+    if not as_json and found.items:
+        tables.show("nothing was changed; without --dry-run they retire" if dry_run else f"{len(rows)} retired")
+    for conflict in conflicts:
+        typer.echo(f"left as it is: {printable(str(conflict))}", err=True)
+    if conflicts:
+        raise typer.Exit(1)
+
+
+def _retire(
+    client: LeagueClient, rows: Sequence[wire.Redundancy]
+) -> tuple[list[wire.Redundancy], list[StandingConflictError]]:
+    """Retire snapshots; return those that did, and why the others did not: somebody changed them meanwhile."""
+    retired, conflicts = [], []
+    for row in rows:
+        try:
             client.retire(row.player.player_id, f"{row.twin.name} scores like it", row.standing)
-    tables.show_page(page, as_json, grid(page.items))
-    if not as_json and page.items:
-        tables.show("nothing was changed; without --dry-run they retire" if dry_run else f"{len(page.items)} retired")
+        except StandingConflictError as conflict:
+            conflicts.append(conflict)
+        else:
+            retired.append(row)
+    return retired, conflicts
 
 
 def grid(rows: Iterable[wire.Redundancy]) -> Grid:

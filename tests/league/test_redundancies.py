@@ -120,3 +120,24 @@ def test_the_command_retires_them_unless_it_is_to_leave_them(
     assert "1 retired" in run()
     assert [player.id for player in scene.client.players(standing="retired").items] == [found.player.player_id]
     assert "no snapshot is known to score like a better one" in run()
+
+
+@ON_SQLITE
+def test_the_command_goes_on_past_whom_somebody_changed_meanwhile(
+    scored: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene, players = scored()
+    (found,) = scene.client.redundant().items
+    changed = next(player for player in players if player.id not in (found.player.player_id, found.twin.player_id))
+    scene.client.quarantine(changed.id)
+    stale = found.model_copy(update={"player": wire.PlayerName(player_id=changed.id, name=changed.name)})
+    page = wire.Page[wire.Redundancy](items=[stale, found], next_cursor=None)
+    monkeypatch.setattr(scene.client, "redundant", lambda _environment: page)
+    monkeypatch.setattr(connection, "LeagueClient", lambda _url, token, timeout_s: scene.client)
+    with pytest.raises(SystemExit) as ended:
+        main(["retire-redundant"])
+    told = capsys.readouterr()
+    assert ended.value.code == 1
+    assert "1 retired" in told.out
+    assert f"left as it is: standing conflict for player {changed.id}" in told.err
+    assert scene.client.player(found.player.player_id).standing == "retired"
