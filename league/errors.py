@@ -284,7 +284,7 @@ class NewerArchiveError(LeagueError):
 
 
 class OccupiedLeagueError(LeagueError):
-    """A league is to be imported where one is already."""
+    """A league is to be imported or forked where one is already."""
 
     type, title, status = "occupied-league", "occupied league", 409
 

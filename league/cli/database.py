@@ -3,6 +3,7 @@
 import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -29,9 +30,24 @@ DatabaseUrl = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Options:
+    """How a command is told where a league lives: its folder, and its database where that is elsewhere."""
+
+    home: str
+    database: str
+
+
+OWN = Options("--home or LEAGUE_HOME", "--database-url or LEAGUE_DATABASE_URL")
+
+
 @contextmanager
-def connected(settings: Settings) -> Iterator[Database]:
+def connected(settings: Settings, options: Options = OWN) -> Iterator[Database]:
     """Open the database that the settings name, whatever its schema; a file that is not there is made.
+
+    Args:
+        settings: Where it is.
+        options: How the command was told that.
 
     Raises:
         ConfigurationError: The home folder or the database cannot be used.
@@ -40,14 +56,14 @@ def connected(settings: Settings) -> Iterator[Database]:
         database = Database(settings.database_address)
     except OSError as error:
         rule = f"{error.strerror}: {error.filename}"
-        raise ConfigurationError(f"home {settings.home}", rule, "choose another with --home or LEAGUE_HOME") from error
+        raise ConfigurationError(f"home {settings.home}", rule, f"choose another with {options.home}") from error
     try:
         yield database
     except DatabaseError as error:
         if type(error) not in (OperationalError, DatabaseError):
             raise  # a wrong statement is a defect of ours
         cause = str(error.orig).strip().splitlines()[0]
-        way_out = "start it, or correct --database-url or LEAGUE_DATABASE_URL"
+        way_out = f"start it, or correct {options.database}"
         raise ConfigurationError(f"database {database}", f"it cannot be used ({cause})", way_out) from error
     finally:
         database.close()

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from league.cli import database
-from league.cli.database import DatabaseUrl, Home
+from league.cli.database import DatabaseUrl, Home, Options
 from league.cli.exchange import shown_progress
 from league.cli.tables import moment
 from league.config import Settings
@@ -16,6 +16,8 @@ from league.services.forking import Place
 from league.storage.opening import open_store
 
 app = typer.Typer()
+
+_NEW = Options("DESTINATION", "--destination-database-url")
 
 
 @app.command(epilog="Example: league fork --at 120 /srv/league-b")
@@ -44,7 +46,7 @@ def fork(
     new = settings.model_copy(update={"home": destination, **own, "store_endpoint_url": None, "store_public_url": None})
     with (
         database.current(settings) as source,
-        database.connected(new) as target,
+        database.connected(new, _NEW) as target,
         shown_progress() as progress,
     ):
         destination.mkdir(parents=True, exist_ok=True)

@@ -49,8 +49,8 @@ def load(archive: ArchiveReader, database: Database, store: CheckpointStore, now
 def _require_empty(database: Database, connection: Connection) -> None:
     for table in tables_of(connection):
         if connection.execute(select(table).limit(1)).first() is not None:
-            rule = f"its table {table.name} has rows, and an import does not mix two leagues"
-            raise OccupiedLeagueError(database, rule, "import into a new home folder or a new database")
+            rule = f"its table {table.name} has rows, and two leagues are not mixed"
+            raise OccupiedLeagueError(database, rule, "choose a folder or a database that holds no league")
 
 
 def _load_checkpoints(archive: ArchiveReader, store: CheckpointStore, now: datetime, progress: Progress) -> None:

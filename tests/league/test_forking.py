@@ -218,4 +218,20 @@ def test_the_command_makes_a_home_folder_that_can_be_served(
     with pytest.raises(SystemExit) as refused:
         main(["fork", "--at", str(cut.id), str(destination)])
     assert refused.value.code == 1
-    assert "occupied league" in capsys.readouterr().err
+    assert "choose a folder or a database that holds no league" in capsys.readouterr().err
+
+
+@ON_SQLITE
+def test_a_destination_that_is_a_file_is_named_as_such(
+    scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = scene.client.close_period()
+    monkeypatch.setenv("LEAGUE_HOME", str(tmp_path))
+    taken = tmp_path / "taken"
+    taken.write_text("a note")
+    with pytest.raises(SystemExit) as refused:
+        main(["fork", "--at", str(cut.id), str(taken)])
+    told = capsys.readouterr().err
+    assert (refused.value.code, told.count("\n")) == (2, 1)
+    assert f"{taken}; choose another with DESTINATION" in told
+    assert taken.read_text() == "a note"

@@ -29,7 +29,7 @@ def test_a_league_moves_to_another_home(command: Run, exported: Path, tmp_path: 
 
 def test_refusals_are_one_line_with_the_way_out(command: Run, exported: Path, tmp_path: Path) -> None:
     occupied = command("import", exported, "--home", tmp_path)
-    assert (occupied.code, "new home folder" in occupied.one_line_error) == (1, True)
+    assert (occupied.code, "choose a folder or a database that holds no league" in occupied.one_line_error) == (1, True)
     again = command("export", exported, "--home", tmp_path)
     assert (again.code, "it exists" in again.one_line_error) == (2, True)
     for wrong, rule in ((tmp_path / "nowhere.zip", "no such file"), (tmp_path, "it is a folder")):
