@@ -297,7 +297,10 @@ def test_exploiters_do_not_play_themselves_unless_they_are_told_to():
         (["league.role=master"], "league.role is 'master': give one of main, main_exploiter, league_exploiter"),
         (["league.role=main_exploiter", "role.weighting=hard"], "a main_exploiter has no such number, only"),
         (["role.reset=1.5"], "role.reset is 1.5: give a number from 0 to 1$"),
-        (["role.snapshot_steps=129", *PACE], "role.snapshot_steps is 129, and after 128 steps .* league.snapshot_every_steps"),
+        (
+            ["role.snapshot_steps=129", *PACE],
+            "role.snapshot_steps is 129, and after 128 steps .* league.snapshot_every_steps",
+        ),
         (["role.start=best"], "role.start is 'best': give one of first, main$"),
     ],
 )

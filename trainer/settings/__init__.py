@@ -73,6 +73,16 @@ class TrainerConfig(Section):
         return usual | given  # its weighting may be a rule that only the league has
 
     @model_validator(mode="after")
+    def _snapshots_may_be_left_before_they_must(self) -> "TrainerConfig":
+        steps, limit = self.role.snapshot_steps, self.league.snapshot_every_steps
+        if steps is not None and steps > limit:
+            raise ValueError(
+                f"role.snapshot_steps is {steps}, and after {limit} steps a snapshot is left in any case: "
+                "set it to no more than league.snapshot_every_steps, or that to more"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _role_has_its_numbers(self) -> "TrainerConfig":
         try:
             _ = self.role_numbers
