@@ -195,7 +195,7 @@ def play(
             step = env.step(actions)
             watcher.stepped(actions, step)
             on_finished(schedule.record(step))
-            observation, episode_start = step.observation, step.terminated | step.truncated
+            observation, episode_start = step.observation, step.ended
     return schedule.results
 
 
@@ -225,7 +225,7 @@ class _Schedule:
         """Note the matches that ended, each once, and say how many there were; rows out of matches play on unheard."""
         before = len(self._results)
         outcome = step.outcome
-        for row in torch.nonzero(step.terminated | step.truncated).flatten().tolist():
+        for row in torch.nonzero(step.over).flatten().tolist():
             index = self._playing[row]
             if index < len(self._seeds):
                 reason = self._env.spec.reasons[int(outcome.reason[row])]

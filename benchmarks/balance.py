@@ -42,7 +42,7 @@ class Ledger:
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
         """Close the rows whose match has ended."""
-        self.playing = self.playing & ~(step.terminated | step.truncated)
+        self.playing = self.playing & ~step.over
 
     def note_decision(self) -> None:
         """Add what came of one decision, before anything is reset."""

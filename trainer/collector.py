@@ -55,9 +55,9 @@ class Dealer(Protocol):
 class Collector:
     """Plays E environments with the learner's present weights.
 
-    Every environment knows its current match and its next one. At its own episode's end it takes up the next: its
-    opponent changes and that row's memory is opened anew, nobody else's. Recurrent state crosses rollout borders
-    inside an episode.
+    Every environment knows its current match and its next one. At its own match's end it takes up the next: its
+    opponent changes, nobody else's. At an episode's end, which is that of a match or of a round of it, that row's
+    memory is opened anew. Recurrent state crosses rollout borders inside an episode.
 
     Environments may come in several batches of equal kind, which are then stepped at the same time, a thread each.
     They meet after every decision, where whatever all share is done in order: what comes of a rollout does not hang

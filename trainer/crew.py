@@ -32,7 +32,6 @@ class Ended:
 
     Attributes:
         row: Its environment.
-        truncated: A limit ended it.
         score: Home's score.
         reason: Why it ended, as an index of the spec's reasons.
         decisions: Its length.
@@ -40,11 +39,28 @@ class Ended:
     """
 
     row: int
-    truncated: bool
     score: float
     reason: int
     decisions: int
     sums: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class _Endings:
+    """What has ended in a step.
+
+    Attributes:
+        episodes: Whether any episode has.
+        cut: Environments whose episode a limit ended.
+        matches: Matches that are over.
+    """
+
+    episodes: bool
+    cut: Sequence[int]
+    matches: Sequence[Ended]
+
+
+NO_ENDINGS = _Endings(False, (), ())
 
 
 class Crew:
@@ -85,7 +101,7 @@ class Crew:
         self.earnings = Earnings(environment, self.seats)
         self._seeds = torch.zeros(environment.num_envs, dtype=torch.int64)
         self._shapes = _Shapes.of(environment.spec, environment.num_envs)
-        self.ended: list[Ended] = []
+        self.ended: Sequence[Ended] = ()
 
     @property
     def state(self) -> RecurrentState:
@@ -201,33 +217,34 @@ class Crew:
         reward = self.seats.learner.rewards(step.reward.float(), into=rollout.reward[t])
         self.earnings.add(reward)
         self._observation = self._checked(step.observation)
-        self._starts = step.terminated | step.truncated
-        self.ended = self._look(step)
-        if self.ended:
+        self._starts = step.ended
+        endings = self._look(step)
+        self.ended = endings.matches
+        if endings.episodes:
             self.seats.per_agent(step.terminated, into=rollout.terminated[t])
             self.seats.per_agent(step.truncated, into=rollout.truncated[t])
-            self._value_final(rollout, t, step)
+            self._value_final(rollout, t, step, endings.cut)
 
-    def _look(self, step: StepResult) -> list[Ended]:
+    def _look(self, step: StepResult) -> _Endings:
         """Bring to the host what has ended: the one time that a step waits for a device."""
         if self.environment.device == HOST and not bool(self._starts.any()):
-            return []
-        outcome = step.outcome
-        facts = (self._starts, step.truncated, outcome.score, outcome.reason, outcome.decisions)
-        starts, *columns = _on_host([*facts, *self.earnings.sums.unbind(1)])
-        rows = np.flatnonzero(starts)
+            return NO_ENDINGS
+        over, outcome = step.over, step.outcome
+        self._require_shape("over", over, self._shapes.matches)
+        facts = (self._starts, step.truncated, over, outcome.score, outcome.reason, outcome.decisions)
+        starts, truncated, closed, *columns = _on_host([*facts, *self.earnings.sums.unbind(1)])
+        rows = np.flatnonzero(closed)
         table = zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True)
-        ended = [
-            Ended(row, bool(truncated), score, int(reason), int(decisions), tuple(sums))
-            for row, truncated, score, reason, decisions, *sums in table
+        matches = [
+            Ended(row, score, int(reason), int(decisions), tuple(sums))
+            for row, score, reason, decisions, *sums in table
         ]
-        self.earnings.clear(self._starts)
-        return ended
+        self.earnings.clear(over)
+        return _Endings(bool(starts.any()), np.flatnonzero(truncated).tolist(), matches)
 
-    def _value_final(self, rollout: Rollout, t: int, step: StepResult) -> None:
-        """Value the final observations of matches that a limit cut off, unless it decides them."""
+    def _value_final(self, rollout: Rollout, t: int, step: StepResult, cut: Sequence[int]) -> None:
+        """Value the final observations of episodes that a limit cut off, unless it decides them."""
         spec = self.environment.spec
-        cut = [each.row for each in self.ended if each.truncated]
         if not cut or spec.limit_decides:
             return
         rows, seen = self.seats.rows_of(cut), self._checked(step.final_observation)

@@ -1,7 +1,7 @@
 """Environments: what they declare, how they step, and the registry. Importing this package loads no torch."""
 
-from arena.environments.registry import baselines, declare, make, make_baseline, names
-from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
+from arena.environments.registry import baselines, declare, make, make_baseline, names, split_rounds
+from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock, RoundsSpec
 
 __all__ = [
     "ActionHead",
@@ -9,9 +9,11 @@ __all__ = [
     "HeadKind",
     "MemberMask",
     "ObservationBlock",
+    "RoundsSpec",
     "baselines",
     "declare",
     "make",
     "make_baseline",
     "names",
+    "split_rounds",
 ]

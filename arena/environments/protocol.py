@@ -54,7 +54,7 @@ class Outcome:
     Attributes:
         score: Home's score (E,) float64 in [0, 1].
         reason: (E,) int64, indexes `spec.reasons`.
-        decisions: (E,) int64, length of the episode so far, in decisions.
+        decisions: (E,) int64, length of the match so far, in decisions.
     """
 
     score: Float[Tensor, " E"]
@@ -69,10 +69,10 @@ class StepResult:
     Attributes:
         observation: What agents perceive next; where an episode ended, the next episode's first.
         reward: Reward (E, N) float32 of the action just taken.
-        terminated: (E,) bool, ended by the game.
-        truncated: (E,) bool, cut by a limit.
+        terminated: (E,) bool, the episode was ended by the game.
+        truncated: (E,) bool, the episode was cut by a limit.
         final_observation: Where an episode ended, its last observation; elsewhere equal to `observation`.
-        outcome: Explicit result, valid where `terminated | truncated`.
+        outcome: Explicit result, valid where `over`.
     """
 
     observation: Observation
@@ -81,6 +81,32 @@ class StepResult:
     truncated: Bool[Tensor, " E"]
     final_observation: Observation
     outcome: Outcome
+
+    @property
+    def ended(self) -> Bool[Tensor, " E"]:
+        """Where an episode ended: memory is cleared, and advantages are cut."""
+        return self.terminated | self.truncated
+
+    @property
+    def over(self) -> Bool[Tensor, " E"]:
+        """Where a match ended, which is one episode unless the environment says otherwise; see `RoundResult`."""
+        return self.ended
+
+
+@dataclass(frozen=True)
+class RoundResult(StepResult):
+    """What came of one decision where a match has several rounds, each an episode of its own.
+
+    Attributes:
+        match_over: (E,) bool, the last round of the match ended; true only where an episode ended.
+    """
+
+    match_over: Bool[Tensor, " E"]
+
+    @property
+    def over(self) -> Bool[Tensor, " E"]:
+        """Where a match ended."""
+        return self.match_over
 
 
 @runtime_checkable
@@ -93,9 +119,9 @@ class Environment(Protocol):
         spec: What the environment declares.
         num_envs: E.
         device: Where its tensors live.
-        seeds: Seed (E,) int64 of the episode that each row is in; everything random in it follows from it.
-        next_seeds: Seed (E,) int64 of each row's next episode, drawn from the environment's seed unless the caller
-            writes its own before the episode ends (in place).
+        seeds: Seed (E,) int64 of the match that each row is in; everything random in it follows from it.
+        next_seeds: Seed (E,) int64 of each row's next match, drawn from the environment's seed unless the caller
+            writes its own before the match ends (in place).
     """
 
     spec: EnvironmentSpec
@@ -105,7 +131,7 @@ class Environment(Protocol):
     next_seeds: Int[Tensor, " E"]
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new episode in every row, from `seeds` or from `next_seeds`.
+        """Start a new match in every row, from `seeds` or from `next_seeds`.
 
         Raises:
             ArenaError: `seeds` are not one for each row, no whole numbers, or below 0.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from arena.environments.spec import RoundsSpec
 from arena.errors import UnknownEnvironmentError, UnknownPolicyError
 
 if TYPE_CHECKING:
@@ -104,6 +105,12 @@ FAMILIES: dict[str, Family] = {
 }
 """Families of environments, by what stands before the colon."""
 
+ROUNDS = ":rounds="
+"""Stands between the name of a game and how many rounds of it a match has: `openspiel:kuhn_poker:rounds=20`."""
+
+MAX_ROUNDS = 1000
+"""Most rounds of a match."""
+
 ANY_ENVIRONMENT = (Baseline("random", 1500.0),)
 """Baselines of an environment that this installation does not know: acting at random needs no rules."""
 
@@ -116,8 +123,26 @@ def names() -> tuple[str, ...]:
 
 def baselines(environment: str) -> tuple[Baseline, ...]:
     """Scripted players of `environment`, with the ratings at which they are anchored."""
-    entry = _find(environment)
+    entry = _find(environment.partition(ROUNDS)[0])
     return ANY_ENVIRONMENT if entry is None else entry.baselines
+
+
+def split_rounds(name: str) -> tuple[str, int | None]:
+    """The game that a name says, and how many rounds of it a match has; None where a match is one episode.
+
+    Raises:
+        UnknownEnvironmentError: The name asks for rounds, but not for a number of them that a match can have.
+    """
+    game, asked, count = name.partition(ROUNDS)
+    if not asked:
+        return name, None
+    written = count.isascii() and count.isdecimal() and not count.startswith("0") and len(count) <= len(str(MAX_ROUNDS))
+    if not written or int(count) > MAX_ROUNDS:
+        raise UnknownEnvironmentError(
+            f"{name!r} asks for {count!r} rounds: write a whole number from 1 to {MAX_ROUNDS:,}, such as "
+            f"{game}{ROUNDS}20"
+        )
+    return game, int(count)
 
 
 def make(name: str, *, num_envs: int, device: str = "cpu", seed: int = 0) -> "Environment":
@@ -126,8 +151,13 @@ def make(name: str, *, num_envs: int, device: str = "cpu", seed: int = 0) -> "En
     Raises:
         UnknownEnvironmentError: No environment has that name.
     """
-    factory = cast("Callable[..., Environment]", _resolve(_entry(name).factory))
-    return factory(name, num_envs=num_envs, device=device, seed=seed)
+    game, rounds = split_rounds(name)
+    factory = cast("Callable[..., Environment]", _resolve(_entry(game).factory))
+    env = factory(game, num_envs=num_envs, device=device, seed=seed)
+    if rounds is None:
+        return env
+    wrap = cast("Callable[..., Environment]", _resolve("arena.environments.rounds:play_in_rounds"))
+    return wrap(env, RoundsSpec.of(name, env.spec, rounds), seed=seed)
 
 
 def declare(name: str) -> "EnvironmentSpec":
@@ -136,7 +166,9 @@ def declare(name: str) -> "EnvironmentSpec":
     Raises:
         UnknownEnvironmentError: No environment has that name.
     """
-    return cast("Callable[[str], EnvironmentSpec]", _resolve(_entry(name).spec))(name)
+    game, rounds = split_rounds(name)
+    spec = cast("Callable[[str], EnvironmentSpec]", _resolve(_entry(game).spec))(game)
+    return spec if rounds is None else RoundsSpec.of(name, spec, rounds)
 
 
 def make_baseline(environment: str, baseline: str) -> "Policy":
@@ -146,12 +178,13 @@ def make_baseline(environment: str, baseline: str) -> "Policy":
         UnknownEnvironmentError: No environment has that name.
         UnknownPolicyError: The environment has no such baseline.
     """
-    entry = _entry(environment)
+    game, _ = split_rounds(environment)
+    entry = _entry(game)
     known = [each.name for each in entry.baselines]
     if baseline not in known:
         raise UnknownPolicyError(f"unknown baseline {baseline!r} of {environment}: choose one of {', '.join(known)}")
     factory = cast("Callable[[str, str], Policy]", _resolve(entry.policies))
-    return factory(environment, baseline)
+    return factory(game, baseline)
 
 
 def _find(name: str) -> Entry | None:

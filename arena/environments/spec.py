@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -75,7 +75,7 @@ class EnvironmentSpec:
         roles: Role of each of the N agents, such as "medium"; roles are rated and normalised apart.
         observation: Layout of the D observation floats of one agent, in order.
         heads: Action heads of one agent, in order.
-        max_decisions: Longest episode, in decisions.
+        max_decisions: Longest match, in decisions.
         turn_based: Whether sides alternate; an agent that is not to move is inactive.
         reproducible: Whether a match repeats from (seed, policies, their seeds).
         limit_decides: Whether the decision limit itself decides the match: what ends there is over, and nothing is owed
@@ -141,3 +141,32 @@ class EnvironmentSpec:
         }
         text = json.dumps(declared, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+ROUNDS_REASONS = ("points", "level")
+"""Why a match of rounds is won or lost, and why it is drawn."""
+
+
+@dataclass(frozen=True)
+class RoundsSpec(EnvironmentSpec):
+    """Matches of several rounds of a game, each an episode of its own.
+
+    Attributes:
+        game: What one round is.
+        rounds: How many of them a match has.
+    """
+
+    game: EnvironmentSpec
+    rounds: int
+
+    @classmethod
+    def of(cls, name: str, game: EnvironmentSpec, rounds: int) -> "RoundsSpec":
+        """Matches of so many rounds of a game."""
+        declared = {field.name: getattr(game, field.name) for field in fields(EnvironmentSpec)}
+        declared |= {"name": name, "max_decisions": rounds * game.max_decisions, "reasons": ROUNDS_REASONS}
+        return cls(**declared, game=game, rounds=rounds)
+
+    @property
+    def signature(self) -> str:
+        """That of the game: a policy plays a round as it plays the game, and neither knows how many there are."""
+        return self.game.signature

@@ -20,7 +20,7 @@ class Ending:
 
     def stepped(self, step: StepResult) -> None:
         """Note the outcome, if this step brought one."""
-        if not self.over and bool((step.terminated | step.truncated)[self._row]):
+        if not self.over and bool(step.over[self._row]):
             score, reason, decisions = (
                 each[self._row].item() for each in (step.outcome.score, step.outcome.reason, step.outcome.decisions)
             )

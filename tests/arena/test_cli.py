@@ -186,7 +186,7 @@ def test_exploitability_of_players_is_printed(capsys: pytest.CaptureFixture[str]
     save(Path(path), ActorCritic(Architecture.of(spec, encoder_sizes=(8,), recurrent_size=8)), spec)
 
     printed = json.loads(run(capsys, "exploitability", path, "random", "--environment", spec.name, "--json")[1])
-    table = run(capsys, "exploitability", "random", "--environment", spec.name)[1]
+    table = run(capsys, "exploitability", "random", "--environment", f"{spec.name}:rounds=20")[1]
 
     assert [item["player"] for item in printed["items"]] == [path, "random"]
     assert printed["items"][0]["exploitability"] != printed["items"][1]["exploitability"] == pytest.approx(11 / 24)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from arena.environments import EnvironmentSpec, HeadKind, baselines, declare, make, make_baseline, names
+from arena.environments import EnvironmentSpec, HeadKind, RoundsSpec, baselines, declare, make, make_baseline, names
 from arena.environments.protocol import Actions, Environment, Observation, StepResult
 from arena.errors import ArenaError, InvalidActionError, UnknownEnvironmentError, UnknownPolicyError
 from arena.throughput import CountsBytes, measure_memory
@@ -16,6 +16,9 @@ UNLISTED = (
     "openspiel:goofspiel(imp_info=True,num_cards=4)",
     "openspiel:liars_dice(dice_sides=4)",
     "openspiel:matrix_rps",
+    "openspiel:kuhn_poker:rounds=3",
+    "recall:rounds=2",
+    "rps:rounds=4",
 )
 
 
@@ -82,9 +85,11 @@ def test_steps_are_as_declared(env: Environment):
         assert step.outcome.score.dtype is torch.float64
         assert bool((step.outcome.reason < len(spec.reasons)).all())
         assert bool((step.outcome.decisions <= spec.max_decisions).all())
-        assert bool((step.outcome.score[~ended] == 0.5).all())
+        assert not bool((step.over & ~ended).any()), "a match ends with an episode"
+        assert bool((step.outcome.score[~step.over] == 0.5).all())
+        assert bool((step.outcome.reason[~step.over] == 0).all())
         assert torch.equal(step.final_observation.values[~ended], step.observation.values[~ended])
-        ends += int(ended.sum())
+        ends += int(step.over.sum())
     assert ends >= E
 
 
@@ -165,7 +170,9 @@ def test_signature_follows_the_rules(env: Environment):
     spec = env.spec
 
     assert spec.signature == make(spec.name, num_envs=1, seed=9).spec.signature
-    assert len({spec.signature, replace(spec, rules={}).signature, replace(spec, name="other").signature}) == 3
+    game = spec.game if isinstance(spec, RoundsSpec) else spec
+    assert spec.signature == game.signature
+    assert len({game.signature, replace(game, rules={}).signature, replace(game, name="other").signature}) == 3
 
 
 def test_what_is_declared_without_making_one_is_what_an_environment_has(env: Environment):
