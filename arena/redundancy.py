@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from arena.fingerprint import Distances, Fingerprints, apart, root_mean_squares
 from arena.payoff import Tally
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-
-_ONE_SIDED_95 = 1.644854
 
 
 @dataclass(frozen=True)
@@ -56,16 +55,21 @@ class Redundant:
         twin: Who stands for it and stays.
         win_rate_distance: Estimated root mean square difference of their win rates, noise taken off.
         win_rate_bound: Below this it is with 95 % confidence.
-        fingerprint_distance: Difference of their fingerprints; NaN where none are known.
         opponents: How many opponents both met.
+        fingerprint_distance: Estimated difference of their fingerprints, in standard deviations, noise taken off; NaN
+            where no measure is known of both, so that results alone decided.
+        fingerprint_bound: Below this it is with 95 % confidence; NaN likewise.
+        measures: Over how many measures.
     """
 
     player: int
     twin: int
     win_rate_distance: float
     win_rate_bound: float
-    fingerprint_distance: float
     opponents: int
+    fingerprint_distance: float
+    fingerprint_bound: float
+    measures: int
 
 
 def redundant(
@@ -74,27 +78,22 @@ def redundant(
     config: RedundancyConfig,
     *,
     keep: ArrayLike | None = None,
-    fingerprints: ArrayLike | None = None,
+    fingerprints: Fingerprints | None = None,
 ) -> tuple[Redundant, ...]:
     """Find the players that better ones stand for.
 
     Players are looked at from the strongest down. Each stays unless it is alike to one that stays; so whoever retires
     leaves somebody alike and no weaker behind, also where only some of those named retire.
 
-    Alike in results takes evidence: the upper bound of
-
-        D^2 = mean over k of (x_ik - x_jk)^2
-
-    must not exceed the configured distance. Of the observed squares the noise v = var_ik + var_jk is taken off; their
-    sum is taken for normal with variance sum of 2 v^2 + 4 d^2 v.
+    Alike takes evidence, in results and, as far as it is known of both, in behaviour: the upper bounds of the root mean
+    square differences must not exceed the configured ones; see `fingerprint.root_mean_squares`.
 
     Args:
         counts: (P, P) counts; entry (i, j) is i's view of all games of i and j.
         strength: (P,) what decides who stays, for example the conservative rating.
         config: When two players count as alike.
         keep: (P,) true for players that stay in any case; None for nobody.
-        fingerprints: (P, F) what each does, in any units: every column is scaled by its spread. A row with NaN is not
-            known and like nobody's. None where the environment declares no fingerprint: results alone decide.
+        fingerprints: Of the P players; None where nothing was measured.
 
     Returns:
         Those that could retire, most alike first.
@@ -103,14 +102,14 @@ def redundant(
         ValueError: Shapes do not fit, or a strength is not finite.
     """
     order, stays = _order(counts, strength, keep)
-    behaviour = _scaled(fingerprints, order.size)
+    _require_fit(fingerprints, order.size)
     met = counts.games > 0.0
     mean, variance = _mean_and_variance(counts)
     kept: list[int] = []
     found: list[Redundant] = []
     for player in order.tolist():
         twins = np.array(kept, dtype=np.int64)
-        closest = None if stays[player] else _closest(player, twins, mean, variance, met, behaviour, config)
+        closest = None if stays[player] else _closest(player, twins, mean, variance, met, fingerprints, config)
         if closest is None:
             kept.append(player)
         else:
@@ -124,35 +123,42 @@ def _closest(
     mean: FloatArray,
     variance: FloatArray,
     met: BoolArray,
-    behaviour: FloatArray | None,
+    fingerprints: Fingerprints | None,
     config: RedundancyConfig,
 ) -> Redundant | None:
-    """Return the one of the twins that the player is most certainly alike, if any."""
+    """Return the one of the twins that the player is most certainly alike in results, of those that it is alike."""
     common = met[player] & met[twins]
     common[np.arange(twins.size), twins] = False
-    opponents = common.sum(axis=1)
-    noise = np.where(common, variance[player] + variance[twins], 0.0)
-    surplus = np.where(common, np.square(mean[player] - mean[twins]), 0.0) - noise
-    error = np.sqrt((2.0 * noise**2 + 4.0 * np.maximum(surplus, 0.0) * noise).sum(axis=1))
-    square = np.maximum(surplus.sum(axis=1), 0.0) / np.maximum(opponents, 1)
-    bound = np.sqrt(square + _ONE_SIDED_95 * error / np.maximum(opponents, 1))
-    apart = np.full(twins.size, np.nan)
-    if behaviour is not None:
-        apart = np.linalg.norm(behaviour[player] - behaviour[twins], axis=1)
-    alike = (opponents >= config.least_opponents) & (bound <= config.win_rate_distance)
-    if behaviour is not None:
-        alike &= apart <= config.fingerprint_distance
+    difference = np.where(common, mean[player] - mean[twins], np.nan)
+    results = root_mean_squares(difference, variance[player] + variance[twins])
+    behaviour = _unknown(twins.size) if fingerprints is None else apart(fingerprints, player, twins)
+    alike = (results.values >= config.least_opponents) & (results.bound <= config.win_rate_distance)
+    alike &= ~(behaviour.bound > config.fingerprint_distance)
     if not alike.any():
         return None
-    best = int(np.argmin(np.where(alike, bound, np.inf)))
+    best = int(np.argmin(np.where(alike, results.bound, np.inf)))
     return Redundant(
         player=player,
         twin=int(twins[best]),
-        win_rate_distance=float(np.sqrt(square[best])),
-        win_rate_bound=float(bound[best]),
-        fingerprint_distance=float(apart[best]),
-        opponents=int(opponents[best]),
+        win_rate_distance=float(results.distance[best]),
+        win_rate_bound=float(results.bound[best]),
+        opponents=int(results.values[best]),
+        fingerprint_distance=float(behaviour.distance[best]),
+        fingerprint_bound=float(behaviour.bound[best]),
+        measures=int(behaviour.values[best]),
     )
+
+
+def _unknown(pairs: int) -> Distances:
+    """Say nothing of so many pairs."""
+    return root_mean_squares(np.empty((pairs, 0)), np.empty((pairs, 0)))
+
+
+def _require_fit(fingerprints: Fingerprints | None, players: int) -> None:
+    if fingerprints is not None and len(fingerprints.mean) != players:
+        raise ValueError(
+            f"fingerprints have shape {fingerprints.mean.shape}: pass one row for each of {players} players"
+        )
 
 
 def _order(counts: Tally, strength: ArrayLike, keep: ArrayLike | None) -> tuple[IntArray, BoolArray]:
@@ -178,15 +184,3 @@ def _mean_and_variance(counts: Tally) -> tuple[FloatArray, FloatArray]:
     games = np.maximum(counts.games, 1.0)
     share, square = ((each + 1.0) / (counts.games + 2.0) for each in (counts.points, counts.wins + 0.25 * counts.draws))
     return counts.points / games, (np.minimum(square, share) - np.square(share)) / games
-
-
-def _scaled(fingerprints: ArrayLike | None, players: int) -> FloatArray | None:
-    """Return (P, F) fingerprints whose distances are root mean squares over the columns that spread at all."""
-    if fingerprints is None:
-        return None
-    table = np.asarray(fingerprints, dtype=np.float64)
-    if table.ndim != 2 or len(table) != players:
-        raise ValueError(f"fingerprints have shape {table.shape}: pass one row for each of {players} players")
-    known = table[np.isfinite(table).all(axis=1)]
-    spread = known.std(axis=0) if len(known) else np.zeros(table.shape[1])
-    return np.asarray(table / np.where(spread > 0.0, spread, 1.0) / max(int(np.count_nonzero(spread)), 1) ** 0.5)

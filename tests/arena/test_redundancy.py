@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from arena.fingerprint import Samples, fingerprints
 from arena.payoff import Tally
 from arena.redundancy import RedundancyConfig, redundant
 
@@ -82,27 +83,47 @@ def test_players_at_the_limit_are_called_alike_one_time_in_twenty():
     assert called[0.0] >= 130
 
 
+def measured(values, matches=1000.0):
+    """Fingerprints of players that did the same in every match; NaN was never measured."""
+    known = ~np.isnan(values)
+    values = np.where(known, values, 0.0)
+    counts = np.where(known, matches, 0.0)
+    return fingerprints(Samples(counts, counts * values, counts * values**2))
+
+
 def test_likeness_in_results_is_not_enough_where_behaviour_differs():
     rng = np.random.default_rng(3)
     counts = league(twins(rng), 200, rng)
     behaviour = rng.normal(0.0, 1.0, (12, 4)) * [1.0, 1e6, 1e-6, 0.0]
     behaviour[1] = behaviour[0]
-    found = redundant(counts, np.arange(12.0), RedundancyConfig(), fingerprints=behaviour)
-    assert [(each.player, each.twin, each.fingerprint_distance) for each in found] == [(0, 1, 0.0)]
-    behaviour[1, 0] = np.nan
-    assert redundant(counts, np.arange(12.0), RedundancyConfig(), fingerprints=behaviour) == ()
+    found = redundant(counts, np.arange(12.0), RedundancyConfig(), fingerprints=measured(behaviour))
+    assert [(each.player, each.twin, each.measures) for each in found] == [(0, 1, 3)]
+    assert found[0].fingerprint_distance <= found[0].fingerprint_bound < 1e-3
 
 
-def test_distances_of_fingerprints_are_root_mean_squares_in_standard_deviations():
+def test_results_alone_decide_where_behaviour_is_not_known_of_both():
     rng = np.random.default_rng(3)
     counts = league(twins(rng), 200, rng)
-    behaviour = np.zeros((12, 3))
-    behaviour[:, 0] = np.arange(12.0)
-    behaviour[:, 1] = [0, 1] * 6
-    config = RedundancyConfig(fingerprint_distance=10.0)
-    found = {each.player: each for each in redundant(counts, np.arange(12.0), config, fingerprints=behaviour)}
-    # one step of the first column and one of the second, whose standard deviations are sqrt(143 / 12) and 0.5
-    assert found[0].fingerprint_distance == pytest.approx(np.sqrt((12 / 143 + 4) / 2))
+    behaviour = rng.normal(0.0, 1.0, (12, 4))
+    behaviour[1] = np.nan
+    (found,) = redundant(counts, np.arange(12.0), RedundancyConfig(), fingerprints=measured(behaviour))
+    assert (found.player, found.twin, found.measures) == (0, 1, 0)
+    assert np.isnan(found.fingerprint_distance)
+    assert np.isnan(found.fingerprint_bound)
+
+
+def test_few_matches_are_no_evidence_of_like_behaviour():
+    rng = np.random.default_rng(5)
+    counts = league(twins(rng), 200, rng)
+    style = rng.normal(0.0, 1.0, (12, 6))
+    style[1], style[3] = style[0], style[2]
+    named = {}
+    for matches in (20, 400):
+        values = style[:, :, None] + rng.normal(0.0, 1.0, (12, 6, matches))
+        prints = fingerprints(Samples(np.full((12, 6), float(matches)), values.sum(-1), (values**2).sum(-1)))
+        found = redundant(counts, np.arange(12.0), RedundancyConfig(), fingerprints=prints)
+        named[matches] = {(each.player, each.twin) for each in found}
+    assert named == {20: set(), 400: {(0, 1), (2, 3)}}
 
 
 def test_draws_spread_less_than_wins_and_losses():
@@ -147,4 +168,4 @@ def test_bad_columns_are_refused_by_name():
     with pytest.raises(ValueError, match=r"strength\[1\] is nan"):
         redundant(counts, [0.0, np.nan], config)
     with pytest.raises(ValueError, match=r"fingerprints have shape \(3, 1\): pass one row for each of 2"):
-        redundant(counts, [0.0, 1.0], config, fingerprints=np.zeros((3, 1)))
+        redundant(counts, [0.0, 1.0], config, fingerprints=measured(np.zeros((3, 1))))
