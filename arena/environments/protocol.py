@@ -178,6 +178,54 @@ class ShapedEnvironment(Environment, Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Measure:
+    """One number that says how a side played a match.
+
+    Attributes:
+        name: What it is, with its unit unless it is a share, such as "engagement_range_m".
+        low: Least value, in that unit.
+        high: Largest value; may be infinite.
+    """
+
+    name: str
+    low: float
+    high: float
+
+
+@runtime_checkable
+class Meter(Protocol):
+    """Measures how both sides of E matches play, decision by decision, and changes nothing.
+
+    Attributes:
+        measures: What it measures, B in all, with different names.
+    """
+
+    measures: tuple[Measure, ...]
+
+    def opened(self, observation: Observation) -> None:
+        """See what `reset` returned."""
+        ...
+
+    def stepped(self, actions: Actions, step: StepResult) -> Float[Tensor, "E 2 B"]:
+        """See a decision of every match, and what came of it.
+
+        Returns:
+            For matches that ended in it what home and away were like in all of the match, NaN for what there was
+            nothing to measure of. For others NaN.
+        """
+        ...
+
+
+@runtime_checkable
+class MeasuredEnvironment(Environment, Protocol):
+    """An environment that says how its players differ beside their scores. Optional: one that has the method is one."""
+
+    def measure(self) -> Meter:
+        """Measure the matches from the next `reset` on. It costs nothing where nobody asks."""
+        ...
+
+
 def check_actions(spec: EnvironmentSpec, num_envs: int, actions: Actions) -> None:
     """Refuse actions that do not fit the spec's heads, by name.
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from arena.environments.episodes import SeededRows
 from arena.environments.mech import batch
+from arena.environments.mech.behaviour import MechMeter
 from arena.environments.mech.composition import PRESETS, MechConfig
 from arena.environments.mech.curriculum import Lesson
 from arena.environments.mech.layout import make_spec
@@ -59,7 +60,8 @@ class MechEnvironment(SeededRows):
             commands=batch.allocate_commands(self.spec, num_envs, where),
             report=self._report,
         )
-        self.arrays, self.hulls = self._structs.state.tensors, self._structs.hulls.tensors
+        self.arrays: Mapping[str, Tensor] = self._structs.state.tensors
+        self.hulls: Mapping[str, Tensor] = self._structs.hulls.tensors
         self.teach(Lesson(own_share=weights.own_share))
         self._stepping = make_stepping(self._structs, self.spec, num_envs, where)
 
@@ -103,6 +105,10 @@ class MechEnvironment(SeededRows):
         self.arrays["mechs"].fill_(max(1, round(lesson.team_share * len(self.config.team))))
         self.arrays["maps"].fill_(max(1, round(lesson.map_share * MAPS)))
         self.arrays["own_share"].fill_(lesson.own_share)
+
+    def measure(self) -> MechMeter:
+        """Measure how both sides play; see `MeasuredEnvironment`."""
+        return MechMeter(self, self.hulls)
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
         """Start a new match in every row; see `Environment.reset`."""
