@@ -14,7 +14,10 @@ app = typer.Typer()
 
 @app.command(epilog="Example: arena environments --json")
 def environments(as_json: AsJson = False) -> None:
-    """List the built-in games: teams, observation blocks, action heads, baselines, length and signature."""
+    """List the built-in games: teams, observation blocks, action heads, baselines, length and signature.
+
+    NAME:rounds=N plays matches of N rounds of any of them.
+    """
     specs = [declare(name) for name in names()]
     if as_json:
         print_json({"items": [_describe(spec) for spec in specs], "next_cursor": None})
