@@ -1,6 +1,6 @@
 """`trainer bench`: how fast a rollout and its update are, and whether the update sees what the rollout did."""
 
-import resource
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +21,7 @@ from trainer.learner import Learner, build_network
 from trainer.leases import Assignment
 from trainer.ledger import Ledger
 from trainer.losses import probability_ratio
+from trainer.machine import residence
 from trainer.opponents import SELF, Opponent
 from trainer.rollout import Rollout
 from trainer.settings import TrainerConfig
@@ -133,8 +134,7 @@ class Bench:
     @property
     def peak_bytes(self) -> int:
         """Most memory that this process and those beside it have had resident."""
-        own = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return own + self.learner.ppo.partners.peak_bytes
+        return residence(os.getpid()).peak_bytes + self.learner.ppo.partners.peak_bytes
 
     def collect(self) -> None:
         """Play one rollout."""

@@ -147,6 +147,7 @@ class EvaluationWorker:
         self._disk = Disk(terminal.say)
         self._beat_at = outside.clock()
         self._orders = Orders(terminal)
+        self._told: set[str] = set()
         self.matches = 0
 
     def run(self) -> None:
@@ -218,7 +219,7 @@ class EvaluationWorker:
             try:
                 players.append(_player(pool, seat))
             except UnusableOpponentError as error:
-                self._terminal.say(f"a rating match cannot be played: {error}")
+                self._tell(seat, error)
                 self._membership.release([lease.lease_id for lease in leases], unplayable(seat.player_id, error))
                 return
         home, away = players
@@ -241,6 +242,12 @@ class EvaluationWorker:
         score = sum(result.score for result in results) / len(results)
         purpose = "" if leases[0].gate_id is None else f" for gate {leases[0].gate_id}"
         self._terminal.say(f"{environment}: {home.name} v {away.name} {score:.2f} over {len(results)} matches{purpose}")
+
+    def _tell(self, seat: wire.Seat, error: UnusableOpponentError) -> None:
+        """Say that a player cannot be played, once: it may be drawn again and again."""
+        if seat.name not in self._told:
+            self._told.add(seat.name)
+            self._terminal.say(f"rating matches of {seat.name} cannot be played: {error}")
 
 
 def _pairing(lease: wire.Lease) -> tuple[str, str]:

@@ -88,6 +88,7 @@ class LeaseBook:
         self._written: Mapping[str, int] = {}
         self._unwanted: dict[str, list[UnplayablePlayer]] = {}
         self._nobody_before: datetime | None = None
+        self._told: set[str] = set()
         self.unrated = self.against_itself = 0
 
     def draw(self, row: int) -> Assignment:
@@ -178,7 +179,7 @@ class LeaseBook:
             try:
                 opponent = self._opponent_of(lease)
             except UnusableOpponentError as error:
-                _tell(seat.name, error)
+                self._tell(seat.checkpoint or seat.name, seat.name, error)
                 self._unwanted[lease.lease_id] = unplayable(seat.player_id, error)
             else:
                 self._open[row] = _OpenLease(lease, opponent, self._first_unused(lease))
@@ -217,8 +218,14 @@ class LeaseBook:
         try:
             return self._pool.resolve(checkpoint, name)
         except UnusableOpponentError as error:
-            _tell(name, error)
+            self._tell(checkpoint, name, error)
             return None
+
+    def _tell(self, checkpoint: str, name: str, error: UnusableOpponentError) -> None:
+        """Say that an opponent cannot be played, once: it may be drawn again and again."""
+        if checkpoint not in self._told:
+            self._told.add(checkpoint)
+            logger.warning("opponent %s cannot be played: %s", name, error)
 
     def _own_match(self) -> Assignment:
         """The learner at home against itself."""
@@ -233,10 +240,6 @@ class LeaseBook:
         opponent = self._try_resolve(chosen, chosen) or self._live
         seed = derive(self._seed, "unrated", number, "match")
         return Assignment(opponent, bool(number % 2), seed, None, number, both_sides=False)
-
-
-def _tell(name: str, error: UnusableOpponentError) -> None:
-    logger.warning("opponent %s cannot be played: %s", name, error)
 
 
 def _sides(lease: Lease) -> tuple[Seat, Seat]:

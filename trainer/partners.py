@@ -26,6 +26,7 @@ from trainer.auxiliary import NextObservation
 from trainer.board import Board, Setup, statistics
 from trainer.channel import Channel, Message, pair
 from trainer.chunks import Segments
+from trainer.machine import residence
 from trainer.optimizer import Optimizer
 from trainer.partner import Word
 from trainer.samples import Targets
@@ -182,7 +183,8 @@ class Partners:
     @property
     def peak_bytes(self) -> int:
         """Most memory that all of them have had resident beside the board; 0 for those who have ended."""
-        return sum(_peak_bytes(each.pid) for each in self._processes)
+        each = [residence(process.pid) for process in self._processes]
+        return sum(taken.peak_bytes - taken.shared_bytes for taken in each)
 
     def open(
         self, weigher: Weigher, targets: Targets, segments: Segments, order: Order, rng: torch.Generator, *, first: bool
@@ -301,13 +303,3 @@ def _leave(channels: Sequence[Channel], processes: Sequence[Process]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def _peak_bytes(pid: int) -> int:
-    """Most memory of its own that a process has had resident, by Linux' account of it; 0 where it has ended."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
-        return 0
-    kibibytes = {line.split()[0]: int(line.split()[1]) for line in status.splitlines() if line.endswith(" kB")}
-    return 1024 * (kibibytes["VmHWM:"] - kibibytes["RssShmem:"]) if "VmHWM:" in kibibytes else 0

@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -20,7 +19,7 @@ from trainer.advantages import horizon
 from trainer.checks import check_discount, check_minibatches
 from trainer.learner import Learner
 from trainer.lessons import Course
-from trainer.machine import physical_bytes
+from trainer.machine import give_back_freed_memory, physical_bytes, residence
 from trainer.rollout import Rollout
 from trainer.settings import TrainerConfig
 from trainer.weighing import at_once
@@ -179,7 +178,7 @@ def _memory(config: TrainerConfig, env: Environment, learner: Learner, samples: 
     rollout, processes = _rollout(config, learner), learner.update_processes
     together = min(-(-samples // processes), at_once(config.ppo, torch.device(config.run.device)))
     learned_from = together * _update_bytes_per_sample(config, env.spec)
-    program, weights = _resident_bytes(), FLOAT_BYTES * sum(_parameters(learner.network).values())
+    program, weights = _program_bytes(), FLOAT_BYTES * sum(_parameters(learner.network).values())
     beside = program + learned_from + COPIES_OF_WEIGHTS_BESIDE * weights
     return {
         "program and libraries": program,  # by now all of them are loaded
@@ -233,13 +232,10 @@ def _environment_bytes(config: TrainerConfig, env: Environment) -> int:
     return shared + config.environment.num_envs * (own + seen)
 
 
-def _resident_bytes() -> int:
-    """Memory that this process takes now; 0 where the system does not say."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
-    except OSError:
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+def _program_bytes() -> int:
+    """Memory that this process takes now, without what the compiler of kernels has freed; 0 if the system is silent."""
+    give_back_freed_memory()
+    return residence(os.getpid()).now_bytes
 
 
 def _mebibytes(size: int) -> str:

@@ -4,7 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from fake_games import fake_spec
 from ranks import learn_alone, learn_together, settings, share
+
+from trainer.distributed import Alone
+from trainer.learner import Learner
+from trainer.tally import Tally
 
 
 @pytest.fixture
@@ -100,3 +105,28 @@ def test_what_is_not_finite_on_one_rank_reaches_the_weights_of_none(tmp_path, ro
     assert one["rejected"] == other["rejected"] == 1.0
     assert_equal_ranks(one, other)
     assert all(bool(torch.isfinite(tensor).all()) for tensor in one.values())
+
+
+class Beside(Alone):
+    """This rank and another, which has as many samples, a gradient like this one's and a loss of its own."""
+
+    count = 2
+
+    def __init__(self, loss):
+        self._loss = loss
+
+    def total(self, values):
+        is_of_a_loss = len(values) == 2  # times its weight, and the weight
+        return torch.stack([values[0] + self._loss * values[1], 2.0 * values[1]]) if is_of_a_loss else 2.0 * values
+
+
+@pytest.mark.parametrize(("loss", "moves"), [(1.0, True), (torch.nan, False), (torch.inf, False)])
+def test_a_loss_that_is_not_finite_on_another_rank_moves_no_weights_here(loss, moves):
+    """Its gradient may well be finite."""
+    ppo = Learner(settings(3), fake_spec(), Beside(loss)).ppo
+    before = ppo.optimizer.values.clone()
+    ppo.optimizer.set_rate(0.01)
+    ppo.optimizer.gradient.fill_(0.01)
+    ppo._move(None, torch.tensor(5.0), Tally())
+    assert torch.equal(ppo.optimizer.values, before) is not moves
+    assert ppo.rejected_steps == (not moves)

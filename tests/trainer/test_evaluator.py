@@ -262,7 +262,8 @@ def test_a_quarantine_is_said_once_with_the_reason_and_the_way_out(worker_of, cl
 
 def test_pairs_that_cannot_be_played_are_given_back(worker_of, client, link):
     publish(client, link, [1, 2])
-    worker, _ = worker_of()
+    told = io.StringIO()
+    worker, _ = worker_of(rounds=4, console=Console(file=told, width=500))
     released = []
     membership = worker._membership
     release = membership.release
@@ -273,6 +274,8 @@ def test_pairs_that_cannot_be_played_are_given_back(worker_of, client, link):
     assert released
     for lease_id in released:
         assert client.explain_lease(lease_id).released_at is not None
+    said = [line for line in told.getvalue().splitlines() if "cannot be played: checkpoint" in line]
+    assert len(released) > len(said) == len(set(said)) > 0, "each is said once"
 
 
 def test_who_is_damaged_is_named_and_no_longer_paired(worker_of, client, link):

@@ -199,6 +199,14 @@ def test_damaged_opponents_are_named_once_with_the_reason(book_of, league, tmp_p
     assert damaged.checkpoint in named.reason
 
 
+def test_an_opponent_that_cannot_be_played_is_said_once_and_not_at_every_draw(book_of, league, caplog):
+    league.seats, league.budget = [BROKEN, STRANGER, RANDOM], 1
+    book = book_of(rows=6)
+    drawn = [book.draw(0) for _ in range(3)]
+    assert keys(drawn) == [("lease2", 0), ("lease5", 0), ("lease8", 0)]
+    assert [caplog.text.count(f"opponent {seat.name} cannot be played") for seat in (BROKEN, STRANGER)] == [1, 1]
+
+
 def test_only_unusable_opponents_do_not_hang_a_draw(book_of, league):
     league.seats = [BROKEN]
     drawn = book_of().draw(0)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from trainer.errors import ConfigError
-from trainer.machine import FEW_COMPILED, prepare
+from trainer.machine import FEW_COMPILED, Residence, give_back_freed_memory, prepare, residence
 from trainer.settings import RunSettings
 
 
@@ -63,6 +63,35 @@ def test_a_device_that_cannot_be_used_is_refused_before_anything_is_set(device):
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+says_memory = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="this system does not say what memory was used"
+)
+
+
+@says_memory
+def test_the_peak_of_a_process_is_its_own_and_not_that_of_whoever_started_it():
+    code = "held = b'x' * 2**26; held = None; print(flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-S", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with child:
+        child.stdout.readline()
+        own, other = residence(os.getpid()), residence(child.pid)
+        child.stdin.write(b"\n")
+    assert 2**26 < other.peak_bytes < own.now_bytes
+    assert other.now_bytes < other.peak_bytes - 2**25
+    assert residence(child.pid) == Residence(0, 0, 0), "it has ended"
+
+
+@says_memory
+@pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's allocator that is told")
+def test_memory_that_was_freed_is_given_back():
+    held = [b"x" * (1000 + number % 2) for number in range(100_000)]
+    held = held[::1000]  # what lies above the freed keeps the allocator from shrinking
+    before = residence(os.getpid()).now_bytes
+    give_back_freed_memory()
+    assert residence(os.getpid()).now_bytes < before - 5e7
+    assert held
+
+
 PRODUCTS_OF_MANY_SIZES = """
 import sys
 from pathlib import Path
@@ -82,7 +111,7 @@ print(next(int(line.split()[1]) // 1024 for line in lines if line.startswith("Vm
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not say what memory was used")
+@says_memory
 def test_minibatches_of_ever_other_sizes_in_half_precision_do_not_fill_the_memory():
     def most_mb(when: str) -> int:
         run = [sys.executable, "-c", PRODUCTS_OF_MANY_SIZES, when]
