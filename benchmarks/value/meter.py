@@ -1,0 +1,43 @@
+"""Processor seconds of a run: what its processes would take together on one processor of their own."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.contest.gate import look, with_children
+
+
+def started_s() -> float:
+    """Return the processor seconds of all processes that this one has started, and they again, and that still run."""
+    own = os.getpid()
+    return look(with_children({own}) - {own}).own_s
+
+
+class Meter:
+    """Counts a run's processor seconds over all its sessions.
+
+    Wall time is the same for two runs that share no processor; on a machine with other work it is not, and this is.
+
+    Args:
+        file: Where the count is kept between sessions.
+        used_s: Returns the processor seconds of the processes that run now.
+    """
+
+    def __init__(self, file: Path, used_s: Callable[[], float] = started_s) -> None:
+        self._file, self._used_s = file, used_s
+        self._before_s = float(file.read_text()) if file.exists() else 0.0
+        self._start_s: float | None = None
+
+    def start(self) -> None:
+        """Count from now on; what was used since the processes were started was for loading."""
+        self._start_s = self._used_s()
+
+    def read(self) -> float:
+        """Return and keep the seconds of all sessions; those of former ones before the start."""
+        if self._start_s is None:
+            return self._before_s
+        seconds = self._before_s + self._used_s() - self._start_s
+        unfinished = self._file.with_suffix(".part")
+        unfinished.write_text(f"{seconds:.3f}")
+        unfinished.replace(self._file)
+        return seconds
