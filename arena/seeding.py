@@ -112,6 +112,10 @@ def _words(name: str, values: int | NDArray[np.integer]) -> NDArray[np.uint64]:
 
 
 def _mix_array(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(_MULTIPLIERS[0])
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(_MULTIPLIERS[1])
-    return words ^ (words >> np.uint64(31))
+    mixed = words >> np.uint64(30)
+    mixed ^= words
+    mixed *= np.uint64(_MULTIPLIERS[0])
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= np.uint64(_MULTIPLIERS[1])
+    mixed ^= mixed >> np.uint64(31)
+    return mixed

@@ -4,9 +4,12 @@ Nothing here has state. A number follows from a seed and the integer keys that s
 of `arena.seeding`, so that row k of a batch never depends on its neighbours.
 """
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from arena.seeding import derive_array
 
 _MANTISSA_BITS = 24
 
@@ -21,6 +24,14 @@ def derive(seed: Int[Tensor, "..."], *keys: int | Int[Tensor, "..."]) -> Int[Ten
     Returns:
         Derived seeds, int64 in [0, 2^63).
     """
+    if seed.is_cpu:  # small arrays take NumPy a quarter of the time
+        words = (key.numpy() if isinstance(key, Tensor) else key for key in keys)
+        return torch.from_numpy(np.asarray(derive_array(seed.numpy(), *words)))
+    return derive_on_device(seed, *keys)
+
+
+def derive_on_device(seed: Int[Tensor, "..."], *keys: int | Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+    """Derive seeds as `derive` does, by operations that any device has."""
     state = _mix(seed + _GAMMA)
     for key in keys:
         word = torch.as_tensor(key, dtype=torch.int64, device=seed.device)

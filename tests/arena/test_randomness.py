@@ -1,3 +1,6 @@
+from collections.abc import Callable
+
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,19 +8,22 @@ from hypothesis import strategies as st
 from arena import seeding
 from arena.environments import randomness
 
+WAYS = (randomness.derive, randomness.derive_on_device)
 words = st.integers(min_value=0, max_value=2**63 - 1)
 
 
 @given(seed=words, keys=st.lists(words, max_size=4))
 def test_tensor_seeds_equal_those_of_the_torch_free_derivation(seed: int, keys: list[int]):
-    derived = randomness.derive(torch.tensor([seed]), *keys)
+    for derive in WAYS:
+        assert derive(torch.tensor([seed]), *keys).item() == seeding.derive(seed, *keys)
+        assert derive(torch.tensor(seed), *keys).item() == seeding.derive(seed, *keys)
 
-    assert derived.item() == seeding.derive(seed, *keys)
 
+@pytest.mark.parametrize("derive", WAYS)
+def test_keys_may_be_tensors_that_broadcast(derive: Callable[..., torch.Tensor]):
+    derived = derive(torch.tensor([[3], [4]]), torch.arange(5), 7)
 
-def test_keys_may_be_tensors_that_broadcast():
-    derived = randomness.derive(torch.tensor([[3], [4]]), torch.arange(5), 7)
-
+    assert derived.dtype is torch.int64
     assert derived.tolist() == [[seeding.derive(seed, key, 7) for key in range(5)] for seed in (3, 4)]
 
 
