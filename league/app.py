@@ -5,13 +5,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from weakref import WeakSet
 
 import numpy as np
 from fastapi import FastAPI
 
-from league.aggregator import Aggregator
+from league import bookkeeping
 from league.api import (
     champions,
     checkpoints,
@@ -34,13 +35,11 @@ from league.api.dependencies import League
 from league.api.limits import BodyLimit
 from league.api.metrics import Measurement, Metrics
 from league.api.request_ids import RequestIds
+from league.bookkeeping import Bookkeeper
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.duty import Duty
-from league.gatekeeper import Gatekeeper
-from league.lookout import Lookout
-from league.pruner import Pruner
 from league.services import tokens
 from league.services.population import PopulationCache
 from league.services.superiority import Comparisons
@@ -49,10 +48,14 @@ from league.storage.opening import open_store
 from league.sweeper import Sweeper
 
 
-def create_app(settings: Settings) -> FastAPI:
+def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
     """Make the application of one league.
 
     Starting it refuses a database of another version, and an address beyond loopback while no token exists.
+
+    Args:
+        settings: Of the league.
+        books_apart: Whether its books are kept by a process of their own, for which `settings` are as `LEAGUE_*` say.
 
     Raises:
         ConfigurationError: The database or the store cannot be used.
@@ -76,7 +79,7 @@ def create_app(settings: Settings) -> FastAPI:
         title="Echelon League",
         summary="A self-play league with a Glicko-2 arena.",
         version=version("echelon-league"),
-        lifespan=_lifespan,
+        lifespan=partial(_lifespan, books_apart=books_apart),
         responses=problems.RESPONSES,
         docs_url=None,
         redoc_url=None,
@@ -111,7 +114,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI, *, books_apart: bool) -> AsyncIterator[None]:
     league: League = app.state.league
     with ExitStack() as stack:
         stack.callback(league.database.close)
@@ -119,22 +122,17 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         league.store.prepare()
         with league.database.read() as session:
             tokens.require_closed_or_loopback(session, league.settings)
-        for duty in duties(league):
+        for duty in duties(league, books_apart=books_apart):
             duty.start()
             stack.callback(duty.stop)
         yield
 
 
-def duties(league: League) -> list[Duty]:
+def duties(league: League, *, books_apart: bool) -> list[Duty]:
     """Return what a process of the league does by itself."""
     database, settings = league.database, league.settings
-    always: list[Duty] = [
-        Aggregator(database, settings, _now),
-        Gatekeeper(database, settings, _now),
-        Lookout(database, settings, _now),
-        Sweeper(database, settings, league.metrics, _now),
-    ]
-    return always if settings.retention_days is None else [*always, Pruner(database, settings.retention_days, _now)]
+    books = [Bookkeeper(settings)] if books_apart else bookkeeping.duties(database, settings)
+    return [*books, Sweeper(database, settings, league.metrics, _now)]
 
 
 def _now() -> datetime:

@@ -88,7 +88,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     from league.app import create_app
 
     log.configure(settings.log_level, settings.log_format)
-    app = create_app(settings)
+    app = create_app(settings, books_apart=True)
 
     class Server(uvicorn.Server):
         def handle_exit(self, number: int, frame: FrameType | None) -> None:

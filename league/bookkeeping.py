@@ -1,0 +1,135 @@
+"""The books: rating periods closed, gates judged, regressions found, what is outdated forgotten.
+
+`league serve` keeps them in a process of their own: what they compute and read would otherwise hold up the calls of the
+same interpreter. See docs/decisions/037-books-are-kept-apart.md.
+
+    python -m league.bookkeeping      # of the league that LEAGUE_* say, until its standard input ends
+"""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from types import FrameType
+from typing import ClassVar
+
+from league import log as logs
+from league.aggregator import Aggregator
+from league.config import Settings
+from league.db.engine import Database
+from league.duty import Duty
+from league.errors import LeagueError
+from league.gatekeeper import Gatekeeper
+from league.lookout import Lookout
+from league.pruner import Pruner
+
+_AT_ONCE_S = 0.001
+_PATIENCE_S = 10.0  # with a process that is to end; killed then, it loses nothing that it has committed
+
+log = logging.getLogger(__name__)
+
+
+class BookkeepingEndedError(LeagueError):
+    """The process that keeps the books is gone."""
+
+    type: ClassVar[str] = "bookkeeping-ended"
+    title: ClassVar[str] = "bookkeeping ended"
+
+
+class Bookkeeper(Duty):
+    """Has the books kept by a process of their own, and by another one where that ends.
+
+    The process ends with the one that started it, however that ends: it reads from a pipe whose other end goes then.
+
+    Args:
+        settings: Of the league, as `LEAGUE_*` say; home and database may be others.
+    """
+
+    name = "keeping the books"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(_AT_ONCE_S, settings.aggregation_interval_s)
+        self._settings = settings
+        self._changing = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def perform(self) -> None:
+        """Start a process and wait for its end.
+
+        Raises:
+            BookkeepingEndedError: Nobody wanted that.
+        """
+        with self._changing:
+            if self._stopping.is_set():
+                return
+            self._process = _started(self._settings)
+        log.debug("process %d keeps the books", self._process.pid)
+        with self._process as process:
+            status = process.wait()
+        if not self._stopping.is_set():
+            raise BookkeepingEndedError(f"with status {status}", "it lasts as long as the server", "see its last lines")
+
+    def stop(self) -> None:
+        """End the process, after the transaction that is just under way."""
+        self._stopping.set()
+        with self._changing:
+            process = self._process
+        if process is not None:
+            _end(process)
+        super().stop()
+
+
+def duties(database: Database, settings: Settings) -> list[Duty]:
+    """Return the duties of keeping a league's books."""
+    always: list[Duty] = [
+        Aggregator(database, settings, _now),
+        Gatekeeper(database, settings, _now),
+        Lookout(database, settings, _now),
+    ]
+    return always if settings.retention_days is None else [*always, Pruner(database, settings.retention_days, _now)]
+
+
+def main() -> None:
+    """Keep the books until SIGTERM, or until the standard input ends."""
+    signal.signal(signal.SIGTERM, _leave)
+    settings = Settings.load()
+    logs.configure(settings.log_level, settings.log_format)
+    with ExitStack() as stack:
+        database = Database(settings.database_address, settings.database_connections)
+        stack.callback(database.close)
+        for duty in duties(database, settings):
+            duty.start()
+            stack.callback(duty.stop)
+        sys.stdin.read()
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit()
+
+
+def _started(settings: Settings) -> "subprocess.Popen[bytes]":
+    """Start a process of the books, in a group of its own: a terminal's Ctrl-C is the server's alone."""
+    variables = os.environ | {"LEAGUE_HOME": str(settings.home), "LEAGUE_DATABASE_URL": settings.database_address}
+    command = [sys.executable, "-m", "league.bookkeeping"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, process_group=0)  # noqa: S603 - ours
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+if __name__ == "__main__":
+    main()
