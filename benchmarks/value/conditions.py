@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from arena.environments.registry import split_rounds
 from league.cli.up.plan import Trainee, trainees
 
 NAMES = ("league", "self-play", "tuned")
@@ -55,5 +56,6 @@ def condition(name: str, game: str) -> Condition:
     alone, latest = trainees("main", league=False), "environment.self_play=1.0"
     if name == "self-play":
         return Condition(name, alone, (latest,))
-    first, last = TUNED_ENTROPY.get(game, TUNED_ENTROPY_ELSEWHERE)
+    played, _ = split_rounds(game)
+    first, last = TUNED_ENTROPY.get(played, TUNED_ENTROPY_ELSEWHERE)
     return Condition(name, alone, (latest, f"schedules.entropy={first}", f"schedules.entropy_final={last}"))

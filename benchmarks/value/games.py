@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from arena.environments.matrix import RPS_PAYOFF
 from arena.environments.openspiel.layout import tree_of
+from arena.environments.registry import split_rounds
 from arena.exploitability import SequenceForm, expected_returns, exploitability, mix, sequence_form
 from arena.exploitability.tabulate import tabulate
 from arena.policies import ActorCritic
@@ -92,14 +93,15 @@ class RockPaperScissors:
 
 
 def game_of(name: str) -> Game:
-    """Return the game that an environment is.
+    """Return the game that an environment is; of matches of several rounds, one round.
 
     Raises:
         ValueError: It is none with exact values.
         ArenaError: OpenSpiel's game cannot be unrolled, or a side forgets what it did.
     """
-    if name == "rps":
+    game, _ = split_rounds(name)
+    if game == "rps":
         return RockPaperScissors()
-    if not name.startswith("openspiel:"):
+    if not game.startswith("openspiel:"):
         raise ValueError(f"{name} has no exact values: take rps or a game of OpenSpiel, such as openspiel:kuhn_poker")
-    return TreeGame(name, sequence_form(name), float(abs(tree_of(name).home_return).max()))
+    return TreeGame(game, sequence_form(game), float(abs(tree_of(game).home_return).max()))

@@ -26,7 +26,7 @@ def outcome(newest, steps=10):
     return Outcome([Point(steps, 1.0, 1.0), Point(2 * steps, newest, newest / 2)], 0.4, 0.3, 7, {"main": 1.0})
 
 
-@pytest.mark.parametrize("name", ["rps", "openspiel:kuhn_poker"])
+@pytest.mark.parametrize("name", ["rps", "rps:rounds=10", "openspiel:kuhn_poker", "openspiel:kuhn_poker:rounds=20"])
 def test_networks_are_policies_that_a_best_response_wins_of(name):
     game = game_of(name)
     policy = game.tabulate(ActorCritic(Architecture.of(declare(name), recurrent_size=8)))
@@ -76,6 +76,13 @@ def test_what_exploiters_find_is_a_share_of_what_the_main_of_then_can_lose():
     ]
     assert found(RPS, members) == pytest.approx((2.0 / 2.0 + 0.0) / 2.0)
     assert found(RPS, members[:1]) == 0.0
+
+
+def test_matches_of_several_rounds_are_valued_and_tuned_as_one_round():
+    plain, rounds = "openspiel:kuhn_poker", "openspiel:kuhn_poker:rounds=20"
+    assert (game_of(rounds).name, game_of(rounds).largest) == (plain, 2.0)
+    assert conditions.condition("tuned", rounds) == conditions.condition("tuned", plain)
+    assert conditions.condition("tuned", rounds) != conditions.condition("tuned", "openspiel:leduc_poker:rounds=20")
 
 
 @pytest.mark.parametrize("game", ["openspiel:kuhn_poker", "openspiel:leduc_poker"])
