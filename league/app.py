@@ -41,6 +41,7 @@ from league.db import schema
 from league.db.engine import Database
 from league.duty import Duty
 from league.services import tokens
+from league.services.gate_verdicts import Judge
 from league.services.population import PopulationCache
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
@@ -68,6 +69,7 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         population=PopulationCache(),
         terms=TermsCache(),
         comparisons=Comparisons(),
+        judge=Judge(),
         metrics=Metrics(),
         callers=Callers(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
         beats=Commits(database, BEATS_TOGETHER),

@@ -7,7 +7,8 @@ from datetime import datetime
 from league.config import Settings
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import gates
+from league.services import gate_verdicts
+from league.services.gate_verdicts import Judge
 
 log = logging.getLogger(__name__)
 
@@ -19,9 +20,9 @@ class Gatekeeper(Duty):
 
     def __init__(self, database: Database, settings: Settings, clock: Callable[[], datetime]) -> None:
         super().__init__(settings.aggregation_interval_s, settings.aggregation_interval_s)
-        self._database, self._settings, self._clock = database, settings, clock
+        self._database, self._judge, self._clock = database, Judge(), clock
 
     def perform(self) -> None:
         """Close the gates whose verdict has fallen."""
-        for gate in gates.judge_open(self._database, self._settings, self._clock()):
-            log.info("gate %d of %s: %s", gate.id, gate.environment, gate.closed_reason)
+        for gate in gate_verdicts.judge_open(self._database, self._judge, self._clock()):
+            log.info("gate %d of %s: %s", gate.gate_id, gate.environment, gate.reason)

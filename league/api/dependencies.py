@@ -22,6 +22,7 @@ from league.db.engine import Database
 from league.errors import ForbiddenError, UnauthenticatedError
 from league.lanes import lane_of
 from league.services import tokens
+from league.services.gate_verdicts import Judge
 from league.services.population import PopulationCache
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
@@ -54,6 +55,7 @@ class League:
     population: PopulationCache
     terms: TermsCache
     comparisons: Comparisons
+    judge: Judge
     metrics: Metrics
     callers: Callers
     beats: Commits

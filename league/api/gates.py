@@ -17,7 +17,7 @@ router = APIRouter(prefix=f"{PREFIX}/gates", tags=["gates"])
 def enter(body: wire.GateCreate, league: Running, now: Now, caller: Admin) -> wire.Gate:
     """Find the gate of this test of these two, or open it; evaluators play it before anything else."""
     with league.database.write() as session:
-        return gates.enter(session, league.settings, body, caller.name, now)
+        return gates.enter(session, league.settings, league.judge, body, caller.name, now)
 
 
 @router.get("")
@@ -35,7 +35,7 @@ def listing(
     given = {"environment": environment, "state": state}
     filters = {name: value for name, value in given.items() if value is not None}
     with league.database.read() as session:
-        found = gates.listing(session, league.settings, filters, player, limit + 1, cursor, now)
+        found = gates.listing(session, league.settings, league.judge, filters, player, limit + 1, cursor, now)
     return page(found, limit, lambda gate: gate.id)
 
 
@@ -43,11 +43,13 @@ def listing(
 def show(gate_id: Id, league: Running, now: Now, _: Reader) -> wire.Gate:
     """Show a gate and where it stands."""
     with league.database.read() as session:
-        return gates.show(session, league.settings, gate_id, now)
+        return gates.show(session, league.settings, league.judge, gate_id, now)
 
 
 @router.post("/{gate_id}/cancel")
 def cancel(gate_id: Id, body: wire.GateCancel, league: Running, now: Now, caller: Admin) -> wire.Gate:
     """Give an open gate up without a verdict."""
     with league.database.write() as session:
-        return gates.cancel(session, league.settings, gate_id, actor=caller.name, reason=body.reason, now=now)
+        return gates.cancel(
+            session, league.settings, league.judge, gate_id, actor=caller.name, reason=body.reason, now=now
+        )

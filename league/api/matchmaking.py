@@ -22,7 +22,9 @@ def lease(body: wire.LeaseRequest, league: Running, now: Now, rng: Chance, calle
             ownership.require_worker(session, caller, body.worker_id)
             if isinstance(body, wire.TrainingLeases):
                 ownership.require_learner_of(session, caller, body.player_id)
-    granted = leases.grant(league.database, league.settings, league.population, league.terms, body, now, rng)
+    granted = leases.grant(
+        league.database, league.settings, league.population, league.terms, league.judge, body, now, rng
+    )
     league.metrics.leases.labels(body.kind).inc(len(granted))
     answer = wire.LeaseAnswer(items=granted, next_poll_s=next_poll_s(league.settings, rng))
     return Response(answer.model_dump_json(), media_type="application/json")  # serialised once, not checked again

@@ -67,7 +67,7 @@ def lineage(
 ) -> wire.Page[wire.Ancestor]:
     """Follow a player's parents up to the first, the player itself on top; a learner's are its snapshots."""
     with league.database.read() as session:
-        found = lineages.ancestors(session, league.settings, player_id, limit + 1, cursor, now)
+        found = lineages.ancestors(session, league.settings, league.judge, player_id, limit + 1, cursor, now)
     return page(found, limit, lambda ancestor: ancestor.generation)
 
 

@@ -15,7 +15,7 @@ from league.services import (
     champions,
     collection,
     decisions,
-    gates,
+    gate_verdicts,
     learners,
     match_log,
     payoffs,
@@ -198,10 +198,10 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
 
 def _gates(session: Session, environment: str) -> Iterator[Violation]:
     """Leases of a gate seat its two players, and each verdict is what the log says."""
-    strange = gates.leased_wrongly(session, environment)
+    strange = gate_verdicts.leased_wrongly(session, environment)
     if strange:
         yield Violation("gates", environment, f"leases of gates that are not of their two players: {_some(strange)}")
-    wrong = gates.judged_wrongly(session, environment)
+    wrong = gate_verdicts.judged_wrongly(session, environment)
     if wrong:
         yield Violation("gates", environment, f"gates whose verdict is not what the log says: {_some(wrong)}")
 

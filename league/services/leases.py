@@ -18,8 +18,9 @@ from league.db.bulk import insert_new
 from league.db.engine import Database
 from league.db.models import Draw, Lease, Match, Player
 from league.errors import UnknownLeaseError
-from league.services import draws, gates, payoffs, unplayable, workers
+from league.services import draws, exclusion, gate_pairs, payoffs, unplayable, workers
 from league.services.draws import PAIRING, Account
+from league.services.gate_verdicts import Judge
 from league.services.population import Member, Population, PopulationCache
 from league.services.terms import Terms, TermsCache
 from league.services.workers import Trusted
@@ -44,6 +45,7 @@ def grant(
     settings: Settings,
     cache: PopulationCache,
     terms: TermsCache,
+    judge: Judge,
     request: wire.LeaseRequest,
     now: datetime,
     rng: np.random.Generator,
@@ -62,7 +64,7 @@ def grant(
         if isinstance(request, wire.TrainingLeases):
             planned = _plan_training(session, settings, cache, request, now, rng)
         else:
-            planned = _plan_rating(session, settings, cache, request, now, rng)
+            planned = _plan_rating(session, settings, cache, judge, request, now, rng)
     if not planned.rows:
         return []
 
@@ -175,6 +177,7 @@ def _plan_rating(
     session: Session,
     settings: Settings,
     cache: PopulationCache,
+    judge: Judge,
     request: wire.RatingLeases,
     now: datetime,
     rng: np.random.Generator,
@@ -186,14 +189,15 @@ def _plan_rating(
     worker = workers.require_trusted(session, request.worker_id)
     population = cache.get(session, request.environment)
     kept_away = _kept_away(session, settings, request.worker_id, worker, now)
+    enough = judge.enough(session, now)
     share, count = settings.promotion.gate_share, (request.count + 1) // 2
-    gate = gates.next_to_play(session, population, worker.signatures, kept_away, share, rng)
+    gate = gate_pairs.next_to_play(session, population, worker.signatures, kept_away, enough, share, rng)
     if gate is None:
         places, account = _one_signature(population, worker.signatures, kept_away, rng)
         pairs, changes = _pairs(session, population, places, count, rng).tolist(), {}
     else:
-        two, account = gates.seats(population, gate)
-        pairs, changes = count * [two], {"kind": gates.KIND, "branch": gates.KIND, "gate_id": gate.id}
+        two, account = gate_pairs.seats(population, gate)
+        pairs, changes = count * [two], {"kind": exclusion.GATE, "branch": exclusion.GATE, "gate_id": gate.id}
     rows = _rows(settings, request, account, population.environment, 2 * len(pairs), now, rng)
     for row in rows:
         row.update(changes)

@@ -9,10 +9,11 @@ from league import wire
 from league.config import Settings
 from league.db.models import Player
 from league.services import gates, standings
+from league.services.gate_verdicts import Judge
 
 
 def ancestors(
-    session: Session, settings: Settings, player_id: int, limit: int, after: int, now: datetime
+    session: Session, settings: Settings, judge: Judge, player_id: int, limit: int, after: int, now: datetime
 ) -> list[wire.Ancestor]:
     """Follow a player's parents, after the given generation; a learner descends from its newest snapshot.
 
@@ -24,7 +25,7 @@ def ancestors(
         player.id: standings.fields(player, rating, settings)
         for player, rating in session.execute(standings.rated().where(Player.id.in_(generations)))
     }
-    stood = gates.of_candidates(session, settings, generations, now)
+    stood = gates.of_candidates(session, settings, judge, generations, now)
     return [
         wire.Ancestor(
             generation=generation,

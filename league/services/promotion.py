@@ -17,6 +17,7 @@ from league import wire
 from league.config import Settings
 from league.services import champions, gates, lifecycle, payoffs, redundancies, standings
 from league.services import population as populations
+from league.services.gate_verdicts import RULE
 from league.services.population import Member, Population
 
 ACTOR = "rule"
@@ -63,7 +64,7 @@ def _promote(session: Session, settings: Settings, roster: Roster, ids: list[int
     decisions = rule.promotions(roster, settings.promotion)
     trials = [decision for decision in decisions if isinstance(decision, Trial)]
     if trials and all(result.decision != "continue" for result in roster.gates.values()):
-        gates.enter(session, settings, _gate(settings, ids, trials[0]), gates.RULE, now)  # one at a time
+        gates.find_or_open(session, _gate(settings, ids, trials[0]), RULE, now)  # one at a time
     promoted = [decision for decision in decisions if decision.approved]
     for decision in promoted:
         _change(session, settings, ids, "promote", decision, now)
@@ -142,5 +143,5 @@ def _gates(session: Session, settings: Settings, members: Sequence[Member]) -> d
     return {
         places[gate.candidate_id]: gates.result(gate)
         for gate in gates.of_test(session, list(places), test)
-        if gate.actor == gates.RULE or gate.champion_id in commanders
+        if gate.actor == RULE or gate.champion_id in commanders
     }

@@ -18,7 +18,7 @@ from league.config import Settings
 from league.db.models import Base, Learner, Quarantine, UnplayableReport, Worker
 from league.db.upsert import insert_of
 from league.errors import UnknownLearnerError, UnknownWorkerError, WorkerQuarantinedError
-from league.services import ownership
+from league.services import gate_pairs, ownership
 from league.services.polling import next_poll_s
 
 _ID_BYTES = 8
@@ -71,7 +71,8 @@ def register(
     """Attach a worker. One that comes back keeps its id and forgets old commands.
 
     It is known by its instance, whatever else has its name; where it says none, by its name, its kind and whose it is.
-    A name that is taken gets a number.
+    A name that is taken gets a number. Pairs of gates that an evaluator of this instance had leased are given back: its
+    process is a new one, which plays none of them.
 
     Raises:
         ForbiddenError: The instance is another token's.
@@ -90,6 +91,8 @@ def register(
     }
     attach = _attach if request.instance is None else _attach_instance
     worker_id, name = attach(session, caller, row)
+    if request.kind == "evaluator" and request.instance is not None:
+        gate_pairs.give_back(session, worker_id, now)
     return _body(row | {"id": worker_id, "name": name}, settings, next_poll_s(settings, rng))
 
 

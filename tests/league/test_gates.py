@@ -7,18 +7,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from league_history import play_periods, recomputed
 from league_scene import ENVIRONMENT, ON_SQLITE, SIGNATURE, Scene, result, safetensors, sha256
-from sqlalchemy import update
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
 
 from arena.gate import GateConfig, judge
 from league import wire
 from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
-from league.db.models import Gate, Lease
+from league.db.models import Gate, Lease, Match
 from league.errors import (
     ForbiddenError,
     GateConflictError,
@@ -28,6 +30,7 @@ from league.errors import (
     UnknownPlayerError,
 )
 from league.services import checking, gates
+from league.services.gate_verdicts import RULE, Judge, Judged, judge_open, judged_anew
 from league.storage.directory import DirectoryStore
 
 Configure = Callable[..., Settings]
@@ -66,8 +69,14 @@ def play(scene: Scene, candidate: wire.Player, scores: Sequence[float], worker: 
     scene.report(*finished, worker=by)
 
 
-def judged(database: Database, configure: Configure, time: Any) -> list[wire.Gate]:
-    return gates.judge_open(database, configure(), time.now)
+def leased(scene: Scene, worker: wire.Worker, count: int) -> list[wire.Lease]:
+    request = wire.RatingLeases(kind="rating", worker_id=worker.id, environment=ENVIRONMENT, count=count, budget=1)
+    return scene.client.lease(request).items
+
+
+def judged(scene: Scene, database: Database, time: Any) -> list[wire.Gate]:
+    """Close the gates whose time has come."""
+    return [scene.client.show_gate(each.gate_id) for each in judge_open(database, Judge(), time.now)]
 
 
 # --- leases ----------------------------------------------------------------------------------------------------------
@@ -116,12 +125,12 @@ def test_of_several_gates_each_is_played(scene: Scene, two: Two) -> None:
 
 @pytest.mark.parametrize(("score", "state"), [(1.0, "accepted"), (0.0, "rejected")])
 def test_the_verdict_falls_when_the_results_suffice_and_is_that_of_the_arithmetic(
-    scene: Scene, two: Two, database: Database, configure: Configure, time: Any, score: float, state: str
+    scene: Scene, two: Two, database: Database, time: Any, score: float, state: str
 ) -> None:
     gate = open_gate(scene, two)
     scores = [0.5, score, 0.5] + [score] * 27
     play(scene, two[0], scores)
-    (closed,) = judged(database, configure, time)
+    (closed,) = judged(scene, database, time)
     expected = judge(scores, GateConfig(gate.elo0, gate.elo1))
     assert (closed.id, closed.state, closed.closed_at) == (gate.id, state, time.now)
     assert (closed.games, closed.counts) == (expected.stop.games, list(expected.stop.counts))
@@ -131,7 +140,7 @@ def test_the_verdict_falls_when_the_results_suffice_and_is_that_of_the_arithmeti
         (expected.lead.elo, expected.lead.low, expected.lead.high)
     )
     assert scene.client.show_gate(gate.id) == closed
-    assert judged(database, configure, time) == []
+    assert judged(scene, database, time) == []
     assert all(lease.gate_id is None for lease in scene.rating_leases(4))
     event = scene.client.log(kind="gate").items[0]
     assert (event.player_id, event.details["state"], event.details["against"]) == (two[0].id, state, two[1].id)
@@ -139,17 +148,17 @@ def test_the_verdict_falls_when_the_results_suffice_and_is_that_of_the_arithmeti
 
 
 def test_a_gate_stays_open_while_the_results_say_too_little(
-    scene: Scene, two: Two, database: Database, configure: Configure, time: Any
+    scene: Scene, two: Two, database: Database, time: Any
 ) -> None:
     gate = open_gate(scene, two)
     play(scene, two[0], [0.5] * 5)
-    assert judged(database, configure, time) == []
+    assert judged(scene, database, time) == []
     seen = scene.client.show_gate(gate.id)
     assert (seen.state, seen.games, seen.counts, seen.evaluators) == ("open", 10, [0.0, 0.0, 5.0, 0.0, 0.0], 1)
 
 
 def test_pairs_are_judged_in_the_order_of_their_leases_and_not_of_arrival(
-    scene: Scene, two: Two, database: Database, configure: Configure, time: Any
+    scene: Scene, two: Two, database: Database, time: Any
 ) -> None:
     gate = open_gate(scene, two)
     held = scene.rating_leases(2)
@@ -157,9 +166,9 @@ def test_pairs_are_judged_in_the_order_of_their_leases_and_not_of_arrival(
     play(scene, two[0], [1.0] * 30)
     seen = scene.client.show_gate(gate.id)
     assert (seen.games, seen.waiting_pairs) == (0, 31)
-    assert judged(database, configure, time) == []
+    assert judged(scene, database, time) == []
     scene.report(*(outcome(lease, two[0], 0.0) for lease in held), worker=scene.evaluator)
-    (closed,) = judged(database, configure, time)
+    (closed,) = judged(scene, database, time)
     expected = judge([0.0] + [1.0] * 30, GateConfig(gate.elo0, gate.elo1))
     assert (closed.games, closed.llr) == (expected.stop.games, expected.stop.llr)
 
@@ -211,6 +220,108 @@ def test_the_matches_of_a_gate_are_in_the_log_and_never_rated(scene: Scene, time
     assert [outcome.differing for outcome in recomputed(database)] == [0]
 
 
+# --- reading on ------------------------------------------------------------------------------------------------------
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("seed", range(2))
+def test_a_judge_who_reads_on_sees_what_one_sees_who_reads_all(
+    scene: Scene, two: Two, database: Database, time: Any, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    gate = open_gate(scene, two, elo0=-1000.0, elo1=1000.0, least_games=10**6)
+    judge, held = Judge(), []
+    for _ in range(12):
+        held += scene.rating_leases(4, budget=2)
+        for lease in [lease for lease in held if rng.random() < 0.5]:
+            held.remove(lease)
+            if rng.random() < 0.3:
+                scene.client.release(wire.ReleaseRequest(worker_id=scene.evaluator.id, lease_ids=[lease.lease_id]))
+            played = [outcome(lease, two[0], float(rng.integers(3)) / 2, number) for number in range(2)]
+            scene.report(*played[: rng.integers(3)], worker=scene.evaluator)
+        time.advance(float(rng.choice([1, 20, 100])))
+        if rng.random() < 0.1:
+            scene.client.quarantine_worker(scene.evaluator.id, time.now - timedelta(seconds=90), "odd")
+            scene.client.reinstate_worker(scene.evaluator.id)
+        with database.read() as session:
+            (row,) = session.scalars(select(Gate).where(Gate.id == gate.id))
+            assert judge.judge(session, row, time.now) == judged_anew(session, row, time.now)
+
+
+def test_a_judge_reads_what_is_settled_once(scene: Scene, two: Two, database: Database, time: Any) -> None:
+    open_gate(scene, two, least_games=10**6)
+    judge = Judge()
+
+    def counts(*judges: Callable[[Session, Gate, datetime], Judged]) -> list[tuple[float, ...]]:
+        with database.read() as session:
+            (gate,) = session.scalars(select(Gate))
+            return [by(session, gate, time.now).verdict.stop.counts for by in judges]
+
+    play(scene, two[0], [0.5] * 20)
+    time.advance(31)
+    assert counts(judge.judge) == [(0.0, 0.0, 20.0, 0.0, 0.0)]
+    with database.write() as session:
+        session.execute(update(Match).where(Match.home_id == two[0].id).values(score=1.0))
+    play(scene, two[0], [0.5])
+    told, anew = counts(judge.judge, judged_anew)
+    assert told == (0.0, 0.0, 20.0, 1.0, 0.0), "the last pair and what came since are read"
+    assert anew == (0.0, 0.0, 1.0, 20.0, 0.0)
+
+
+def test_no_more_pairs_are_played_where_those_that_came_suffice(scene: Scene, two: Two, time: Any) -> None:
+    gate = open_gate(scene, two)
+    scene.rating_leases(2)
+    time.advance(1)
+    play(scene, two[0], [1.0] * 30)
+    time.advance(10)
+    assert {lease.gate_id for lease in scene.rating_leases(2)} == {None}
+    seen = scene.client.show_gate(gate.id)
+    assert (seen.state, seen.games, seen.waiting_pairs) == ("open", 0, 31)
+
+
+def test_more_pairs_are_played_where_those_before_them_came_out_otherwise(scene: Scene, two: Two, time: Any) -> None:
+    gate = open_gate(scene, two)
+    held = scene.rating_leases(6)
+    time.advance(1)
+    play(scene, two[0], [1.0] * 13)
+    time.advance(10)
+    assert {lease.gate_id for lease in scene.rating_leases(2)} == {None}
+    scene.report(*(outcome(lease, two[0], 0.0) for lease in held), worker=scene.evaluator)
+    time.advance(10)
+    assert judge([0.0] * 3 + [1.0] * 13, GateConfig(gate.elo0, gate.elo1)).stop.decision == "continue"
+    assert {lease.gate_id for lease in scene.rating_leases(2)} == {gate.id}
+
+
+# --- evaluators that are killed --------------------------------------------------------------------------------------
+
+
+def test_an_evaluator_that_is_started_again_gives_back_what_it_held_for_gates(
+    scene: Scene, two: Two, database: Database, time: Any
+) -> None:
+    attach = wire.WorkerCreate(
+        name="killed", kind="evaluator", version="1", signatures=[SIGNATURE], instance="folder-1"
+    )
+    killed = scene.client.register_worker(attach)
+    rating = [lease.lease_id for lease in leased(scene, killed, 2)]
+    gate = open_gate(scene, two)
+    held = leased(scene, killed, 2)
+    others = scene.rating_leases(2)
+    time.advance(1)
+    play(scene, two[0], [1.0] * 30)
+    assert judged(scene, database, time) == []
+    time.advance(10)
+    assert scene.client.register_worker(attach).id == killed.id
+    states = {lease: scene.client.explain_lease(lease).state for lease in [*rating, *(each.lease_id for each in held)]}
+    assert states == dict.fromkeys(rating, "open") | {each.lease_id: "released" for each in held}
+    scene.report(*(outcome(lease, two[0], 1.0) for lease in others), worker=scene.evaluator)
+    time.advance(31)
+    (closed,) = judged(scene, database, time)
+    assert (closed.id, closed.state, closed.lost_pairs) == (gate.id, "accepted", 1)
+    late = scene.report(*(outcome(lease, two[0], 0.0) for lease in held), worker=killed)
+    assert {answer.status for answer in late} == {"accepted"}
+    assert scene.client.show_gate(gate.id) == closed
+
+
 # --- workers that are not trusted ------------------------------------------------------------------------------------
 
 
@@ -230,19 +341,19 @@ def test_what_an_untrusted_worker_reported_is_left_out_of_an_open_gate(scene: Sc
 
 
 def test_a_verdict_that_rested_on_an_untrusted_worker_is_taken_back(
-    scene: Scene, two: Two, database: Database, configure: Configure, time: Any
+    scene: Scene, two: Two, database: Database, time: Any
 ) -> None:
     gate = open_gate(scene, two)
     liar = scene.worker("evaluator-2", "evaluator")
     play(scene, two[0], [1.0] * 30, worker=liar)
-    assert [closed.state for closed in judged(database, configure, time)] == ["accepted"]
+    assert [closed.state for closed in judged(scene, database, time)] == ["accepted"]
     time.advance(391)
     scene.client.quarantine_worker(liar.id, time.now - timedelta(days=1), "lies")
     reopened = scene.client.show_gate(gate.id)
     assert (reopened.state, reopened.games, reopened.closed_at) == ("open", 0, None)
     assert "it was accepted" in scene.client.log(kind="gate").items[0].reason
     scene.client.reinstate_worker(liar.id, restore=True)
-    assert [closed.state for closed in judged(database, configure, time)] == ["accepted"]
+    assert [closed.state for closed in judged(scene, database, time)] == ["accepted"]
 
 
 def test_a_gate_counts_the_evaluators_that_could_play_it(scene: Scene, two: Two, time: Any) -> None:
@@ -264,9 +375,7 @@ def test_a_gate_counts_the_evaluators_that_could_play_it(scene: Scene, two: Two,
 # --- opening, finding, cancelling ------------------------------------------------------------------------------------
 
 
-def test_the_same_test_of_the_same_two_is_the_same_gate(
-    scene: Scene, two: Two, database: Database, configure: Configure, time: Any
-) -> None:
+def test_the_same_test_of_the_same_two_is_the_same_gate(scene: Scene, two: Two, database: Database, time: Any) -> None:
     gate = open_gate(scene, two)
     assert open_gate(scene, two).id == gate.id
     assert open_gate(scene, two, again=True).id == gate.id, "it is open: there is nothing to do again"
@@ -277,10 +386,23 @@ def test_the_same_test_of_the_same_two_is_the_same_gate(
         if each.id != gate.id:
             scene.client.cancel_gate(each.id)
     play(scene, two[0], [1.0] * 30)
-    judged(database, configure, time)
+    judged(scene, database, time)
     assert open_gate(scene, two) == scene.client.show_gate(gate.id), "with its verdict"
     anew = open_gate(scene, two, again=True)
     assert (anew.state, anew.games, anew.id != gate.id) == ("open", 0, True)
+
+
+def test_who_asks_for_a_gate_of_the_rule_makes_it_theirs(scene: Scene, two: Two, database: Database, time: Any) -> None:
+    test = wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id, reason="strong enough?")
+    with database.write() as session:
+        opened = gates.find_or_open(session, test, RULE, time.now).id
+    asked = scene.client.gate(test.model_copy(update={"reason": ""}))
+    assert (asked.id, asked.reason, asked.actor == RULE) == (opened, "strong enough?", False)
+    assert {lease.gate_id for _ in range(10) for lease in scene.rating_leases(2)} == {opened}
+    with database.write() as session:
+        assert gates.find_or_open(session, test, RULE, time.now).actor == asked.actor
+    scene.client.gate(test)
+    assert [event.actor == RULE for event in scene.client.log(kind="gate").items] == [False, True]
 
 
 def test_of_racing_callers_all_get_one_gate(serve: Callable[..., TestClient]) -> None:
@@ -300,20 +422,21 @@ def test_of_racing_callers_all_get_one_gate(serve: Callable[..., TestClient]) ->
 
 def test_a_cancelled_gate_has_no_verdict_and_is_followed_by_a_new_one(scene: Scene, two: Two) -> None:
     gate = open_gate(scene, two)
+    play(scene, two[0], [1.0, 0.5])
+    seen = scene.client.show_gate(gate.id)
     cancelled = scene.client.cancel_gate(gate.id, "too slow")
     assert (cancelled.state, cancelled.closed_reason) == ("cancelled", "too slow")
+    assert (cancelled.games, cancelled.llr, cancelled.elo) == (4, seen.llr, seen.elo)
     with pytest.raises(GateConflictError, match="it is cancelled"):
         scene.client.cancel_gate(gate.id)
     assert open_gate(scene, two).id != gate.id
 
 
-def test_the_gate_of_a_quarantined_player_is_cancelled(
-    scene: Scene, two: Two, database: Database, configure: Configure, time: Any
-) -> None:
+def test_the_gate_of_a_quarantined_player_is_cancelled(scene: Scene, two: Two, database: Database, time: Any) -> None:
     open_gate(scene, two)
     scene.client.quarantine(two[1].id, "exploits a bug")
     assert all(lease.gate_id is None for lease in scene.rating_leases(4))
-    (closed,) = judged(database, configure, time)
+    (closed,) = judged(scene, database, time)
     assert (closed.state, closed.closed_reason) == ("cancelled", f"{two[1].name} was quarantined")
 
 
@@ -381,7 +504,7 @@ def test_only_admins_open_and_cancel_gates(scene: Scene, two: Two, connect: Call
 
 @ON_SQLITE
 def test_a_check_of_the_books_finds_verdicts_and_leases_that_are_wrong(
-    scene: Scene, two: Two, database: Database, configure: Configure, time: Any, tmp_path: Path
+    scene: Scene, two: Two, database: Database, time: Any, tmp_path: Path
 ) -> None:
     def found() -> list[str]:
         store = DirectoryStore(tmp_path / "checkpoints", 2**20)
@@ -392,7 +515,7 @@ def test_a_check_of_the_books_finds_verdicts_and_leases_that_are_wrong(
     scene.rating_leases(2)
     time.advance(400)
     play(scene, two[0], [1.0] * 30)
-    judged(database, configure, time)
+    judged(scene, database, time)
     assert found() == []
     with database.write() as session:
         session.execute(update(Gate).values(state="rejected"))
@@ -423,7 +546,7 @@ def _rate_as_strong(scene: Scene, strong: wire.Player) -> None:
 
 @pytest.mark.parametrize(("score", "standing"), [(1.0, "commander"), (0.0, "candidate")])
 def test_a_candidate_beyond_capacity_is_promoted_by_its_gate(
-    crowded: Scene, database: Database, configure: Configure, time: Any, score: float, standing: str
+    crowded: Scene, database: Database, time: Any, score: float, standing: str
 ) -> None:
     strong = crowded.publish(3)
     _rate_as_strong(crowded, strong)
@@ -434,7 +557,7 @@ def test_a_candidate_beyond_capacity_is_promoted_by_its_gate(
     crowded.client.close_period()
     assert len(crowded.client.gates().items) == 1
     play(crowded, strong, [score] * 60)
-    judged(database, configure, time)
+    judged(crowded, database, time)
     crowded.client.close_period()
     assert crowded.client.player(strong.id).standing == standing
     assert len(crowded.client.gates().items) == 1, "a candidate is tested once"
@@ -444,18 +567,18 @@ def test_a_candidate_beyond_capacity_is_promoted_by_its_gate(
 
 @ON_SQLITE
 def test_gates_of_the_rule_leave_room_for_rating_matches_and_those_of_people_do_not(
-    serve: Callable[..., TestClient], database: Database, configure: Configure, time: Any
+    serve: Callable[..., TestClient], database: Database, time: Any
 ) -> None:
     scene = Scene(LeagueClient(http=serve(promotion={"gate_share": 0.5})))
     test = wire.GateCreate(candidate_id=scene.publish(1).id, champion_id=scene.publish(2).id)
     with database.write() as session:
-        by_rule = gates.enter(session, configure(), test, gates.RULE, time.now)
+        by_rule = gates.find_or_open(session, test, RULE, time.now).id
 
     def share() -> float:
         granted = [scene.rating_leases(2)[0].gate_id is not None for _ in range(60)]
         return sum(granted) / len(granted)
 
     assert 0.2 < share() < 0.8  # beyond 4 standard deviations
-    scene.client.cancel_gate(by_rule.id)
+    scene.client.cancel_gate(by_rule)
     scene.client.gate(test)
     assert share() == 1.0

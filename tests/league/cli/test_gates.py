@@ -11,10 +11,10 @@ from league_scene import Scene, result
 from league import wire
 from league.cli import gates as cli
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.errors import BusyError, InternalError, LeagueError, RateLimitedError, UnauthenticatedError
-from league.services import gates
+from league.services import gate_verdicts
+from league.services.gate_verdicts import Judge
 
 Two = tuple[wire.Player, wire.Player]
 
@@ -29,7 +29,6 @@ def play(
     scene: Scene,
     two: Two,
     database: Database,
-    configure: Callable[..., Settings],
     time: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[[float], None]:
@@ -42,7 +41,7 @@ def play(
                 for lease in scene.rating_leases(60)
             ]
             scene.report(*finished, worker=scene.evaluator)
-            gates.judge_open(database, configure(), time.now)
+            gate_verdicts.judge_open(database, Judge(), time.now)
 
         monkeypatch.setattr(cli.time, "sleep", meanwhile)
 

@@ -1,0 +1,98 @@
+"""Pairs of matches for gates: which gate an evaluator plays next, and which leases a dead one held."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from league.db.models import Gate, Lease
+from league.services import draws, exclusion
+from league.services.draws import Account
+from league.services.gate_verdicts import RULE
+from league.services.population import Population
+
+
+@dataclass(frozen=True)
+class OpenGate:
+    """What granting leases needs to know of an open gate."""
+
+    id: int
+    candidate_id: int
+    champion_id: int
+    by_rule: bool
+
+
+def next_to_play(
+    session: Session,
+    population: Population,
+    signatures: Sequence[str],
+    unplayable: frozenset[int],
+    enough: Collection[int],
+    rule_share: float,
+    rng: np.random.Generator,
+) -> OpenGate | None:
+    """Choose a gate for an evaluator that asks for pairs; each that it can play is as likely as the others.
+
+    Args:
+        session: Reads the open gates, once per population.
+        population: Of the environment.
+        signatures: Which the evaluator plays.
+        unplayable: Ids of players that it could not play.
+        enough: Ids of gates that need no more pairs unless some are lost.
+        rule_share: How often gates of the rule of promotion are looked at, in [0, 1]. Those that a person asked for
+            come first, whatever else there is to play.
+        rng: Source of chance.
+    """
+    everything = population.once("gates", lambda: _open(session, population.environment))
+    playable = [
+        each for each in everything if each.id not in enough and _playable(each, population, signatures, unplayable)
+    ]
+    asked_for = [each for each in playable if not each.by_rule]
+    if asked_for or (playable and rng.random() < rule_share):
+        among = asked_for or playable
+        return among[rng.integers(len(among))]
+    return None
+
+
+def seats(population: Population, gate: OpenGate) -> tuple[tuple[int, int], Account]:
+    """Return the places of a gate's two players in the population, and the account of why they meet."""
+    places = population.place(gate.candidate_id), population.place(gate.champion_id)
+    rule = f"pairs for gate {gate.id} until it has a verdict, sides swapped on each seed"
+    account = draws.between(population, np.array(places, dtype=np.int64), (), exclusion.GATE, rule)
+    return places, account
+
+
+def give_back(session: Session, worker_id: str, now: datetime) -> None:
+    """End the leases that an evaluator holds for open gates: who attaches anew plays none of them any more.
+
+    What it reports of them later is kept and does not count for the gate, which need not wait for it.
+    """
+    still_open: Iterable[int] = session.scalars(select(Gate.id).where(Gate.state == "open")).all()
+    if still_open:
+        held = Lease.worker_id == worker_id, Lease.state == "open", Lease.expires_at > now
+        session.execute(
+            update(Lease)
+            .where(*held, Lease.gate_id.in_(still_open))
+            .values(released_at=now, state="released")
+            .execution_options(synchronize_session=False)
+        )
+
+
+def _open(session: Session, environment: str) -> tuple[OpenGate, ...]:
+    query = select(Gate).where(Gate.state == "open", Gate.environment == environment).order_by(Gate.id)
+    return tuple(
+        OpenGate(gate.id, gate.candidate_id, gate.champion_id, gate.actor == RULE) for gate in session.scalars(query)
+    )
+
+
+def _playable(gate: OpenGate, population: Population, signatures: Sequence[str], unplayable: frozenset[int]) -> bool:
+    two = (gate.candidate_id, gate.champion_id)
+    members = [population.members[population.place(each)] for each in two]
+    return (
+        not unplayable.intersection(two)
+        and all(member.standing != "quarantined" for member in members)
+        and members[0].signature in signatures
+    )
