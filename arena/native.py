@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,14 +19,62 @@ try:
 except (ImportError, OSError) as error:
     raise ArenaError(f"NVIDIA Warp does not load here ({error}): pip install warp-lang") from error
 
-__all__ = ["Launch", "openmp", "require_memory", "source", "wp"]
+__all__ = ["Call", "Chain", "Launch", "openmp", "require_memory", "source", "wp"]
 
 POLICIES = Path(__file__).with_name("policies")
 """Where native code of networks lies."""
 
 
+class Call(NamedTuple):
+    """What a native function is told: numbers, and addresses of memory that must stay alive until it has run."""
+
+    sizes: Sequence[int]
+    memory: Sequence[Tensor]
+    team: tuple[int, ...] = ()
+
+    @property
+    def addresses(self) -> list[int]:
+        """Those of the memory, 0 for what is empty, and behind them those of OpenMP where a team takes part."""
+        return [*(each.data_ptr() for each in self.memory), *self.team]
+
+
+class Chain:
+    """A kernel on the CPU that runs native functions one after the other; threads that share it take turns.
+
+    Args:
+        kernel: One thread of it does all; it takes an array of int32 and one of uint64 for each function.
+        rooms: How many numbers and how many addresses each function takes.
+    """
+
+    def __init__(self, kernel: wp.Kernel, *rooms: tuple[int, int]) -> None:
+        rows = [
+            (torch.zeros(sizes, dtype=torch.int32), torch.zeros(addresses, dtype=torch.int64))
+            for sizes, addresses in rooms
+        ]
+        self._rows = [(numbers.numpy(), places.numpy()) for numbers, places in rows]
+        inputs = [
+            each
+            for numbers, places in rows
+            for each in (wp.from_torch(numbers), wp.from_torch(places, dtype=wp.uint64))
+        ]
+        self._launch = wp.launch(kernel, dim=1, inputs=inputs, device="cpu", record_cmd=True)
+        self._lock = threading.Lock()
+
+    def __call__(self, *calls: tuple[Sequence[int], Sequence[int]]) -> list[int]:
+        """Run it with each function's numbers and addresses; the first one's numbers as it leaves them.
+
+        Whatever is at the addresses must stay alive meanwhile.
+        """
+        with self._lock:
+            for (numbers, places), (sizes, addresses) in zip(self._rows, calls, strict=True):
+                numbers[:], places[:] = sizes, addresses
+            self._launch.launch()
+            left: list[int] = self._rows[0][0].tolist()
+            return left
+
+
 class Launch:
-    """A kernel on the CPU that is told numbers and addresses; threads that share it take turns.
+    """A kernel on the CPU that is one native function; threads that share it take turns.
 
     Args:
         kernel: One thread of it does all; it takes an array of int32 and one of uint64.
@@ -34,19 +83,11 @@ class Launch:
     """
 
     def __init__(self, kernel: wp.Kernel, sizes: int, addresses: int) -> None:
-        numbers, places = torch.zeros(sizes, dtype=torch.int32), torch.zeros(addresses, dtype=torch.int64)
-        self._sizes, self._addresses = numbers.numpy(), places.numpy()
-        inputs = [wp.from_torch(numbers), wp.from_torch(places, dtype=wp.uint64)]
-        self._launch = wp.launch(kernel, dim=1, inputs=inputs, device="cpu", record_cmd=True)
-        self._lock = threading.Lock()
+        self._chain = Chain(kernel, (sizes, addresses))
 
     def __call__(self, sizes: Sequence[int], addresses: Sequence[int]) -> list[int]:
         """Run it; the numbers as it leaves them. Whatever is at the addresses must stay alive meanwhile."""
-        with self._lock:
-            self._sizes[:], self._addresses[:] = sizes, addresses
-            self._launch.launch()
-            left: list[int] = self._sizes.tolist()
-            return left
+        return self._chain((sizes, addresses))
 
 
 def source(*files: str, folder: Path = POLICIES) -> str:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from arena.environments.spec import HeadKind
-from arena.native import Launch, require_memory, source, wp
+from arena.native import Call, Launch, require_memory, source, wp
 from arena.policies.distributions import ILLEGAL_LOGIT, ActionLayout
 from trainer.figures import Figures
 from trainer.losses import LOG_RATIO_LIMIT, RATIO_ALARMS
@@ -102,6 +102,14 @@ class NativeAppraiser:
 
     def weigh(self, parameters: Tensor, value: Tensor, log_std: Tensor, samples: Samples, weights: Tensor) -> Weighed:
         """The pass."""
+        call, weighed = self.call(parameters, value, log_std, samples, weights)
+        _launcher()(call.sizes, call.addresses)
+        return weighed
+
+    def call(
+        self, parameters: Tensor, value: Tensor, log_std: Tensor, samples: Samples, weights: Tensor
+    ) -> tuple[Call, Weighed]:
+        """What makes the pass; what it leaves behind is there once that has run."""
         known = (samples.mask, samples.raw, samples.log_prob, samples.noise)
         each = (samples.old_value, samples.advantage, samples.target)
         inputs = [tensor.contiguous() for tensor in (weights, parameters, value, log_std, *known, *each)]
@@ -112,12 +120,10 @@ class NativeAppraiser:
         gradients = torch.zeros_like(inputs[1]), torch.zeros_like(inputs[2]), torch.empty_like(inputs[3])
         lanes = value.new_empty(2 * width + 4 * log_stds + heads, LANES)
         sums = torch.zeros(SINGLE_SUMS + SUMS_OF_HEADS * heads + log_stds, LANES, dtype=torch.float64)
-        places = [tensor.data_ptr() for tensor in (*inputs, loss, figures, *gradients, lanes, sums)]
-        chosen = 0 if samples.chosen is None else samples.chosen.data_ptr()
-        rules = (self._heads.data_ptr(), self._rules.data_ptr(), chosen)
+        chosen = samples.index.new_empty(0) if samples.chosen is None else samples.chosen
+        rules = (self._heads, self._rules, chosen)
         sizes = (len(samples.index), heads, width, layout.raw_size, layout.mask_size, log_stds)
-        _launcher()(sizes, [*rules, *places])
-        return Weighed(loss, figures, gradients)
+        return Call(sizes, (*rules, *inputs, loss, figures, *gradients, lanes, sums)), Weighed(loss, figures, gradients)
 
     def _require(self, inputs: Sequence[Tensor], samples: Samples) -> None:
         """Refuse what does not fit the layout and the number of decisions."""

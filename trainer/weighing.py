@@ -27,6 +27,7 @@ from trainer.settings.learning import Precision
 
 if TYPE_CHECKING:
     from trainer.appraisal import NativeAppraiser
+    from trainer.sweep import Sweep
 
 CACHED_DECISIONS = 8192
 """Decisions whose activations a processor's caches still hold when the backward pass comes for them."""
@@ -202,7 +203,11 @@ class Weigher:
     def _choose_way(self) -> Appraise:
         """In native code where that runs, but compiled where the user wants that and it can be had."""
         appraiser = _native_appraiser(self._settings, self._network)
-        way = self._weigh if appraiser is None else functools.partial(self._weigh_natively, appraiser)
+        if appraiser is None:
+            way: Appraise = self._weigh
+        else:
+            own = functools.partial(self._weigh_natively, appraiser)
+            way = _sweep(self._network, self._settings, appraiser) or own
         return Compiled(self._weigh, self._settings.compile, way) if self._settings.compile else way
 
     def _weigh(self, samples: Samples, weights: Float[Tensor, " heads_and_1"]) -> tuple[Appraisal, Tensor]:
@@ -239,3 +244,10 @@ def _native_appraiser(settings: PPOSettings, network: ActorCritic) -> "NativeApp
     except ArenaError:
         return None
     return NativeAppraiser(settings, network.layout)
+
+
+def _sweep(network: ActorCritic, settings: PPOSettings, appraiser: "NativeAppraiser") -> "Sweep | None":
+    """The whole way in native code; None where it has a part that there is no native code for."""
+    from trainer.sweep import Sweep, fits  # here: see `_native_appraiser`
+
+    return Sweep(network, settings, appraiser) if fits(network, settings) else None

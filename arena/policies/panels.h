@@ -83,6 +83,17 @@ auto load = [](const float* from, int count) {
     for (int i = 0; i < count; ++i) some[i] = from[i];
     return some;
 };
+// Writes up to 16 of what will be factors.
+auto write_factors = [&](bool half, float* into, long at, Lanes values, int count) {
+    if (count >= LANES) return write_factor(half, into, at, values);
+    for (int i = 0; i < count; ++i)
+#if defined(__AVX512BF16__)
+        if (half)
+            ((Half*)into)[at + i] = __builtin_convertvector(values, Halves)[i];
+        else
+#endif
+            into[at + i] = values[i];
+};
 struct Tile { Lanes rows[LANES]; };
 // Turns columns into rows: four times, every row of the upper half and that of the lower half are interleaved.
 auto transpose = [](Tile tile) {

@@ -7,12 +7,12 @@ C++ (`readout.h`), which Warp compiles for the processor at hand at its first us
 import functools
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, no_type_check
+from typing import Any, NamedTuple, no_type_check
 
 import torch
 from torch import Tensor
 
-from arena.native import Launch, openmp, require_memory, source, wp
+from arena.native import Call, Launch, openmp, require_memory, source, wp
 from arena.policies.cores import READ_UNITS
 
 LANES = READ_UNITS
@@ -47,7 +47,23 @@ class Direction(IntEnum):
     BACKWARD = 1
 
 
-def _forward(
+class Outputs(NamedTuple):
+    """What is read out.
+
+    Attributes:
+        features: The normalised rows (N, H).
+        parameters: The actor's outputs (N, A).
+        value: The critic's (N).
+        moments: Mean and inverse standard deviation of each row (N, 2), for the gradient.
+    """
+
+    features: Tensor
+    parameters: Tensor
+    value: Tensor
+    moments: Tensor
+
+
+def forward_call(
     hidden: Tensor,
     scale: Tensor,
     offset: Tensor,
@@ -55,8 +71,8 @@ def _forward(
     actor_bias: Tensor,
     critic: Tensor,
     critic_bias: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Normalise every row, and take it to the actor's and the critic's outputs; all in single precision.
+) -> tuple[Call, Outputs]:
+    """What normalises every row and takes it to the actor's and the critic's outputs; all in single precision.
 
     Args:
         hidden: What the core puts out (N, H); LANES divides H.
@@ -67,17 +83,63 @@ def _forward(
         critic: Weights (1, H).
         critic_bias: (1).
 
-    Returns:
-        The normalised rows (N, H), the actor's outputs (N, A), the critic's (N), and for the gradient the mean and the
-        inverse standard deviation of each row (N, 2).
+    Raises:
+        ArenaError: Something has another shape or type than it must have.
     """
     (rows, units), actors = hidden.shape, len(actor)
     given = tuple(each.contiguous() for each in (hidden, scale, offset, actor, critic, actor_bias, critic_bias))
     shapes = ((rows, units), (units,), (units,), (actors, units), (1, units), (actors,), (1,))
     require_memory(given, shapes, (torch.float32,) * len(given))
-    features, parameters, value, moments = _outputs(hidden, actors)
-    _run(Direction.FORWARD, (*given, moments, features, parameters, value), actors)
-    return features, parameters, value, moments
+    outputs = _outputs(hidden, actors)
+    made = (outputs.moments, outputs.features, outputs.parameters, outputs.value)
+    return _call(Direction.FORWARD, (*given, *made), actors), outputs
+
+
+def backward_call(
+    of_features: Tensor | None,
+    of_parameters: Tensor,
+    of_value: Tensor,
+    hidden: Tensor,
+    scale: Tensor,
+    actor: Tensor,
+    critic: Tensor,
+    features: Tensor,
+    moments: Tensor,
+) -> tuple[Call, Tensor, Tensor]:
+    """What takes the loss's gradient back, given those with respect to the outputs.
+
+    Returns:
+        It, the gradient of `hidden`, and shares (threads, _) that add up to those of everything learned, see `split`.
+    """
+    (rows, units), actors = hidden.shape, len(actor)
+    of_hidden = hidden.new_empty(rows, units)
+    shares = hidden.new_zeros(_parts(rows), sum(_sizes(units, actors)))
+    none = hidden.new_empty(0)
+    given = (hidden, scale, none, actor, critic, none, none, moments, features, of_parameters, of_value)
+    further = none if of_features is None else of_features
+    own = tuple(each.contiguous() for each in (*given, further))
+    return _call(Direction.BACKWARD, (*own, of_hidden, shares), actors), of_hidden, shares
+
+
+def split(of_weights: Tensor, units: int, actors: int) -> tuple[Tensor, ...]:
+    """Gradients of scale, offset, the actor's weights and bias, and the critic's."""
+    scale, offset, weight, critic, bias, critic_bias = torch.split(of_weights, _sizes(units, actors))
+    return scale, offset, weight.view(actors, units), bias, critic.view(1, units), critic_bias
+
+
+def _forward(
+    hidden: Tensor,
+    scale: Tensor,
+    offset: Tensor,
+    actor: Tensor,
+    actor_bias: Tensor,
+    critic: Tensor,
+    critic_bias: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Read all rows out: see `forward_call` and `Outputs`."""
+    call, outputs = forward_call(hidden, scale, offset, actor, actor_bias, critic, critic_bias)
+    _launcher()(call.sizes, call.addresses)
+    return outputs.features, outputs.parameters, outputs.value, outputs.moments
 
 
 def _pull_back(
@@ -91,19 +153,10 @@ def _pull_back(
     features: Tensor,
     moments: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """The loss's gradient on its way back, given those with respect to the outputs.
-
-    Returns:
-        The gradient of `hidden`, and those of everything in `_sizes` behind each other.
-    """
-    (rows, units), actors = hidden.shape, len(actor)
-    of_hidden = hidden.new_empty(rows, units)
-    shares = hidden.new_zeros(_parts(rows), sum(_sizes(units, actors)))
-    none = hidden.new_empty(0)
-    given = (hidden, scale, none, actor, critic, none, none, moments, features, of_parameters, of_value)
-    further = none if of_features is None else of_features
-    own = tuple(each.contiguous() for each in (*given, further))
-    _run(Direction.BACKWARD, (*own, of_hidden, shares), actors)
+    """Take the loss's gradient back to `hidden` and to everything learned: see `backward_call`."""
+    gradients = (of_features, of_parameters, of_value)
+    call, of_hidden, shares = backward_call(*gradients, hidden, scale, actor, critic, features, moments)
+    _launcher()(call.sizes, call.addresses)
     return of_hidden, shares.sum(dim=0)
 
 
@@ -113,7 +166,7 @@ readout_backward = torch.library.custom_op("arena::readout_backward", _pull_back
 
 @readout.register_fake
 def _(hidden: Tensor, scale: Tensor, offset: Tensor, actor: Tensor, *_: Tensor) -> tuple[Tensor, ...]:
-    return _outputs(hidden, actor.shape[0])
+    return tuple(_outputs(hidden, actor.shape[0]))
 
 
 @readout_backward.register_fake
@@ -135,10 +188,10 @@ def _sizes(units: int, actors: int) -> list[int]:
     return [units, units, actors * units, units, actors, 1]
 
 
-def _outputs(hidden: Tensor, actors: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _outputs(hidden: Tensor, actors: int) -> Outputs:
     rows, units = hidden.shape
     features, parameters, moments = (hidden.new_empty(rows, columns) for columns in (units, actors, 2))
-    return features, parameters, hidden.new_empty(rows), moments
+    return Outputs(features, parameters, hidden.new_empty(rows), moments)
 
 
 def _remember(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401  torch's own
@@ -159,8 +212,7 @@ def _backward_by(pull_back: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..
         if of_value is None:
             of_value = hidden.new_zeros(hidden.shape[0])
         of_hidden, of_weights = pull_back(of_features, of_parameters, of_value, *saved)
-        scale, offset, weight, critic, bias, critic_bias = torch.split(of_weights, _sizes(units, actors))
-        return of_hidden, scale, offset, weight.view(actors, units), bias, critic.view(1, units), critic_bias
+        return of_hidden, *split(of_weights, units, actors)
 
     return backward
 
@@ -196,8 +248,8 @@ def _parts(rows: int) -> int:
     return min(torch.get_num_threads(), max(1, rows // FEWEST_ROWS)) if openmp() else 1
 
 
-def _run(direction: Direction, tensors: tuple[Tensor, ...], actors: int) -> None:
+def _call(direction: Direction, tensors: tuple[Tensor, ...], actors: int) -> Call:
     rows, units = tensors[0].shape
-    addresses = [each.data_ptr() for each in tensors]
-    unused = [0] * (POINTERS - 3 - len(addresses))
-    _launcher()((direction, rows, units, actors, _parts(rows)), [*addresses, *unused, *(openmp() or (0, 0, 0))])
+    none = tensors[0].new_empty(0)
+    unused = [none] * (POINTERS - 3 - len(tensors))
+    return Call((direction, rows, units, actors, _parts(rows)), (*tensors, *unused), openmp() or (0, 0, 0))

@@ -16,6 +16,8 @@ struct Call {
     float* gates;            // (N, 4 units): what the gates let through
     float* inputs;           // (N, features + units): features of each decision, then the hidden state before it
     float* cells;            // (N, units): cell after each decision
+    const float* features;   // (N, features): forward
+    const float* hidden;     // (S, units): forward: hidden state before each run
     const float* cell;       // (S, units): cell before each run
     float* output;           // (N, units): hidden state after each decision; backward: the loss's gradient of it
     const float* bias;       // (4 units): forward
@@ -68,9 +70,16 @@ auto take = [&](int part) {
         const long next = call.first[t + 1] + run;
         if (goes_on) write_factor(half, call.inputs, next * inputs + size.features + unit, hidden);
     };
+    auto put_factors = [&](long row, int place, const float* values, int count) {
+        for (int at = 0; at < count; at += LANES)
+            write_factors(half, call.inputs, row * inputs + place + at, load(values + at, count - at), count - at);
+    };
     auto step_forward = [&](int t, int rows) {
         const int going_on = t + 1 < size.steps ? rows_at(t + 1) : 0;
         const long row = call.first[t] + from;
+        for (int i = 0; i < rows; ++i) put_factors(row + i, 0, call.features + (row + i) * size.features, size.features);
+        for (int i = 0; t == 0 && i < rows; ++i)
+            put_factors(row + i, size.features, call.hidden + (long)(from + i) * units, units);
         for (int panel = 0; panel < units / LANES; ++panel) {
             const int unit = LANES * panel;
             const Sums sums = {call.gates + row * gate_columns + unit, gate_columns, units, call.bias + unit};

@@ -9,13 +9,13 @@ import functools
 import itertools
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any, no_type_check
+from typing import Any, NamedTuple, no_type_check
 
 import torch
 from torch import Tensor
 
 from arena.errors import ArenaError
-from arena.native import Launch, openmp, require_memory, source, wp
+from arena.native import Call, Launch, openmp, require_memory, source, wp
 from arena.policies.cores import SCANNED_UNITS
 
 PANEL = SCANNED_UNITS
@@ -27,7 +27,7 @@ ROWS = 64
 FEWEST_RUNS = 24
 """Runs that are worth a thread."""
 
-SIZES, POINTERS = 7, 18
+SIZES, POINTERS = 7, 20
 """Numbers and addresses of a call, as in `scan.h`."""
 
 wp.set_module_options({"enable_backward": False})
@@ -60,7 +60,38 @@ def has_half() -> bool:
     return bool(_launcher()((Direction.ASK, *[0] * (SIZES - 1)), [0] * POINTERS)[0])
 
 
-def _forward(
+class Passed(NamedTuple):
+    """What runs leave behind on their way.
+
+    Attributes:
+        output: Hidden state after each decision (N, H).
+        gates: What the gates let through (N, 4H).
+        cells: Cell after each decision (N, H).
+        inputs: Features and hidden state before each decision (N, F + H); with half precision in bfloat16, and rows of
+            zeros behind them.
+    """
+
+    output: Tensor
+    gates: Tensor
+    cells: Tensor
+    inputs: Tensor
+
+
+class Returned(NamedTuple):
+    """The loss's gradient on its way back.
+
+    Attributes:
+        sums: With respect to the sums in the gates (as many rows as `Passed.inputs` has, 4H), in its precision.
+        of_features: With respect to the features (N, F filled up to a multiple of 64), without columns unless wanted.
+        of_bias: With respect to the bias: shares that add up to it (threads, 4H).
+    """
+
+    sums: Tensor
+    of_features: Tensor
+    of_bias: Tensor
+
+
+def forward_call(
     features: Tensor,
     hidden: Tensor,
     cell: Tensor,
@@ -69,8 +100,8 @@ def _forward(
     bias: Tensor,
     first: Tensor,
     half: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Take S runs through an LSTM.
+) -> tuple[Call, Passed]:
+    """What takes S runs through an LSTM; what comes of it is there once that has run.
 
     Args:
         features: Inputs (N, F), step by step; see `cores.Runs`.
@@ -82,20 +113,56 @@ def _forward(
         first: (L + 1); see `cores.Runs`.
         half: Multiply in bfloat16; see `has_half`.
 
-    Returns:
-        Hidden state after each decision (N, H); then, for the gradient: what the gates let through (N, 4H), the cell
-        after each decision (N, H), features and hidden state before it (N, F + H; with half precision in bfloat16,
-        and rows of zeros behind them).
+    Raises:
+        ArenaError: Something has another shape or type than it must have.
     """
     (decisions, width), units = features.shape, hidden.shape[1]
-    opened = _require(features, first, hidden, cell, weight_ih, weight_hh, bias)
-    inputs = _factors(features, decisions, width + units, half)
-    inputs[:decisions, :width], inputs[:opened, width:] = features, hidden[:opened]
+    _require(features, first, hidden, cell, weight_ih, weight_hh, bias)
+    inputs = room(bias, decisions, width + units, half)
     gates, cells, output = (bias.new_empty(decisions, columns * units) for columns in (4, 1, 1))
     none = bias.new_empty(0)
-    tensors = (gates, inputs, cells, cell.contiguous(), output, bias.contiguous(), none, none, none, none)
-    _run(Direction.FORWARD, first, (weight_ih, weight_hh), tensors, half=half, to_features=False)
-    return output, gates, cells, inputs
+    given = (each.contiguous() for each in (features, hidden, cell))
+    tensors = (gates, inputs, cells, *given, output, bias.contiguous(), none, none, none, none)
+    call = _call(Direction.FORWARD, first, (weight_ih, weight_hh), tensors, half=half, to_features=False)
+    return call, Passed(output, gates, cells, inputs)
+
+
+def backward_call(
+    gradient: Tensor,
+    passed: Passed,
+    cell: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    first: Tensor,
+    to_features: bool,
+) -> tuple[Call, Returned]:
+    """What takes the loss's gradient with respect to the output back through all runs."""
+    (decisions, units), width = passed.cells.shape, weight_ih.shape[1]
+    half, columns = passed.inputs.dtype is torch.bfloat16, filled_up(width, PANEL) if to_features else 0
+    sums = room(cell, decisions, 4 * units, half)
+    carried, of_features = cell.new_zeros(len(cell), 2 * units), cell.new_empty(decisions, columns)
+    of_bias = cell.new_zeros(torch.get_num_threads(), 4 * units)
+    none = cell.new_empty(0)
+    given = (passed.gates, passed.inputs, passed.cells, none, none, cell.contiguous(), gradient.contiguous(), none)
+    tensors = (*given, sums, carried, of_features, of_bias)
+    call = _call(Direction.BACKWARD, first, (weight_ih, weight_hh), tensors, half=half, to_features=to_features)
+    return call, Returned(sums, of_features, of_bias)
+
+
+def _forward(
+    features: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor,
+    first: Tensor,
+    half: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Take S runs through an LSTM: see `forward_call` and `Passed`."""
+    call, passed = forward_call(features, hidden, cell, weight_ih, weight_hh, bias, first, half)
+    _launcher()(call.sizes, call.addresses)
+    return passed.output, passed.gates, passed.cells, passed.inputs
 
 
 def _pull_back(
@@ -109,23 +176,11 @@ def _pull_back(
     first: Tensor,
     to_features: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The loss's gradient on its way back, given that with respect to the output.
-
-    Returns:
-        The gradient with respect to the sums in the gates (as many rows as `inputs` has, 4H), in its precision; with
-        respect to the features (N, F filled up to a multiple of 64), without columns unless wanted; with respect to
-        the bias (4H).
-    """
-    (decisions, units), width = cells.shape, weight_ih.shape[1]
-    half, columns = inputs.dtype is torch.bfloat16, _filled_up(width, PANEL) if to_features else 0
-    sums = _factors(gates, decisions, 4 * units, half)
-    carried, of_features = cell.new_zeros(len(cell), 2 * units), cell.new_empty(decisions, columns)
-    of_bias = cell.new_zeros(torch.get_num_threads(), 4 * units)
-    none = cell.new_empty(0)
-    given = (gates, inputs, cells, cell.contiguous(), gradient.contiguous(), none)
-    tensors = (*given, sums, carried, of_features, of_bias)
-    _run(Direction.BACKWARD, first, (weight_ih, weight_hh), tensors, half=half, to_features=to_features)
-    return sums, of_features, of_bias.sum(dim=0)
+    """Take the loss's gradient back: see `backward_call` and `Returned`, but that shares of the bias are summed."""
+    passed = Passed(gradient, gates, cells, inputs)
+    call, returned = backward_call(gradient, passed, cell, weight_ih, weight_hh, first, to_features)
+    _launcher()(call.sizes, call.addresses)
+    return returned.sums, returned.of_features, returned.of_bias.sum(dim=0)
 
 
 scan = torch.library.custom_op("arena::scan", _forward, mutates_args=())
@@ -153,7 +208,7 @@ def _(
     weight_ih: Tensor,
     *rest: Any,  # noqa: ANN401  torch's own
 ) -> tuple[Tensor, Tensor, Tensor]:
-    columns = _filled_up(weight_ih.shape[1], PANEL) if rest[-1] else 0
+    columns = filled_up(weight_ih.shape[1], PANEL) if rest[-1] else 0
     sums = inputs.new_empty(inputs.shape[0], gates.shape[1])
     return sums, cell.new_empty(cells.shape[0], columns), cell.new_empty(gates.shape[1])
 
@@ -208,8 +263,8 @@ def _launcher() -> Launch:
     return Launch(scan_all, SIZES, POINTERS)
 
 
-def _require(features: Tensor, first: Tensor, hidden: Tensor, cell: Tensor, *weights: Tensor) -> int:
-    """Refuse what does not fit the features of the runs that begin at `first`; how many of these have any."""
+def _require(features: Tensor, first: Tensor, hidden: Tensor, cell: Tensor, *weights: Tensor) -> None:
+    """Refuse what does not fit the features of the runs that begin at `first`."""
     (runs, units), (decisions, width) = hidden.shape, features.shape
     shapes = ((decisions, width), (runs, units), (runs, units), (4 * units, width), (4 * units, units), (4 * units,))
     tensors = (features, hidden, cell, *weights)
@@ -217,27 +272,27 @@ def _require(features: Tensor, first: Tensor, hidden: Tensor, cell: Tensor, *wei
     opened, made = int(first[1]), int(first[-1])
     if opened > runs or made != decisions:
         raise ArenaError(f"{made} decisions of {opened} runs do not fit {decisions} inputs and {runs} states")
-    return opened
 
 
-def _factors(like: Tensor, decisions: int, columns: int, half: bool) -> Tensor:
-    """Room for what will be multiplied in some precision; with half precision, rows of zeros fill it up."""
-    factors = _unfilled(like, decisions, columns, half)
-    factors[decisions:] = 0.0
-    return factors
+def room(like: Tensor, decisions: int, columns: int, half: bool) -> Tensor:
+    """Memory for what will be multiplied in some precision; with half precision, rows of zeros fill it up."""
+    memory = _unfilled(like, decisions, columns, half)
+    memory[decisions:] = 0.0
+    return memory
+
+
+def filled_up(count: int, unit: int) -> int:
+    """The next multiple of a number of units."""
+    return -(-count // unit) * unit
 
 
 def _unfilled(like: Tensor, decisions: int, columns: int, half: bool) -> Tensor:
     if not half:
         return like.new_empty(decisions, columns)
-    return like.new_empty(_filled_up(decisions, ROWS), columns, dtype=torch.bfloat16)
+    return like.new_empty(filled_up(decisions, ROWS), columns, dtype=torch.bfloat16)
 
 
-def _filled_up(count: int, unit: int) -> int:
-    return -(-count // unit) * unit
-
-
-def _run(
+def _call(
     direction: Direction,
     first: Tensor,
     weights: tuple[Tensor, Tensor],
@@ -245,14 +300,14 @@ def _run(
     *,
     half: bool,
     to_features: bool,
-) -> None:
+) -> Call:
     (width, units), starts, team = (each.shape[1] for each in weights), first.tolist(), openmp()
     parts = min(torch.get_num_threads(), max(1, starts[1] // FEWEST_RUNS)) if team else 1
     parted = torch.tensor(bounds(starts, parts), dtype=torch.int32)
-    panels = weights[0].new_empty(4 * units, _filled_up(width, PANEL) + units)
+    panels = weights[0].new_empty(4 * units, filled_up(width, PANEL) + units)
     own = (first, *(each.contiguous() for each in weights), panels)
     setting = (direction, half, to_features, units, width, len(starts) - 1, parts)
-    _launcher()(setting, [*(each.data_ptr() for each in (*own, *tensors, parted)), *(team or (0, 0, 0))])
+    return Call(setting, (*own, *tensors, parted), team or (0, 0, 0))
 
 
 def bounds(starts: Sequence[int], parts: int) -> list[int]:
