@@ -1,0 +1,93 @@
+"""Calls about learners, players, the champion and who changed what."""
+
+from league import wire
+from league.client.connection import Connection
+
+
+class PlayerCalls(Connection):
+    """Found lineages, publish snapshots and change their standing."""
+
+    def learner(self, learner: wire.LearnerCreate) -> wire.Learner:
+        """Find or make a lineage."""
+        return self._post("/learners", learner, wire.Learner)
+
+    def learners(
+        self, environment: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> wire.Page[wire.Learner]:
+        """List lineages with their latest metrics."""
+        query = {"environment": environment, "limit": limit, "cursor": cursor}
+        return self._get("/learners", wire.Page[wire.Learner], query)
+
+    def publish(self, player: wire.PlayerCreate) -> wire.Player:
+        """Publish an uploaded checkpoint as a snapshot of its learner."""
+        return self._post("/players", player, wire.Player)
+
+    def players(
+        self,
+        environment: str | None = None,
+        standing: wire.Standing | None = None,
+        kind: wire.Kind | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> wire.Page[wire.Player]:
+        """List players by id."""
+        query = {"environment": environment, "standing": standing, "kind": kind, "limit": limit, "cursor": cursor}
+        return self._get("/players", wire.Page[wire.Player], query)
+
+    def player(self, player_id: int) -> wire.Player:
+        """Show one player."""
+        return self._get(f"/players/{player_id}", wire.Player)
+
+    def lineage(self, player_id: int, limit: int = 100, cursor: str | None = None) -> wire.Page[wire.Ancestor]:
+        """Follow a player's parents up to the first, the player itself on top."""
+        return self._get(f"/players/{player_id}/lineage", wire.Page[wire.Ancestor], {"limit": limit, "cursor": cursor})
+
+    def promote(self, player_id: int, reason: str = "", expected: wire.Standing | None = None) -> wire.Player:
+        """Make a candidate a commander; with `expected`, only if that is still its standing."""
+        return self._change(player_id, "promote", reason, expected)
+
+    def retire(self, player_id: int, reason: str = "", expected: wire.Standing | None = None) -> wire.Player:
+        """Take a snapshot out of play; its history stays."""
+        return self._change(player_id, "retire", reason, expected)
+
+    def reinstate(self, player_id: int, reason: str = "", expected: wire.Standing | None = None) -> wire.Player:
+        """Make a retired or quarantined snapshot a candidate again."""
+        return self._change(player_id, "reinstate", reason, expected)
+
+    def quarantine(self, player_id: int, reason: str = "", expected: wire.Standing | None = None) -> wire.Player:
+        """Take a suspicious snapshot out of play."""
+        return self._change(player_id, "quarantine", reason, expected)
+
+    def champion(self, environment: str | None = None) -> wire.Champion:
+        """Show the champion of an environment (None: the league's only one)."""
+        return self._get("/champion", wire.Champion, {"environment": environment})
+
+    def champions(
+        self, environment: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> wire.Page[wire.ChampionChange]:
+        """List who became champion when, newest first."""
+        query = {"environment": environment, "limit": limit, "cursor": cursor}
+        return self._get("/champion/history", wire.Page[wire.ChampionChange], query)
+
+    def crown(self, player_id: int, reason: str = "", *, expected: int | None) -> wire.Champion:
+        """Make a commander or candidate the champion, if the present one is still the expected; None for nobody."""
+        request = wire.ChampionRequest(player_id=player_id, reason=reason, expected=expected)
+        return self._post("/champion", request, wire.Champion)
+
+    def log(
+        self,
+        environment: str | None = None,
+        player_id: int | None = None,
+        kind: str | None = None,
+        *,
+        periods: bool = False,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> wire.Page[wire.Event]:
+        """Read the audit log, newest first: who changed what, when and why; closed rating periods if asked for."""
+        query = {"environment": environment, "player": player_id, "kind": kind, "limit": limit, "cursor": cursor}
+        return self._get("/events/history", wire.Page[wire.Event], {**query, "periods": str(periods).lower()})
+
+    def _change(self, player_id: int, change: str, reason: str, expected: wire.Standing | None) -> wire.Player:
+        request = wire.LifecycleRequest(reason=reason, expected=expected)
+        return self._post(f"/players/{player_id}/{change}", request, wire.Player)
