@@ -1,4 +1,4 @@
-"""The duty to look after each rating period whether a main learner lost what it could."""
+"""The duty to see what a rating period brought beside ratings: how players play, and what main learners lost."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -6,16 +6,16 @@ from datetime import datetime
 from league.config import Settings
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import learners, periods, regressions
+from league.services import fingerprint_sums, learners, periods, regressions
 
 
 class Lookout(Duty):
-    """Looks every `aggregation_interval_s` at the environments that closed a period since the last time.
+    """Looks every `aggregation_interval_s` at what is new in each environment.
 
     Every API process does; what one of them has written the others do not write again.
     """
 
-    name = "looking for regressions"
+    name = "looking at rating periods"
 
     def __init__(self, database: Database, settings: Settings, clock: Callable[[], datetime]) -> None:
         super().__init__(settings.aggregation_interval_s, settings.aggregation_interval_s)
@@ -27,6 +27,7 @@ class Lookout(Duty):
         with self._database.read() as session:
             newest = {each: periods.newest(session, each) for each in learners.environments(session)}
         for environment, period in newest.items():
+            fingerprint_sums.follow(self._database, environment)
             if period is not None and self._seen.get(environment) != period.id:
                 regressions.look(self._database, self._settings, environment, self._clock())
                 self._seen[environment] = period.id

@@ -9,7 +9,7 @@ from sqlalchemy import ForeignKey, and_, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from league.db.engine import Database
-from league.db.models import Base, Event, Learner, Lease, Match, Period, Player
+from league.db.models import Base, Behaviour, Event, Learner, Lease, Match, Period, Player
 from league.errors import InvariantError
 from league.services import (
     champions,
@@ -23,6 +23,7 @@ from league.services import (
     results,
     standings,
 )
+from league.services.behaviours import Packed
 from league.storage.store import CheckpointStore
 
 _EXAMPLES = 5
@@ -118,9 +119,12 @@ def _matches(session: Session, environment: str) -> Iterator[Violation]:
 def _rewritten(session: Session, environment: str) -> Iterator[int]:
     """Find matches that somebody changed: a rebuild would take them for the truth."""
     columns = Match.id, Match.payload_hash, Match.score, Match.decisions, Match.reason, Match.seed, Match.learner_step
-    query = select(*columns).where(Match.environment == environment).order_by(Match.id)
+    played = Behaviour.measure_set_id, Behaviour.home, Behaviour.away
+    query = select(*columns, *played).outerjoin(Behaviour).where(Match.environment == environment).order_by(Match.id)
     for row in session.execute(query.execution_options(yield_per=_ROWS_AT_ONCE)):
-        if row.payload_hash != results.payload_hash(row.score, row.decisions, row.reason, row.seed, row.learner_step):
+        behaviour = None if row.home is None else Packed(row.measure_set_id, row.home, row.away)
+        reported = row.score, row.decisions, row.reason, row.seed, row.learner_step
+        if row.payload_hash != results.payload_hash(*reported, behaviour):
             yield row.id
 
 

@@ -2,8 +2,8 @@
 
 What a league knew then is chosen while it is exported, and imported elsewhere. Its matches are those that periods had
 taken in by then. Standings and call-signs are those that the audit log tells, payoffs are counted again from the
-matches, and ratings are the stored ones. Whom the league does not trust today it does not trust there either, because
-today's ratings of that time are without them.
+matches, and ratings are the stored ones; fingerprints the new league adds up itself. Whom the league does not trust
+today it does not trust there either, because today's ratings of that time are without them.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from league.db.engine import Database
 from league.db.models import (
     Base,
+    Behaviour,
     Champion,
     Draw,
     Event,
@@ -26,6 +27,7 @@ from league.db.models import (
     Learner,
     Lease,
     Match,
+    MeasureSet,
     Period,
     Player,
     Quarantine,
@@ -151,6 +153,10 @@ def view_of(session: Session, cut: Cut) -> View:
         "gates": _gates(at),
         "unplayable_reports": _rows(UnplayableReport, UnplayableReport.reported_at <= at),
         "matches": _rows(Match, matches),
+        "measure_sets": _rows(MeasureSet, true()),
+        "behaviours": _rows(Behaviour, Behaviour.match_id.in_(kept_matches)),
+        "fingerprints": [],
+        "fingerprint_marks": [],
         "refusals": _rows(Refusal, and_(Refusal.refused_at <= at, referred)),
         "periods": _rows(Period, periods),
         "ratings": _rows(Rating, Rating.period_id.in_(select(Period.id).where(periods))),

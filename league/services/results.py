@@ -24,7 +24,8 @@ from league.db.bulk import among, insert_new
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Base, Match, Refusal, Worker
-from league.services import ownership, result_rules, workers
+from league.services import behaviours, ownership, result_rules, workers
+from league.services.behaviours import Packed
 from league.services.result_rules import Reporter
 from league.services.terms import Game, Terms, TermsCache
 
@@ -100,6 +101,7 @@ def submit(
 
     def store(session: Session) -> dict[int, Verdict]:
         accepted = {places.fresh[key]: verdict for key, verdict in _insert(session, rows).items()}
+        _keep_behaviours(session, readable, accepted)
         told = verdicts | accepted
         if len(told) < len(batch.results):
             told |= _compare(session, {place: readable[place] for place in readable.keys() - told.keys()}, {})
@@ -216,6 +218,17 @@ def _insert(session: Session, rows: Sequence[dict[str, Any]]) -> dict[Key, Verdi
     }
 
 
+def _keep_behaviours(session: Session, results: Readable, accepted: Mapping[int, Verdict]) -> None:
+    """Store how the sides of new matches played, where that was reported."""
+    reported = {
+        verdict.match_id: behaviour
+        for place, verdict in accepted.items()
+        if (behaviour := results[place].behaviour) is not None and verdict.match_id is not None
+    }
+    if reported:
+        behaviours.keep(session, reported)
+
+
 def _row(result: wire.Result, terms: Terms, now: datetime) -> dict[str, Any]:
     return {
         "lease_id": terms.lease_id,
@@ -293,12 +306,16 @@ def _key(result: wire.Result) -> Key:
 
 
 def _payload_hash(result: wire.Result) -> bytes:
-    return payload_hash(result.score, result.decisions, result.reason, result.seed, result.learner_step)
+    behaviour = None if result.behaviour is None else behaviours.pack(result.behaviour)
+    return payload_hash(result.score, result.decisions, result.reason, result.seed, result.learner_step, behaviour)
 
 
-def payload_hash(score: float, decisions: int, reason: str, seed: int, learner_step: int | None) -> bytes:
+def payload_hash(
+    score: float, decisions: int, reason: str, seed: int, learner_step: int | None, behaviour: Packed | None
+) -> bytes:
     """Hash what was reported of a match, by which a report is told from another of the same match."""
-    return _hash(score + 0.0, decisions, reason, seed, learner_step)  # -0.0 is 0.0
+    played = () if behaviour is None else (behaviour.measure_set_id, behaviour.home, behaviour.away)
+    return _hash(score + 0.0, decisions, reason, seed, learner_step, *played)  # -0.0 is 0.0
 
 
 def _digest(result: wire.Result | wire.UnreadableResult) -> bytes:

@@ -37,6 +37,7 @@ from league.wire.fields import (
     Whole,
     WorkerName,
 )
+from league.wire.fingerprint import Fingerprint, Likeness, MeasuredBehaviour
 from league.wire.gates import Gate, GateCancel, GateCreate, GateState
 from league.wire.health import Health
 from league.wire.learners import Learner, LearnerCreate, Role, RoleNumbers, SnapshotDecision, Start
@@ -70,6 +71,7 @@ from league.wire.ratings import Payoff, PeriodCreate, RatingPeriod, RatingPoint,
 from league.wire.redundancy import Redundancy
 from league.wire.regressions import Regression, Score
 from league.wire.results import (
+    Behaviour,
     ReceivedBatch,
     Result,
     ResultAnswer,
@@ -101,6 +103,7 @@ __all__ = [
     "PREFIX",
     "Ancestor",
     "Answer",
+    "Behaviour",
     "Champion",
     "ChampionChange",
     "ChampionRequest",
@@ -114,6 +117,7 @@ __all__ = [
     "EnvironmentName",
     "Estimate",
     "Event",
+    "Fingerprint",
     "Gate",
     "GateCancel",
     "GateCreate",
@@ -133,11 +137,13 @@ __all__ = [
     "LeaseRequest",
     "LeaseState",
     "LifecycleRequest",
+    "Likeness",
     "ListedWorker",
     "Match",
     "MatchKind",
     "MatchmakingEvaluation",
     "Measure",
+    "MeasuredBehaviour",
     "Metadata",
     "Name",
     "OpponentChance",

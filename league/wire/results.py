@@ -1,16 +1,50 @@
 """Outcomes of matches, read one by one so that a bad one never fails its batch."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, InstanceOf, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import (
+    ConfigDict,
+    Field,
+    InstanceOf,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 
 from league.wire.bodies import Answer, Request
-from league.wire.fields import Real, Text, Unicode, Whole
+from league.wire.fields import PLAIN, Real, Text, Unicode, Whole
 from league.wire.leases import storable_lease_id
 
 ResultStatus = Literal["accepted", "duplicate", "conflict", "rejected"]
+
+
+MEASURES_MAX = 64
+
+MeasureName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\p{L}\p{N}_./+-]+$")]
+MeasuredValue = Annotated[float, Field(ge=-1e30, le=1e30), PLAIN]
+
+
+class Behaviour(Request):
+    """How both sides of a match played, measure by measure; null where there was nothing to measure.
+
+    The names say the units: `engagement_range_m`; without one a value is a share.
+    """
+
+    measures: Annotated[list[MeasureName], Field(max_length=MEASURES_MAX)]
+    home: list[MeasuredValue | None]
+    away: list[MeasuredValue | None]
+
+    @model_validator(mode="after")
+    def _require_one_value_a_measure(self) -> Self:
+        if len(set(self.measures)) < len(self.measures):
+            raise ValueError("measures have different names")
+        if not len(self.measures) == len(self.home) == len(self.away):
+            sizes = f"{len(self.measures)} measures, {len(self.home)} values of home, {len(self.away)} of away"
+            raise ValueError(f"each measure has a value of each side, or null; these are {sizes}")
+        return self
 
 
 class Result(Request):
@@ -23,6 +57,7 @@ class Result(Request):
     reason: Unicode
     seed: Whole
     learner_step: Whole | None = None
+    behaviour: Behaviour | None = None
 
 
 class ResultBatch(Request):

@@ -22,9 +22,11 @@ def upgrade() -> None:
     _add_uploads()
     _add_gates()
     _add_decisions()
+    _add_behaviours()
 
 
 def downgrade() -> None:
+    _drop_behaviours()
     _drop_decisions()
     _drop_gates()
     _drop_uploads()
@@ -307,3 +309,51 @@ def _add_decisions() -> None:
 def _drop_decisions() -> None:
     op.drop_table("snapshot_decisions")
     op.drop_column("learners", "rules")
+
+
+# --- behaviour -------------------------------------------------------------------------------------------------------
+
+
+def _add_behaviours() -> None:
+    op.create_table(
+        "measure_sets",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("measures", sa.JSON(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_measure_sets")),
+    )
+    op.create_table(
+        "behaviours",
+        sa.Column("match_id", ID, autoincrement=False, nullable=False),
+        sa.Column("measure_set_id", sa.String(), nullable=False),
+        sa.Column("home", sa.LargeBinary(), nullable=False),
+        sa.Column("away", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["match_id"], ["matches.id"], name=op.f("fk_behaviours_match_id_matches")),
+        sa.ForeignKeyConstraint(
+            ["measure_set_id"], ["measure_sets.id"], name=op.f("fk_behaviours_measure_set_id_measure_sets")
+        ),
+        sa.PrimaryKeyConstraint("match_id", name=op.f("pk_behaviours")),
+    )
+    op.create_table(
+        "fingerprints",
+        sa.Column("player_id", ID, nullable=False),
+        sa.Column("measure", sa.String(), nullable=False),
+        sa.Column("matches", sa.BigInteger(), nullable=False),
+        sa.Column("total", sa.Double(), nullable=False),
+        sa.Column("squares", sa.Double(), nullable=False),
+        sa.ForeignKeyConstraint(["player_id"], ["players.id"], name=op.f("fk_fingerprints_player_id_players")),
+        sa.PrimaryKeyConstraint("player_id", "measure", name=op.f("pk_fingerprints")),
+    )
+    op.create_table(
+        "fingerprint_marks",
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("last_match_id", sa.BigInteger(), nullable=False),
+        sa.Column("event_id", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("environment", name=op.f("pk_fingerprint_marks")),
+    )
+
+
+def _drop_behaviours() -> None:
+    op.drop_table("fingerprint_marks")
+    op.drop_table("fingerprints")
+    op.drop_table("behaviours")
+    op.drop_table("measure_sets")

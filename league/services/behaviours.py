@@ -1,0 +1,58 @@
+"""How sides played, as it is reported with results and kept beside the matches."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.orm import Session
+
+from league import wire
+from league.db.bulk import insert_new
+from league.db.models import Behaviour, MeasureSet
+from league.db.upsert import insert_into
+
+_ID_BYTES = 16
+_VALUE = np.dtype("<f4")
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A behaviour as it is stored; see `models.Behaviour`."""
+
+    measure_set_id: str
+    home: bytes
+    away: bytes
+
+
+def pack(behaviour: wire.Behaviour) -> Packed:
+    """Write a behaviour as it is stored."""
+    return Packed(_name(behaviour.measures), _values(behaviour.home), _values(behaviour.away))
+
+
+def unpack(values: Sequence[bytes]) -> NDArray[np.float64]:
+    """Read the values (N, B) of N sides that were measured by the same set; NaN is not known."""
+    return np.frombuffer(b"".join(values), dtype=_VALUE).reshape(len(values), -1).astype(np.float64)
+
+
+def keep(session: Session, behaviours: Mapping[int, wire.Behaviour]) -> None:
+    """Store how sides played, by the ids of new matches."""
+    sets = {_name(each.measures): each.measures for each in behaviours.values()}
+    for set_id, measures in sorted(sets.items()):
+        row = {"id": set_id, "measures": measures}
+        session.execute(insert_into(session, MeasureSet).values(row).on_conflict_do_nothing())
+    rows = []
+    for match_id, behaviour in sorted(behaviours.items()):
+        packed = pack(behaviour)
+        columns = {"measure_set_id": packed.measure_set_id, "home": packed.home, "away": packed.away}
+        rows.append({"match_id": match_id, **columns})
+    insert_new(session, Behaviour, rows)
+
+
+def _name(measures: Sequence[str]) -> str:
+    return hashlib.blake2b("\n".join(measures).encode(), digest_size=_ID_BYTES).hexdigest()
+
+
+def _values(values: Sequence[float | None]) -> bytes:
+    return np.array([np.nan if value is None else value for value in values], dtype=_VALUE).tobytes()

@@ -1,0 +1,107 @@
+"""What frozen players are like beside how well they score, up to the last rating period."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from arena import fingerprint as arithmetic
+from arena.fingerprint import Samples
+from league import wire
+from league.db.bulk import among
+from league.db.models import Fingerprint, Player
+from league.services import standings
+
+_DIGITS = 6  # of a number
+
+
+@dataclass(frozen=True, eq=False)
+class Prints:
+    """Fingerprints of P players, in their order, by F measures in alphabetical order."""
+
+    measures: Sequence[str]
+    samples: Samples
+    estimates: arithmetic.Fingerprints
+
+
+def read(session: Session, players: Sequence[int]) -> Prints | None:
+    """Return the fingerprints of players, judged among each other; None where nothing of any was measured."""
+    columns = Fingerprint.player_id, Fingerprint.measure, Fingerprint.matches, Fingerprint.total, Fingerprint.squares
+    rows = session.execute(select(*columns).where(among(session, Fingerprint.player_id, players))).all()
+    if not rows:
+        return None
+    measures = sorted({row.measure for row in rows})
+    row_of = {player: place for place, player in enumerate(players)}
+    column_of = {measure: place for place, measure in enumerate(measures)}
+    sums = np.zeros((3, len(players), len(measures)))
+    for player, measure, *values in rows:
+        sums[:, row_of[player], column_of[measure]] = values
+    samples = Samples(*sums)
+    return Prints(measures, samples, arithmetic.fingerprints(samples))
+
+
+def show(session: Session, player_id: int, limit: int) -> wire.Fingerprint:
+    """Show what a player is like, beside the frozen players in play that it could meet, and which are most like it.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+    """
+    player, _ = standings.require(session, player_id)
+    others = _peers(session, player)
+    prints = read(session, [player.id, *(other.id for other in others)])
+    return wire.Fingerprint(
+        player=_name(player),
+        environment=player.environment,
+        players=len(others),
+        measures=[] if prints is None else _measures(prints),
+        nearest=[] if prints is None else _nearest(prints, others, limit),
+    )
+
+
+def _peers(session: Session, player: Player) -> Sequence[Player]:
+    same = Player.environment == player.environment, Player.signature == player.signature
+    frozen = Player.kind != "learner", Player.id != player.id, standings.in_play()
+    return session.scalars(select(Player).where(*same, *frozen).order_by(Player.id)).all()
+
+
+def _measures(prints: Prints) -> list[wire.MeasuredBehaviour]:
+    """Describe the first of the players, measure by measure."""
+    estimates, matches = prints.estimates, prints.samples.matches[0]
+    above = estimates.standing(0)
+    return [
+        wire.MeasuredBehaviour(
+            name=name,
+            matches=int(matches[place]),
+            mean=_known(estimates.mean[0, place]),
+            error=_known(np.sqrt(estimates.noise[0, place])),
+            everybody=_known(estimates.centre[place]),
+            spread=float(round(estimates.spread[place], _DIGITS)),
+            standing=_known(above[place]),
+        )
+        for place, name in enumerate(prints.measures)
+    ]
+
+
+def _nearest(prints: Prints, others: Sequence[Player], limit: int) -> list[wire.Likeness]:
+    """Name those that are nearest to the first of the players, as far as they are known."""
+    found = arithmetic.apart(prints.estimates, 0, np.arange(1, 1 + len(others)))
+    order = np.argsort(found.distance, kind="stable")
+    return [
+        wire.Likeness(
+            player=_name(others[place]),
+            distance=round(float(found.distance[place]), _DIGITS),
+            bound=round(float(found.bound[place]), _DIGITS),
+            measures=int(found.values[place]),
+        )
+        for place in order[: int((found.values > 0).sum())][:limit].tolist()
+    ]
+
+
+def _known(value: float) -> float | None:
+    return round(float(value), _DIGITS) if np.isfinite(value) else None
+
+
+def _name(player: Player) -> wire.PlayerName:
+    return wire.PlayerName(player_id=player.id, name=player.call_sign or player.name)

@@ -1,0 +1,253 @@
+"""How players play: reported with results, kept, added up after each period, and compared."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import ON_SQLITE, Scene, result
+from sqlalchemy import func, select
+
+from league import wire
+from league.db.engine import Database
+from league.db.models import Behaviour, Fingerprint, FingerprintMark, MeasureSet
+from league.lookout import Lookout
+from league.services import checking, exporting, fingerprint_sums, forking, importing
+from league.services.archive import ArchiveReader
+from league.services.forking import Place
+from league.storage.directory import DirectoryStore
+
+MEASURES = ["range_m", "zone_share"]
+
+
+@pytest.fixture
+def look(database: Database, configure: Any, time: Any) -> Callable[[], None]:
+    """What the server does by itself after a period."""
+    return Lookout(database, configure(), lambda: time.now).perform
+
+
+def played(home: list[float | None], away: list[float | None], measures: list[str] = MEASURES) -> wire.Behaviour:
+    return wire.Behaviour(measures=measures, home=home, away=away)
+
+
+def report(scene: Scene, styles: dict[int, list[float | None]], count: int = 4) -> list[wire.Lease]:
+    """Play rating matches in which everybody plays in its style."""
+    leases = scene.rating_leases(count)
+    results = [
+        result(lease, behaviour=played(*(styles.get(seat.player_id, [0.0, 0.0]) for seat in (lease.home, lease.away))))
+        for lease in leases
+    ]
+    assert {each.status for each in scene.report(*results, worker=scene.evaluator)} == {"accepted"}
+    return leases
+
+
+def sums(database: Database) -> dict[tuple[int, str], tuple[int, float, float]]:
+    columns = Fingerprint.player_id, Fingerprint.measure, Fingerprint.matches, Fingerprint.total, Fingerprint.squares
+    with database.read() as session:
+        rows = session.execute(select(*columns)).all()
+    return {(player, measure): (matches, total, squares) for player, measure, matches, total, squares in rows}
+
+
+def count(database: Database, table: Any) -> int:
+    with database.read() as session:
+        return session.scalar(select(func.count()).select_from(table)) or 0
+
+
+def test_what_is_reported_is_kept_once_and_belongs_to_the_report(scene: Scene, database: Database) -> None:
+    scene.publish(1)
+    lease = scene.rating_leases(1)[0]
+    with_it = result(lease, behaviour=played([7.5, None], [3.0, 0.25]))
+    told = [scene.report(each, worker=scene.evaluator)[0].status for each in (with_it, with_it)]
+    assert told == ["accepted", "duplicate"]
+    others = [result(lease, behaviour=played([7.5, 0.0], [3.0, 0.25])), result(lease)]
+    assert [scene.report(each, worker=scene.evaluator)[0].status for each in others] == ["conflict", "conflict"]
+    assert (count(database, Behaviour), count(database, MeasureSet)) == (1, 1)
+
+
+def test_the_check_of_the_books_finds_behaviour_that_somebody_changed(
+    scene: Scene, database: Database, tmp_path: Any, time: Any
+) -> None:
+    store = DirectoryStore(tmp_path / "checkpoints", 2**20)
+    scene.publish(1)
+    report(scene, {})
+    assert checking.check(database, store, unpublished_before=time.now) == []
+    with database.write() as session:
+        changed = session.scalars(select(Behaviour).limit(1)).one()
+        changed.home = changed.home[::-1] if changed.home != changed.home[::-1] else b"\1" * len(changed.home)
+    (found,) = checking.check(database, store, unpublished_before=time.now)
+    assert f"by its hash: {changed.match_id}" in found.finding
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "told"),
+    [
+        ({"measures": ["a"], "home": [1.0, 2.0], "away": [1.0]}, "each measure has a value of each side"),
+        ({"measures": ["a", "a"], "home": [1.0, 2.0], "away": [1.0, 2.0]}, "measures have different names"),
+        ({"measures": ["a b"], "home": [1.0], "away": [1.0]}, "behaviour.measures.0='a b'"),
+        ({"measures": ["a"], "home": [1e31], "away": [1.0]}, "behaviour.home.0=1e+31"),
+        ({"measures": ["a"], "home": [True], "away": [1.0]}, "behaviour.home.0=True"),
+        ({"measures": [f"m{k}" for k in range(65)], "home": [0] * 65, "away": [0] * 65}, "at most 64 items"),
+        ({"measures": ["a"], "home": [1.0]}, "behaviour.away"),
+    ],
+)
+@ON_SQLITE
+def test_what_is_no_behaviour_is_refused_by_name(
+    scene: Scene, http: TestClient, behaviour: dict[str, Any], told: str
+) -> None:
+    scene.publish(1)
+    good, bad = (result(lease).model_dump(mode="json") for lease in scene.rating_leases(2))
+    body = {"worker_id": scene.evaluator.id, "results": [good, bad | {"behaviour": behaviour}]}
+    items = http.post("/api/v1/results", json=body).json()["items"]
+    assert [item["status"] for item in items] == ["accepted", "rejected"]
+    assert told in items[1]["detail"]
+
+
+@ON_SQLITE
+def test_a_value_that_is_no_number_fails_no_other_result(scene: Scene, http: TestClient) -> None:
+    scene.publish(1)
+    good, bad = (result(lease).model_dump(mode="json") for lease in scene.rating_leases(2))
+    bad["behaviour"] = {"measures": ["a"], "home": [float("nan")], "away": [1]}
+    body = json.dumps({"worker_id": scene.evaluator.id, "results": [good, bad]})
+    items = http.post("/api/v1/results", content=body, headers={"content-type": "application/json"}).json()["items"]
+    assert [item["status"] for item in items] == ["accepted", "rejected"]
+    assert "behaviour.home.0=nan" in items[1]["detail"]
+
+
+def test_sums_follow_the_periods(scene: Scene, database: Database, look: Callable[[], None]) -> None:
+    one, other = scene.publish(1), scene.publish(2)
+    styles: dict[int, list[float | None]] = {one.id: [2.0, None], other.id: [5.0, 0.5]}
+    leases = report(scene, styles)
+    look()
+    assert sums(database) == {}, "what no period has taken in does not show yet"
+    scene.client.close_period()
+    look()
+    seats = [seat.player_id for lease in leases for seat in (lease.home, lease.away)]
+    expected = {}
+    for player, style in styles.items():
+        for measure, value in zip(MEASURES, style, strict=True):
+            if value is not None and (matches := seats.count(player)):
+                expected[player, measure] = (matches, matches * value, matches * value**2)
+    baseline = scene.baseline().id
+    found = sums(database)
+    assert {key: each for key, each in found.items() if key[0] != baseline} == expected
+    again = report(scene, styles)
+    scene.client.close_period()
+    look()
+    seats += [seat.player_id for lease in again for seat in (lease.home, lease.away)]
+    assert sums(database)[other.id, "range_m"][0] == seats.count(other.id)
+
+
+def test_sums_made_step_by_step_are_those_made_at_once(
+    scene: Scene, database: Database, look: Callable[[], None], monkeypatch: pytest.MonkeyPatch, time: Any
+) -> None:
+    styles: dict[int, list[float | None]] = {scene.publish(step).id: [1.0 + step, 0.5 * step] for step in range(3)}
+    for _ in range(3):
+        report(scene, styles)
+        scene.client.close_period()
+        look()
+    stepwise = sums(database)
+    assert len(stepwise) > len(styles)
+    monkeypatch.setattr(fingerprint_sums, "_ROWS_AT_ONCE", 2)
+    scene.client.quarantine_worker(scene.trainer.id, time.now, "which reported nothing")
+    look()
+    assert sums(database) == stepwise
+
+
+def test_what_a_worker_reported_goes_and_comes_back_with_its_trust(
+    scene: Scene, database: Database, look: Callable[[], None], time: Any
+) -> None:
+    styles: dict[int, list[float | None]] = {scene.publish(step).id: [1.0, 0.5] for step in range(2)}
+    report(scene, styles)
+    scene.client.close_period()
+    look()
+    trusted = sums(database)
+    scene.client.quarantine_worker(scene.evaluator.id, time.now, "it lies")
+    look()
+    assert sums(database) == {}
+    scene.client.reinstate_worker(scene.evaluator.id, restore=True)
+    look()
+    assert sums(database) == trusted
+
+
+def test_whoever_is_overtaken_adds_nothing_twice(
+    scene: Scene, database: Database, look: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report(scene, {scene.publish(1).id: [1.0, 0.5]})
+    scene.client.close_period()
+    unhindered = fingerprint_sums._draft
+
+    def overtaken(*arguments: Any) -> Any:
+        draft = unhindered(*arguments)
+        monkeypatch.setattr(fingerprint_sums, "_draft", unhindered)
+        fingerprint_sums.follow(database, scene.environment)
+        return draft
+
+    monkeypatch.setattr(fingerprint_sums, "_draft", overtaken)
+    fingerprint_sums.follow(database, scene.environment)
+    once = sums(database)
+    assert once
+    with database.write() as session:
+        session.query(FingerprintMark).update({"event_id": -1})
+    fingerprint_sums.follow(database, scene.environment)
+    assert sums(database) == once
+
+
+def test_a_measure_that_came_later_is_known_of_the_later_matches(
+    scene: Scene, database: Database, look: Callable[[], None]
+) -> None:
+    player = scene.publish(1).id
+    for measures in (["range_m"], ["heat_share", "range_m"]):
+        lease = next(each for each in scene.rating_leases(8) if player in (each.home.player_id, each.away.player_id))
+        values: list[float | None] = [2.0] * len(measures)
+        scene.report(result(lease, behaviour=played(values, values, measures)), worker=scene.evaluator)
+    scene.client.close_period()
+    look()
+    found = sums(database)
+    assert (found[player, "range_m"][0], found[player, "heat_share"][0]) == (2, 1)
+
+
+def test_a_fork_knows_what_players_were_like(
+    scene: Scene, database: Database, look: Callable[[], None], twin_database_url: str, tmp_path: Path, time: Any
+) -> None:
+    styles: dict[int, list[float | None]] = {scene.publish(step).id: [1.0 / (step + 1), None] for step in range(3)}
+    report(scene, styles)
+    cut = scene.client.close_period()
+    look()
+    then = sums(database)
+    time.advance(60)
+    report(scene, styles)
+    scene.client.close_period()
+    look()
+    store, other = (DirectoryStore(tmp_path / name, 2**20) for name in ("checkpoints", "other"))
+    twin = Database(twin_database_url)
+    forking.fork(Place(database, store), Place(twin, other), cut.id, tmp_path, "test", time.now, silent)
+    fingerprint_sums.follow(twin, scene.environment)
+    assert sums(twin) == then != sums(database)
+    twin.close()
+
+
+def test_a_copy_has_all_that_was_reported(
+    scene: Scene, database: Database, look: Callable[[], None], other_empty_url: str, tmp_path: Path, time: Any
+) -> None:
+    report(scene, {scene.publish(1).id: [0.1, None]})
+    scene.client.close_period()
+    look()
+    exporting.export(database, DirectoryStore(tmp_path / "checkpoints", 2**20), tmp_path / "copy.zip", time.now, silent)
+    copy = Database(other_empty_url)
+    with ArchiveReader(tmp_path / "copy.zip") as archive:
+        importing.load(archive, copy, DirectoryStore(tmp_path / "other", 2**20), time.now, silent)
+    assert sums(copy) == sums(database) != {}
+    assert behaviours_of(copy) == behaviours_of(database)
+    copy.close()
+
+
+def silent(_what: str, _done: int, _of: int) -> None:
+    """Hear of no progress."""
+
+
+def behaviours_of(database: Database) -> list[tuple[Any, ...]]:
+    with database.read() as session:
+        query = select(*Behaviour.__table__.columns, MeasureSet.measures).join(MeasureSet).order_by(Behaviour.match_id)
+        return [tuple(row) for row in session.execute(query)]
