@@ -22,6 +22,7 @@ from arena.environments.protocol import (
     StepResult,
 )
 from arena.environments.spec import SIDES, ActionHead, EnvironmentSpec, HeadKind
+from arena.errors import ArenaError
 
 MOST_MEASURES = 64
 """Measures of one environment."""
@@ -112,10 +113,14 @@ class BehaviourWatcher:
         self._found: dict[int, Behaviour] = {}
 
     def opened(self, env: Environment, observation: Observation) -> None:
-        """See the start of every row's first match."""
+        """See the start of every row's first match.
+
+        Raises:
+            ArenaError: The environment's measures are too many, or bear the same name.
+        """
         self._meter = meter_of(env)
         self._meter.opened(observation)
-        self._names = tuple(measure.name for measure in self._meter.measures)
+        self._names = _names_of(env, self._meter)
         self._playing = list(range(env.num_envs))
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
@@ -139,8 +144,18 @@ def meter_of(env: Environment) -> Meter:
     return env.measure() if isinstance(env, MeasuredEnvironment) else ActionMeter(env)
 
 
+def _names_of(env: Environment, meter: Meter) -> tuple[str, ...]:
+    names = tuple(measure.name for measure in meter.measures)
+    if len(names) > MOST_MEASURES or len(set(names)) < len(names):
+        raise ArenaError(
+            f"{env.spec.name} has {len(names)} measures of behaviour, {len(set(names))} of them different: give at "
+            f"most {MOST_MEASURES} with names of their own"
+        )
+    return names
+
+
 def _known(values: Sequence[float]) -> tuple[float | None, ...]:
-    return tuple(None if math.isnan(value) else value for value in values)
+    return tuple(value if math.isfinite(value) else None for value in values)
 
 
 def _heads_that_fit(spec: EnvironmentSpec) -> list[ActionHead]:

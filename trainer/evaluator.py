@@ -7,6 +7,7 @@ from itertools import groupby
 
 import torch
 
+from arena.behaviour import Behaviour, BehaviourWatcher
 from arena.environments import EnvironmentSpec
 from arena.match import play
 from arena.seeding import derive, match_seed
@@ -226,8 +227,9 @@ class EvaluationWorker:
         entries = [(lease, number) for lease in leases for number in range(lease.budget)]
         seeds = [match_seed(lease.seed, number) for lease, number in entries]
         rng = torch.Generator().manual_seed(derive(seeds[0], "policies", leases[0].lease_id))
-        results = play(environment, home.policy, away.policy, seeds, rng)
-        for (lease, number), result in zip(entries, results, strict=True):
+        watcher = BehaviourWatcher(len(seeds))
+        results = play(environment, home.policy, away.policy, seeds, rng, watcher=watcher)
+        for (lease, number), result, behaviour in zip(entries, results, watcher.behaviours, strict=True):
             self._spool.append(
                 wire.Result(
                     lease_id=lease.lease_id,
@@ -236,6 +238,7 @@ class EvaluationWorker:
                     decisions=result.decisions,
                     reason=result.reason,
                     seed=result.seed,
+                    behaviour=_reported(behaviour),
                 )
             )
         self.matches += len(results)
@@ -248,6 +251,16 @@ class EvaluationWorker:
         if seat.name not in self._told:
             self._told.add(seat.name)
             self._terminal.say(f"rating matches of {seat.name} cannot be played: {error}")
+
+
+def _reported(behaviour: Behaviour) -> wire.Behaviour:
+    home, away = ([_rounded(value) for value in side] for side in (behaviour.home, behaviour.away))
+    return wire.Behaviour(measures=list(behaviour.measures), home=home, away=away)
+
+
+def _rounded(value: float | None) -> float | None:
+    """Keep as many digits as a league stores."""
+    return None if value is None else float(f"{value:.7g}")
 
 
 def _pairing(lease: wire.Lease) -> tuple[str, str]:

@@ -23,7 +23,7 @@ ResultStatus = Literal["accepted", "duplicate", "conflict", "rejected"]
 
 MEASURES_MAX = 64
 
-MeasureName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\p{L}\p{N}_./+-]+$")]
+MeasureName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f]+$")]
 MeasuredValue = Annotated[float, Field(ge=-1e30, le=1e30), PLAIN]
 
 

@@ -10,6 +10,7 @@ from arena.environments import declare, make
 from arena.environments.protocol import Measure, Observation, Outcome, StepResult
 from arena.environments.registry import make_baseline
 from arena.environments.spec import ActionHead, HeadKind
+from arena.errors import ArenaError
 from arena.match import play
 
 ROCK, PAPER = 0, 1
@@ -100,24 +101,44 @@ def test_heads_with_more_options_than_there_is_room_for_are_left_out():
     assert nothing.stepped(actions, step(observation([[True] * 4]), [True])).shape == (1, 2, 0)
 
 
+class Measured(Toy):
+    """Has measures of its own; plays nothing."""
+
+    seeds = next_seeds = torch.zeros(1, dtype=torch.int64)
+
+    def __init__(self, *names: str) -> None:
+        super().__init__([])
+        self.measures = tuple(Measure(name, 0.0, 1.0) for name in names)
+
+    def reset(self, seeds=None):
+        raise NotImplementedError
+
+    def step(self, actions):
+        raise NotImplementedError
+
+    def measure(self):
+        return self
+
+    def opened(self, seen):
+        pass
+
+    def stepped(self, actions, step):
+        raise NotImplementedError
+
+
 def test_an_environment_that_measures_is_asked():
-    class Own(Toy):
-        seeds = next_seeds = torch.zeros(1, dtype=torch.int64)
-
-        def reset(self, seeds=None):
-            raise NotImplementedError
-
-        def step(self, actions):
-            raise NotImplementedError
-
-        def measure(self):
-            return self
-
-        measures = (Measure("style", 0.0, 1.0),)
-
-    env = Own([])
+    env = Measured("style")
     assert meter_of(env) is env
     assert isinstance(meter_of(make("rps", num_envs=1)), ActionMeter)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [(("style", "style"), "rps has 2 measures of behaviour, 1 of them"), ([str(k) for k in range(65)], "at most 64")],
+)
+def test_measures_that_cannot_be_told_apart_or_are_too_many_are_refused(names, told):
+    with pytest.raises(ArenaError, match=told):
+        BehaviourWatcher(1).opened(Measured(*names), observation([[True] * 4]))
 
 
 @pytest.mark.parametrize("max_envs", [1, 3, 256])

@@ -85,7 +85,7 @@ def test_the_check_of_the_books_finds_behaviour_that_somebody_changed(
     [
         ({"measures": ["a"], "home": [1.0, 2.0], "away": [1.0]}, "each measure has a value of each side"),
         ({"measures": ["a", "a"], "home": [1.0, 2.0], "away": [1.0, 2.0]}, "measures have different names"),
-        ({"measures": ["a b"], "home": [1.0], "away": [1.0]}, "behaviour.measures.0='a b'"),
+        ({"measures": ["a\nb"], "home": [1.0], "away": [1.0]}, "behaviour.measures.0='a\\nb'"),
         ({"measures": ["a"], "home": [1e31], "away": [1.0]}, "behaviour.home.0=1e+31"),
         ({"measures": ["a"], "home": [True], "away": [1.0]}, "behaviour.home.0=True"),
         ({"measures": [f"m{k}" for k in range(65)], "home": [0] * 65, "away": [0] * 65}, "at most 64 items"),

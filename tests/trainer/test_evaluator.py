@@ -9,6 +9,7 @@ import torch
 from rich.console import Console
 
 from arena.environments import make
+from arena.environments.matrix import RPS_PAYOFF
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from arena.seeding import match_seed
@@ -109,6 +110,19 @@ def test_rating_matches_are_played_on_both_sides_of_the_same_seeds_and_reported(
         seats.setdefault(match.seed, []).append((match.home.player_id, match.away.player_id))
     for pairs in seats.values():
         assert all((away, home) in pairs for home, away in pairs)
+
+
+def test_how_both_sides_played_is_reported_with_each_match(worker_of, client, link):
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(budget=3)
+    report, sent = worker._membership.report, []
+    worker._membership.report = lambda results: sent.extend(results) or report(results)
+    worker.run()
+    assert len(sent) == worker.matches > 0
+    for result in sent:
+        assert result.behaviour.measures == ["choice/0", "choice/1", "choice/2"]
+        home, away = (side.index(1.0) for side in (result.behaviour.home, result.behaviour.away))
+        assert result.score == pytest.approx(0.5 + RPS_PAYOFF[home][away] / 6.0), "what they did is what they got"
 
 
 def test_pairs_of_an_open_gate_are_played_before_others(worker_of, client, link):
