@@ -6,6 +6,7 @@ contrary order. Gradients of large weights, which do not depend on time, are pro
 """
 
 import functools
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple, no_type_check
 
@@ -13,14 +14,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from arena.native import Chain, wp
-from arena.policies import ActorCritic, readout, scan, squash
+from arena.native import Call, Chain, wp
+from arena.policies import ActorCritic, readout, scan, squash, weights
 from arena.policies.cores import has_half_scan, has_readout, has_scan
 from arena.policies.encoder import EncoderKind
 from arena.policies.network import LOG_STD_RANGE, CoreKind
 from arena.policies.readout import read_rows
 from arena.policies.scan import scan_runs
 from arena.policies.squash import squash_rows
+from arena.policies.weights import add_weights
 from trainer import appraisal
 from trainer.appraisal import NativeAppraiser, appraise_decisions
 from trainer.figures import Figures
@@ -60,11 +62,17 @@ def sweep_back(
     scan_addresses: wp.array[wp.uint64],
     squash_sizes: wp.array[wp.int32],
     squash_addresses: wp.array[wp.uint64],
+    features_sizes: wp.array[wp.int32],
+    features_addresses: wp.array[wp.uint64],
+    hidden_sizes: wp.array[wp.int32],
+    hidden_addresses: wp.array[wp.uint64],
 ) -> None:
-    """From the loss's gradient of what is read out to that of all sums that weights were multiplied into."""
+    """From the loss's gradient of what is read out to that of what weights were multiplied into, and of the LSTM's."""
     read_rows(read_sizes, read_addresses)
     scan_runs(scan_sizes, scan_addresses)
     squash_rows(squash_sizes, squash_addresses)
+    add_weights(features_sizes, features_addresses)
+    add_weights(hidden_sizes, hidden_addresses)
 
 
 class Weights(NamedTuple):
@@ -120,22 +128,24 @@ class Sweep:
         self.half_layer = half and has_half_scan(known.observation_size)
         self.half_core = half and has_half_scan(known.encoder_sizes[0])
 
-    def __call__(self, samples: Samples, weights: Float[Tensor, " heads_and_1"]) -> tuple[Appraisal, Tensor]:
+    def __call__(self, samples: Samples, objective: Float[Tensor, " heads_and_1"]) -> tuple[Appraisal, Tensor]:
         """The loss of samples, with gradient, and its figures; and the core's features, without.
 
         Args:
             samples: The minibatch.
-            weights: As `Objective.weights` says.
+            objective: Weights, as `Objective.weights` says.
 
         Raises:
             ArenaError: Something has another shape or type than it must have.
         """
         own = Weights.of(self.network)
-        loss, figures, features = _Swept.apply(self, samples, weights, *own)  # type: ignore[no-untyped-call]
+        loss, figures, features = _Swept.apply(self, samples, objective, *own)  # type: ignore[no-untyped-call]
         return Appraisal(loss, Figures(figures)), features
 
 
 class _Swept(torch.autograd.Function):
+    """Adds gradients where parameters keep them, and hands none to torch, which would take longer over it."""
+
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401  torch's own
@@ -159,6 +169,7 @@ class _Swept(torch.autograd.Function):
         log_std = own.raw_log_std.clamp(*LOG_STD_RANGE)
         judged, weighed = sweep.appraiser.call(outputs.parameters, outputs.value, log_std, samples, objective)
         _forward()(*((call.sizes, call.addresses) for call in (to_features, through, out, judged)))
+        ctx.network = network
         ctx.save_for_backward(*squashed, *passed, outputs.features, outputs.moments, *weighed.gradients, *given, *own)
         ctx.mark_non_differentiable(weighed.figures, outputs.features)
         ctx.set_materialize_grads(False)
@@ -166,28 +177,68 @@ class _Swept(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, by_loss: Tensor, *_: None) -> tuple[Tensor | None, ...]:  # noqa: ANN401  torch's own
+    def backward(ctx: Any, by_loss: Tensor, *_: None) -> tuple[None, ...]:  # noqa: ANN401  torch's own
         saved = iter(ctx.saved_tensors)
         squashed, passed = squash.Squashed(*islice(saved, 2)), scan.Passed(*islice(saved, 4))
         features, moments, of_parameters, of_value, of_log_std, cell, first = islice(saved, 7)
-        own = Weights(*saved)
+        own, gradients = Weights(*saved), Weights._make(_gradient(each) for each in Weights.of(ctx.network))
         known = (passed.output, own.scale, own.actor, own.critic, features, moments)
         out, of_hidden, of_readers = readout.backward_call(None, of_parameters * by_loss, of_value * by_loss, *known)
         recurrent = own.weight_ih, own.weight_hh
         through, returned = scan.backward_call(of_hidden, passed, cell, *recurrent, first, to_features=True)
         to_features, of_layer = squash.backward_call(returned.of_features, squashed)
-        _back()(*((call.sizes, call.addresses) for call in (out, through, to_features)))
-        of_gates = (returned.sums.t() @ passed.inputs).float()
-        of_bias = returned.of_bias.sum(dim=0)
+        of_core = Product(returned.sums, passed.inputs, (gradients.weight_ih, gradients.weight_hh))
+        _back()(*((call.sizes, call.addresses) for call in (out, through, to_features, *of_core.calls())))
+        of_core.add_rest()
+        Product(of_layer.sums, squashed.inputs, (gradients.encoder,)).add()
+        of_gates = returned.of_bias.sum(dim=0)
         low, high = LOG_STD_RANGE
         moves = (own.raw_log_std >= low) & (own.raw_log_std <= high)
-        return (
-            *(None, None, None),
-            *((of_layer.sums.t() @ squashed.inputs).float(), of_layer.of_bias.sum(dim=0)),
-            *(*torch.split(of_gates, [each.shape[1] for each in recurrent], dim=1), of_bias, of_bias),
-            *readout.split(of_readers.sum(dim=0), own.actor.shape[1], own.actor.shape[0]),
-            of_log_std * by_loss * moves,
-        )
+        readers = readout.split(of_readers.sum(dim=0), own.actor.shape[1], own.actor.shape[0])
+        small = (of_layer.of_bias.sum(dim=0), of_gates, of_gates, *readers, of_log_std * by_loss * moves)
+        torch._foreach_add_([gradients.encoder_bias, *gradients[4:]], list(small))
+        return (None,) * (3 + len(own))
+
+
+class Product(NamedTuple):
+    """Gradients of weights that were multiplied with neighbouring columns of the same inputs.
+
+    Attributes:
+        sums: The loss's gradient of what they were multiplied into (N, outputs).
+        inputs: What they were multiplied with (N, columns of all), in the same precision.
+        gradients: To be added to, (outputs, columns) each.
+    """
+
+    sums: Tensor
+    inputs: Tensor
+    gradients: tuple[Tensor, ...]
+
+    def calls(self) -> list[Call]:
+        """What adds them in native code; nothing with half precision."""
+        if self.inputs.dtype is torch.bfloat16:
+            return [weights.nothing(each) for each in self.gradients]
+        return [weights.call(self.sums, part, each) for part, each in self._parts(self.inputs)]
+
+    def add_rest(self) -> None:
+        """Add them where native code adds nothing."""
+        if self.inputs.dtype is torch.bfloat16:
+            self.add()
+
+    def add(self) -> None:
+        """Add them in torch."""
+        for part, each in self._parts(self.sums.t() @ self.inputs):
+            each.add_(part)
+
+    def _parts(self, columns: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        widths = [each.shape[1] for each in self.gradients]
+        return zip(torch.split(columns, widths, dim=1), self.gradients, strict=True)
+
+
+def _gradient(parameter: Tensor) -> Tensor:
+    """Where the gradient of a parameter adds up."""
+    if parameter.grad is None:
+        parameter.grad = torch.zeros_like(parameter)
+    return parameter.grad
 
 
 @functools.cache
@@ -198,5 +249,5 @@ def _forward() -> Chain:
 
 @functools.cache
 def _back() -> Chain:
-    rooms = [(each.SIZES, each.POINTERS) for each in (readout, scan, squash)]
+    rooms = [(each.SIZES, each.POINTERS) for each in (readout, scan, squash, weights, weights)]
     return Chain(sweep_back, *rooms)
