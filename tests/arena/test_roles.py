@@ -74,10 +74,10 @@ def test_a_main_plays_itself_everybody_and_its_weaknesses_by_their_shares():
 
 def test_a_main_plays_everybody_by_the_mixture_of_its_league():
     mixture = replace(PLAIN, mixture=(("hard", 3.0), ("uniform", 1.0)))
-    distribution = distribution_of(opposition((0.8, EXPLOITER), (0.4, EXPLOITER)), role_rules("main", {}, mixture))
+    distribution = distribution_of(opposition((0.8, EXPLOITER), (0.6, EXPLOITER)), role_rules("main", {}, mixture))
     assert shares(distribution) == {"hard": 0.375, "uniform": 0.125}
     own = role_rules("main", {"weighting": "variance"}, mixture)
-    assert shares(distribution_of(opposition((0.8, EXPLOITER), (0.4, EXPLOITER)), own)) == {"pfsp": 0.5}
+    assert shares(distribution_of(opposition((0.8, EXPLOITER), (0.6, EXPLOITER)), own)) == {"pfsp": 0.5}
 
 
 def test_another_main_has_its_part_of_self_play_while_there_is_a_chance_against_it():
@@ -241,7 +241,7 @@ def test_each_role_has_its_numbers():
         "weighting": "hard",
         "verification_share": 0.15,
         "live_above": 0.3,
-        "exploiter_below": 0.3,
+        "exploiter_below": 0.5,
         "past_below": 0.7,
     }
     assert found["main_exploiter"] == snapshots | {"reset": 1.0, "live_above": 0.1}
