@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from operator import itemgetter
 from typing import Any, cast
 
@@ -32,6 +34,14 @@ from league.db.models import Base
 _ROWS_MOST = 64  # of one statement on SQLite, a power of two
 
 
+@dataclass(frozen=True)
+class _Taken:
+    """What to change in a row whose key is taken, by the names of columns."""
+
+    key: tuple[str, ...]
+    changed: tuple[str, ...]
+
+
 def among(session: Session, column: InstrumentedAttribute[Any], values: Collection[str | int]) -> ColumnElement[bool]:
     """Select the rows whose column has one of the values; text must be free of NUL, which PostgreSQL does not take."""
     if session.get_bind().dialect.name == "postgresql":
@@ -54,7 +64,7 @@ def insert_new(
         rows: All with the same columns, at least two: text, numbers, truth values, times, bytes and None.
         returning: Columns of `table` to return, of text or numbers.
     """
-    return _insert(session, table, rows, (), tuple(each.key for each in returning))
+    return _insert(session, table, rows, None, tuple(each.key for each in returning))
 
 
 def put(
@@ -62,6 +72,7 @@ def put(
     table: type[Base],
     rows: Sequence[Mapping[str, Any]],
     key: Sequence[InstrumentedAttribute[Any]],
+    fixed: Sequence[InstrumentedAttribute[Any]] = (),
 ) -> None:
     """Insert rows in order, or change those whose key is taken.
 
@@ -70,37 +81,42 @@ def put(
         table: Where to.
         rows: As for `insert_new`, each key at most once.
         key: Columns of the key.
+        fixed: Columns that a row has forever: their indices need no change.
     """
-    _insert(session, table, rows, tuple(each.key for each in key), ())
+    if not rows:
+        return
+    kept = {each.key for each in (*key, *fixed)}
+    taken = _Taken(tuple(each.key for each in key), tuple(name for name in rows[0] if name not in kept))
+    _insert(session, table, rows, taken, ())
 
 
 def _insert(
     session: Session,
     table: type[Base],
     rows: Sequence[Mapping[str, Any]],
-    key: tuple[str, ...],
+    taken: _Taken | None,
     returning: tuple[str, ...],
 ) -> Sequence[Row[*tuple[Any, ...]]]:
     if not rows:
         return []
     target, names = cast(Table, table.__table__), tuple(rows[0])
     if session.get_bind().dialect.name != "postgresql":
-        return _insert_into_sqlite(session, target, rows, key, returning)
+        return _insert_into_sqlite(session, target, rows, taken, returning)
     # one value to bind: binding 1,500 of them takes longer than PostgreSQL takes to read them from JSON
     values = {"rows": _as_json(rows)}
-    outcome = session.execute(_from_json(target, names, key, returning), values)
+    outcome = session.execute(_from_json(target, names, taken, returning), values)
     return outcome.all() if returning else []
 
 
 @lru_cache
-def _from_json(target: Table, names: tuple[str, ...], key: tuple[str, ...], returning: tuple[str, ...]) -> Insert:
+def _from_json(target: Table, names: tuple[str, ...], taken: _Taken | None, returning: tuple[str, ...]) -> Insert:
     blank: ColumnElement[Any] = literal_column(f"NULL::{target.name}")
     source = func.json_populate_recordset(blank, as_type(bindparam("rows", type_=String), JSON))
     columns: list[ColumnElement[Any]] = [column(name) for name in names]
     statement = postgresql.insert(target).from_select(names, select(*columns).select_from(source))
-    if key:
-        changed = {name: statement.excluded[name] for name in names if name not in key}
-        statement = statement.on_conflict_do_update(index_elements=key, set_=changed)
+    if taken is not None:
+        changed = {name: statement.excluded[name] for name in taken.changed}
+        statement = statement.on_conflict_do_update(index_elements=taken.key, set_=changed)
     else:
         statement = statement.on_conflict_do_nothing()
     return statement.returning(*(target.c[name] for name in returning)) if returning else statement
@@ -110,7 +126,7 @@ def _insert_into_sqlite(
     session: Session,
     target: Table,
     rows: Sequence[Mapping[str, Any]],
-    key: tuple[str, ...],
+    taken: _Taken | None,
     returning: tuple[str, ...],
 ) -> list[Row[*tuple[Any, ...]]]:
     """Bind many rows to one statement. Row by row, the driver would hand Python's lock to other threads each time."""
@@ -118,8 +134,8 @@ def _insert_into_sqlite(
     in_order = itemgetter(*names)
     inserted: list[Row[*tuple[Any, ...]]] = []
     for some in _in_powers_of_two(rows):
-        values = tuple(_as_sqlite(value) for row in some for value in in_order(row))
-        outcome = connection.exec_driver_sql(_values_statement(target, names, len(some), key, returning), values)
+        values = tuple(map(_as_sqlite, chain.from_iterable(map(in_order, some))))
+        outcome = connection.exec_driver_sql(_values_statement(target, names, len(some), taken, returning), values)
         if returning:
             inserted += outcome.all()
     return inserted
@@ -137,14 +153,16 @@ def _in_powers_of_two(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Ma
 
 @lru_cache
 def _values_statement(
-    target: Table, names: tuple[str, ...], count: int, key: tuple[str, ...], returning: tuple[str, ...]
+    target: Table, names: tuple[str, ...], count: int, taken: _Taken | None, returning: tuple[str, ...]
 ) -> str:
     row = f"({', '.join('?' * len(names))})"
-    changed = ", ".join(f"{name} = excluded.{name}" for name in names if name not in key)
-    taken = f"({', '.join(key)}) DO UPDATE SET {changed}" if key else "DO NOTHING"
+    conflict = "DO NOTHING"
+    if taken is not None:
+        changed = ", ".join(f"{name} = excluded.{name}" for name in taken.changed)
+        conflict = f"({', '.join(taken.key)}) DO UPDATE SET {changed}"
     answer = f" RETURNING {', '.join(returning)}" if returning else ""
     values = ", ".join([row] * count)
-    return f"INSERT INTO {target.name} ({', '.join(names)}) VALUES {values} ON CONFLICT {taken}{answer}"  # noqa: S608
+    return f"INSERT INTO {target.name} ({', '.join(names)}) VALUES {values} ON CONFLICT {conflict}{answer}"  # noqa: S608
 
 
 def _as_sqlite(value: object) -> object:

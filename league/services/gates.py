@@ -14,6 +14,7 @@ from arena.promotion import GateResult
 from league import wire
 from league.config import Settings
 from league.db import locks
+from league.db.bulk import among
 from league.db.locks import Lock
 from league.db.models import Gate, Player, Quarantine, Worker
 from league.errors import GateConflictError, InvalidRequestError
@@ -120,7 +121,7 @@ def of_candidates(
 def of_test(session: Session, candidates: Sequence[int], config: GateConfig) -> list[Gate]:
     """Return the gates of some candidates that are of one test and not cancelled, oldest first."""
     same = (getattr(Gate, name) == getattr(config, name) for name in NUMBERS)
-    query = select(Gate).where(Gate.candidate_id.in_(candidates), Gate.state != "cancelled", *same)
+    query = select(Gate).where(among(session, Gate.candidate_id, candidates), Gate.state != "cancelled", *same)
     return list(session.scalars(query.order_by(Gate.id)))
 
 

@@ -140,7 +140,7 @@ def current(session: Session, environment: str) -> Records:
 
 def write(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     """Keep records, new or changed, as `Records.rows` gives them."""
-    bulk.put(session, Payoff, rows, key=(Payoff.low_id, Payoff.high_id))
+    bulk.put(session, Payoff, rows, key=(Payoff.low_id, Payoff.high_id), fixed=(Payoff.environment,))
 
 
 def rewrite(session: Session, environment: str, records: Records) -> None:

@@ -20,10 +20,22 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Match, Period, Player, Rating
 from league.errors import UnknownEnvironmentError
-from league.services import events, exclusion, ground, learners, ledger, match_log, payoffs, promotion, standings
+from league.services import (
+    events,
+    exclusion,
+    ground,
+    learners,
+    ledger,
+    match_log,
+    payoffs,
+    population,
+    promotion,
+    standings,
+)
 from league.services.ground import Ground
 from league.services.ledger import Closing, Ledger, Roster
 from league.services.match_log import Games
+from league.services.population import Population, Version
 from league.services.rating import Entry, Rule
 
 _START = Player.start_rating, Player.start_deviation, Player.start_volatility
@@ -32,7 +44,20 @@ _LAST = Rating.rating, Rating.deviation, Rating.volatility, Rating.games, Rating
 
 @dataclass(frozen=True, eq=False)
 class _Draft:
-    """A period that is computed and not yet written."""
+    """A period that is computed and not yet written.
+
+    Attributes:
+        ground: What it rests on.
+        version: Of the ratings.
+        number: Of the period.
+        last_match_id: The last match that it takes in.
+        games: Its matches.
+        rule: How they are rated.
+        closing: What it changes.
+        payoffs: Rows of the pairs that met in it.
+        population: Everybody as rated by it, for the rules of promotion; None where they do not apply.
+        present: The version of everybody that `population` follows from.
+    """
 
     ground: Ground
     version: int
@@ -42,6 +67,8 @@ class _Draft:
     rule: Rule
     closing: Closing
     payoffs: Sequence[Mapping[str, Any]]
+    population: Population | None
+    present: Version
 
 
 def close(
@@ -162,15 +189,15 @@ def _close(
     """Compute a period and write it; None where another process was first."""
     watermark = _watermark(database, environment)
     with database.read() as session:
-        draft = _draft(session, environment, watermark, Rule.of(settings))
+        draft = _draft(session, settings, environment, watermark)
     with database.write() as session:
         if not ground.still_holds(session, environment, draft.ground):
             return None
         return _write(session, settings, environment, draft, actor, reason, now)
 
 
-def _draft(session: Session, environment: str, watermark: int, rule: Rule) -> _Draft:
-    before = ground.read(session, environment)
+def _draft(session: Session, settings: Settings, environment: str, watermark: int) -> _Draft:
+    before, rule = ground.read(session, environment), Rule.of(settings)
     last = newest(session, environment)
     version, start, number = (last.version, last.last_match_id, last.number) if last else (1, 0, 0)
     end = max(watermark, start)
@@ -178,12 +205,15 @@ def _draft(session: Session, environment: str, watermark: int, rule: Rule) -> _D
     so_far = _ledger(session, environment, version)
     closing = ledger.close(so_far, roster(session, environment), games, rule)
     changed = closing.records.among(games).rows(environment)
-    return _Draft(before, version, number + 1, end, games, rule, closing, changed)
+    everybody = population.load(session, environment).rated(closing.entries) if settings.automatic_promotion else None
+    present = population.version(session)
+    return _Draft(before, version, number + 1, end, games, rule, closing, changed, everybody, present)
 
 
 def _write(
     session: Session, settings: Settings, environment: str, draft: _Draft, actor: str, reason: str, now: datetime
 ) -> wire.RatingPeriod:
+    unchanged = population.version(session) == draft.present
     period = Period(
         environment=environment,
         version=draft.version,
@@ -200,8 +230,9 @@ def _write(
     session.flush()
     write_ratings(session, period.id, draft.closing.entries)
     payoffs.write(session, draft.payoffs)
-    if settings.automatic_promotion:
-        promotion.apply(session, settings, environment, now)
+    if draft.population is not None:
+        everybody = draft.population if unchanged else population.load(session, environment)
+        promotion.apply(session, settings, everybody, now)
     body = _body(period)
     events.record(
         session,

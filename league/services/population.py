@@ -6,7 +6,7 @@ ids, and whatever writes ratings writes an event in the same transaction: nothin
 """
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -21,6 +21,7 @@ from arena.glicko2 import Ratings
 from league.db.models import Event, Period, Player, Rating
 from league.errors import UnknownPlayerError
 from league.services import standings
+from league.services.rating import Entry
 
 Version = tuple[int | None, ...]
 T = TypeVar("T")
@@ -105,6 +106,18 @@ class Population:
         if player_id not in self.places:
             raise UnknownPlayerError(player_id, f"no player of {self.environment} has this id", "see GET /players")
         return self.places[player_id]
+
+    def rated(self, entries: Mapping[int, Entry]) -> "Population":
+        """Return everybody with the ratings and games of these entries, by id; the others keep theirs."""
+        rating, deviation, volatility = (
+            column.copy() for column in (self.ratings.rating, self.ratings.deviation, self.ratings.volatility)
+        )
+        games = self.games.copy()
+        for player_id, entry in entries.items():
+            place = self.place(player_id)
+            rating[place], deviation[place], volatility[place] = entry.rating, entry.deviation, entry.volatility
+            games[place] = entry.games
+        return Population(self.environment, self.members, Ratings(rating, deviation, volatility), games)
 
     def opponents(self, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], tuple[Filter, ...]]:
         """Return the places of everybody who is drawn as an opponent under a signature, and who is not and why.

@@ -23,12 +23,12 @@ from league.services.population import Member, Population
 ACTOR = "rule"
 
 
-def apply(session: Session, settings: Settings, environment: str, now: datetime) -> None:
-    """Promote and retire snapshots as the rules say, within each signature of the environment; see to a champion.
+def apply(session: Session, settings: Settings, population: Population, now: datetime) -> None:
+    """Promote and retire snapshots as the rules say, within each signature of an environment; see to a champion.
 
     Players of different signatures cannot meet, so that the champion is one of those who play the newest.
     """
-    population = populations.load(session, environment)
+    environment = population.environment
     frozen = [place for place, member in enumerate(population.members) if _concerned(member)]
     if not frozen:
         return

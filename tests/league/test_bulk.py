@@ -57,6 +57,15 @@ def test_put_changes_the_row_of_a_taken_key(database: Database) -> None:
     assert kept(database) == {"a": ("first", NOW), "b": ("second", later), "c": ("second", NOW)}
 
 
+def test_put_leaves_fixed_columns_as_they_were_first(database: Database) -> None:
+    later = NOW + timedelta(seconds=1)
+    with database.write() as session:
+        for holder, until in (("first", NOW), ("second", later)):
+            row = election("a", holder, until)
+            bulk.put(session, Election, [row], key=(Election.duty,), fixed=(Election.holder,))
+    assert kept(database) == {"a": ("first", later)}
+
+
 def test_times_of_other_zones_are_kept_as_the_moments_they_are(database: Database) -> None:
     there = datetime(2030, 1, 1, 2, 0, tzinfo=timezone(timedelta(hours=2)))
     with database.write() as session:

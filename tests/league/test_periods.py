@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from fastapi.testclient import TestClient
 from league_history import recomputed
 from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from league import wire
 from league.aggregator import Aggregator
@@ -18,7 +20,7 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Match
-from league.services import events, match_log, periods
+from league.services import events, match_log, periods, population
 
 Configure = Callable[..., Settings]
 
@@ -200,6 +202,37 @@ def test_a_period_that_another_process_closed_meanwhile_is_not_closed_twice(
     monkeypatch.setattr(periods, "_draft", overtaken)
     assert periods.close_if_due(database, configure(period_games=1), scene.environment, time.now) is None
     assert [period.matches for period in scene.client.periods().items] == [20]
+
+
+@pytest.mark.parametrize("promoted_meanwhile", [False, True])
+def test_the_rules_of_promotion_see_everybody_as_the_period_leaves_them(
+    scene: Scene, database: Database, configure: Configure, time: Any, monkeypatch: pytest.MonkeyPatch,
+    promoted_meanwhile: bool,
+) -> None:  # fmt: skip
+    """Ratings of the period that is being written, standings as they are at that moment."""
+    scene.train(20)
+    draft, write, seen = periods._draft, periods.promotion.apply, []
+
+    def overtaken(*arguments: Any) -> Any:
+        outcome = draft(*arguments)
+        if promoted_meanwhile:
+            snapshot = scene.publish(step=1)
+            scene.client.promote(snapshot.id, "by hand")
+        return outcome
+
+    def compared(session: Session, settings: Settings, everybody: population.Population, now: datetime) -> None:
+        present = population.load(session, everybody.environment)
+        for one in (everybody, present):
+            ratings = one.ratings
+            seen.append((one.members, one.games.tolist(), *(column.tolist() for column in astuple(ratings))))
+        write(session, settings, everybody, now)
+
+    monkeypatch.setattr(periods, "_draft", overtaken)
+    monkeypatch.setattr(periods.promotion, "apply", compared)
+    assert periods.close_if_due(database, configure(period_games=1), scene.environment, time.now) is not None
+    given, present = seen
+    assert given == present
+    assert any(member.standing == "commander" for member in given[0]) == promoted_meanwhile
 
 
 def test_a_period_is_computed_anew_where_the_log_s_meaning_changed_meanwhile(
