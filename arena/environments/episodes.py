@@ -17,17 +17,17 @@ SEED_RULE = "a seed is a whole number from 0 to 2**63 - 1"
 
 
 class SeededRows:
-    """E rows of episodes, each opened by a seed of its own.
+    """E rows of matches, each opened by a seed of its own.
 
-    The seed of row k's n-th episode follows from (environment seed, k, n): it does not depend on E, nor on how long
-    the episodes of other rows last.
+    The seed of row k's n-th match follows from (environment seed, k, n): it does not depend on E, nor on how long the
+    matches of other rows last.
 
     Attributes:
         spec: What the environment declares.
         num_envs: E.
         device: Where its tensors live.
-        seeds: Seed (E,) int64 of the episode that each row is in; changes in place.
-        next_seeds: Seed (E,) int64 of each row's next episode; callers may write their own, in place.
+        seeds: Seed (E,) int64 of the match that each row is in; changes in place.
+        next_seeds: Seed (E,) int64 of each row's next match; callers may write their own, in place.
     """
 
     def __init__(self, spec: EnvironmentSpec, *, num_envs: int, device: str, seed: int) -> None:
@@ -65,6 +65,10 @@ class SeededRows:
         self._episodes += rows
         drawn = randomness.derive(self._row_seeds, self._episodes)
         self.next_seeds.copy_(torch.where(rows, drawn, self.next_seeds))
+
+    def _zeros(self, dtype: torch.dtype, *shape: int) -> Tensor:
+        """Room (E, *shape) for something that every row has."""
+        return torch.zeros(self.num_envs, *shape, dtype=dtype, device=self.device)
 
     def _open_all(self, seeds: Int[Tensor, " E"] | None) -> None:
         """Open a new episode in every row, from `seeds` or from `next_seeds`."""

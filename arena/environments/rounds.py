@@ -4,23 +4,17 @@ from operator import attrgetter
 from typing import cast
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from arena.environments import randomness
+from arena.environments import counting
 from arena.environments.episodes import SeededRows
+from arena.environments.launching import record, share
 from arena.environments.protocol import Actions, Environment, Observation, Outcome, RoundResult
-from arena.environments.spec import ROUNDS_REASONS, RoundsSpec
-from arena.seeding import derive
-
-LEVEL_TOLERANCE = 1e-9
-"""A lead below this is rounding: scores are sums of numbers that float64 does not hold exactly."""
+from arena.environments.spec import RoundsSpec
 
 OPTIONAL = ("component_names", "components", "shaping_gamma", "lesson", "teach")
 """What an environment may have beyond the protocol, and what holds of its rounds as well."""
-
-PURPOSE_ROUND = derive(0, "round")
-"""Keeps the seeds of rounds apart from all that a game derives from its own."""
 
 
 class Rounds(SeededRows):
@@ -40,16 +34,37 @@ class Rounds(SeededRows):
     def __init__(self, game: Environment, spec: RoundsSpec, *, seed: int) -> None:
         super().__init__(spec, num_envs=game.num_envs, device=str(game.device), seed=seed)
         self.game = game
-        self._last = spec.rounds - 1
-        self._round = torch.zeros_like(self.seeds)
-        self._decisions = torch.zeros_like(self.seeds)
-        self._lead = torch.zeros(game.num_envs, dtype=torch.float64, device=self.device)
+        self._account = {
+            "seeds": self.seeds,
+            "next_seeds": self.next_seeds,
+            "row_seeds": self._row_seeds,
+            "episodes": self._episodes,
+            "round": self._zeros(torch.int32),
+            "decisions": self._zeros(torch.int64),
+            "lead": self._zeros(torch.float64),
+            "opening": self._zeros(torch.int64),
+        }
+        self._round = {
+            "ended": self._zeros(torch.bool),
+            "score": self._zeros(torch.float64),
+            "decisions": self._zeros(torch.int64),
+        }
+        self._match = {
+            "over": self._zeros(torch.bool),
+            "score": self._zeros(torch.float64),
+            "reason": self._zeros(torch.int64),
+            "decisions": self._zeros(torch.int64),
+        }
+        account, rounds = share(counting.Account, self._account), spec.rounds
+        ended, match = share(counting.Round, self._round), share(counting.Match, self._match)
+        self._announce = record(counting.announce, game.num_envs, self.device, account, rounds)
+        self._count = record(counting.count, game.num_envs, self.device, account, ended, match, rounds)
 
     @property
     def own_bytes(self) -> int:
         """Memory of all matches together, observations left out; 0 of the game where it does not say."""
-        own = (self.seeds, self.next_seeds, self._round, self._decisions, self._lead)
-        return int(getattr(self.game, "own_bytes", 0)) + sum(each.nbytes for each in own)
+        own = sum(each.nbytes for each in self._account.values())
+        return int(getattr(self.game, "own_bytes", 0)) + own
 
     @property
     def shared_bytes(self) -> int:
@@ -59,40 +74,29 @@ class Rounds(SeededRows):
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
         """Start a new match in every row; see `Environment.reset`."""
         self._open_all(seeds)
-        for count in (self._round, self._decisions, self._lead):
-            count.zero_()
+        for name in ("round", "decisions", "lead"):
+            self._account[name].zero_()
         return self.game.reset(self.seeds)
 
     def step(self, actions: Actions) -> RoundResult:
         """Play one decision of every row's round; see `Environment.step`."""
-        last = self._round == self._last
-        following = randomness.derive(self.seeds, PURPOSE_ROUND, self._round + 1)
-        self.game.next_seeds.copy_(torch.where(last, self.next_seeds, following))
+        self._announce()
+        self.game.next_seeds.copy_(self._account["opening"])
         step = self.game.step(actions)
-        over = step.ended & last
-        outcome = self._count(step.outcome, step.ended, over)
-        self._open_episodes(over)
+        self._round["ended"].copy_(step.ended)
+        self._round["score"].copy_(step.outcome.score)
+        self._round["decisions"].copy_(step.outcome.decisions)
+        self._count()
+        match = {name: said.clone() for name, said in self._match.items()}
         return RoundResult(
             observation=step.observation,
             reward=step.reward,
             terminated=step.terminated,
             truncated=step.truncated,
             final_observation=step.final_observation,
-            outcome=outcome,
-            match_over=over,
+            outcome=Outcome(match["score"], match["reason"], match["decisions"]),
+            match_over=match["over"],
         )
-
-    def _count(self, outcome: Outcome, ended: Bool[Tensor, " E"], over: Bool[Tensor, " E"]) -> Outcome:
-        """Add up rounds that ended, and close the account of matches that are over."""
-        decisions = self._decisions + outcome.decisions
-        lead = self._lead + (outcome.score - 0.5) * ended
-        ahead = lead.sign() * (lead.abs() > LEVEL_TOLERANCE) * over
-        goes_on = ~over
-        self._round = (self._round + ended) * goes_on
-        self._decisions = torch.where(ended, decisions, self._decisions) * goes_on
-        self._lead = lead * goes_on
-        level = over & (ahead == 0.0)
-        return Outcome(0.5 + 0.5 * ahead, level * ROUNDS_REASONS.index("level"), decisions)
 
 
 def play_in_rounds(game: Environment, spec: RoundsSpec, *, seed: int) -> Rounds:

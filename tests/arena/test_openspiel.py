@@ -106,27 +106,31 @@ def test_trees_are_of_the_known_size(name: str, information_states: int, histori
     assert tree.legal.any(axis=1).all()
 
 
+def draw(moves: Moves, move: np.ndarray, chance: np.ndarray) -> np.ndarray:
+    """Where moves lead by numbers in [0, 1)."""
+    return moves.outcome[np.searchsorted(moves.edge, move + chance, side="right")]
+
+
 def test_chance_leads_to_every_deal_as_often_as_its_probability_says():
     tree = tree_of(KUHN)
-    moves = Moves.of(tree, torch.device("cpu"))
 
-    drawn = moves.draw(torch.full((600,), START), (torch.arange(600) + 0.5) / 600)
+    drawn = draw(Moves.of(tree), np.full(600, START), (np.arange(600) + 0.5) / 600)
 
-    nodes, counts = drawn.unique(return_counts=True)
-    assert np.allclose(tree.chance[nodes.numpy()], 1 / 6)
+    nodes, counts = np.unique(drawn, return_counts=True)
+    assert np.allclose(tree.chance[nodes], 1 / 6)
     assert counts.tolist() == [100] * 6
 
 
 def test_every_number_that_chance_can_draw_leads_somewhere_that_the_move_allows():
     tree = tree_of(DICE)
-    moves = Moves.of(tree, torch.device("cpu"))
-    every = torch.arange(len(moves.certain))
+    moves = Moves.of(tree)
+    every = np.arange(len(moves.certain))
 
-    least, most = (moves.draw(every, torch.full(every.shape, chance)) for chance in (0.0, 1.0 - 2.0**-24))
+    least, most = (draw(moves, every, np.full(every.shape, chance)) for chance in (0.0, 1.0 - 2.0**-24))
 
-    assert bool((least <= most)[1:].all())
-    assert torch.equal(least[moves.certain >= 0], moves.certain[moves.certain >= 0])
-    assert torch.equal(least[moves.certain >= 0], most[moves.certain >= 0])
+    assert (least <= most)[1:].all()
+    assert np.array_equal(least[moves.certain >= 0], moves.certain[moves.certain >= 0])
+    assert np.array_equal(least[moves.certain >= 0], most[moves.certain >= 0])
     assert tree.parent[least[START]] != tree.parent[most[START]]
 
 
@@ -154,6 +158,19 @@ def test_illegal_action_is_refused_with_the_legal_ones(action: int):
 
     with pytest.raises(InvalidActionError, match=rf"home chose action {action} in match 1 of {KUHN}: .* allows 0, 1"):
         env.step({"action": torch.tensor([[0, 0], [action, 0]])})
+
+
+def test_refused_actions_change_nothing():
+    refused, plain = make(KUHN, num_envs=E, seed=2), make(KUHN, num_envs=E, seed=2)
+    refused.reset(), plain.reset()
+    calls = torch.zeros(E, 2, dtype=torch.int64)
+    for _ in range(6):
+        with pytest.raises(InvalidActionError):
+            refused.step({"action": torch.full((E, 2), 2)})
+        one, other = refused.step({"action": calls}), plain.step({"action": calls})
+        assert torch.equal(one.observation.values, other.observation.values)
+        assert torch.equal(one.reward, other.reward)
+        assert torch.equal(refused.next_seeds, plain.next_seeds)
 
 
 def test_raise_beyond_the_limit_is_refused():

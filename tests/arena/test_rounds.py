@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from stubborn import Always
 
 from arena.environments import RoundsSpec, baselines, declare, make, make_baseline, names
+from arena.environments.counting import PURPOSE_ROUND
 from arena.environments.mech.recording import MechMatches
 from arena.environments.protocol import Actions, Environment, ItemisedEnvironment, Observation, ShapedEnvironment
-from arena.environments.rounds import PURPOSE_ROUND, play_in_rounds
+from arena.environments.rounds import play_in_rounds
 from arena.errors import UnknownEnvironmentError
 from arena.match import play, play_series, resolve_policy
 from arena.policies import ActorCritic, Architecture, save
@@ -72,7 +73,7 @@ def test_rounds_are_games_whose_seeds_follow_from_the_matchs_and_the_leader_wins
     ended_matches = 0
     for _ in range(3 * matches.spec.max_decisions):
         for row, played in enumerate(number):
-            follows = derive(int(matches.seeds[row]), PURPOSE_ROUND, played + 1)
+            follows = derive(derive(int(matches.seeds[row]), PURPOSE_ROUND), played + 1)
             plain.next_seeds[row] = int(matches.next_seeds[row]) if played + 1 == rounds else follows
         actions = random_actions(plain, observation, rng)
         one, other = plain.step(actions), matches.step(actions)

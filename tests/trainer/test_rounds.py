@@ -6,7 +6,8 @@ from fake_games import FakeGame, never, tagged
 from small_runs import logged, same_results, spooled
 
 from arena.environments import RoundsSpec
-from arena.environments.rounds import PURPOSE_ROUND, play_in_rounds
+from arena.environments.counting import PURPOSE_ROUND
+from arena.environments.rounds import play_in_rounds
 from arena.policies import NetworkPolicy
 from arena.seeding import derive
 from trainer.collector import Collector
@@ -40,7 +41,7 @@ class SingleRounds:
     def draw(self, row):
         if not self.ahead[row]:
             match = self.matches.draw(row)
-            seeds = [match.seed, *(derive(match.seed, PURPOSE_ROUND, number) for number in range(1, ROUNDS))]
+            seeds = [match.seed, *(derive(derive(match.seed, PURPOSE_ROUND), number) for number in range(1, ROUNDS))]
             self.ahead[row] = [
                 Assignment(match.opponent, match.away, seed, None, match.seed, both_sides=False) for seed in seeds
             ]

@@ -1,18 +1,21 @@
 """OpenSpiel's small games, many matches at once: a step is a look-up in the game's tree."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from arena.environments import randomness
 from arena.environments.episodes import SeededRows
+from arena.environments.launching import record, share
+from arena.environments.openspiel import kernels
 from arena.environments.openspiel.layout import HEAD, declare_openspiel, observations, tree_of
-from arena.environments.openspiel.moves import START, Moves
-from arena.environments.openspiel.tree import NONE, GameTree
+from arena.environments.openspiel.moves import Moves
+from arena.environments.openspiel.tree import GameTree
 from arena.environments.protocol import Actions, Observation, Outcome, StepResult
-from arena.environments.spec import EnvironmentSpec
+from arena.environments.spec import SIDES, EnvironmentSpec
 from arena.errors import InvalidActionError
 
 
@@ -26,43 +29,46 @@ class TreeGame(SeededRows):
 
     def __init__(self, spec: EnvironmentSpec, tree: GameTree, *, num_envs: int, device: str, seed: int) -> None:
         super().__init__(spec, num_envs=num_envs, device=device, seed=seed)
-        self._moves = Moves.of(tree, self.device)
-        # What an agent knows at a node: its information state, or `_idle` where it does not act. Tables end in its row.
-        self._idle = len(tree.side)
-        self._known = self._table(np.where(tree.acting, tree.information_state, self._idle))
-        self._observations = self._table(np.pad(observations(tree), ((0, 1), (0, 0))))
-        self._legal = self._table(np.pad(tree.legal, ((0, 1), (0, 0))))
-        self._terminal = self._table(tree.terminal)
-        self._decisions = self._table(tree.decisions)
-        largest = abs(tree.home_return).max() or 1.0
-        self._score = self._table(0.5 + tree.home_return / (2.0 * largest))
-        self._reward = self._table(np.stack([tree.home_return, 0.0 - tree.home_return], axis=1).astype(np.float32))
-        self._node = torch.zeros_like(self.seeds)
+        self._game = {name: torch.from_numpy(column).to(self.device) for name, column in tables(tree).items()}
+        self._matches = {
+            "node": self._zeros(torch.int32),
+            "seeds": self.seeds,
+            "next_seeds": self.next_seeds,
+            "row_seeds": self._row_seeds,
+            "episodes": self._episodes,
+            "action": self._zeros(torch.int64, SIDES),
+            "move": self._zeros(torch.int32),
+        }
+        self._report = {
+            "illegal": self._zeros(torch.bool, SIDES),
+            "reward": self._zeros(torch.float32, SIDES),
+            "terminated": self._zeros(torch.bool),
+            "score": self._zeros(torch.float64),
+            "decisions": self._zeros(torch.int64),
+        }
+        self._final, self._view = self._room_to_see(), self._room_to_see()
+        game, matches = share(kernels.Game, self._game), share(kernels.Matches, self._matches)
+        report = share(kernels.Report, self._report)
+        final, view = (share(kernels.View, each) for each in (self._final, self._view))
+        self._begin = record(kernels.begin, num_envs, self.device, game, matches, view)
+        self._choose = record(kernels.choose, num_envs, self.device, game, matches, report)
+        self._follow = record(kernels.follow, num_envs, self.device, game, matches, report, final, view)
 
     @property
     def own_bytes(self) -> int:
         """Memory of all matches together, observations left out."""
-        return sum(each.nbytes for each in (self._node, self.seeds, self.next_seeds))
+        return sum(each.nbytes for each in self._matches.values())
 
     @property
     def shared_bytes(self) -> int:
         """Memory of the tables, which exist once for all matches."""
-        tables = (
-            self._known,
-            self._observations,
-            self._legal,
-            self._terminal,
-            self._decisions,
-            self._score,
-            self._reward,
-        )
-        return sum(each.nbytes for each in tables) + self._moves.size_bytes
+        return sum(each.nbytes for each in self._game.values())
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
         """Start a new match in every row; see `Environment.reset`."""
         self._open_all(seeds)
-        self._node = self._open(self._node, torch.ones_like(self.seeds, dtype=torch.bool))
-        return self._observe(self._node)
+        self._begin()
+        return _observation(self._view)
 
     def step(self, actions: Actions) -> StepResult:
         """Take one decision in every row; see `Environment.step`.
@@ -71,65 +77,64 @@ class TreeGame(SeededRows):
             InvalidActionError: Actions are of the wrong shape, or somebody who acts chose an illegal one.
         """
         self._require_fit(actions)
-        node = self._follow(self._choose(actions[HEAD]))
-        ended, decisions = self._terminal[node], self._decisions[node]
-        final = self._observe(node)
-        self._open_episodes(ended)
-        self._node = self._open(node, ended)
+        self._matches["action"].copy_(actions[HEAD])
+        self._choose()
+        if bool(self._report["illegal"].any()):
+            self._refuse()
+        self._follow()
+        ended = self._report["terminated"].clone()
+        score, decisions = self._report["score"].clone(), self._report["decisions"].clone()
         return StepResult(
-            observation=self._observe(self._node),
-            reward=self._reward.index_select(0, node),
+            observation=_observation(self._view),
+            reward=self._report["reward"].clone(),
             terminated=ended,
             truncated=torch.zeros_like(ended),
-            final_observation=final,
-            outcome=Outcome(score=self._score[node], reason=torch.zeros_like(decisions), decisions=decisions),
+            final_observation=_observation(self._final),
+            outcome=Outcome(score=score, reason=torch.zeros_like(decisions), decisions=decisions),
         )
 
-    def _table(self, column: NDArray[np.generic]) -> Tensor:
-        return torch.from_numpy(column).to(self.device)
+    def _room_to_see(self) -> dict[str, Tensor]:
+        """Room for what both sides perceive."""
+        return {
+            "values": self._zeros(torch.float32, SIDES, self.spec.observation_size),
+            "mask": self._zeros(torch.bool, SIDES, self.spec.heads[0].size),
+            "active": self._zeros(torch.bool, SIDES),
+        }
 
-    def _open(self, node: Int[Tensor, " E"], rows: Bool[Tensor, " E"]) -> Int[Tensor, " E"]:
-        """The nodes where each row is once the episodes of some have begun."""
-        return self._draw(node, rows, torch.full_like(node, START), torch.zeros_like(node))
-
-    def _follow(self, move: Int[Tensor, " E"]) -> Int[Tensor, " E"]:
-        node = self._moves.certain[move]
-        return self._draw(node, node == NONE, move, self._decisions[self._node] + 1)
-
-    def _draw(self, node: Tensor, rows: Tensor, move: Tensor, decisions: Int[Tensor, " E"]) -> Int[Tensor, " E"]:
-        """Where the moves of some rows lead, by what chance does in them after so many decisions."""
-        drawn = rows.nonzero().squeeze(-1)
-        if not len(drawn):
-            return node
-        chance = randomness.uniform(randomness.derive(self.seeds[drawn], decisions[drawn]))
-        return node.index_copy(0, drawn, self._moves.draw(move[drawn], chance))
-
-    def _choose(self, action: Int[Tensor, "E 2"]) -> Int[Tensor, " E"]:
-        """The moves that actions come to."""
-        known, options = self._known.index_select(0, self._node), self._legal.shape[1]
-        within = action.clamp(0, options - 1)
-        rank = self._moves.rank[known * options + within]
-        illegal = (rank == NONE) | ((within != action) & (known != self._idle))
-        if bool(illegal.any()):
-            self._refuse(action, known, illegal)
-        return self._moves.first[self._node] + rank[:, 0] * self._moves.stride[self._node] + rank[:, 1]
-
-    def _refuse(self, action: Int[Tensor, "E 2"], known: Int[Tensor, "E 2"], illegal: Bool[Tensor, "E 2"]) -> None:
-        row, agent = illegal.nonzero()[0].tolist()
-        legal = self._legal[known[row, agent]].nonzero().flatten().tolist()
+    def _refuse(self) -> None:
+        row, agent = self._report["illegal"].nonzero()[0].tolist()
+        known = self._game["known"][int(self._matches["node"][row]), agent]
+        legal = self._game["legal"][int(known)].nonzero().flatten().tolist()
         raise InvalidActionError(
-            f"{('home', 'away')[agent]} chose action {int(action[row, agent])} in match {row} of {self.spec.name}: "
-            f"the mask allows {', '.join(map(str, legal))}"
+            f"{('home', 'away')[agent]} chose action {int(self._matches['action'][row, agent])} in match {row} of "
+            f"{self.spec.name}: the mask allows {', '.join(map(str, legal))}"
         )
 
-    def _observe(self, node: Int[Tensor, " E"]) -> Observation:
-        known = self._known.index_select(0, node)
-        agents = known.flatten()
-        return Observation(
-            values=self._observations.index_select(0, agents).view(*known.shape, -1),
-            masks={HEAD: self._legal.index_select(0, agents).view(*known.shape, -1)},
-            active=known != self._idle,
-        )
+
+def tables(tree: GameTree) -> dict[str, NDArray[np.generic]]:
+    """What `kernels.Game` holds of a game."""
+    moves, largest = Moves.of(tree), abs(tree.home_return).max() or 1.0
+    idle = len(tree.side)
+    return {
+        "known": np.where(tree.acting, tree.information_state, idle).astype(np.int32),
+        "observation": np.pad(observations(tree), ((0, 1), (0, 0))),
+        "legal": np.pad(tree.legal, ((0, 1), (0, 0))),
+        "rank": np.pad(moves.rank, ((0, 1), (0, 0))).astype(np.int32),
+        "first": moves.first.astype(np.int32),
+        "stride": moves.stride.astype(np.int32),
+        "certain": moves.certain.astype(np.int32),
+        "edge": moves.edge,
+        "outcome": moves.outcome.astype(np.int32),
+        "terminal": tree.terminal,
+        "decisions": tree.decisions,
+        "reward": np.stack([tree.home_return, 0.0 - tree.home_return], axis=1).astype(np.float32),
+        "score": 0.5 + tree.home_return / (2.0 * largest),
+    }
+
+
+def _observation(view: Mapping[str, Tensor]) -> Observation:
+    """A copy of what both sides perceive: the next step writes over it."""
+    return Observation(view["values"].clone(), {HEAD: view["mask"].clone()}, view["active"].clone())
 
 
 def make_openspiel(name: str, *, num_envs: int, device: str, seed: int) -> TreeGame:

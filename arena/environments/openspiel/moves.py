@@ -4,14 +4,11 @@ Chance between two decisions is one draw: a move (a start, or what the players a
 its outcomes, each a node where somebody acts or the game is over.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
-from arena.environments.openspiel.tree import AWAY, HOME, NONE, BoolArray, GameTree, IntArray
+from arena.environments.openspiel.tree import AWAY, HOME, NONE, BoolArray, FloatArray, GameTree, IntArray
 
 START = 0
 """The move that opens a match."""
@@ -26,22 +23,21 @@ class Moves:
     Attributes:
         first: (S,) move of a node where every player chooses its first legal action.
         stride: (S,) by how many moves one more of home's legal actions counts; one more of away's counts 1.
-        rank: ((I + 1) * K,) place of a choice among the legal actions of its information state; NONE where it is
-            illegal. Whatever somebody chooses who does not act, in information state I, is its first.
+        rank: (I, K) place of a choice among the legal actions of its information state; NONE where it is illegal.
         certain: (M,) node that a move leads to; NONE where chance has a say.
         edge: (J,) float64, increasing.
         outcome: (J,) nodes.
     """
 
-    first: Int[Tensor, " S"]
-    stride: Int[Tensor, " S"]
-    rank: Int[Tensor, " choices"]
-    certain: Int[Tensor, " M"]
-    edge: Float[Tensor, " J"]
-    outcome: Int[Tensor, " J"]
+    first: IntArray
+    stride: IntArray
+    rank: IntArray
+    certain: IntArray
+    edge: FloatArray
+    outcome: IntArray
 
     @classmethod
-    def of(cls, tree: GameTree, device: torch.device) -> "Moves":
+    def of(cls, tree: GameTree) -> "Moves":
         """Number the moves of a tree node by node, after the one that opens a match."""
         rank = np.where(tree.legal, tree.legal.cumsum(axis=1) - 1, NONE)
         options = np.where(tree.acting, tree.legal.sum(axis=1)[tree.information_state], 1)
@@ -52,24 +48,14 @@ class Moves:
         move = _move_before(tree, stops, first, options[:, AWAY], rank.ravel())
         order = np.argsort(move, kind="stable")
         move, outcome = move[order], stops[order]
-        columns = (
-            first,
-            options[:, AWAY],
-            np.pad(rank, ((0, 1), (0, 0))).ravel(),
-            np.where(np.bincount(move) == 1, outcome[np.searchsorted(move, np.arange(move[-1] + 1))], NONE),
-            _edges(move, tree.chance[outcome]),
-            outcome,
+        return cls(
+            first=first,
+            stride=options[:, AWAY],
+            rank=rank,
+            certain=np.where(np.bincount(move) == 1, outcome[np.searchsorted(move, np.arange(move[-1] + 1))], NONE),
+            edge=_edges(move, tree.chance[outcome]),
+            outcome=outcome,
         )
-        return cls(*(torch.from_numpy(np.ascontiguousarray(column)).to(device) for column in columns))
-
-    @property
-    def size_bytes(self) -> int:
-        """Memory of all tables."""
-        return sum(getattr(self, field.name).nbytes for field in fields(self))
-
-    def draw(self, move: Int[Tensor, " R"], chance: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
-        """Where moves lead, by numbers in [0, 1) that are float32 and uniform."""
-        return self.outcome[torch.searchsorted(self.edge, move + chance.double(), right=True)]
 
 
 def _move_before(tree: GameTree, stops: IntArray, first: IntArray, stride: IntArray, rank: IntArray) -> IntArray:
@@ -92,10 +78,11 @@ def _is_chance(tree: GameTree, nodes: IntArray) -> BoolArray:
     return by_chance
 
 
-def _edges(move: IntArray, weight: Float[np.ndarray, " J"]) -> Float[np.ndarray, " J"]:
+def _edges(move: IntArray, weight: FloatArray) -> FloatArray:
     """Upper edge of each outcome: its move, and the share of the move's weight up to it; exactly 1 for the last."""
     total = np.bincount(move, weights=weight)
     before = np.concatenate([[0.0], total.cumsum()])
     share = (weight.cumsum() - before[move]) / total[move]
-    last = np.append(move[1:] != move[:-1], True)
-    return move + np.where(last, 1.0, share)
+    share[np.append(move[1:] != move[:-1], True)] = 1.0
+    edges: FloatArray = share + move
+    return edges
