@@ -10,22 +10,28 @@ mean d and its variance s^2, is learned from the steps themselves (empirical Bay
 beginning with what a few virtual draws of child and parent would say. The covariance is the inverse of the curvature at
 the maximum; it knows what ratings one by one cannot: players of a lineage err together.
 
+Where results go in circles, strengths do not explain what a pair does, and its tenth game says less than its first. The
+correlation rho of a pair's games is learned too, from how much farther than chance pairs are from what strengths say:
+n games of a pair count as n / (1 + (n - 1) rho) do. Ratings are then what players score on average, whoever met whom
+how often, and the covariance knows that one pair's games are not many pairs'. Where rho = 0 nothing of this changes.
+
 Rating periods forget how sure they were of whom; a chain of snapshots, each rated against the one before, drifts. The
 fit does not, because every game counts as much as on the day that it was played.
 
 Linear algebra runs on one thread, so that the same results give the same bits in processes of any number of threads.
 
-Source: Bradley and Terry (1952); Dempster, Laird and Rubin (1977) for d and s^2; Laplace's approximation for the
-covariance.
+Source: Bradley and Terry (1952); Dempster, Laird and Rubin (1977) for d and s^2; Williams, "Extra-binomial variation in
+logistic linear models" (1982), model II, for rho; Laplace's approximation for the covariance.
 """
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import cg
 from scipy.special import expit, log_expit, ndtr
@@ -54,6 +60,8 @@ _HALVINGS = 60
 _MIDDLE = START_RATING / SCALE
 _START_MAX = 50.0  # 8,700 points from there
 _CURVATURE_FLOOR = 1e-12  # of a pair 4,800 points apart
+_VARIANCE_FLOOR = 0.01  # of a game, 800 points apart: one upset farther off is no proof that pairs differ
+_CORRELATION_MAX = 0.9
 
 _one_at_a_time = threading.Lock()  # the number of threads is the process's, not the caller's
 
@@ -71,6 +79,7 @@ class RefitConfig:
         parent_draws: Virtual draws of child and parent that a step is worth before any is known, > 0; 2 to 4 are
             usual, 3 mean a standard deviation of 200 points.
         parent_weight: How many steps that counts as beside those of the lineages, > 0.
+        pair_correlation: Whether to learn how much the games of a pair are alike beyond what strengths explain.
 
     Raises:
         ValueError: A value is out of its range.
@@ -81,6 +90,7 @@ class RefitConfig:
     prior_deviation: float = 2000.0
     parent_draws: float = 3.0
     parent_weight: float = 4.0
+    pair_correlation: bool = True
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.growth < np.inf:
@@ -282,11 +292,16 @@ def _learn(theta: FloatArray, pairs: _Pairs, anchor: BoolArray, parent: IntArray
     precision = np.where(parent[free] == NO_PARENT, (SCALE / config.prior_deviation) ** 2, 0.0)
     probes = _probes(child.size)
     step = known = _Step(0.0, 4.0 / config.parent_draws)
+    correlation = 0.0
     for _ in range(_LEARNING_ROUNDS):
-        posterior = _Posterior(pairs, free, precision, child, parent[child], step)
+        posterior = _Posterior(_weighed(pairs, correlation), free, precision, child, parent[child], step)
         _climb(posterior, theta, _LEARNING_TOLERANCE)
-        before, step = step, _usual_step(posterior, theta, probes, known, config.parent_weight)
-        if _alike(before, step):
+        unsure = _variance_of_steps(posterior, theta, probes)
+        before, step = step, _usual_step(posterior, theta, unsure, known, config.parent_weight)
+        seemed = correlation
+        if config.pair_correlation:
+            correlation = _correlation(pairs, theta, free.size - unsure / before.variance)
+        if _alike(before, step) and abs(correlation - seemed) < _LEARNING_TOLERANCE:
             break
     _climb(posterior, theta, _STEP_TOLERANCE)
     covariance = np.zeros((theta.size, theta.size))
@@ -305,16 +320,58 @@ def _probes(size: int) -> FloatArray:
     return np.asarray(np.where(signs == 1, 1.0, -1.0) / np.sqrt(_PROBES))
 
 
-def _usual_step(posterior: _Posterior, theta: FloatArray, probes: FloatArray, known: _Step, weight: float) -> _Step:
-    """Return the mean and the variance of steps, each step as uncertain as it is; `known` counts as `weight` steps."""
-    child, parent = posterior.child, posterior.parent
-    steps = theta[child] - theta[parent]
-    mean = float(steps.sum()) / (child.size + weight)
-    between = [_differences(child, parent, probe, theta.size)[posterior.free] for probe in probes]
-    right = np.array(between).reshape(-1, posterior.free.size).T
-    unsure = float((right * _solved(posterior.curvature(theta), right, _PROBE_TOLERANCE)).sum()) if between else 0.0
+def _variance_of_steps(posterior: _Posterior, theta: FloatArray, probes: FloatArray) -> float:
+    """Return how uncertain the steps from parent to child are, the sum of their variances."""
+    between = [_differences(posterior.child, posterior.parent, probe, theta.size)[posterior.free] for probe in probes]
+    if not between:
+        return 0.0
+    right = np.array(between).T
+    return float((right * _solved(posterior.curvature(theta), right, _PROBE_TOLERANCE)).sum())
+
+
+def _usual_step(posterior: _Posterior, theta: FloatArray, unsure: float, known: _Step, weight: float) -> _Step:
+    """Return the mean and the variance of steps that are as `unsure` as that; `known` counts as `weight` steps."""
+    steps = theta[posterior.child] - theta[posterior.parent]
+    mean = float(steps.sum()) / (steps.size + weight)
     spread = float(np.square(steps - mean).sum()) + unsure
-    return _Step(mean, (weight * known.variance + spread) / (child.size + weight))
+    return _Step(mean, (weight * known.variance + spread) / (steps.size + weight))
+
+
+def _weighed(pairs: _Pairs, correlation: float) -> _Pairs:
+    """Return each pair's games as what they tell: n games count as n / (1 + (n - 1) rho)."""
+    share = 1.0 / (1.0 + (pairs.games - 1.0) * correlation)
+    return replace(pairs, games=share * pairs.games, points=share * pairs.points)
+
+
+def _correlation(pairs: _Pairs, theta: FloatArray, fitted: float) -> float:
+    """Return the correlation of a pair's games at which pairs are as far from what strengths say as is usual by chance.
+
+        sum_k (points_k - n_k p_k)^2 / (n_k p_k (1 - p_k) (1 + (n_k - 1) rho))  =  f + sqrt(2 f)        f = K - fitted
+
+    Chi-square of f degrees of freedom is f on average; a standard deviation more keeps a few lucky pairs from counting.
+
+    Args:
+        pairs: K pairs as they were played.
+        theta: (P,) strengths.
+        fitted: How many numbers were fitted to them; what a prior tells is not.
+
+    Returns:
+        In [0, 0.9]; 0 where chance alone explains as much.
+    """
+    chance = expit(theta[pairs.low] - theta[pairs.high])
+    variance = pairs.games * np.maximum(chance * (1.0 - chance), _VARIANCE_FLOOR)
+    surprise = np.square(pairs.points - pairs.games * chance) / variance
+    freedom = max(pairs.games.size - fitted, 1.0)
+    usual = freedom + np.sqrt(2.0 * freedom)
+
+    def excess(correlation: float) -> float:
+        return float((surprise / (1.0 + (pairs.games - 1.0) * correlation)).sum() - usual)
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    if excess(_CORRELATION_MAX) >= 0.0:
+        return _CORRELATION_MAX
+    return float(brentq(excess, 0.0, _CORRELATION_MAX))
 
 
 def _alike(one: _Step, other: _Step) -> bool:

@@ -2,9 +2,14 @@
 
     python -m benchmarks.calibration
 
-A learner improves; snapshots of it are published with its rating; rating matches pair them as the server does; periods
-close as the server closes them. At the end the truth is compared with the stored ratings, once with the whole history
-fitted at periods' ends and once with Glicko-2 alone. Scores follow the truth by the logistic curve of 400 points.
+A learner improves; snapshots of it are published with its rating; rating matches pair them as the server does, as many
+a lease as evaluators play; periods close as the server closes them. At the end the truth is compared with the stored
+ratings: with the whole history fitted at periods' ends, the same without the correlation of a pair's games, and with
+Glicko-2 alone.
+
+Scores follow strengths by the logistic curve of 400 points. With an intransitive share the log-odds of each pair have a
+part of their own besides; the truth is then the rating that says best what everybody scores against all others on
+average, which is nearer to theirs than its strength.
 """
 
 import argparse
@@ -12,19 +17,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
-from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
-from arena.matchmaking import rating_pairs
+from arena.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY, Results
+from arena.pairing import rating_pairs
+from arena.refit import NO_PARENT, RefitConfig, fit
 from league.config import Settings
 from league.services import ledger
 from league.services.ledger import EMPTY, Roster
 from league.services.match_log import Games
 from league.services.rating import Entry, Rule, as_ratings
 
+FloatArray = NDArray[np.float64]
+
 LEARNER, ANCHOR = 1, 2
 BAND = 1.959964
 NEWEST = 5
 FAR = 400.0  # points apart in truth, from where a ladder shows
+EVER_MORE = 10**6  # games
+ALIKE = RefitConfig(pair_correlation=False)
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,8 @@ class Plan:
         spread: Standard deviation of that growth.
         periods: Rating periods from one to the next.
         matches: Rating matches in each, and training matches of the learner.
+        budget: Matches of a rating lease; a pair plays two leases at a time.
+        intransitive: Share of all squared log-odds that strengths do not explain, in [0, 1).
     """
 
     snapshots: int
@@ -44,15 +57,34 @@ class Plan:
     spread: float
     periods: int
     matches: int
+    budget: int
+    intransitive: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What a league's frozen players are, the baseline first: true ratings (P,), and log-odds of each against each."""
+
+    rating: FloatArray
+    log_odds: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class Outcome:
-    """A league's end: the snapshots' truths, ratings and deviations, oldest first."""
+    """A league's end: the snapshots' truths, log-odds against each other, ratings and deviations, oldest first."""
 
-    truth: NDArray[np.float64]
-    rating: NDArray[np.float64]
-    deviation: NDArray[np.float64]
+    truth: FloatArray
+    log_odds: FloatArray
+    rating: FloatArray
+    deviation: FloatArray
+
+
+FITTED = Rule.of(Settings())
+RULES = {
+    "whole history": FITTED,
+    "without correlation": replace(FITTED, refit=replace(FITTED.refit, pair_correlation=False)),
+    "Glicko-2 alone": replace(FITTED, refit=replace(FITTED.refit, enabled=False)),
+}
 
 
 def main() -> None:
@@ -60,86 +92,125 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--leagues", type=int, default=40)
     parser.add_argument("--snapshots", type=int, default=40)
-    parser.add_argument("--matches", type=int, default=60, help="rating matches a period")
+    parser.add_argument("--matches", type=int, default=64, help="rating matches a period")
+    parser.add_argument("--budget", type=int, default=8, help="matches of a rating lease")
+    parser.add_argument("--gains", type=float, nargs="+", default=[0.0, 40.0, 100.0], help="points a snapshot")
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.3], help="intransitive, in [0, 1)")
     arguments = parser.parse_args()
-    fitted = Rule.of(Settings())
-    alone = replace(fitted, refit=replace(fitted.refit, enabled=False))
     print(f"{arguments.leagues} leagues of {arguments.snapshots} snapshots each; shares of truths inside 95 % bands")
     print(
-        f"{'growth':>8} {'rated by':18}{'all':>8}{'newest 5':>10}{'bias of newest':>16}"
+        f"{'circles':>8}{'gain':>6} {'rated by':24}{'all':>8}{'newest 5':>10}{'bias of newest':>16}{'error':>8}"
         f"{'far pairs foretold':>20}{'seen':>8}"
     )
-    for step in (0.0, 40.0, 100.0):
-        plan = Plan(arguments.snapshots, step, 60.0, 3, arguments.matches)
-        for name, rule in (("whole history", fitted), ("Glicko-2 alone", alone)):
-            outcomes = [simulate(plan, rule, np.random.default_rng(seed)) for seed in range(arguments.leagues)]
-            print(f"{step:>8.0f} {name:18}{_summary(outcomes)}")
+    for share in arguments.shares:
+        for gain in arguments.gains:
+            plan = Plan(arguments.snapshots, gain, 60.0, 3, arguments.matches, arguments.budget, share)
+            for name, rule in RULES.items():
+                outcomes = [simulate(plan, rule, np.random.default_rng(seed)) for seed in range(arguments.leagues)]
+                print(f"{share:>8g}{gain:>6g} {name:24}{_summary(outcomes)}", flush=True)
+
+
+def population(plan: Plan, rng: np.random.Generator) -> Truth:
+    """Make up a baseline and the snapshots of a learner that improves."""
+    gains = rng.normal(plan.step, plan.spread, plan.snapshots)
+    strength = START_RATING + np.concatenate(([0.0], np.cumsum(gains)))
+    lead = (strength[:, None] - strength) / SCALE
+    explained = np.square(lead[np.triu_indices_from(lead, 1)]).mean()
+    unexplained = plan.intransitive / (1.0 - plan.intransitive) * explained
+    own = np.triu(rng.normal(0.0, np.sqrt(unexplained), lead.shape), 1)
+    log_odds = lead + own - own.T
+    return Truth(_on_average(log_odds), log_odds)
+
+
+def _on_average(log_odds: FloatArray) -> FloatArray:
+    """Return the ratings of what everybody scores against all others, the first player's being the start."""
+    home, away = np.triu_indices_from(log_odds, 1)
+    results = Results(home, away, expit(log_odds[home, away]), np.full(home.size, EVER_MORE))
+    start, anchor = np.full(len(log_odds), START_RATING), np.arange(len(log_odds)) == 0
+    return fit(results, start, anchor=anchor, parent=np.full(len(log_odds), NO_PARENT), config=ALIKE).rating
 
 
 def simulate(plan: Plan, rule: Rule, rng: np.random.Generator) -> Outcome:
     """Play a league from its first snapshot to its last."""
+    truth = population(plan, rng)
     start = Entry("learner", START_RATING, START_DEVIATION, START_VOLATILITY, 0, 0.0)
     newcomers = {LEARNER: start, ANCHOR: replace(start, kind="baseline", deviation=30.0)}
-    truth = {LEARNER: START_RATING, ANCHOR: START_RATING}
     parents: dict[int, int | None] = {ANCHOR: None}
+    met = np.zeros_like(truth.log_odds)
     state = EMPTY
-    for player in range(ANCHOR + 1, ANCHOR + 1 + plan.snapshots):
-        truth[LEARNER] += rng.normal(plan.step, plan.spread)
-        truth[player] = truth[LEARNER]
+    snapshots = range(ANCHOR + 1, ANCHOR + 1 + plan.snapshots)
+    for player in snapshots:
         own = state.entries.get(LEARNER, start)
         newcomers[player] = replace(
             own, kind="snapshot", deviation=max(own.deviation, 80.0), volatility=0.06, games=0, score=0.0
         )
         parents[player] = player - 1 if player - 1 > ANCHOR else None
         for _ in range(plan.periods):
-            games = _play({**newcomers, **state.entries}, truth, plan.matches, rng)
+            games = _play({**newcomers, **state.entries}, truth, met, plan, rng)
             state = state.after(ledger.close(state, Roster(newcomers, parents), games, rule))
-    snapshots = [player for player in sorted(truth) if player > ANCHOR]
     entries = [{**newcomers, **state.entries}[player] for player in snapshots]
     return Outcome(
-        truth=np.array([truth[player] for player in snapshots]),
+        truth=truth.rating[1:],
+        log_odds=truth.log_odds[1:, 1:],
         rating=np.array([entry.rating for entry in entries]),
         deviation=np.array([entry.deviation for entry in entries]),
     )
 
 
-def _play(entries: dict[int, Entry], truth: dict[int, float], matches: int, rng: np.random.Generator) -> Games:
-    """Play a period: pairs of frozen players with sides swapped, and the learner against those near it."""
+def _play(entries: dict[int, Entry], truth: Truth, met: FloatArray, plan: Plan, rng: np.random.Generator) -> Games:
+    """Play a period: pairs of frozen players with sides swapped, and the learner against those near it.
+
+    The frozen players are 0 for the baseline and so on; the learner plays as the newest of them. `met` counts on.
+    """
     frozen = np.array([player for player in sorted(entries) if player != LEARNER])
     ratings = as_ratings([entries[player] for player in frozen.tolist()])
     counts = [entries[player].games for player in frozen.tolist()]
-    pairs = rating_pairs(ratings.rating, ratings.deviation, counts, matches // 2, rng, anchors=frozen == ANCHOR)
-    pairs = frozen[np.concatenate((pairs, pairs[:, ::-1]))]
-    near = np.argsort(np.abs(ratings.rating - entries[LEARNER].rating))[:10]
-    opponents = frozen[rng.choice(near, matches)]
-    home = np.concatenate((pairs[:, 0], np.full(matches, LEARNER)))
-    away = np.concatenate((pairs[:, 1], opponents))
-    lead = np.array([truth[one] - truth[other] for one, other in zip(home.tolist(), away.tolist(), strict=True)])
-    score = (rng.random(lead.size) < 1.0 / (1.0 + 10.0 ** (-lead / 400.0))).astype(np.float64)
-    return Games(home, away, score, np.arange(home.size) >= len(pairs))
+    known = slice(frozen.size)
+    pairs = rating_pairs(
+        ratings.rating,
+        ratings.deviation,
+        counts,
+        plan.matches // (2 * plan.budget),
+        rng,
+        anchors=frozen == ANCHOR,
+        met=met[known, known],
+    )
+    home, away = np.repeat(np.concatenate((pairs, pairs[:, ::-1])), plan.budget, axis=0).T
+    np.add.at(met, (home, away), 1.0)
+    np.add.at(met, (away, home), 1.0)
+    near = rng.choice(np.argsort(np.abs(ratings.rating - entries[LEARNER].rating))[:10], plan.matches)
+    chance = np.concatenate((expit(truth.log_odds[home, away]), expit(truth.log_odds[frozen.size - 1, near])))
+    return Games(
+        home=np.concatenate((frozen[home], np.full(near.size, LEARNER))),
+        away=frozen[np.concatenate((away, near))],
+        score=(rng.random(chance.size) < chance).astype(np.float64),
+        training=np.arange(chance.size) >= home.size,
+    )
 
 
 def _summary(outcomes: list[Outcome]) -> str:
-    truth, rating, deviation = (
-        np.array([getattr(outcome, name) for outcome in outcomes]) for name in ("truth", "rating", "deviation")
+    truth, rating, deviation, log_odds = (
+        np.array([getattr(outcome, name) for outcome in outcomes])
+        for name in ("truth", "rating", "deviation", "log_odds")
     )
     inside = np.abs(rating - truth) < BAND * deviation
     bias = (rating - truth)[:, -1]
-    foretold, seen = _far_pairs(truth, rating)
+    foretold, seen = _far_pairs(truth, rating, log_odds)
     error = bias.std(ddof=1) / np.sqrt(bias.size)
     return (
         f"{inside.mean():>8.1%}{inside[:, -NEWEST:].mean():>10.1%}{f'{bias.mean():+.0f} ± {2 * error:.0f}':>16}"
-        f"{foretold:>20}{seen:>8}"
+        f"{np.sqrt(np.square(rating - truth).mean()):>8.0f}{foretold:>20}{seen:>8}"
     )
 
 
-def _far_pairs(truth: NDArray[np.float64], rating: NDArray[np.float64]) -> tuple[str, str]:
-    """Return the mean score of players far ahead of others, as the ratings foretell it and as the truth has it."""
+def _far_pairs(truth: FloatArray, rating: FloatArray, log_odds: FloatArray) -> tuple[str, str]:
+    """Return the mean score of players far ahead of others, as the ratings foretell it and as it is."""
     ahead = truth[:, :, None] - truth[:, None, :] > FAR
     if not ahead.any():
         return "-", "-"
-    scores = [1.0 / (1.0 + 10.0 ** (-(own[:, :, None] - own[:, None, :])[ahead] / 400.0)) for own in (rating, truth)]
-    return f"{scores[0].mean():.2%}", f"{scores[1].mean():.2%}"
+    leads = (rating[:, :, None] - rating[:, None, :]) / SCALE, log_odds
+    foretold, seen = (expit(lead[ahead]).mean() for lead in leads)
+    return f"{foretold:.2%}", f"{seen:.2%}"
 
 
 if __name__ == "__main__":

@@ -76,12 +76,17 @@ def population(players: int, intransitive: float, seed: int) -> Population:
     rng = np.random.default_rng(seed)
     strength = rng.normal(START_RATING, SPREAD, players)
     lead = (strength[:, None] - strength) / SCALE
-    turn = rng.normal(0.0, 1.0, (players, players))
+    return Population(strength, lead + circles(lead, intransitive, rng))
+
+
+def circles(lead: FloatArray, intransitive: float, rng: np.random.Generator) -> FloatArray:
+    """Return (P, P) log-odds that no strength explains and that favour nobody, beside those that strengths explain."""
+    turn = rng.normal(0.0, 1.0, lead.shape)
     turn -= turn.T
     mean = turn.mean(axis=1)
     turn -= mean[:, None] - mean
     size = np.sqrt(intransitive / (1.0 - intransitive)) * np.linalg.norm(lead) / np.linalg.norm(turn)
-    return Population(strength, lead + size * turn)
+    return np.asarray(size * turn)
 
 
 def games_needed(truth: Population, pairing: Pairing, seed: int, arguments: argparse.Namespace) -> float:

@@ -46,14 +46,15 @@ class Rule:
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the rule that a period was closed under; before there was a refit it had none.
+        """Return the rule that a period was closed under: without what there was none of when it was.
 
         Raises:
             InvariantError: It is none.
         """
         numbers = {name: value for name, value in stored.items() if name != "refit"}
+        refit = {"pair_correlation": False} | stored.get("refit", {"enabled": False})
         try:
-            return cls(**numbers, refit=RefitConfig(**stored.get("refit", {"enabled": False})))
+            return cls(**numbers, refit=RefitConfig(**refit))
         except (TypeError, ValueError) as error:
             raise InvariantError(
                 f"rule {dict(stored)} of a period", str(error), "restore the database from a backup"

@@ -93,7 +93,7 @@ def test_a_player_that_never_or_always_wins_stays_finite(score: float) -> None:
 def test_the_fit_is_the_maximum_that_a_plain_minimiser_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     _, results = ladder(rng, 8, 6)
-    config = RefitConfig(prior_deviation=500.0, parent_draws=2.0, parent_weight=1e12)  # steps are not learned from
+    config = RefitConfig(prior_deviation=500.0, parent_draws=2.0, parent_weight=1e12, pair_correlation=False)
     parent = np.array([NO_PARENT, 0, 1, NO_PARENT, 3, 3, NO_PARENT, 6])
     found = fit(results, np.full(8, 1500.0), anchor=np.arange(8) == 0, parent=parent, config=config)
 
@@ -223,3 +223,48 @@ def test_what_cannot_be_fitted_is_refused_by_name() -> None:
 def test_a_setting_out_of_range_is_refused_by_name(field: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{field} is {value}"):
         RefitConfig(**{field: value})
+
+
+def circling(seed: int, spread: float, games: int) -> Results:
+    """Play 160 pairs of 40 players of the same strength, whose log-odds have a part of their own."""
+    rng = np.random.default_rng(seed)
+    home, away = np.array([pair for pair in np.ndindex(40, 40) if pair[0] < pair[1]]).T
+    met = rng.choice(home.size, 160, replace=False)
+    chance = 1.0 / (1.0 + np.exp(-rng.normal(0.0, spread, 160)))
+    return Results(home[met], away[met], rng.binomial(games, chance) / games, np.full(160, games))
+
+
+def fit_equals(results: Results, *, pair_correlation: bool) -> Fit:
+    config = RefitConfig(pair_correlation=pair_correlation)
+    return fit(results, np.full(40, 1500.0), anchor=np.arange(40) == 0, parent=np.full(40, NO_PARENT), config=config)
+
+
+def inside(found: Fit) -> float:
+    """Share of 95 % bands that hold the truth, of which all are equal."""
+    return float((np.abs(found.rating - 1500.0) < 1.96 * found.deviation)[1:].mean())
+
+
+def test_many_games_of_few_pairs_are_no_proof_where_results_go_in_circles() -> None:
+    leagues = [circling(seed, 1.3, 16) for seed in range(5)]
+    assert np.mean([inside(fit_equals(each, pair_correlation=False)) for each in leagues]) < 0.75
+    assert 0.9 < np.mean([inside(fit_equals(each, pair_correlation=True)) for each in leagues]) < 1.0
+
+
+@pytest.mark.parametrize(("spread", "games"), [(0.0, 16), (1.3, 1)], ids=["chance alone", "no pair met again"])
+def test_nothing_changes_where_pairs_tell_nothing_of_their_own(spread: float, games: int) -> None:
+    results = circling(0, spread, games)
+    alike, learned = (fit_equals(results, pair_correlation=learn) for learn in (False, True))
+    assert np.array_equal(alike.rating, learned.rating)
+    assert np.array_equal(alike.covariance, learned.covariance)
+
+
+def test_pairs_that_never_agree_with_any_strengths_count_little_and_stay_finite() -> None:
+    """Rock, paper and scissors, for ever: no game tells who is stronger."""
+    found = fit(
+        rows((0, 1, 1.0, 10**6), (1, 2, 1.0, 10**6), (2, 0, 1.0, 10**6)),
+        np.full(3, 1500.0),
+        anchor=[True, False, False],
+        parent=[NO_PARENT] * 3,
+    )
+    assert found.rating == pytest.approx(1500.0)
+    assert (found.deviation[1:] > 100.0).all()

@@ -5,23 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.calibration import BAND, Outcome, Plan, simulate
-from league.config import Settings
-from league.services.rating import Rule
+from arena.payoff import cyclic_share
+from benchmarks.calibration import BAND, RULES, Outcome, Plan, population, simulate
 
-PLAN = Plan(snapshots=25, step=40.0, spread=60.0, periods=3, matches=60)
-FITTED = Rule.of(Settings())
-ALONE = replace(FITTED, refit=replace(FITTED.refit, enabled=False))
+PLAN = Plan(snapshots=25, step=40.0, spread=60.0, periods=3, matches=60, budget=1, intransitive=0.0)
+CIRCLES = replace(PLAN, snapshots=14, budget=5, intransitive=0.3)
 
 
 @pytest.fixture(scope="module")
 def fitted() -> list[Outcome]:
-    return [simulate(PLAN, FITTED, np.random.default_rng(seed)) for seed in range(8)]
+    return [simulate(PLAN, RULES["whole history"], np.random.default_rng(seed)) for seed in range(8)]
 
 
 @pytest.fixture(scope="module")
 def alone() -> list[Outcome]:
-    return [simulate(PLAN, ALONE, np.random.default_rng(seed)) for seed in range(8)]
+    return [simulate(PLAN, RULES["Glicko-2 alone"], np.random.default_rng(seed)) for seed in range(8)]
 
 
 def inside(outcomes: list[Outcome]) -> float:
@@ -40,3 +38,26 @@ def test_bands_hold_the_truth_where_the_whole_history_is_fitted(fitted: list[Out
 def test_the_newest_snapshot_is_not_left_behind(fitted: list[Outcome], alone: list[Outcome]) -> None:
     assert abs(bias_of_newest(fitted)) < 80.0
     assert bias_of_newest(alone) < -100.0
+
+
+def test_bands_hold_the_truth_where_results_go_in_circles_too() -> None:
+    learned, taken_alike = (
+        [simulate(CIRCLES, RULES[name], np.random.default_rng(seed)) for seed in range(3)]
+        for name in ("whole history", "without correlation")
+    )
+    assert 0.9 <= inside(learned) <= 1.0
+    assert inside(taken_alike) < 0.8
+
+
+def test_made_up_leagues_have_the_intransitive_share_that_was_asked_for() -> None:
+    plan = replace(PLAN, snapshots=300, step=0.0, spread=5.0)
+    for share in (0.0, 0.3):
+        truth = population(replace(plan, intransitive=share), np.random.default_rng(1))
+        chance = 1.0 / (1.0 + np.exp(-truth.log_odds))
+        assert cyclic_share(chance, np.ones_like(chance) - np.eye(len(chance))) == pytest.approx(share, abs=0.02)
+        assert truth.rating[0] == 1500.0
+
+
+def test_the_truth_is_the_strength_where_there_are_no_circles() -> None:
+    truth = population(PLAN, np.random.default_rng(2))
+    assert (truth.rating - truth.rating[:, None]) / 173.7178 == pytest.approx(-truth.log_odds, abs=1e-3)

@@ -1,6 +1,7 @@
 """The whole history fitted at periods' ends: what is stored is the fit, it can be computed again, and it can be off."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Match
 from league.errors import ConfigurationError
+from league.services.rating import Rule
 
 EVERY_PERIOD = RefitConfig(growth=0.0)
 NEVER = RefitConfig(enabled=False)
@@ -145,3 +147,14 @@ def test_superiority_is_of_the_fit_and_leaves_out_who_never_played(fitted: Scene
 def test_before_any_rating_match_nobody_is_compared(scene: Scene) -> None:
     order = scene.client.superiority()
     assert (order.players, order.superiority, order.period_id) == ([], [], None)
+
+
+def test_rules_of_before_are_restored_without_what_there_was_not_yet() -> None:
+    """A period is computed again as it was rated, and not as it would be today."""
+    now = Rule.of(Settings())
+    assert Rule.restored(now.stored()) == now
+    before = now.stored()
+    del before["refit"]["pair_correlation"]
+    assert Rule.restored(before) == replace(now, refit=replace(now.refit, pair_correlation=False))
+    del before["refit"]
+    assert not Rule.restored(before).refit.enabled
