@@ -27,7 +27,8 @@ def nash_mixture(win_rate: ArrayLike) -> FloatArray:
 
         maximise -sum_i p_i log p_i    subject to    sum_j (x_ij - x_ji) p_j <= 0 for all i,    p in the simplex
 
-    A linear program finds out who has a share in any equilibrium at all; among those the entropy decides.
+    A linear program finds out who has a share in any equilibrium at all; among those the entropy decides. Where the
+    solver of that gives up, as it may where there is but one equilibrium, it is that of the linear program.
 
     Args:
         win_rate: (P, P) win rates x in [0, 1], x_ij + x_ji = 1 as in `arena.payoff.Payoff.win_rate`.
@@ -45,7 +46,7 @@ def nash_mixture(win_rate: ArrayLike) -> FloatArray:
         return mixture
     share = _any_equilibrium(lead)
     inside = share > -(lead @ share)
-    mixture[inside] = _most_even(lead[:, inside])
+    mixture[inside] = _most_even(lead[:, inside], share[inside])
     return mixture
 
 
@@ -103,13 +104,14 @@ def _any_equilibrium(lead: FloatArray) -> FloatArray:
     return np.asarray(solution.x[:-1])
 
 
-def _most_even(lead: FloatArray) -> FloatArray:
+def _most_even(lead: FloatArray, known: FloatArray) -> FloatArray:
     """Return the mixture of maximum entropy of K players that nobody beats.
 
     Variables are p and t with t_i <= -p_i log p_i, which is (t_i, p_i, 1) in the exponential cone.
 
     Args:
         lead: (P, K) lead of everybody over each of them.
+        known: (K,) such a mixture in which each has a share; it is the answer where the solver gives up.
     """
     size = lead.shape[1]
     rows = csc_array(np.vstack((np.ones((1, size)), lead)))
@@ -128,7 +130,7 @@ def _most_even(lead: FloatArray) -> FloatArray:
     )
     solution = solver.solve()
     if solution.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
-        raise ArithmeticError(f"no most even mixture of {size} players was found: {solution.status}")
+        return known / known.sum()
     mixture = np.maximum(solution.x[:size], 0.0)
     return np.asarray(mixture / mixture.sum())
 

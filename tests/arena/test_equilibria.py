@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import clarabel
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -95,6 +96,21 @@ def test_of_several_equilibria_the_most_even_one_is_taken():
     win_rate = np.full((6, 6), 0.5)
     win_rate[:3, :3] = win_rate[3:, 3:] = ROCK_PAPER_SCISSORS
     assert nash_mixture(win_rate) == pytest.approx([1 / 6] * 6, abs=1e-6)
+
+
+def test_where_the_solver_gives_up_the_mixture_is_an_equilibrium_of_all_who_have_a_share(monkeypatch):
+    settings = clarabel.DefaultSettings
+    monkeypatch.setattr(clarabel, "DefaultSettings", lambda: hasty(settings()))
+    assert nash_mixture(ROCK_PAPER_SCISSORS) == pytest.approx([1 / 3] * 3)
+    win_rate = league(12, cyclic=0.8, seed=3)
+    mixture = nash_mixture(win_rate)
+    assert mixture.sum() == pytest.approx(1.0)
+    assert (win_rate @ mixture).max() <= 0.5 + 1e-9
+
+
+def hasty(settings):
+    settings.max_iter = 1
+    return settings
 
 
 def test_an_equilibrium_that_somebody_would_beat_is_no_choice_however_even():
