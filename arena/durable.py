@@ -13,20 +13,29 @@ ASIDE = re.compile(rf"\..+\.[0-9a-f]{{{2 * ASIDE_BYTES}}}")
 """Name of a file that is being written aside."""
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a crash leaves the old one or the new one, never a part: write aside, sync, rename, sync."""
+def write_atomically(path: Path, data: bytes, *, durably: bool = True) -> None:
+    """Write a file so that a crash leaves the old one or the new one, never a part: write aside, sync, rename, sync.
+
+    Args:
+        path: The file.
+        data: All that is in it.
+        durably: Wait for the disk. Otherwise only a crash of this process is survived so; one of the machine may leave
+            the file empty.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{secrets.token_hex(ASIDE_BYTES)}")
     try:
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, READABLE), "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durably:
+                file.flush()
+                os.fsync(file.fileno())
         aside.replace(path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if durably:
+        sync_folder(path.parent)
 
 
 def sweep(folder: Path) -> None:

@@ -168,12 +168,14 @@ class LeaseBook:
         return self._now() < opened.lease.expires_at
 
     def _open_lease(self, row: int) -> None:
-        self._queue = deque(lease for lease in self._queue if self._now() < lease.expires_at)
+        now = self._now()
+        while self._queue and self._queue[0].expires_at <= now:  # who was granted first expires first
+            self._queue.popleft()
         if not self._queue:
             self._ask()
         while self._queue:
             lease = self._queue.popleft()
-            if self._first_unused(lease) >= lease.budget:
+            if lease.expires_at <= now or self._first_unused(lease) >= lease.budget:
                 continue
             seat = _sides(lease)[0]
             try:

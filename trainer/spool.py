@@ -1,21 +1,22 @@
 """Results on their way to the league: written down first, delivered later, once at least and lost never.
 
 Results are lines of JSON in numbered files, appended and synced in batches; what a full disk refuses waits in memory
-and is not delivered before it is written. How far they were delivered is a position, written atomically after the
-league has answered. A crash in between sends some results again, which the league answers as the first time. Files are
-removed once their results are delivered and nobody needs to know their sequences any more. What the league will never
-take is set aside in `refused.jsonl`.
+and is not delivered before it is written. How far they were delivered is a position, replaced after the league has
+answered; nobody waits for the disk to have it. A crash sends some results again, which the league answers as the first
+time. Files are removed once their results are delivered and nobody needs to know their sequences any more. What the
+league will never take is set aside in `refused.jsonl`.
 """
 
 import json
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from arena.durable import write_atomically
 from league.errors import LeagueError
@@ -28,8 +29,11 @@ FILE_BYTES = 2**20
 SHARE_OF_FREE = 1 / 8
 """It is followed sooner where it is more than this share of what the disk has left."""
 
-BATCH = 500
-"""Most results of one call."""
+BATCH = 2000
+"""Most results of one call: a commit of the league's is shared by as many, and takes some 60 ms."""
+
+RESULTS = TypeAdapter(list[Result])
+"""Reads many results at once, which is far quicker than one by one."""
 
 Report = Callable[[list[Result]], ResultBatchAnswer | None]
 """Sends a batch; None while the league is away. Raises `LeagueError` where it refuses the batch."""
@@ -164,8 +168,10 @@ class Spool:
         path = self.folder / "refused.jsonl"
         aside = LineFile(path)
         try:
-            for result in refused:
-                aside.add(result.model_dump_json().encode())
+            known = set(path.read_bytes().splitlines())  # of a batch that a crash has sent again
+            for line in (result.model_dump_json().encode() for result in refused):
+                if line not in known:
+                    aside.add(line)
             aside.write(durably=True)
         finally:
             aside.close()
@@ -173,17 +179,15 @@ class Spool:
 
     def _read_batch(self) -> tuple[list[Result], Position]:
         file, offset = self._delivered.file, self._delivered.offset
-        last = file == self._synced.file
-        results: list[Result] = []
         with self._path(file).open("rb") as stream:
             stream.seek(offset)
-            while len(results) < BATCH and (not last or stream.tell() < self._synced.offset):
-                line = stream.readline()
-                if not line:
-                    return results, Position(file + 1, 0)
-                if (result := _parse(line)) is not None:
-                    results.append(result)
-            return results, Position(file, stream.tell())
+            lines = list(islice(stream, BATCH))
+        if not lines:
+            return [], Position(file + 1, 0)
+        end = Position(file, offset + sum(map(len, lines)))
+        while end > self._synced:  # a disk that refused them may have left them there all the same
+            end = Position(file, end.offset - len(lines.pop()))
+        return _parse_all(lines), end
 
     def _read_delivered(self) -> Position:
         """How far the last process came; from the first file on where that is not known, since resending is safe."""
@@ -199,7 +203,7 @@ class Spool:
 
     def _write_delivered(self) -> None:
         position = {"file": self._delivered.file, "offset": self._delivered.offset}
-        write_atomically(self.folder / "delivered.json", json.dumps(position).encode())
+        write_atomically(self.folder / "delivered.json", json.dumps(position).encode(), durably=False)
 
     def _remove_delivered(self) -> None:
         """Make room, before anything is written: a missing file says as well that it was delivered."""
@@ -212,6 +216,14 @@ class Spool:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"results-{number:08d}.jsonl"
+
+
+def _parse_all(lines: Sequence[bytes]) -> list[Result]:
+    """The results that lines hold; damaged lines are left out, and said."""
+    try:
+        return RESULTS.validate_json(b"[" + b",".join(lines) + b"]")
+    except ValidationError:
+        return [result for line in lines if (result := _parse(line)) is not None]
 
 
 def _parse(line: bytes) -> Result | None:

@@ -53,6 +53,10 @@ def test_what_is_written_is_on_the_disk_before_it_takes_its_name_and_its_name_is
     monkeypatch.setattr(Path, "replace", watched_replace)
     write_atomically(tmp_path / "file", b"content")
     assert done == ["sync 7 bytes", f"rename in {tmp_path}", "sync the folder"]
+    done.clear()
+    write_atomically(tmp_path / "file", b"other", durably=False)
+    assert done == [f"rename in {tmp_path}"]
+    assert (tmp_path / "file").read_bytes() == b"other"
 
 
 def test_what_a_crash_left_of_writing_aside_is_swept_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

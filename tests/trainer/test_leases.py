@@ -173,6 +173,17 @@ def test_expired_leases_are_not_played(book_of, league):
     assert keys([book.draw(0)]) == [("lease2", 0)]
 
 
+def test_expired_leases_are_passed_over_wherever_they_are_in_the_queue(book_of, league):
+    league.seats, league.lifetime_s = [RANDOM, BROKEN], 900.0
+    book = book_of()
+    assert keys([book.draw(0)]) == [("lease0", 0)]
+    league.lifetime_s = 100.0  # of a league that was started again, with shorter leases
+    book.refill()
+    league.now += timedelta(seconds=200)
+    assert book.draw(1).lease is None
+    assert keys([book.draw(1)]) == [("lease4", 0)]
+
+
 @pytest.mark.parametrize("seat", [BROKEN, STRANGER])
 def test_an_opponent_that_cannot_be_played_is_given_back_and_another_taken(book_of, league, seat, caplog):
     league.seats = [seat, RANDOM]

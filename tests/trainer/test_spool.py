@@ -214,7 +214,7 @@ def test_what_a_restart_does_not_count_yet_is_remembered_although_it_was_deliver
 
 
 def test_delivered_files_make_room_on_a_disk_that_takes_nothing(opened, tmp_path, server, monkeypatch):
-    def full(path, data):
+    def full(path, data, *, durably):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     spool = opened(file_bytes=200)
@@ -272,6 +272,41 @@ def test_a_refused_batch_waits_where_the_league_goes_away_in_the_middle_of_it(op
     assert len(server.taken) == 4
     assert spool.undelivered() == 0
     assert set_aside(tmp_path) == [result(sequence=0)]
+
+
+def test_what_is_refused_is_set_aside_once_although_a_crash_has_it_sent_again(opened, tmp_path, server, monkeypatch):
+    server.status = {("a", sequence): "rejected" for sequence in (1, 2, 4)}
+    spool = opened()
+    fill(spool, 3)
+    monkeypatch.setattr(spool, "_write_delivered", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        spool.deliver(server.report)
+    spool.close()
+    again = opened()
+    fill(again, 2, start=3)
+    again.deliver(server.report)
+    assert set_aside(tmp_path) == [result(sequence=sequence) for sequence in (1, 2, 4)]
+
+
+def test_results_that_a_disk_refused_and_left_in_the_file_are_not_delivered_before_they_are_synced(
+    opened, tmp_path, server
+):
+    spool = opened()
+    fill(spool, 2)
+    with (tmp_path / "results-00000001.jsonl").open("ab") as file:
+        file.write(result(sequence=2).model_dump_json().encode() + b"\n")
+    spool.deliver(server.report)
+    assert sorted(key[1] for key in server.taken) == [0, 1]
+    assert spool.undelivered() == 0
+
+
+def test_nobody_waits_for_the_disk_to_know_how_far_results_are_delivered(opened, server, monkeypatch):
+    spool, synced = opened(), []
+    fill(spool, 3)
+    monkeypatch.setattr(os, "fsync", synced.append)
+    spool.deliver(server.report)
+    assert server.calls == [3]
+    assert not synced
 
 
 def test_the_highest_sequence_of_every_lease_is_known_after_a_restart(opened):

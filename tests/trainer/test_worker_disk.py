@@ -39,9 +39,9 @@ def disk(monkeypatch):
         if Full.full:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    def atomically(path, data):
+    def atomically(path, data, **options):
         refuse()
-        write(path, data)
+        write(path, data, **options)
 
     def appended(self, data):
         refuse()
