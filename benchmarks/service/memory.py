@@ -78,13 +78,21 @@ def _live(server: Server, requests: list[Body], times: int) -> None:
 
 
 def _post(connection: http.client.HTTPConnection, path: str, body: Body) -> Body:
-    connection.request("POST", path, json.dumps(body), _HEADERS)
-    answer = connection.getresponse()
+    try:
+        answer = _ask(connection, path, body)
+    except ConnectionError:  # idle for too long, as where the whole machine was paused: the client's turn to try again
+        connection.close()
+        answer = _ask(connection, path, body)
     content = answer.read()
     if answer.status != _OK:
         raise SystemExit(f"{path} answered {answer.status}: {content[:300]!r}")
     told: Body = json.loads(content)
     return told
+
+
+def _ask(connection: http.client.HTTPConnection, path: str, body: Body) -> http.client.HTTPResponse:
+    connection.request("POST", path, json.dumps(body), _HEADERS)
+    return connection.getresponse()
 
 
 def _resident_mib(pid: int) -> float:

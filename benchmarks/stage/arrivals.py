@@ -26,7 +26,7 @@ class Arrivals:
     Attributes:
         url: The server.
         latencies_s: Per kind of call, of every answered one that was not refused.
-        failures: Answers that were no success and no refusal, and how often.
+        failures: Answers that were no success and no refusal, connections that failed, and how often.
         refused: Per kind, how often the server was busy.
     """
 
@@ -53,7 +53,11 @@ class Arrivals:
         content = json.dumps(body).encode()
         for _ in range(_TRIES):
             await asyncio.sleep(due_s - self.now_s())
-            status, headers, answer = await self._call(path, content)
+            try:
+                status, headers, answer = await self._call(path, content)
+            except OSError as error:
+                self.failures[f"{kind}: {error!r}"] += 1
+                return None
             if status == _OK:
                 self.latencies_s[kind].append(self.now_s() - due_s)
                 told: dict[str, Any] = json.loads(answer)
@@ -79,6 +83,8 @@ class Arrivals:
             top, _, rest = (await reader.read(-1)).partition(b"\r\n\r\n")
         finally:
             writer.close()
+        if not top:
+            raise ConnectionError("ended without an answer")
         first, *lines = top.split(b"\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(b": ") for line in lines)}
         return int(first.split()[1]), headers, rest

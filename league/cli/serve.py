@@ -20,6 +20,7 @@ from league.storage.opening import open_store
 app = typer.Typer()
 
 _SHUTDOWN_GRACE_S = 5
+_KEEP_ALIVE_S = 15  # idle connections: clients drop theirs after 5 s, and must be first, or a call meets a closing one
 _BACKLOG = 2048
 _TURN_S = 0.001
 _COLLECTED_AFTER = 10_000, 20, 10  # more objects, collections of the young, and of the middle-aged
@@ -100,6 +101,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
             app,
             access_log=False,
             log_config=None,
+            timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_SHUTDOWN_GRACE_S,
         )
     )

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from league_command import Run
 
-from league.cli import listening
+from league.cli import listening, serve
 from league.client import LeagueClient
 from league.errors import ConfigurationError, UnauthenticatedError
 
@@ -92,6 +92,12 @@ def test_a_caller_who_goes_away_in_the_middle_of_an_upload_is_no_defect(server: 
     *log, last = read_until(server, "stopped")
     assert last == "stopped\n"
     assert [line.split()[2:4] for line in log] == [["info", "league.requests"]]
+
+
+def test_clients_drop_idle_connections_before_the_server_does() -> None:
+    """Else a call meets a connection that the server is closing, and fails."""
+    with LeagueClient("http://127.0.0.1") as client:
+        assert client._http._transport._pool._keepalive_expiry < serve._KEEP_ALIVE_S  # type: ignore[attr-defined]
 
 
 def test_the_first_token_closes_a_running_server(server: subprocess.Popen[str], command: Run, tmp_path: Path) -> None:
