@@ -2,7 +2,7 @@
 
 What lies between two native calls, be it little, starts slowly: the products before it have emptied the caches. So all
 that a way needs is made ready first, and then runs in one go: first layer, LSTM, readout and loss, and back in the
-contrary order. Gradients of large weights, which do not depend on time, are products in torch.
+contrary order, with the gradients of all weights at the end.
 """
 
 import functools
@@ -62,15 +62,18 @@ def sweep_back(
     scan_addresses: wp.array[wp.uint64],
     squash_sizes: wp.array[wp.int32],
     squash_addresses: wp.array[wp.uint64],
+    layer_sizes: wp.array[wp.int32],
+    layer_addresses: wp.array[wp.uint64],
     features_sizes: wp.array[wp.int32],
     features_addresses: wp.array[wp.uint64],
     hidden_sizes: wp.array[wp.int32],
     hidden_addresses: wp.array[wp.uint64],
 ) -> None:
-    """From the loss's gradient of what is read out to that of what weights were multiplied into, and of the LSTM's."""
+    """From the loss's gradient of what is read out to that of the weights."""
     read_rows(read_sizes, read_addresses)
     scan_runs(scan_sizes, scan_addresses)
     squash_rows(squash_sizes, squash_addresses)
+    add_weights(layer_sizes, layer_addresses)
     add_weights(features_sizes, features_addresses)
     add_weights(hidden_sizes, hidden_addresses)
 
@@ -185,12 +188,18 @@ class _Swept(torch.autograd.Function):
         known = (passed.output, own.scale, own.actor, own.critic, features, moments)
         out, of_hidden, of_readers = readout.backward_call(None, of_parameters * by_loss, of_value * by_loss, *known)
         recurrent = own.weight_ih, own.weight_hh
-        through, returned = scan.backward_call(of_hidden, passed, cell, *recurrent, first, to_features=True)
+        through, returned = scan.backward_call(
+            of_hidden, passed, cell, *recurrent, first, to_features=True, in_place=True
+        )
         to_features, of_layer = squash.backward_call(returned.of_features, squashed)
-        of_core = Product(returned.sums, passed.inputs, (gradients.weight_ih, gradients.weight_hh))
-        _back()(*((call.sizes, call.addresses) for call in (out, through, to_features, *of_core.calls())))
-        of_core.add_rest()
-        Product(of_layer.sums, squashed.inputs, (gradients.encoder,)).add()
+        products = (
+            Product(of_layer.sums, squashed.inputs, (gradients.encoder,)),
+            Product(returned.sums, passed.inputs, (gradients.weight_ih, gradients.weight_hh)),
+        )
+        calls = (out, through, to_features, *(call for product in products for call in product.calls()))
+        _back()(*((call.sizes, call.addresses) for call in calls))
+        for product in products:
+            product.add_rest()
         of_gates = returned.of_bias.sum(dim=0)
         low, high = LOG_STD_RANGE
         moves = (own.raw_log_std >= low) & (own.raw_log_std <= high)
@@ -214,20 +223,16 @@ class Product(NamedTuple):
     gradients: tuple[Tensor, ...]
 
     def calls(self) -> list[Call]:
-        """What adds them in native code; nothing with half precision."""
+        """What adds them in native code; nothing in half precision."""
         if self.inputs.dtype is torch.bfloat16:
             return [weights.nothing(each) for each in self.gradients]
         return [weights.call(self.sums, part, each) for part, each in self._parts(self.inputs)]
 
     def add_rest(self) -> None:
-        """Add them where native code adds nothing."""
+        """Add, in torch, what native code adds nothing of."""
         if self.inputs.dtype is torch.bfloat16:
-            self.add()
-
-    def add(self) -> None:
-        """Add them in torch."""
-        for part, each in self._parts(self.sums.t() @ self.inputs):
-            each.add_(part)
+            for part, each in self._parts(self.sums.t() @ self.inputs):
+                each.add_(part)
 
     def _parts(self, columns: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         widths = [each.shape[1] for each in self.gradients]
@@ -249,5 +254,5 @@ def _forward() -> Chain:
 
 @functools.cache
 def _back() -> Chain:
-    rooms = [(each.SIZES, each.POINTERS) for each in (readout, scan, squash, weights, weights)]
+    rooms = [(each.SIZES, each.POINTERS) for each in (readout, scan, squash, *[weights] * 3)]
     return Chain(sweep_back, *rooms)

@@ -21,7 +21,7 @@ struct Call {
     const float* cell;       // (S, units): cell before each run
     float* output;           // (N, units): hidden state after each decision; backward: the loss's gradient of it
     const float* bias;       // (4 units): forward
-    float* sums;             // (N, 4 units): backward: the loss's gradient of the gates' sums
+    float* sums;             // (N, 4 units): backward: the loss's gradient of the gates' sums; may be where `gates` are
     float* carried;          // (S, 2 units): backward, zeros: gradients of hidden and cell on their way back
     float* of_features;      // (N, features filled up to multiples of 64): backward: the loss's gradient of them
     float* of_bias;          // (parts, 4 units): backward, zeros: each thread's share of that of the bias
@@ -77,7 +77,8 @@ auto take = [&](int part) {
     auto step_forward = [&](int t, int rows) {
         const int going_on = t + 1 < size.steps ? rows_at(t + 1) : 0;
         const long row = call.first[t] + from;
-        for (int i = 0; i < rows; ++i) put_factors(row + i, 0, call.features + (row + i) * size.features, size.features);
+        for (int i = 0; i < rows; ++i)
+            put_factors(row + i, 0, call.features + (row + i) * size.features, size.features);
         for (int i = 0; t == 0 && i < rows; ++i)
             put_factors(row + i, size.features, call.hidden + (long)(from + i) * units, units);
         for (int panel = 0; panel < units / LANES; ++panel) {

@@ -135,11 +135,15 @@ def backward_call(
     weight_hh: Tensor,
     first: Tensor,
     to_features: bool,
+    in_place: bool,
 ) -> tuple[Call, Returned]:
-    """What takes the loss's gradient with respect to the output back through all runs."""
+    """What takes the loss's gradient with respect to the output back through all runs.
+
+    With `in_place` that of the gates' sums may take the memory of the gates, which are gone then.
+    """
     (decisions, units), width = passed.cells.shape, weight_ih.shape[1]
     half, columns = passed.inputs.dtype is torch.bfloat16, filled_up(width, PANEL) if to_features else 0
-    sums = room(cell, decisions, 4 * units, half)
+    sums = passed.gates if in_place and not half else room(cell, decisions, 4 * units, half)
     carried, of_features = cell.new_zeros(len(cell), 2 * units), cell.new_empty(decisions, columns)
     of_bias = cell.new_zeros(torch.get_num_threads(), 4 * units)
     none = cell.new_empty(0)
@@ -178,7 +182,7 @@ def _pull_back(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Take the loss's gradient back: see `backward_call` and `Returned`, but that shares of the bias are summed."""
     passed = Passed(gradient, gates, cells, inputs)
-    call, returned = backward_call(gradient, passed, cell, weight_ih, weight_hh, first, to_features)
+    call, returned = backward_call(gradient, passed, cell, weight_ih, weight_hh, first, to_features, in_place=False)
     _launcher()(call.sizes, call.addresses)
     return returned.sums, returned.of_features, returned.of_bias.sum(dim=0)
 

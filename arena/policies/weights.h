@@ -14,39 +14,53 @@ struct Call {
 struct Sizes { int rows, outputs, columns, stride, parts; };
 const Call call = *(const Call*)addresses.data;
 const Sizes size = *(const Sizes*)sizes.data;
-enum { TILE = 32, AT_ONCE = WIDTH * ABREAST };  // rows that stay in a core's nearest cache; columns of a block
+enum { TILE = 32 };  // rows that stay in a core's nearest cache
 
-// gradient (outputs, AT_ONCE) += sums (rows, outputs) transposed times inputs (rows, AT_ONCE)
-auto add_block = [&](auto outputs, const float* sums, const float* inputs, int rows, float* gradient) {
-    enum { OUTPUTS = decltype(outputs)::count };
-    Vector sum[OUTPUTS][ABREAST];
+// gradient (outputs, columns) += sums (rows, outputs) transposed times inputs (rows, columns), some registers wide
+auto add_block = [&](auto outputs, auto registers, const float* sums, const float* inputs, int rows, float* gradient) {
+    enum { OUTPUTS = decltype(outputs)::count, REGISTERS = decltype(registers)::count };
+    auto place = [&](int o, int j) -> Vector& { return *(Vector*)(gradient + (long)o * size.columns + WIDTH * j); };
+    Vector sum[OUTPUTS][REGISTERS];
     for (int o = 0; o < OUTPUTS; ++o)
-        for (int j = 0; j < ABREAST; ++j) sum[o][j] = *(const Vector*)(gradient + (long)o * size.columns + WIDTH * j);
+        for (int j = 0; j < REGISTERS; ++j) sum[o][j] = place(o, j);
     for (int row = 0; row < rows; ++row, sums += size.outputs, inputs += size.stride)
         for (int o = 0; o < OUTPUTS; ++o)
-            for (int j = 0; j < ABREAST; ++j)
+            for (int j = 0; j < REGISTERS; ++j)
                 sum[o][j] = multiply_add((Vector)(sums[o]), *(const Vector*)(inputs + WIDTH * j), sum[o][j]);
     for (int o = 0; o < OUTPUTS; ++o)
-        for (int j = 0; j < ABREAST; ++j) *(Vector*)(gradient + (long)o * size.columns + WIDTH * j) = sum[o][j];
+        for (int j = 0; j < REGISTERS; ++j) place(o, j) = sum[o][j];
+};
+struct Abreast { enum { count = ABREAST }; };
+// What is left of the columns, fewer than a register has.
+auto add_rest = [&](const float* sums, const float* inputs, int rows, float* gradient, int columns) {
+    for (int row = 0; row < rows; ++row, sums += size.outputs, inputs += size.stride)
+        for (int column = 0; column < columns; ++column) gradient[column] += *sums * inputs[column];
 };
 
 // One thread's share of the outputs.
 auto take = [&](int part) {
-    const int from = (int)((long)size.outputs * part / size.parts), to = (int)((long)size.outputs * (part + 1) / size.parts);
+    const int from = (int)((long)size.outputs * part / size.parts);
+    const int to = (int)((long)size.outputs * (part + 1) / size.parts);
     for (int row = 0; row < size.rows; row += TILE) {
         const int rows = size.rows - row < TILE ? size.rows - row : TILE;
         const float *sums = call.sums + (long)row * size.outputs, *inputs = call.inputs + (long)row * size.stride;
-        for (int column = 0; column < size.columns; column += AT_ONCE) {
+        int column = 0;
+        auto at = [&](int output) { return call.gradient + (long)output * size.columns + column; };
+        auto add_columns = [&](auto registers) {
             int output = from;
             auto add = [&](auto outputs) {
-                float* gradient = call.gradient + (long)output * size.columns + column;
-                add_block(outputs, sums + output, inputs + column, rows, gradient);
+                add_block(outputs, registers, sums + output, inputs + column, rows, at(output));
                 output += decltype(outputs)::count;
             };
             while (output + 6 <= to) add(Six());
-            while (output + 2 <= to) add(Two());
             while (output < to) add(One());
-        }
+            column += WIDTH * decltype(registers)::count;
+        };
+        while (column + WIDTH * ABREAST <= size.columns)
+            add_columns(Abreast());
+        while (column + WIDTH <= size.columns) add_columns(One());
+        for (int output = from; column < size.columns && output < to; ++output)
+            add_rest(sums + output, inputs + column, rows, at(output), size.columns - column);
     }
 };
 if (size.parts == 1)

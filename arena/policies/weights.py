@@ -13,9 +13,6 @@ from arena.native import Call, openmp, require_memory, source, wp
 SIZES, POINTERS = 5, 6
 """Numbers and addresses of a call, as in `weights.h`."""
 
-COLUMNS = 64
-"""Columns of weights come in multiples of so many."""
-
 
 @wp.func_native(source("lanes.h", "weights.h"))
 @no_type_check
@@ -28,7 +25,7 @@ def call(sums: Tensor, inputs: Tensor, gradient: Tensor) -> Call:
 
     Args:
         sums: The loss's gradient of what weights were multiplied into (N, outputs).
-        inputs: What they were multiplied with (N, columns), maybe some columns of a wider row; COLUMNS divides columns.
+        inputs: What they were multiplied with (N, columns), maybe some columns of wider rows.
         gradient: Of the weights (outputs, columns), in one piece.
 
     Raises:
