@@ -104,7 +104,7 @@ async def _invalid(_request: Request, error: Exception) -> JSONResponse:
 async def _refused_by_framework(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         return await _defect(request, error)
-    call, rule = f"{request.method} {request.url.path}", _lower(error.detail)
+    call, rule = f"{request.method} {request.url.path}", str(error.detail).lower()
     if error.status_code not in _NO_ROUTE:
         return response(InvalidRequestError(call, rule, _WAY_OUT))
     answer = response(UnknownRouteError(call, rule, "see /docs for the calls there are"), {"status": error.status_code})
@@ -139,8 +139,3 @@ async def _defect(request: Request, error: Exception) -> JSONResponse:
     rule = f"{type(error).__name__} in the server; nothing of the call was kept"
     way_out = f"send it again; if it stays, report it with what the server's log has of request {request_id.get()}"
     return response(InternalError(f"{request.method} {request.url.path}", rule, way_out))
-
-
-def _lower(message: object) -> str:
-    text = str(message)
-    return text[:1].lower() + text[1:]
