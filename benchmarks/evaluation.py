@@ -5,7 +5,8 @@
 Players of known strength meet in pairs of games with sides swapped; after every batch the whole history is fitted
 (`arena.refit`), and the ratings are compared with the truth by Spearman's rank correlation. The log-odds of a pair are
 the difference of the strengths and, on top, a part that no strength explains and that has the given share of all
-squares (`arena.payoff.cyclic_share` of the true win rates).
+squares (`arena.payoff.cyclic_share` of the true win rates). That part favours nobody: strengths have the order of the
+mean scores against everybody. `--budget` is that of evaluators: so many games has a pair on each side.
 """
 
 import argparse
@@ -26,6 +27,7 @@ IntArray = NDArray[np.int64]
 Pairing = Callable[["Known", int, np.random.Generator], IntArray]
 
 SPREAD = 300.0  # standard deviation of the strengths, in points
+HERMITE_DEGREE, LEAD_MAX, LEADS = 80, 4.0, 81
 HOME_ADVANTAGE = 50.0  # points; both sides have it once
 
 
@@ -55,14 +57,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--players", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--batch", type=int, default=100, help="games between two fits")
+    parser.add_argument("--batch", type=int, default=100, help="games between two fits, about")
+    parser.add_argument("--budget", type=int, default=1, help="games of a pair on each side when it meets")
     parser.add_argument("--games", type=int, default=12_000, help="give up after so many")
     parser.add_argument("--goal", type=float, default=0.95, help="rank correlation")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.15, 0.3], help="intransitive, in [0, 1)")
     arguments = parser.parse_args()
     print(f"games to a rank correlation of {arguments.goal} of {arguments.players} players, mean of {arguments.seeds}")
     for share in arguments.shares:
-        print(f"intransitive share {share}")
+        print(f"intransitive share {share}; no way needs fewer than {fewest_games(arguments, share):,.0f}")
         for name, pairing in PAIRINGS.items():
             needed = [
                 games_needed(population(arguments.players, share, seed), pairing, seed, arguments)
@@ -89,6 +92,31 @@ def circles(lead: FloatArray, intransitive: float, rng: np.random.Generator) -> 
     return np.asarray(size * turn)
 
 
+def fewest_games(arguments: argparse.Namespace, intransitive: float) -> float:
+    """Return a bound on the games that any pairing and any estimator need on average, where strengths are normal.
+
+        rho = 2 sin(pi goal / 6)                                  correlation that ranks of the goal mean
+        v   = (1 - rho^2) s^2                                     variance left of each strength, s^2 before any game
+        1 / v  <=  1 / s^2 + 2 n i / (P - 1)                      n games, each at best as telling as the best game
+        i   = max_l E[p (1 - p)]^2 / (E[p] (1 - E[p])),           p = 1 / (1 + exp(-(l + c))), c the pair's own part
+
+    The third line is that of a round robin of equally telling games: of all precisions of the same trace the one that
+    is alike in all directions leaves the least variance. A pair's second game tells less than its first, for it has
+    the same c.
+
+    Source: Kiefer, "Optimum experimental designs" (1959) for the third line; Pearson (1907) for the first.
+    """
+    places, weights = np.polynomial.hermite_e.hermegauss(HERMITE_DEGREE)
+    variance = (SPREAD / SCALE) ** 2
+    own = np.sqrt(2.0 * variance * intransitive / (1.0 - intransitive))
+    chance = expit(np.linspace(0.0, LEAD_MAX, LEADS)[:, None] + own * places)
+    score, slope = (values @ (weights / weights.sum()) for values in (chance, chance * (1.0 - chance)))
+    telling = float(np.max(np.square(slope) / (score * (1.0 - score))))
+    correlation = 2.0 * np.sin(np.pi * arguments.goal / 6.0)
+    needed = (1.0 / (1.0 - correlation**2) - 1.0) / variance
+    return float(needed * (arguments.players - 1) / (2.0 * telling))
+
+
 def games_needed(truth: Population, pairing: Pairing, seed: int, arguments: argparse.Namespace) -> float:
     """Return after how many games the order is known well enough; infinity where it never was."""
     rng = np.random.default_rng((seed, 1))
@@ -96,8 +124,8 @@ def games_needed(truth: Population, pairing: Pairing, seed: int, arguments: argp
     known = Known(Fit(np.full(players, START_RATING), np.eye(players) * START_DEVIATION**2), np.zeros((players,) * 2))
     log = np.zeros((3, 0))
     while log.shape[1] < arguments.games:
-        one, other = pairing(known, arguments.batch // 2, rng).T
-        home, away = np.concatenate((one, other)), np.concatenate((other, one))
+        pairs = pairing(known, max(1, arguments.batch // (2 * arguments.budget)), rng)
+        home, away = np.repeat(np.concatenate((pairs, pairs[:, ::-1])), arguments.budget, axis=0).T
         log = np.hstack((log, [home, away, _play(truth, home, away, rng)]))
         np.add.at(known.met, (home, away), 1.0)
         np.add.at(known.met, (away, home), 1.0)
