@@ -167,6 +167,8 @@ class Settings(BaseSettings):
     """Whether the rules retire snapshots, too, that another one scores like."""
     redundancy_distance: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """Largest root mean square difference of win rates between two players that score alike."""
+    redundancy_behaviour: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.25
+    """Largest root mean square difference of fingerprints between two that play alike, in standard deviations."""
     redundancy_opponents: Count = 5
     """How many opponents two players must both have met before they are compared."""
     matchmaking: MatchmakingConfig = MatchmakingConfig()

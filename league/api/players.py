@@ -8,7 +8,7 @@ from league import wire
 from league.api.dependencies import Admin, After, Before, Filter, Id, League, Limit, Now, Reader, Running, Worker
 from league.api.paging import page
 from league.auth import Principal
-from league.services import lifecycle, lineages, matches, ownership, players, quotas, standings
+from league.services import fingerprints, lifecycle, lineages, matches, ownership, players, quotas, standings
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/players", tags=["players"])
@@ -69,6 +69,17 @@ def lineage(
     with league.database.read() as session:
         found = lineages.ancestors(session, league.settings, league.judge, player_id, limit + 1, cursor, now)
     return page(found, limit, lambda ancestor: ancestor.generation)
+
+
+@router.get("/{player_id}/fingerprint")
+def fingerprint(
+    player_id: Id, league: Running, _: Reader, limit: Limit = 10, other: Id | None = None
+) -> wire.Fingerprint:
+    """Show how a player plays, by what evaluators measured, and the `limit` most like it, or how far `other` is."""
+    with league.database.read() as session:
+        if other is None:
+            return fingerprints.show(session, player_id, limit)
+        return fingerprints.beside(session, player_id, other)
 
 
 @router.get("/{player_id}/matches")

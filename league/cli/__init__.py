@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from league import wire
 from league.cli import (
     exchange,
+    fingerprint,
     forking,
     gates,
     learners,
@@ -74,6 +75,7 @@ for part in (
     matchmaking,
     gates,
     lineage,
+    fingerprint,
     lifecycle,
     operations,
     storage,

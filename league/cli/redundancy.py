@@ -25,8 +25,9 @@ def retire_redundant(
 ) -> None:
     """Retire the snapshots that another one, which is no weaker and stays, scores like against everybody both met.
 
-    Baselines, the champion and players with few games stay. The server's LEAGUE_REDUNDANCY_DISTANCE says how much
-    alike; with LEAGUE_RETIRE_REDUNDANT=true it retires them by itself after each period.
+    Where evaluators measured how both play, they must play alike, too. Baselines, the champion and players with few
+    games stay. The server's LEAGUE_REDUNDANCY_DISTANCE and LEAGUE_REDUNDANCY_BEHAVIOUR say how much alike; with
+    LEAGUE_RETIRE_REDUNDANT=true it retires them by itself after each period.
     """
     with connect(url, token) as client:
         found = client.redundant(environment)
@@ -47,7 +48,8 @@ def _retire(
     retired, conflicts = [], []
     for row in rows:
         try:
-            client.retire(row.player.player_id, f"{row.twin.name} scores like it", row.standing)
+            alike = "scores like it" if row.behaviour is None else "scores and plays like it"
+            client.retire(row.player.player_id, f"{row.twin.name} {alike}", row.standing)
         except StandingConflictError as conflict:
             conflicts.append(conflict)
         else:
@@ -58,13 +60,22 @@ def _retire(
 def grid(rows: Iterable[wire.Redundancy]) -> Grid:
     """Make a list of redundant snapshots."""
     return Grid(
-        [["id"], ["player", "standing", "scores like", "environment"], ["difference", "at most", "opponents"]],
+        [
+            ["id"],
+            ["player", "standing", "scores like", "environment"],
+            ["difference", "at most", "opponents", "play differs (sd)", "measures"],
+        ],
         [
             [
                 *(str(row.player.player_id), row.player.name, row.standing, row.twin.name, row.environment),
                 *(f"{row.distance:.3f}", f"{row.bound:.3f}", str(row.opponents)),
+                *_play(row.behaviour),
             ]
             for row in rows
         ],
         "no snapshot is known to score like a better one",
     )
+
+
+def _play(behaviour: wire.Likeness | None) -> tuple[str, str]:
+    return (tables.NONE, "0") if behaviour is None else (f"at most {behaviour.bound:.2f}", str(behaviour.measures))

@@ -42,6 +42,11 @@ class PlayerCalls(Connection):
         """Follow a player's parents up to the first, the player itself on top."""
         return self._get(f"/players/{player_id}/lineage", wire.Page[wire.Ancestor], {"limit": limit, "cursor": cursor})
 
+    def fingerprint(self, player_id: int, limit: int = 10, other: int | None = None) -> wire.Fingerprint:
+        """Show how a player plays, and the `limit` others that are most like it, or how far the other one is."""
+        query = {"limit": limit, "other": other}
+        return self._get(f"/players/{player_id}/fingerprint", wire.Fingerprint, query)
+
     def promote(self, player_id: int, reason: str = "", expected: wire.Standing | None = None) -> wire.Player:
         """Make a candidate a commander; with `expected`, only if that is still its standing."""
         return self._change(player_id, "promote", reason, expected)

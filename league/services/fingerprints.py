@@ -12,6 +12,7 @@ from arena.fingerprint import Samples
 from league import wire
 from league.db.bulk import among
 from league.db.models import Fingerprint, Player
+from league.errors import InvalidRequestError
 from league.services import standings
 
 _DIGITS = 6  # of a number
@@ -43,20 +44,41 @@ def read(session: Session, players: Sequence[int]) -> Prints | None:
 
 
 def show(session: Session, player_id: int, limit: int) -> wire.Fingerprint:
-    """Show what a player is like, beside the frozen players in play that it could meet, and which are most like it.
+    """Show how a player plays, beside the frozen players in play that it could meet, and which are most like it.
 
     Raises:
         UnknownPlayerError: There is no such player.
     """
     player, _ = standings.require(session, player_id)
     others = _peers(session, player)
-    prints = read(session, [player.id, *(other.id for other in others)])
+    return _body(session, player, others, others, limit)
+
+
+def beside(session: Session, player_id: int, other_id: int) -> wire.Fingerprint:
+    """Show how a player plays, and how far from it another one does, in play or not.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+        InvalidRequestError: The two cannot meet.
+    """
+    player, other = (standings.require(session, each)[0] for each in (player_id, other_id))
+    if (player.environment, player.signature) != (other.environment, other.signature):
+        rule = f"it plays {other.environment} ({other.signature}), and {player.name} {player.environment}"
+        raise InvalidRequestError(f"other={other_id}", f"{rule} ({player.signature})", "name one that it could meet")
+    return _body(session, player, _peers(session, player), [other], 1)
+
+
+def _body(
+    session: Session, player: Player, peers: Sequence[Player], compared: Sequence[Player], limit: int
+) -> wire.Fingerprint:
+    everybody = list(dict.fromkeys([player, *peers, *compared]))
+    prints = read(session, [each.id for each in everybody])
     return wire.Fingerprint(
         player=_name(player),
         environment=player.environment,
-        players=len(others),
+        players=len(peers),
         measures=[] if prints is None else _measures(prints),
-        nearest=[] if prints is None else _nearest(prints, others, limit),
+        nearest=[] if prints is None else _nearest(prints, everybody, compared, limit),
     )
 
 
@@ -84,13 +106,15 @@ def _measures(prints: Prints) -> list[wire.MeasuredBehaviour]:
     ]
 
 
-def _nearest(prints: Prints, others: Sequence[Player], limit: int) -> list[wire.Likeness]:
-    """Name those that are nearest to the first of the players, as far as they are known."""
-    found = arithmetic.apart(prints.estimates, 0, np.arange(1, 1 + len(others)))
+def _nearest(
+    prints: Prints, everybody: Sequence[Player], compared: Sequence[Player], limit: int
+) -> list[wire.Likeness]:
+    """Name those that are nearest to the first of everybody, as far as they are known."""
+    found = arithmetic.apart(prints.estimates, 0, [everybody.index(each) for each in compared])
     order = np.argsort(found.distance, kind="stable")
     return [
         wire.Likeness(
-            player=_name(others[place]),
+            player=_name(compared[place]),
             distance=round(float(found.distance[place]), _DIGITS),
             bound=round(float(found.bound[place]), _DIGITS),
             measures=int(found.values[place]),

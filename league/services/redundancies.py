@@ -1,4 +1,4 @@
-"""Which snapshots a league could do without, because another one scores like them."""
+"""Which snapshots a league could do without, because another one scores and plays like them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from arena.glicko2 import Ratings, conservative
 from arena.redundancy import RedundancyConfig, Redundant, redundant
 from league import wire
 from league.config import Settings
-from league.services import champions, learners, payoffs, population, standings
+from league.services import champions, fingerprints, learners, payoffs, population, standings
 from league.services.population import Member, Population
 
 
@@ -24,8 +24,11 @@ class Alike:
 
     def words(self) -> str:
         """Say why it could retire."""
-        seen = f"within {self.measured.win_rate_bound:.3f} over {self.measured.opponents} opponents"
-        return f"{self.twin.call_sign or self.twin.name} scores like it, {seen}, and is no weaker"
+        measured = self.measured
+        scores = f"scores like it, within {measured.win_rate_bound:.3f} over {measured.opponents} opponents"
+        plays = f"plays like it, within {measured.fingerprint_bound:.2f} sd over {measured.measures} measures"
+        known = f"{scores}, {plays}" if measured.measures else f"{scores} (how they play is not known)"
+        return f"{self.twin.call_sign or self.twin.name} {known}, and is no weaker"
 
 
 def listing(session: Session, settings: Settings, environment: str | None) -> list[wire.Redundancy]:
@@ -46,6 +49,7 @@ def listing(session: Session, settings: Settings, environment: str | None) -> li
                 "distance": alike.measured.win_rate_distance,
                 "bound": alike.measured.win_rate_bound,
                 "opponents": alike.measured.opponents,
+                "behaviour": _likeness(alike),
             }
         )
         for each in chosen
@@ -76,12 +80,29 @@ def _among(
     few = everybody.games[places] < settings.promotion.least_games
     stays = np.array([member.kind == "baseline" or member.id == champion for member in members]) | few
     config = RedundancyConfig(
-        win_rate_distance=settings.redundancy_distance, least_opponents=settings.redundancy_opponents
+        win_rate_distance=settings.redundancy_distance,
+        fingerprint_distance=settings.redundancy_behaviour,
+        least_opponents=settings.redundancy_opponents,
     )
+    prints = fingerprints.read(session, [member.id for member in members])
+    behaviour = None if prints is None else prints.estimates
     return [
         Alike(members[each.player], members[each.twin], each)
-        for each in redundant(counts, strength, config, keep=stays)
+        for each in redundant(counts, strength, config, keep=stays, fingerprints=behaviour)
     ]
+
+
+def _likeness(alike: Alike) -> wire.Likeness | None:
+    """Say how far apart the two play; None where that is not known of both."""
+    measured = alike.measured
+    if not measured.measures:
+        return None
+    return wire.Likeness(
+        player=_name(alike.twin),
+        distance=measured.fingerprint_distance,
+        bound=measured.fingerprint_bound,
+        measures=measured.measures,
+    )
 
 
 def _in_play(member: Member, signature: str) -> bool:

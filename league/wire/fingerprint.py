@@ -38,7 +38,8 @@ class Likeness(Answer):
 class Fingerprint(Answer):
     """What a player is like, up to the last rating period, and who is most like it, nearest first.
 
-    `players` is how many others there are to compare it with: the frozen ones in play that it could meet.
+    It is judged beside `players` others: the frozen ones in play that it could meet. Who is not known to be like or
+    unlike it, is not among the nearest.
     """
 
     player: PlayerName

@@ -1,6 +1,7 @@
 """How players play: reported with results, kept, added up after each period, and compared."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,13 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
-from sqlalchemy import func, select
+from sqlalchemy import func, insert, select
 
 from league import wire
+from league.cli import connection, main
 from league.db.engine import Database
 from league.db.models import Behaviour, Fingerprint, FingerprintMark, MeasureSet
+from league.errors import InvalidRequestError, UnknownPlayerError
 from league.lookout import Lookout
 from league.services import checking, exporting, fingerprint_sums, forking, importing
 from league.services.archive import ArchiveReader
@@ -241,6 +244,107 @@ def test_a_copy_has_all_that_was_reported(
     assert sums(copy) == sums(database) != {}
     assert behaviours_of(copy) == behaviours_of(database)
     copy.close()
+
+
+# --- shown -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def measured(scene: Scene, database: Database) -> list[wire.Player]:
+    """Five snapshots that go closer and closer; the second plays like the first, the last was never measured."""
+    players = [scene.publish(step) for step in range(5)]
+    ranges = {players[0].id: 10.0, players[1].id: 10.1, players[2].id: 5.0, players[3].id: 1.0}
+    rows = []
+    for player, mean in ranges.items():
+        rows += [_sums(player, "range_m", 100, mean, 1.0), _sums(player, "zone_share", 100, 0.5, 0.01)]
+    with database.write() as session:
+        session.execute(insert(Fingerprint), rows)
+    return players
+
+
+def _sums(player: int, measure: str, matches: int, mean: float, variance: float) -> dict[str, Any]:
+    squares = matches * (mean**2 + variance)
+    return {"player_id": player, "measure": measure, "matches": matches, "total": matches * mean, "squares": squares}
+
+
+def test_a_player_is_shown_beside_everybody_with_those_that_play_like_it(
+    scene: Scene, measured: list[wire.Player]
+) -> None:
+    first, twin, third, fourth, _ = measured
+    shown = scene.client.fingerprint(first.id)
+    assert (shown.player.player_id, shown.environment) == (first.id, scene.environment)
+    assert shown.players == 5, "four snapshots and a baseline"
+    range_m, zone = shown.measures
+    assert (range_m.name, range_m.matches, range_m.mean, range_m.everybody) == ("range_m", 100, 10.0, 6.525)
+    assert range_m.error == pytest.approx(0.1005, abs=1e-4)
+    assert range_m.spread == pytest.approx(4.39, abs=0.05)
+    assert range_m.standing == pytest.approx((10.0 - 6.525) / range_m.spread, abs=1e-4)
+    assert (zone.mean, zone.spread, zone.standing) == (0.5, 0.0, None)
+    assert [each.player.player_id for each in shown.nearest] == [twin.id, third.id, fourth.id]
+    assert shown.nearest[0].distance <= shown.nearest[0].bound < 0.1
+    assert shown.nearest[1].distance == pytest.approx(5.0 / range_m.spread, abs=1e-2)
+    assert [each.measures for each in shown.nearest] == [1, 1, 1]
+    assert scene.client.fingerprint(first.id, limit=1).nearest == shown.nearest[:1]
+
+
+def test_who_was_not_measured_has_no_means_and_nobody_near(scene: Scene, measured: list[wire.Player]) -> None:
+    shown = scene.client.fingerprint(measured[4].id)
+    assert [(each.matches, each.mean, each.error, each.standing) for each in shown.measures] == [
+        (0, None, None, None)
+    ] * 2
+    assert shown.nearest == []
+
+
+def test_a_league_that_measured_nothing_says_so(scene: Scene) -> None:
+    shown = scene.client.fingerprint(scene.publish(1).id)
+    assert (shown.measures, shown.nearest) == ([], [])
+
+
+def test_two_players_are_compared_though_one_is_out_of_play(scene: Scene, measured: list[wire.Player]) -> None:
+    first, _, third, *_ = measured
+    scene.client.retire(third.id)
+    assert third.id not in {each.player.player_id for each in scene.client.fingerprint(first.id).nearest}
+    (there,) = scene.client.fingerprint(first.id, other=third.id).nearest
+    assert there.player.player_id == third.id
+    assert there.distance > 1.0
+    with pytest.raises(UnknownPlayerError):
+        scene.client.fingerprint(first.id, other=10**6)
+
+
+def test_players_that_cannot_meet_are_not_compared(scene: Scene, measured: list[wire.Player]) -> None:
+    stranger = Scene(scene.client, "recall", "recall-1").publish(1, content=77)
+    with pytest.raises(InvalidRequestError, match=r"it plays recall \(recall-1\), and main@0 rps"):
+        scene.client.fingerprint(measured[0].id, other=stranger.id)
+
+
+@ON_SQLITE
+def test_the_command_prints_one_player_or_two(
+    scene: Scene, measured: list[wire.Player], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(connection, "LeagueClient", lambda _url, token, timeout_s: scene.client)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run(*arguments: object) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["fingerprint", *map(str, arguments)])
+        assert not ended.value.code
+        return capsys.readouterr().out
+
+    first, twin, third, _, unknown = measured
+    one = run(first.id)
+    assert f"{first.name} of rps, beside 5 others" in one
+    assert re.search(r"range_m +10 +0\.2 +6\.5\d +\+0\.79 +100", one)
+    assert re.search(rf"{twin.id} +{twin.name}", one)
+    two = run(first.id, third.id)
+    assert re.search(r"range_m +10 +0\.2 +5 +0\.2 +-1\.\d\d", two)
+    assert re.search(r"1\.1\d standard deviations apart over 1 measures, with 95 % confidence at most 1\.\d\d", two)
+    assert "no measure is known of both" in run(first.id, unknown.id)
+    assert json.loads(run(first.id, "--json")) == scene.client.fingerprint(first.id, 5).model_dump(mode="json")
+    both = json.loads(run(first.id, third.id, "--json"))
+    assert both["player"]["nearest"][0]["player"]["player_id"] == third.id
+
+
+# --- carried ---------------------------------------------------------------------------------------------------------
 
 
 def silent(_what: str, _done: int, _of: int) -> None:

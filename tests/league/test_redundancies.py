@@ -13,7 +13,7 @@ from league import wire
 from league.cli import connection, main
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.db.models import Payoff
+from league.db.models import Fingerprint, Payoff
 
 Serve = Callable[..., TestClient]
 GAMES = 2000
@@ -73,6 +73,68 @@ def test_who_scores_like_another_is_found_with_how_sure_that_is(scored: Any) -> 
 def test_how_alike_and_over_how_many_opponents_is_configured(scored: Any, settings: dict[str, Any]) -> None:
     scene, _ = scored(**settings)
     assert scene.client.redundant().items == []
+
+
+def play_in_style(database: Database, styles: dict[int, float]) -> None:
+    """Let players have played in their style for long, by two measures, as the sums of earlier periods say."""
+    rows = [
+        {"player_id": player, "measure": measure, "matches": GAMES, "total": GAMES * style, "squares": GAMES * style**2}
+        for player, style in styles.items()
+        for measure in ("range_m", "zone_share")
+    ]
+    with database.write() as session:
+        session.execute(insert(Fingerprint), rows)
+
+
+def test_who_plays_otherwise_is_not_redundant(scored: Any, database: Database) -> None:
+    scene, players = scored()
+    play_in_style(database, {player.id: float(place) for place, player in enumerate(players)})
+    assert scene.client.redundant().items == []
+
+
+def test_who_plays_alike_is_named_with_how_much(scored: Any, database: Database) -> None:
+    scene, players = scored(retire_redundant=True)
+    (before,) = scene.client.redundant().items
+    assert before.behaviour is None
+    play_in_style(database, {player.id: float(max(place, 1)) for place, player in enumerate(players)})
+    (found,) = scene.client.redundant().items
+    assert found.model_copy(update={"behaviour": None}) == before
+    assert found.behaviour is not None
+    assert (found.behaviour.player, found.behaviour.measures) == (found.twin, 2)
+    assert found.behaviour.distance <= found.behaviour.bound <= 0.25
+    scene.client.close_period()
+    reason = scene.client.log(kind="retire").items[0].reason
+    assert "scores like it" in reason
+    assert "plays like it, within 0.00 sd over 2 measures" in reason
+
+
+def test_how_alike_in_play_is_configured(scored: Any, database: Database) -> None:
+    scene, players = scored(redundancy_behaviour=3.0)
+    play_in_style(database, {player.id: float(place) for place, player in enumerate(players)})
+    (found,) = scene.client.redundant().items
+    assert found.behaviour is not None
+    assert found.behaviour.bound > 0.25
+
+
+@ON_SQLITE
+def test_the_command_says_which_evidence_decided(
+    scored: Any, database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene, players = scored()
+    monkeypatch.setattr(connection, "LeagueClient", lambda _url, token, timeout_s: scene.client)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["retire-redundant", *arguments])
+        assert not ended.value.code
+        return capsys.readouterr().out
+
+    assert "at most" not in run("--dry-run").splitlines()[1]
+    play_in_style(database, {player.id: float(max(place, 1)) for place, player in enumerate(players)})
+    assert "at most 0.00" in run("--dry-run").splitlines()[1]
+    run()
+    assert scene.client.log(kind="retire").items[0].reason.endswith("scores and plays like it")
 
 
 def test_the_champion_stays(scored: Any) -> None:
