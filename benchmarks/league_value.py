@@ -1,6 +1,6 @@
 """Does a league pay? Exploitability and forgetting of a main from a league, and of one from self-play.
 
-    python -m benchmarks.league_value --game openspiel:kuhn_poker --seeds 5 --steps 13000000 --jobs 2
+    python -m benchmarks.league_value --game openspiel:kuhn_poker:rounds=20 --seeds 5 --steps 13000000 --jobs 2
 
 Per seed and condition a league server and its trainers run on loopback, one thread each; all conditions have the same
 environment steps, all learners counted. What has finished is kept under `--out`, and the same command goes on with the
@@ -54,7 +54,9 @@ def parse(words: list[str]) -> argparse.Namespace:
         SystemExit: It says something that is not possible.
     """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--game", default="openspiel:kuhn_poker", help="rps, or a game of OpenSpiel")
+    parser.add_argument(
+        "--game", default="openspiel:kuhn_poker:rounds=20", help="rps, or a game of OpenSpiel, plain or in rounds"
+    )
     parser.add_argument("--seeds", type=count, default=5, help="how many runs of each condition")
     parser.add_argument("--steps", type=count, default=13_000_000, help="environment steps of all learners of a run")
     parser.add_argument("--jobs", type=count, default=1, help="runs at once")

@@ -4,14 +4,18 @@ from dataclasses import dataclass
 
 from arena.environments.registry import split_rounds
 from league.cli.up.plan import Trainee, trainees
+from trainer.config import resolve
 
-NAMES = ("league", "self-play", "tuned")
+NAMES = ("league", "self-play", "slower", "tuned")
 """Of all conditions."""
 
 TUNED_ENTROPY = {"openspiel:kuhn_poker": (0.1, 0.1)}
 """Entropy bonus of tuned self-play at the start and at the end, where it is not that of all other games."""
 
 TUNED_ENTROPY_ELSEWHERE = (0.2, 0.05)
+
+SLOWER = 0.3
+"""Learning rates of slower self-play, in those of the preset."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +51,23 @@ class Condition:
 def condition(name: str, game: str) -> Condition:
     """Return a condition by its name.
 
-    * league: a main, an exploiter of mains and one of the league, with the numbers that their roles have.
+    * league: a main, an exploiter of mains and one of the league, with the numbers that their roles have; in matches of
+      several rounds a lease is of one match, so that a new snapshot is met at once.
     * self-play: a main that meets its present weights alone, with the same entropy bonus.
+    * slower: the same with smaller learning rates.
     * tuned: the same with the entropy bonus that served self-play best.
     """
+    played, rounds = split_rounds(game)
     if name == "league":
-        return Condition(name, trainees("main", league=True))
+        return Condition(name, trainees("main", league=True), () if rounds is None else ("league.lease_budget=1",))
     alone, latest = trainees("main", league=False), "environment.self_play=1.0"
     if name == "self-play":
         return Condition(name, alone, (latest,))
-    played, _ = split_rounds(game)
+    if name == "slower":
+        rates = resolve(game, None, []).schedules
+        first, last = SLOWER * rates.learning_rate, SLOWER * rates.learning_rate_final
+        return Condition(
+            name, alone, (latest, f"schedules.learning_rate={first}", f"schedules.learning_rate_final={last}")
+        )
     first, last = TUNED_ENTROPY.get(played, TUNED_ENTROPY_ELSEWHERE)
     return Condition(name, alone, (latest, f"schedules.entropy={first}", f"schedules.entropy_final={last}"))

@@ -83,10 +83,18 @@ def test_matches_of_several_rounds_are_valued_and_tuned_as_one_round():
     assert (game_of(rounds).name, game_of(rounds).largest) == (plain, 2.0)
     assert conditions.condition("tuned", rounds) == conditions.condition("tuned", plain)
     assert conditions.condition("tuned", rounds) != conditions.condition("tuned", "openspiel:leduc_poker:rounds=20")
+    assert conditions.condition("league", rounds).settings == ("league.lease_budget=1",)
+    assert conditions.condition("league", plain).settings == ()
+
+
+def test_slower_self_play_has_the_presets_learning_rates_times_a_third_or_so():
+    settings = dict(each.split("=") for each in conditions.condition("slower", "openspiel:kuhn_poker").settings)
+    assert float(settings["schedules.learning_rate"]) == pytest.approx(3e-4)
+    assert float(settings["schedules.learning_rate_final"]) == pytest.approx(3e-5)
 
 
 @pytest.mark.parametrize("game", ["openspiel:kuhn_poker", "openspiel:leduc_poker"])
-def test_all_conditions_have_the_same_steps_and_only_tuned_another_entropy(game):
+def test_all_conditions_have_the_same_steps_and_each_differs_in_what_it_is_called_for(game):
     for name in conditions.NAMES:
         chosen = conditions.condition(name, game)
         settings = dict(each.split("=") for each in chosen.trainer_settings(900, seed=4))
@@ -94,6 +102,7 @@ def test_all_conditions_have_the_same_steps_and_only_tuned_another_entropy(game)
         assert settings["schedules.horizon_steps"] == settings["run.total_steps"]
         assert settings["run.seed"] == "4"
         assert ("schedules.entropy" in settings) == (name == "tuned")
+        assert ("schedules.learning_rate" in settings) == (name == "slower")
         assert settings.get("environment.self_play") == (None if name == "league" else "1.0")
     assert [trainee.role for trainee in conditions.condition("league", game).trainees] == [
         "main",
