@@ -7,6 +7,7 @@ from league.config import Settings
 from league.db.engine import Database
 from league.duty import Duty
 from league.services import fingerprint_sums, learners, periods, regressions
+from league.services.recollection import Recollection
 
 
 class Lookout(Duty):
@@ -20,6 +21,7 @@ class Lookout(Duty):
     def __init__(self, database: Database, settings: Settings, clock: Callable[[], datetime]) -> None:
         super().__init__(settings.aggregation_interval_s, settings.aggregation_interval_s)
         self._database, self._settings, self._clock = database, settings, clock
+        self._recollection = Recollection()
         self._seen: dict[str, int] = {}
 
     def perform(self) -> None:
@@ -29,5 +31,5 @@ class Lookout(Duty):
         for environment, period in newest.items():
             fingerprint_sums.follow(self._database, environment)
             if period is not None and self._seen.get(environment) != period.id:
-                regressions.look(self._database, self._settings, environment, self._clock())
+                regressions.look(self._database, self._settings, self._recollection, environment, self._clock())
                 self._seen[environment] = period.id

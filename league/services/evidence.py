@@ -20,6 +20,7 @@ from arena.payoff import Tally
 from arena.rules import Need, Pasts
 from league.db.models import Period
 from league.services import match_log, payoffs, role_rules
+from league.services.match_log import Games
 from league.services.payoffs import Records
 from league.services.population import Population
 
@@ -131,7 +132,17 @@ def pasts_of(
         at: When, None being now; it may have begun anew since.
     """
     began = role_rules.began_step(session, learner_id, at)
-    games = match_log.last_of(session, learner_id, through, past_games, from_step=began)
+    return pasts_in(match_log.last_of(session, learner_id, through, past_games, from_step=began), learner_id, opponents)
+
+
+def pasts_in(games: Games, learner_id: int, opponents: Sequence[int]) -> Pasts:
+    """Return what a learner scored against K opponents in the older and in the newer half of its games with each.
+
+    Args:
+        games: The learner's, each against somebody else.
+        learner_id: Who, by its id as a player.
+        opponents: Ids, ascending.
+    """
     home = games.home == learner_id
     opponent = np.where(home, games.away, games.home)
     score = np.where(home, games.score, 1.0 - games.score)

@@ -45,6 +45,15 @@ class Games:
         players: list[int] = np.union1d(self.home, self.away).tolist()
         return players
 
+    def then(self, later: "Games", count: int) -> "Games":
+        """Return the last `count` of these and of later ones."""
+        return Games(
+            home=np.concatenate((self.home, later.home))[-count:],
+            away=np.concatenate((self.away, later.away))[-count:],
+            score=np.concatenate((self.score, later.score))[-count:],
+            training=np.concatenate((self.training, later.training))[-count:],
+        )
+
 
 def read(session: Session, environment: str, after: int, through: int | None) -> Games:
     """Read the matches with ids in (after, through]; to the end of the log where `through` is None."""
@@ -55,17 +64,18 @@ def read(session: Session, environment: str, after: int, through: int | None) ->
     return Games(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
 
 
-def last_of(session: Session, player_id: int, through: int, count: int, *, from_step: int = 0) -> Games:
-    """Read a player's last matches against others, at most `count`, of those with ids up to `through`.
+def last_of(session: Session, player_id: int, through: int, count: int, *, after: int = 0, from_step: int = 0) -> Games:
+    """Read a player's last matches against others, at most `count`, of those with ids in (after, through].
 
     Args:
         session: A transaction.
         player_id: Whose.
         through: Id of the last match to look at.
         count: How many.
+        after: Id of the match after which to look.
         from_step: Of a learner, only matches that were reported when it had come to this step.
     """
-    which = Match.home_id != Match.away_id, Match.id <= through, *exclusion.rated(session)
+    which = Match.home_id != Match.away_id, Match.id > after, Match.id <= through, *exclusion.rated(session)
     columns = Match.id, Match.home_id, Match.away_id, Match.score, (Match.kind == "training").label("training")
     since = [Match.learner_step >= from_step] if from_step else []
 

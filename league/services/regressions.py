@@ -24,6 +24,7 @@ from league.db.locks import Lock
 from league.db.models import Event, Player
 from league.services import events, evidence, learners, population, standings
 from league.services.population import Population
+from league.services.recollection import Recollection
 
 ACTOR = "rule"
 FOUND, OVER = "regression", "recovery"
@@ -55,11 +56,11 @@ class _Looked:
         return {self.opponents[place] for place in np.flatnonzero(fell & losing).tolist()}
 
 
-def look(database: Database, settings: Settings, environment: str, now: datetime) -> None:
+def look(database: Database, settings: Settings, recollection: Recollection, environment: str, now: datetime) -> None:
     """Raise the alarms of an environment that are due, and end those that are over."""
     with database.read() as session:
         everybody = population.load(session, environment)
-        looked = [_look(session, settings, everybody, place) for place in _mains(everybody)]
+        looked = [_look(session, settings, recollection, everybody, place) for place in _mains(everybody)]
         known = active(session, environment)
     if not any(_news(each, known) for each in looked):
         return
@@ -96,7 +97,9 @@ def _mains(everybody: Population) -> list[int]:
     ]
 
 
-def _look(session: Session, settings: Settings, everybody: Population, place: int) -> _Looked:
+def _look(
+    session: Session, settings: Settings, recollection: Recollection, everybody: Population, place: int
+) -> _Looked:
     main = everybody.members[place]
     opponents = [
         member.id
@@ -107,7 +110,8 @@ def _look(session: Session, settings: Settings, everybody: Population, place: in
     ]
     through = evidence.rated_through(session, everybody.environment)
     most = settings.matchmaking.past_games
-    return _Looked(main.id, opponents, evidence.pasts_of(session, main.id, opponents, through, most))
+    games = recollection.last_of(session, everybody.environment, main.id, through, most)
+    return _Looked(main.id, opponents, evidence.pasts_in(games, main.id, opponents))
 
 
 def _news(looked: _Looked, known: Mapping[Pair, Event]) -> list[tuple[str, int]]:
