@@ -41,6 +41,7 @@ POLL_S = 0.5
 SAY_S = 10.0
 MATCH_SEED = 7
 METRICS = "metrics.jsonl"
+LEARNERS = "learners.json"
 
 
 def main() -> None:
@@ -188,7 +189,7 @@ def training(arguments: argparse.Namespace, work: Path, name: str, seed: int) ->
 
 
 def run_for(arguments: argparse.Namespace, run: Training, title: str) -> tuple[dict[str, int], int]:
-    """Train until the processor seconds are used up, keeping the main's weights at every mark.
+    """Train until the processor seconds are used up.
 
     Returns:
         Environment steps of each learner, and how often learners began anew.
@@ -201,28 +202,28 @@ def run_for(arguments: argparse.Namespace, run: Training, title: str) -> tuple[d
             wait_until_learning(run)
             meter.start()
             follow(arguments, run, meter, title)
-            listed = run.client.learners(arguments.game).items
         finally:
             run.stop()
-        told = {"steps": {each.name: each.step or 0 for each in listed}, "resets": sum(each.resets for each in listed)}
-        write(run.folder / "learners.json", told)
     keep(run.run_folder("main") / NEWEST, mark_file(run.folder, arguments.marks))
-    told = json.loads((run.folder / "learners.json").read_text())
+    told = json.loads((run.folder / LEARNERS).read_text())
     return told["steps"], told["resets"]
 
 
 def follow(arguments: argparse.Namespace, run: Training, meter: Meter, title: str) -> None:
-    """Watch a run until its time is over."""
+    """Watch a run until its time is over; keep its main's weights at every mark, and how far its learners came."""
     say_at_s = time.monotonic()
     while (seconds := meter.read()) < arguments.seconds:
-        run.finished()
-        reached = int(seconds * arguments.marks / arguments.seconds)
-        if reached and not mark_file(run.folder, reached).exists():
-            keep(run.run_folder("main") / NEWEST, mark_file(run.folder, reached))
+        require_running(run)
+        for number in range(1, 1 + int(seconds * arguments.marks / arguments.seconds)):
+            if not mark_file(run.folder, number).exists():
+                keep(run.run_folder("main") / NEWEST, mark_file(run.folder, number))
         if time.monotonic() >= say_at_s:
             say_at_s = time.monotonic() + SAY_S
             say(f"{title}: {seconds:,.0f} of {arguments.seconds:,} processor seconds")
         time.sleep(POLL_S)
+    listed = run.client.learners(arguments.game).items
+    told = {"steps": {each.name: each.step or 0 for each in listed}, "resets": sum(each.resets for each in listed)}
+    write(run.folder / LEARNERS, told)
 
 
 def wait_until_learning(run: Training) -> None:
@@ -230,8 +231,18 @@ def wait_until_learning(run: Training) -> None:
     files = [run.run_folder(trainee.name) / METRICS for trainee in run.condition.trainees]
     before = {file: size(file) for file in files}
     while any(size(file) <= before[file] for file in files):
-        run.finished()
+        require_running(run)
         time.sleep(POLL_S)
+
+
+def require_running(run: Training) -> None:
+    """Refuse to wait for trainers that have ended.
+
+    Raises:
+        SystemExit: They have; one that failed is told.
+    """
+    if run.finished():
+        raise SystemExit(f"the trainers in {run.folder} ended before their time; their logs there say why")
 
 
 def valued(arguments: argparse.Namespace, pool: Pool, work: Path, number: int) -> Mark:

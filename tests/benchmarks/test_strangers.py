@@ -166,6 +166,12 @@ def test_an_interrupted_run_goes_on_with_the_time_that_it_has_left(run, tmp_path
         assert run.sessions == 1
 
 
+def test_nobody_waits_for_trainers_that_have_ended(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "finished", lambda: True)
+    with pytest.raises(SystemExit, match="ended before their time"):
+        strangers.run_for(arguments(tmp_path), run, "league")
+
+
 def test_strangers_are_trained_once(tmp_path, monkeypatch):
     asked, trained = arguments(tmp_path), []
 
