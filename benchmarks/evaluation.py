@@ -62,13 +62,14 @@ def main() -> None:
     parser.add_argument("--games", type=int, default=12_000, help="give up after so many")
     parser.add_argument("--goal", type=float, default=0.95, help="rank correlation")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.15, 0.3], help="intransitive, in [0, 1)")
+    parser.add_argument("--pairings", nargs="+", choices=list(PAIRINGS), default=list(PAIRINGS))
     arguments = parser.parse_args()
     print(f"games to a rank correlation of {arguments.goal} of {arguments.players} players, mean of {arguments.seeds}")
     for share in arguments.shares:
         print(f"intransitive share {share}; no way needs fewer than {fewest_games(arguments, share):,.0f}")
-        for name, pairing in PAIRINGS.items():
+        for name in arguments.pairings:
             needed = [
-                games_needed(population(arguments.players, share, seed), pairing, seed, arguments)
+                games_needed(population(arguments.players, share, seed), PAIRINGS[name], seed, arguments)
                 for seed in range(arguments.seeds)
             ]
             print(f"  {name:40}{_summary(needed, arguments.games)}", flush=True)
