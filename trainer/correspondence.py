@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from league.wire import HeartbeatAnswer, Result, ResultBatchAnswer, SnapshotDecision
+from trainer.alarms import Alarms
 from trainer.collector import Episode
 from trainer.disk import Disk
 from trainer.membership import Membership
@@ -11,6 +12,9 @@ from trainer.publishing import Publisher
 from trainer.spool import Spool
 from trainer.surroundings import Surroundings
 from trainer.terminal import Terminal
+
+ALARMS_S = 60.0
+"""How often the league is asked for alarms: they change with its rating periods."""
 
 
 class Correspondence:
@@ -40,7 +44,8 @@ class Correspondence:
     ) -> None:
         self._membership, self._spool, self._publisher = membership, spool, publisher
         self._disk, self._terminal, self._outside = disk, terminal, outside
-        self._beat_at = self._ask_at = outside.clock()
+        self._beat_at = self._ask_at = self._look_at = outside.clock()
+        self._alarms = Alarms(terminal)
         self.orders = Orders(terminal)
 
     def take_in(self, episode: Episode, learner_step: int) -> None:
@@ -60,11 +65,13 @@ class Correspondence:
             )
 
     def exchange(self, step: int, metrics: Mapping[str, float | None]) -> None:
-        """Deliver and publish what waits, and say how far training has come when that is due."""
+        """Deliver and publish what waits; when it is due, say how far training has come and look for alarms."""
         self.deliver()
         self._publish_waiting()
         if self._outside.clock() >= self._beat_at:
             self._beat(step, metrics)
+        if self._outside.clock() >= self._look_at:
+            self._look()
 
     def ask(
         self, step: int, since_step: int, metrics: Mapping[str, float | None], *, now: bool
@@ -115,6 +122,12 @@ class Correspondence:
         if player is not None:
             self._terminal.say(f"published snapshot {player.name} of step {step:,}")
         return player is not None
+
+    def _look(self) -> None:
+        self._look_at = self._outside.clock() + ALARMS_S
+        regressions = self._membership.regressions()
+        if regressions is not None:
+            self._alarms.heed(regressions)
 
     def _beat(
         self, step: int, metrics: Mapping[str, float | None], since_step: int | None = None

@@ -155,6 +155,20 @@ class Membership:
 
         return self._ask("heartbeats", send)
 
+    def regressions(self) -> list[wire.Regression] | None:
+        """Ask whom the learner used to beat and loses to now; None while the league is away.
+
+        The league watches mains alone: for other roles it is not asked.
+        """
+        if self._settings.role != "main":
+            return []
+
+        def ask(client: LeagueClient, own: Attachment) -> list[wire.Regression]:
+            known = client.regressions(self._spec.name).items
+            return [each for each in known if each.learner.player_id == own.player_id]
+
+        return self._ask("alarms", ask)
+
     def _ask(self, kind: Kind, call: Callable[[LeagueClient, Attachment], T]) -> T | None:
         own = self.attachment
         return None if own is None else self._link.ask(kind, lambda client: call(client, own), self._register)

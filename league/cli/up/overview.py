@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from league import wire
+from league.cli.regressions import score
 from league.cli.tables import display_name, period_line, rating
 from league.client import LeagueClient
 from league.errors import UnknownEnvironmentError
@@ -28,6 +29,7 @@ class Overview:
         newest: The newest snapshot of each that has any, by the lineage's id.
         snapshots: How many there are of all lineages.
         period: The last rating period, if there is one.
+        regressions: Alarms that are on.
     """
 
     standings: Sequence[wire.StandingsItem]
@@ -35,6 +37,7 @@ class Overview:
     newest: Mapping[int, wire.Player]
     snapshots: SnapshotCount
     period: wire.RatingPeriod | None
+    regressions: Sequence[wire.Regression]
 
     @property
     def learner(self) -> wire.Learner | None:
@@ -42,11 +45,13 @@ class Overview:
         return self.learners[0] if self.learners else None
 
 
-NOTHING_YET = Overview(standings=(), learners=(), newest={}, snapshots=SnapshotCount(0, 0, None), period=None)
+NOTHING_YET = Overview(
+    standings=(), learners=(), newest={}, snapshots=SnapshotCount(0, 0, None), period=None, regressions=()
+)
 
 
 def look(client: LeagueClient, environment: str, names: Sequence[str], rows: int, before: Overview) -> Overview:
-    """Fetch the top of the league table, learners with their newest snapshots, and the last rating period."""
+    """Fetch the top of the league table, learners with their newest snapshots, the last rating period, and alarms."""
     try:
         known = {learner.name: learner for learner in client.learners(environment, limit=1000).items}
     except UnknownEnvironmentError:  # the league plays other games so far
@@ -62,6 +67,7 @@ def look(client: LeagueClient, environment: str, names: Sequence[str], rows: int
         newest={learner_id: client.player(player_id) for learner_id, player_id in newest.items()},
         snapshots=_count_snapshots(client, environment, before.snapshots),
         period=periods[0] if periods else None,
+        regressions=client.regressions(environment).items,
     )
 
 
@@ -75,7 +81,10 @@ def _count_snapshots(client: LeagueClient, environment: str, before: SnapshotCou
 
 
 def news(before: Overview, after: Overview) -> list[str]:
-    """Say what happened between two looks, a line each: first metrics, snapshots, new beginnings, the first period."""
+    """Say what happened between two looks, a line each.
+
+    Told are first metrics, snapshots, new beginnings, the first period, and alarms that came or went.
+    """
     known = {learner.id: learner for learner in before.learners}
     lines = []
     for learner in after.learners:
@@ -85,7 +94,29 @@ def news(before: Overview, after: Overview) -> list[str]:
             lines.append(f"newest snapshot: {display_name(newest)}, rating {rating(newest)}")
     if after.period is not None and before.period is None:
         lines.append(f"closed {period_line(after.period)}")
-    return lines
+    return lines + _news_of_alarms(_alarms(before), _alarms(after))
+
+
+def _alarms(overview: Overview) -> dict[tuple[int, int], wire.Regression]:
+    """Return alarms by learner and snapshot."""
+    return {(each.learner.player_id, each.opponent.player_id): each for each in overview.regressions}
+
+
+def _news_of_alarms(
+    before: Mapping[tuple[int, int], wire.Regression], after: Mapping[tuple[int, int], wire.Regression]
+) -> list[str]:
+    raised = [
+        f"alarm: {each.learner.name} loses to {each.opponent.name}, which it used to beat: "
+        f"score {score(each.earlier)}, then {score(each.recent)}"
+        for pair, each in after.items()
+        if pair not in before
+    ]
+    over = [
+        f"over: the alarm about {each.learner.name} and {each.opponent.name}"
+        for pair, each in before.items()
+        if pair not in after
+    ]
+    return raised + over
 
 
 def _news_of(before: wire.Learner | None, after: wire.Learner) -> list[str]:

@@ -54,6 +54,17 @@ def period(number: int) -> wire.RatingPeriod:
     )
 
 
+def regression(opponent: str, number: int) -> wire.Regression:
+    return wire.Regression(
+        environment="mech-duel",
+        learner=wire.PlayerName(player_id=1, name="main"),
+        opponent=wire.PlayerName(player_id=number, name=opponent),
+        earlier=wire.Score(matches=60, score=0.8, low=0.68, high=0.88),
+        recent=wire.Score(matches=60, score=0.2, low=0.12, high=0.32),
+        since=NOON,
+    )
+
+
 METRICS: dict[str, float | None] = {
     "charts/SPS": 5812.3,
     "losses/approx_kl": 0.01134,
@@ -66,7 +77,7 @@ METRICS: dict[str, float | None] = {
 @pytest.fixture
 def full() -> Overview:
     newest = {1: line_of_table()}
-    return Overview([line_of_table()], [learner_with(METRICS)], newest, SnapshotCount(5, 0, None), period(3))
+    return Overview([line_of_table()], [learner_with(METRICS)], newest, SnapshotCount(5, 0, None), period(3), ())
 
 
 @pytest.fixture
@@ -190,6 +201,17 @@ def test_news_are_the_first_metrics_every_new_snapshot_and_the_first_period(full
     assert news(full, full) == []
     after = replace(full, newest={1: line_of_table(id=8, name="main@1000000", call_sign=None)}, period=period(4))
     assert news(full, after) == ["newest snapshot: main@1000000, rating 1623 ± 84"]
+
+
+def test_an_alarm_is_told_when_it_comes_and_when_it_goes(full: Overview) -> None:
+    first, second = regression("main@100000", 7), regression("main@200000", 8)
+    one, both = replace(full, regressions=[first]), replace(full, regressions=[first, second])
+    assert news(one, both) == [
+        "alarm: main loses to main@200000, which it used to beat: score 0.80 [0.68, 0.88] of 60, "
+        "then 0.20 [0.12, 0.32] of 60"
+    ]
+    assert news(both, both) == []
+    assert news(both, one) == ["over: the alarm about main and main@200000"]
 
 
 def test_a_look_finds_the_learner_its_newest_snapshot_and_the_last_period(
