@@ -48,12 +48,12 @@ MEASURES: dict[str, tuple[Measure, str]] = {
 
 DRAWN = ("rating", "worst win rate")
 WIDTH, PANEL, LEFT, RIGHT, TOP, BOTTOM = 760, 230, 56, 150, 34, 44
-COLOURS = ("#1f6fb2", "#c0392b", "#2e8b57")
+COLOURS = ("#1f6fb2", "#c0392b", "#2e8b57", "#8e6bb0")
 STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#333}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.8}"
     ".seed{fill:none;stroke-width:1;opacity:.3}"
 )
-LEVELS = 5
+LEVELS, LEAST_RANGE = 5, 1e-3
 
 
 def table(races: Mapping[str, Sequence[Race]]) -> str:
@@ -88,54 +88,81 @@ def summary(races: Mapping[str, Sequence[Race]]) -> dict[str, dict[str, dict[str
 
 def curves(title: str, races: Mapping[str, Sequence[Race]]) -> str:
     """Draw rating and worst win rate over processor seconds as SVG: means of seeds, each seed behind them."""
-    end = max(mark.seconds for runs in races.values() for run in runs for mark in run.marks)
+    end = max(race.marks[-1].seconds for runs in races.values() for race in runs)
+    panels = [_Panel.of(measure, races, end, TOP + number * PANEL) for number, measure in enumerate(DRAWN)]
     height = TOP + len(DRAWN) * PANEL
-    panels = [
-        _panel(measure, races, end, top=TOP + number * PANEL, last=number == len(DRAWN) - 1)
-        for number, measure in enumerate(DRAWN)
-    ]
-    legend = [
-        f'<line class="line" stroke="{colour}" x1="{WIDTH - RIGHT + 14}" x2="{WIDTH - RIGHT + 38}" y1="{y}" y2="{y}"/>'
-        f'<text x="{WIDTH - RIGHT + 44}" y="{y + 4}">{name}</text>'
-        for name, colour, y in zip(races, COLOURS, range(TOP + 6, height, 18), strict=False)
-    ]
+    drawn = "".join(panel.grid() + panel.lines(races) for panel in panels)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">'
         f'<style>{STYLE}</style><rect width="{WIDTH}" height="{height}" fill="#fff"/>'
-        f'<text x="{LEFT}" y="18">{title}</text>{"".join(legend)}{"".join(panels)}</svg>\n'
+        f'<text x="{LEFT}" y="18">{title}</text>{_legend(races)}{drawn}'
+        f'<text x="{WIDTH - RIGHT}" y="{height - BOTTOM + 18}" text-anchor="end">{end:,.0f} processor seconds of a run'
+        "</text></svg>\n"
     )
 
 
-def _panel(measure: str, races: Mapping[str, Sequence[Race]], end: float, *, top: int, last: bool) -> str:
-    value, form = MEASURES[measure]
-    lines = {name: [[value(mark.standing) for mark in run.marks] for run in runs] for name, runs in races.items()}
-    every = [number for runs in lines.values() for run in runs for number in run]
-    low, high = min(every), max(max(every), min(every) + 1e-3)
-    bottom = top + PANEL - BOTTOM
+@dataclass(frozen=True)
+class _Panel:
+    """One measure over time: values from `low` to `high`, seconds from 0 to `end`, the upper edge at `top`."""
 
-    def points(seconds: Sequence[float], values: Sequence[float]) -> str:
-        places = [
-            (LEFT + (WIDTH - LEFT - RIGHT) * second / end, bottom - (bottom - top) * (number - low) / (high - low))
-            for second, number in zip(seconds, values, strict=True)
-        ]
-        return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    measure: str
+    low: float
+    high: float
+    end: float
+    top: int
 
-    parts = [
-        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{level:{form}}</text>'
-        for level in np.linspace(low, high, LEVELS)
-        for y in [bottom - (bottom - top) * (level - low) / (high - low)]
-    ]
-    for (name, runs), colour in zip(races.items(), COLOURS, strict=False):
-        seconds = [[mark.seconds for mark in run.marks] for run in runs]
-        for each, values in zip(seconds, lines[name], strict=True):
-            parts.append(f'<polyline class="seed" stroke="{colour}" points="{points(each, values)}"/>')
-        means = np.mean(seconds, axis=0).tolist(), np.mean(lines[name], axis=0).tolist()
-        parts.append(f'<polyline class="line" stroke="{colour}" points="{points(*means)}"/>')
-    below = f"{end:,.0f} processor seconds of a run" if last else ""
-    parts.append(f'<text x="{LEFT}" y="{bottom + 18}">{measure}</text>')
-    parts.append(f'<text x="{WIDTH - RIGHT}" y="{bottom + 18}" text-anchor="end">{below}</text>')
-    return "".join(parts)
+    @classmethod
+    def of(cls, measure: str, races: Mapping[str, Sequence[Race]], end: float, top: int) -> "_Panel":
+        value, _ = MEASURES[measure]
+        values = [value(mark.standing) for runs in races.values() for race in runs for mark in race.marks]
+        return cls(measure, min(values), max(max(values), min(values) + LEAST_RANGE), end, top)
+
+    @property
+    def bottom(self) -> int:
+        return self.top + PANEL - BOTTOM
+
+    def grid(self) -> str:
+        """Draw the levels and the name."""
+        _, form = MEASURES[self.measure]
+        levels = "".join(
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{self._y(level):.1f}" y2="{self._y(level):.1f}"/>'
+            f'<text x="{LEFT - 6}" y="{self._y(level) + 4:.1f}" text-anchor="end">{level:{form}}</text>'
+            for level in np.linspace(self.low, self.high, LEVELS).tolist()
+        )
+        return f'{levels}<text x="{LEFT}" y="{self.bottom + 18}">{self.measure}</text>'
+
+    def lines(self, races: Mapping[str, Sequence[Race]]) -> str:
+        """Draw every run, and the mean of each condition."""
+        value, _ = MEASURES[self.measure]
+        parts = []
+        for runs, colour in zip(races.values(), COLOURS, strict=False):
+            seconds = [[mark.seconds for mark in race.marks] for race in runs]
+            values = [[value(mark.standing) for mark in race.marks] for race in runs]
+            parts += [self._line("seed", colour, *run) for run in zip(seconds, values, strict=True)]
+            parts.append(
+                self._line("line", colour, np.mean(seconds, axis=0).tolist(), np.mean(values, axis=0).tolist())
+            )
+        return "".join(parts)
+
+    def _line(self, style: str, colour: str, seconds: Sequence[float], values: Sequence[float]) -> str:
+        places = zip(map(self._x, seconds), map(self._y, values), strict=True)
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        return f'<polyline class="{style}" stroke="{colour}" points="{points}"/>'
+
+    def _x(self, seconds: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * seconds / self.end
+
+    def _y(self, value: float) -> float:
+        return self.bottom - (self.bottom - self.top) * (value - self.low) / (self.high - self.low)
+
+
+def _legend(races: Mapping[str, Sequence[Race]]) -> str:
+    x, rows = WIDTH - RIGHT + 14, range(TOP + 6, TOP + PANEL, 18)
+    return "".join(
+        f'<line class="line" stroke="{colour}" x1="{x}" x2="{x + 24}" y1="{y}" y2="{y}"/>'
+        f'<text x="{x + 30}" y="{y + 4}">{name}</text>'
+        for name, colour, y in zip(races, COLOURS, rows, strict=False)
+    )
 
 
 def _leads(ones: Sequence[Race], others: Sequence[Race], measure: Measure) -> list[float]:
