@@ -64,13 +64,10 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="setting of all trainers; repeatable"
     )
-    parser.add_argument(
-        "--set-exploiters",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="the same of exploiters alone",
-    )
+    for option, whose in (("--set-main", "a league's main"), ("--set-exploiters", "exploiters")):
+        parser.add_argument(
+            option, action="append", default=[], metavar="SECTION.KEY=VALUE", help=f"the same of {whose} alone"
+        )
     parser.add_argument("--out", type=Path, default=Path("var/league_value"), help="where runs are kept")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args(words)
@@ -95,6 +92,7 @@ def plan(arguments: argparse.Namespace) -> dict[str, Any]:
         "game": arguments.game,
         "steps": arguments.steps,
         "set": arguments.set,
+        "main": arguments.set_main,
         "exploiters": arguments.set_exploiters,
     }
 
@@ -140,10 +138,16 @@ def training(arguments: argparse.Namespace, folder: Path, name: str, seed: int) 
     common = chosen.trainer_settings(arguments.steps, seed)
 
     def settings(trainee: Trainee) -> list[str]:
-        of_exploiters = [] if trainee.role == "main" else arguments.set_exploiters
-        return [*common, *arguments.set, *of_exploiters]
+        return [*common, *arguments.set, *role_settings(arguments, name, trainee)]
 
     return Training(arguments.game, chosen, settings, work(folder, name, seed))
+
+
+def role_settings(arguments: argparse.Namespace, condition: str, trainee: Trainee) -> list[str]:
+    """Return the settings that a learner has by its role; those of a main are for a league's alone."""
+    if trainee.role != "main":
+        return list(arguments.set_exploiters)
+    return list(arguments.set_main) if condition == "league" else []
 
 
 def finish(arguments: argparse.Namespace, folder: Path, name: str, seed: int, run: Training) -> None:

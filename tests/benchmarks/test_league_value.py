@@ -142,6 +142,18 @@ def test_a_run_that_has_finished_is_kept_and_one_of_another_plan_refused(tmp_pat
         league_value.kept(league_value.parse(["--steps", "2000"]), tmp_path, "league", 0)
 
 
+def test_settings_of_a_role_reach_nobody_else():
+    arguments = league_value.parse(
+        ["--set-main", "role.exploiter_below=0.3", "--set-exploiters", "schedules.entropy=0"]
+    )
+    main, *exploiters = conditions.condition("league", "rps").trainees
+    assert league_value.role_settings(arguments, "league", main) == ["role.exploiter_below=0.3"]
+    assert [league_value.role_settings(arguments, "league", each) for each in exploiters] == [
+        ["schedules.entropy=0"]
+    ] * 2
+    assert league_value.role_settings(arguments, "self-play", main) == []
+
+
 def report_of(told):
     return {**vars(told), "curve": [vars(each) for each in told.curve]}
 
