@@ -13,6 +13,9 @@ from benchmarks.value.games import FloatArray, Game
 from league.client import LeagueClient
 from league.wire import Player, Role
 
+CURVE_POINTS = 60
+"""Most mains of a run that are valued: each takes a Nash mixture of all who were there."""
+
 _PAGE = 500
 _MAIN: Role = "main"
 _FINDER: Role = "main_exploiter"
@@ -80,11 +83,18 @@ def measure(client: LeagueClient, environment: str, game: Game, run: Path, learn
     last = Member(_MAIN, main.step or 0, datetime.max.replace(tzinfo=main.created_at.tzinfo), _last(game, run))
     past = [member for member in members if member.role == _MAIN]
     return Outcome(
-        curve=[point(game, [*members, last], main, learners) for main in [*past, last]],
+        curve=[point(game, [*members, last], main, learners) for main in [*spread(past, CURVE_POINTS - 1), last]],
         worst_score=worst_score(game, last, past),
         found=found(game, members),
         resets=sum(learner.resets for learner in listed),
         met=_met(client, environment, main.player_id, snapshots),
+    )
+
+
+def spread(members: Sequence[Member], most: int) -> list[Member]:
+    """Return as many members as that, evenly out of their order; all of them where there are no more."""
+    return (
+        [members[place] for place in np.unique(np.linspace(0, len(members) - 1, most).astype(int))] if members else []
     )
 
 

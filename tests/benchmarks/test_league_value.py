@@ -11,7 +11,7 @@ from benchmarks import league_value
 from benchmarks.value import conditions, report
 from benchmarks.value.finding import findings
 from benchmarks.value.games import game_of
-from benchmarks.value.measures import Member, Outcome, Point, found, lead, point, scores, worst_score
+from benchmarks.value.measures import Member, Outcome, Point, found, lead, point, scores, spread, worst_score
 
 ROCK, PAPER, SCISSORS = np.eye(3)
 EQUILIBRIUM = np.array([1 / 2, 1 / 6, 1 / 3])
@@ -55,6 +55,14 @@ def test_the_mixture_is_of_those_who_were_there_and_is_safe_where_each_alone_is_
     last = point(RPS, members, members[2], learners=3)
     assert (last.steps, last.newest) == (9, 1.0)
     assert last.mixture == pytest.approx(0.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "places"), [(0, 3, []), (1, 3, [0]), (3, 3, [0, 1, 2]), (2, 9, [0, 1]), (9, 3, [0, 4, 8])]
+)
+def test_of_many_mains_a_few_are_valued_evenly(count, most, places):
+    members = [member(ROCK, step) for step in range(count)]
+    assert spread(members, most) == [members[place] for place in places]
 
 
 def test_scores_of_equal_players_are_even():
