@@ -80,6 +80,9 @@ class CountedLeague(LeagueClient):
     def heartbeat(self, worker_id, beat=None):
         return wire.HeartbeatAnswer(command="continue", next_poll_s=1.0)
 
+    def regressions(self, environment):
+        return wire.Page[wire.Regression](items=[], next_cursor=None)
+
 
 NOW = datetime.now(UTC)
 
