@@ -7,6 +7,7 @@ the step-by-step actor did.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -35,12 +36,12 @@ class Segments:
         """S."""
         return self.index.shape[1]
 
-    @property
+    @cached_property
     def inside(self) -> Bool[Tensor, "L S"]:
         """Where `index` has a meaning."""
         return torch.arange(len(self.index), device=self.index.device).unsqueeze(1) < self.lengths
 
-    @property
+    @cached_property
     def rows(self) -> Int[Tensor, " N"]:
         """Position of all N decisions in the flattened rollout, in the order of `runs`."""
         return self.index[self.inside]
@@ -74,6 +75,8 @@ class Segments:
 
         Those bring the state up to date with the present weights.
         """
+        if not burn_in:
+            return torch.ones_like(self.rows, dtype=torch.bool)
         place = torch.arange(len(self.index), device=self.index.device).unsqueeze(1)
         return ((place >= burn_in) | self.fresh)[self.inside]
 

@@ -9,9 +9,7 @@ said between the two, in this order:
                                                     ready
     epoch(first, seed, segments, minibatches)                       targets and order are on the board
     step(minibatch, decisions, predicted, weights)                  values are on the board
-                                                    figures         of its share, on its desk
-    go, or drop
-                                                    gradient        after go, on its desk
+                                                    done            figures and gradient of its share are on its desk
     ...                                             failed(reason)  at any time, and then nothing more
 """
 
@@ -49,10 +47,7 @@ class Word(StrEnum):
     READY = "ready"
     EPOCH = "epoch"
     STEP = "step"
-    GO = "go"
-    DROP = "drop"
-    FIGURES = "figures"
-    GRADIENT = "gradient"
+    DONE = "done"
     FAILED = "failed"
 
 
@@ -143,12 +138,8 @@ class Partner:
         weighed = self._weigher.weigh(self._samples(share), share.counts / count, predicted, weights)
         if weighed:
             self._desk.figures.copy_(Part.merged(weighed, share.counts / share.counts.sum()).flatten())
-        self._channel.send(Word.FIGURES)
-        if self._channel.receive() == [Word.GO]:
-            if weighed:
-                weighed[-1].go_back()
-            self._channel.send(Word.GRADIENT)
-            self._next = self._take(minibatch + 1)
+        self._channel.send(Word.DONE)
+        self._next = self._take(minibatch + 1)
 
     def _samples(self, share: Share) -> Iterator[Samples]:
         yield from share.first

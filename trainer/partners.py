@@ -117,12 +117,6 @@ class Nobody:
         """Nobody has any."""
         return []
 
-    def go_on(self) -> None:
-        """Nobody goes on."""
-
-    def drop(self) -> None:
-        """Nobody drops anything."""
-
     def add_gradients(self, gradient: Float[Tensor, " numbers"]) -> None:
         """Nobody has any."""
 
@@ -211,7 +205,7 @@ class Partners:
         return [self._minibatch(number, segments, chosen, counts, among) for number, chosen in enumerate(order)]
 
     def ask(self, minibatch: Minibatch, count: Tensor, predicted: Tensor, weights: Tensor) -> None:
-        """Let all take their shares of a minibatch through the network, with the weights of now."""
+        """Let all take their shares of a minibatch through the network and back, with the weights of now."""
         self._board.values.copy_(self._values)
         for channel in self._channels:
             channel.send(Word.STEP, minibatch.number, float(count), float(predicted), weights.tolist())
@@ -222,25 +216,12 @@ class Partners:
         Raises:
             PartnerLostError: One has ended.
         """
-        self._hear(Word.FIGURES)
+        self._hear(Word.DONE)
         desks = zip(self._board.desks, minibatch.others.tolist(), strict=True)
         return [Part.of(desk.figures) for desk, decisions in desks if decisions]
 
-    def go_on(self) -> None:
-        """Let all go back."""
-        self._tell(Word.GO)
-
-    def drop(self) -> None:
-        """Let all forget the minibatch."""
-        self._tell(Word.DROP)
-
     def add_gradients(self, gradient: Float[Tensor, " numbers"]) -> None:
-        """Add those of all partners, in their order.
-
-        Raises:
-            PartnerLostError: One has ended.
-        """
-        self._hear(Word.GRADIENT)
+        """Add those of all partners, in their order, which are there since they gave their figures."""
         for desk in self._board.desks:
             gradient.add_(desk.gradient)
 
@@ -264,10 +245,6 @@ class Partners:
         dealt = segments.longest_first(chosen)
         others = torch.stack([counts[dealt[place::among]].sum() for place in range(1, among)])
         return Minibatch(number, chosen, segments.share(chosen, 0, among), others)
-
-    def _tell(self, word: Word) -> None:
-        for channel in self._channels:
-            channel.send(word)
 
     def _hear(self, word: Word) -> None:
         if not self._ready:

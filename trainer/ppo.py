@@ -219,18 +219,13 @@ class PPO:
         whole = Part.merged(everybodys, counts[counts > 0] / count) if everybodys else None
         kl = torch.zeros_like(count) if whole is None else whole.figures.single("approx_kl")
         moved_too_far = float(average(self._ranks, kl, count)) > self._settings.kl_stop * self._settings.target_kl
-        if moved_too_far:
-            partners.drop()
-            self.optimizer.clear()
-        else:
-            partners.go_on()
-            if parts:
-                parts[-1].go_back()
-            partners.add_gradients(self.optimizer.gradient)
         self._watch_floors(whole)
         if whole is not None:
             self._record(whole, tally)
-        if not moved_too_far:
+        if moved_too_far:
+            self.optimizer.clear()
+        else:
+            partners.add_gradients(self.optimizer.gradient)
             self._move(whole, count, tally)
         return not moved_too_far
 

@@ -120,13 +120,13 @@ class Sweep:
     """The way of one network that `fits`.
 
     Args:
-        network: Its gradients add up.
+        network: Its gradients add up; its parameters stay the same tensors.
         settings: Of the objective.
         appraiser: Of the same settings and the network's layout.
     """
 
     def __init__(self, network: ActorCritic, settings: PPOSettings, appraiser: NativeAppraiser) -> None:
-        self.network, self.appraiser = network, appraiser
+        self.network, self.appraiser, self.learned = network, appraiser, Weights.of(network)
         known, half = network.architecture, settings.precision is Precision.BFLOAT16
         self.half_layer = half and has_half_scan(known.observation_size)
         self.half_core = half and has_half_scan(known.encoder_sizes[0])
@@ -141,8 +141,7 @@ class Sweep:
         Raises:
             ArenaError: Something has another shape or type than it must have.
         """
-        own = Weights.of(self.network)
-        loss, figures, features = _Swept.apply(self, samples, objective, *own)  # type: ignore[no-untyped-call]
+        loss, figures, features = _Swept.apply(self, samples, objective, *self.learned)  # type: ignore[no-untyped-call]
         return Appraisal(loss, Figures(figures)), features
 
 
@@ -172,7 +171,7 @@ class _Swept(torch.autograd.Function):
         log_std = own.raw_log_std.clamp(*LOG_STD_RANGE)
         judged, weighed = sweep.appraiser.call(outputs.parameters, outputs.value, log_std, samples, objective)
         _forward()(*((call.sizes, call.addresses) for call in (to_features, through, out, judged)))
-        ctx.network = network
+        ctx.learned = sweep.learned
         ctx.save_for_backward(*squashed, *passed, outputs.features, outputs.moments, *weighed.gradients, *given, *own)
         ctx.mark_non_differentiable(weighed.figures, outputs.features)
         ctx.set_materialize_grads(False)
@@ -184,7 +183,7 @@ class _Swept(torch.autograd.Function):
         saved = iter(ctx.saved_tensors)
         squashed, passed = squash.Squashed(*islice(saved, 2)), scan.Passed(*islice(saved, 4))
         features, moments, of_parameters, of_value, of_log_std, cell, first = islice(saved, 7)
-        own, gradients = Weights(*saved), Weights._make(_gradient(each) for each in Weights.of(ctx.network))
+        own, gradients = Weights(*saved), Weights._make(_gradient(each) for each in ctx.learned)
         known = (passed.output, own.scale, own.actor, own.critic, features, moments)
         out, of_hidden, of_readers = readout.backward_call(None, of_parameters * by_loss, of_value * by_loss, *known)
         recurrent = own.weight_ih, own.weight_hh

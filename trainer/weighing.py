@@ -48,7 +48,7 @@ class Part:
     """What a part of a minibatch comes to under the present weights.
 
     Attributes:
-        loss: What it adds to the minibatch's loss, with gradient.
+        loss: What it adds to the minibatch's loss.
         figures: What its decisions leave behind.
         prediction_error: What it adds to the error of predictions.
     """
@@ -59,7 +59,7 @@ class Part:
 
     def flatten(self) -> Float[Tensor, " numbers"]:
         """All of it in one row of numbers."""
-        return torch.cat([torch.stack([self.loss.detach(), self.prediction_error]), self.figures.row])
+        return torch.cat([torch.stack([self.loss, self.prediction_error]), self.figures.row])
 
     @staticmethod
     def size(heads: int) -> int:
@@ -68,22 +68,17 @@ class Part:
 
     @classmethod
     def of(cls, numbers: Float[Tensor, " numbers"]) -> "Part":
-        """The contrary of `flatten`, without gradient."""
+        """The contrary of `flatten`."""
         return cls(numbers[0], Figures(numbers[2:]), numbers[1])
 
     @classmethod
     def merged(cls, parts: "Sequence[Part]", shares: Float[Tensor, " parts"]) -> "Part":
-        """Several parts as one, without gradient, with what share of these parts' decisions each has."""
+        """Several parts as one, with what share of these parts' decisions each has."""
         return cls(
-            torch.stack([part.loss.detach() for part in parts]).sum(),
+            torch.stack([part.loss for part in parts]).sum(),
             Figures.merged([part.figures for part in parts], shares),
             torch.stack([part.prediction_error for part in parts]).sum(),
         )
-
-    def go_back(self) -> None:
-        """Add its gradient to that of the parts before it."""
-        if self.loss.requires_grad:
-            torch.autograd.backward(self.loss)
 
 
 class Weigher:
@@ -182,7 +177,7 @@ class Weigher:
         predicted: Float[Tensor, ""],
         weights: Float[Tensor, " heads_and_1"],
     ) -> list[Part]:
-        """Take all parts through the network, and all but the last one back: it may come to nothing.
+        """Take all parts through the network and back: gradients add up to that of the minibatch.
 
         Args:
             gathered: The parts, each made when it is its turn.
@@ -192,12 +187,14 @@ class Weigher:
         """
         parts: list[Part] = []
         for samples, share in zip(gathered, shares, strict=True):
-            if parts:
-                parts[-1].go_back()
             appraisal, features = self._appraise(samples, weights)
-            error = self._prediction_error(features, samples) / predicted
-            loss = appraisal.loss * share + self._settings.auxiliary_weight * error
-            parts.append(Part(loss, appraisal.figures, error.detach()))
+            loss, error = appraisal.loss * share, torch.zeros_like(share)
+            if self._auxiliary is not None:
+                own = (features, samples.seen, samples.runs, samples.counts)
+                error = self._auxiliary.error(self._network, *own) / predicted
+                loss = loss + self._settings.auxiliary_weight * error
+            torch.autograd.backward(loss)
+            parts.append(Part(loss.detach(), appraisal.figures, error.detach()))
         return parts
 
     def _choose_way(self) -> Appraise:
@@ -221,11 +218,6 @@ class Weigher:
         """The same."""
         parameters, value, features = self.sequence(samples)
         return appraiser(parameters, value, self._network.log_std, samples, weights), features
-
-    def _prediction_error(self, features: Tensor, samples: Samples) -> Tensor:
-        if self._auxiliary is None:
-            return features.new_zeros(())
-        return self._auxiliary.error(self._network, features, samples.seen, samples.runs, samples.counts)
 
 
 def at_once(settings: PPOSettings, device: torch.device) -> int:

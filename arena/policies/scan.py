@@ -273,7 +273,8 @@ def _require(features: Tensor, first: Tensor, hidden: Tensor, cell: Tensor, *wei
     shapes = ((decisions, width), (runs, units), (runs, units), (4 * units, width), (4 * units, units), (4 * units,))
     tensors = (features, hidden, cell, *weights)
     require_memory((*tensors, first), (*shapes, (len(first),)), (torch.float32,) * 6 + (torch.int32,))
-    opened, made = int(first[1]), int(first[-1])
+    starts = first.tolist()
+    opened, made = starts[1], starts[-1]
     if opened > runs or made != decisions:
         raise ArenaError(f"{made} decisions of {opened} runs do not fit {decisions} inputs and {runs} states")
 

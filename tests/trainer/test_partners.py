@@ -128,7 +128,7 @@ def test_what_is_not_finite_in_a_partner_never_reaches_the_weights(play, never, 
 
     def poisoned(partners, word):
         hear(partners, word)
-        if word is Word.GRADIENT:
+        if word is Word.DONE:
             partners._board.desks[0].gradient[0] = torch.nan
 
     monkeypatch.setattr(Partners, "_hear", poisoned)

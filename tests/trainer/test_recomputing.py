@@ -11,7 +11,7 @@ def kept_and_gradients(play, parts, units, **ppo):
     played = play((2, 2), network=network, ppo={"recomputed_parts": parts, **ppo}, environment={"num_envs": 16})
     for _ in range(2):  # the second rollout begins inside episodes
         rollout = played.collect()
-    learner, kept = played.learner, [0]
+    learner, kept, back = played.learner, [0], torch.autograd.backward
     targets, _ = learner.targets(rollout)
     segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
     weigher = learner.ppo._weigher
@@ -22,10 +22,15 @@ def kept_and_gradients(play, parts, units, **ppo):
         kept[0] += tensor.nbytes
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        (part,) = weigher.weigh([weigher.gather(rollout, targets, lot)], one.reshape(1), one, weights)
-    part.loss.backward()
-    return kept[0], {name: each.grad for name, each in learner.network.named_parameters()}
+    def on_the_way_back(loss):
+        forward.append(kept[0])
+        back(loss)
+
+    forward = []
+    with pytest.MonkeyPatch.context() as patched, torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        patched.setattr(torch.autograd, "backward", on_the_way_back)
+        weigher.weigh([weigher.gather(rollout, targets, lot)], one.reshape(1), one, weights)
+    return forward[0], {name: each.grad for name, each in learner.network.named_parameters()}
 
 
 @pytest.mark.parametrize("units", [6, 64])
