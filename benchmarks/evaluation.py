@@ -58,7 +58,9 @@ def main() -> None:
     parser.add_argument("--players", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--batch", type=int, default=100, help="games between two fits, about")
-    parser.add_argument("--budget", type=int, default=1, help="games of a pair on each side when it meets")
+    meeting = parser.add_mutually_exclusive_group()
+    meeting.add_argument("--budget", type=int, default=1, help="games of a pair on each side when it meets")
+    meeting.add_argument("--once", action="store_true", help="one game of a pair, on either side by chance")
     parser.add_argument("--games", type=int, default=12_000, help="give up after so many")
     parser.add_argument("--goal", type=float, default=0.95, help="rank correlation")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.15, 0.3], help="intransitive, in [0, 1)")
@@ -125,8 +127,7 @@ def games_needed(truth: Population, pairing: Pairing, seed: int, arguments: argp
     known = Known(Fit(np.full(players, START_RATING), np.eye(players) * START_DEVIATION**2), np.zeros((players,) * 2))
     log = np.zeros((3, 0))
     while log.shape[1] < arguments.games:
-        pairs = pairing(known, max(1, arguments.batch // (2 * arguments.budget)), rng)
-        home, away = np.repeat(np.concatenate((pairs, pairs[:, ::-1])), arguments.budget, axis=0).T
+        home, away = _meetings(pairing, known, arguments, rng).T
         log = np.hstack((log, [home, away, _play(truth, home, away, rng)]))
         np.add.at(known.met, (home, away), 1.0)
         np.add.at(known.met, (away, home), 1.0)
@@ -134,6 +135,15 @@ def games_needed(truth: Population, pairing: Pairing, seed: int, arguments: argp
         if spearmanr(known.fit.rating, truth.strength).statistic >= arguments.goal:
             return float(log.shape[1])
     return np.inf
+
+
+def _meetings(pairing: Pairing, known: Known, arguments: argparse.Namespace, rng: np.random.Generator) -> IntArray:
+    """Return (M, 2) who is at home and who is away in a batch's games."""
+    if arguments.once:
+        pairs = pairing(known, arguments.batch, rng)
+        return np.where(rng.random((len(pairs), 1)) < 0.5, pairs, pairs[:, ::-1])
+    pairs = pairing(known, max(1, arguments.batch // (2 * arguments.budget)), rng)
+    return np.repeat(np.concatenate((pairs, pairs[:, ::-1])), arguments.budget, axis=0)
 
 
 def _play(truth: Population, home: IntArray, away: IntArray, rng: np.random.Generator) -> FloatArray:

@@ -17,16 +17,17 @@ def test_made_up_players_have_the_intransitive_share_that_was_asked_for(share):
 
 @pytest.mark.parametrize("pairing", PAIRINGS)
 def test_every_pairing_finds_the_order_of_a_few_players(pairing):
-    arguments = argparse.Namespace(batch=20, games=2000, goal=0.9, budget=1)
+    arguments = argparse.Namespace(batch=20, games=2000, goal=0.9, budget=1, once=False)
     needed = games_needed(population(8, 0.0, seed=0), PAIRINGS[pairing], 0, arguments)
     assert 20 <= needed <= 2000
     assert needed % 20 == 0
 
 
-def test_pairs_play_their_budget_on_both_sides():
-    arguments = argparse.Namespace(batch=1, games=2000, goal=0.9, budget=7)
+@pytest.mark.parametrize(("budget", "once", "batch", "at_once"), [(7, False, 1, 14), (1, True, 13, 13)])
+def test_pairs_play_their_budget_on_both_sides_or_one_game(budget, once, batch, at_once):
+    arguments = argparse.Namespace(batch=batch, games=2000, goal=0.9, budget=budget, once=once)
     needed = games_needed(population(8, 0.0, seed=0), PAIRINGS["Thompson, strangers first"], 0, arguments)
-    assert needed % 14 == 0
+    assert needed % at_once == 0
 
 
 def test_the_fewest_games_are_those_of_a_binomial_without_circles_and_more_with_them():
