@@ -1,6 +1,6 @@
 """Pairs of matches for gates: which gate an evaluator plays next, and which leases a dead one held."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -70,7 +70,7 @@ def give_back(session: Session, worker_id: str, now: datetime) -> None:
 
     What it reports of them later is kept and does not count for the gate, which need not wait for it.
     """
-    still_open: Iterable[int] = session.scalars(select(Gate.id).where(Gate.state == "open")).all()
+    still_open = session.scalars(select(Gate.id).where(Gate.state == "open")).all()
     if still_open:
         held = Lease.worker_id == worker_id, Lease.state == "open", Lease.expires_at > now
         session.execute(

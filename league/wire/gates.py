@@ -45,7 +45,8 @@ class Gate(Answer):
     95 % confidence, each within 1,000 points.
 
     `lost_pairs` were leased before the last one that counts and never finished; `waiting_pairs` are leased and not
-    counted yet. `evaluators` are attached and can play the gate. Once the gate is no longer open both are 0.
+    counted yet. `evaluators` are attached and can play the gate. Once the gate is no longer open both are 0, and all
+    other figures are those that it ended with. `actor` opened it, or asked for it after the rule of promotion had.
     """
 
     id: int
