@@ -14,8 +14,9 @@ from torch import Tensor
 from arena.policies import ActorCritic, Architecture
 from trainer.distributed import ALONE, Ranks
 
-SLICE = 1024
-"""Samples whose moments are taken together, in their own precision: few enough to stay in a core's cache."""
+SLICE, NUMBERS = 1024, 2**17
+"""Samples whose moments are taken together, in their own precision: so many, or more of few numbers each, as long as
+they stay in a core's cache."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Moments:
         Source: Chan, Golub and LeVeque 1983, equation 2.1.
         """
         moments = self
-        for part in torch.split(batch, SLICE) if len(batch) else ():
+        for part in torch.split(batch, _at_once(batch)) if len(batch) else ():
             mean = part.mean(dim=0)
             squares = (part - mean).square().sum(dim=0).double()
             moments = moments.joined(Moments(self.count.new_tensor(len(part)), mean.double(), squares))
@@ -109,7 +110,7 @@ class ObservationNormalizer:
     def update_where(self, active: Bool[Tensor, "T R"], values: Float[Tensor, "T R D"]) -> None:
         """Take in the observations of those who are active."""
         flat, seen = values.flatten(0, 1), self._nothing()
-        for rows in torch.split(active.flatten().nonzero().squeeze(1), SLICE):
+        for rows in torch.split(active.flatten().nonzero().squeeze(1), _at_once(flat)):
             seen = self._seen(flat.index_select(0, rows), *seen)
         self._pool(*seen)
 
@@ -259,3 +260,8 @@ def _normalised(advantages: Tensor, valid: Tensor, moments: Moments, std_floor: 
 
 def _moments(samples: Float[Tensor, " n"]) -> Moments:
     return Moments.empty((), samples.device).merged(samples)
+
+
+def _at_once(samples: Float[Tensor, "n ..."]) -> int:
+    """How many of these samples have their moments taken together."""
+    return max(SLICE, NUMBERS // max(1, samples[:1].numel()))

@@ -4,7 +4,10 @@ import pytest
 import torch
 
 from trainer import weighing
+from trainer.bench import Bench
 from trainer.chunks import cut
+from trainer.config import resolve
+from trainer.synthetic import SYNTHETIC, WorkItem
 from trainer.weighing import Lot
 
 sweep = pytest.importorskip("trainer.sweep")
@@ -19,8 +22,12 @@ def piecemeal(monkeypatch):
 
 
 def begun(play, **ppo):
+    """See `shaken`."""
+    return shaken(play((2, 2), network=FITTING, ppo=ppo))
+
+
+def shaken(played):
     """A learner whose second rollout begins inside episodes, with weights that listen to all that there is; targets."""
-    played = play((2, 2), network=FITTING, ppo=ppo)
     for _ in range(2):
         played.collect()
     rng = torch.Generator().manual_seed(0)
@@ -34,7 +41,7 @@ def weighed(played, targets):
     """Loss and figures of a whole rollout as one minibatch, and every gradient."""
     rollout, learner = played.rollout, played.learner
     segments = cut(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-    settings, rng = played.learner.ppo._settings, torch.Generator().manual_seed(0)
+    settings, rng = learner.ppo._settings, torch.Generator().manual_seed(0)
     weigher = weighing.Weigher(learner.network, settings, None, rng)
     samples = weigher.gather(rollout, targets, Lot(segments, weigher.counts(targets, segments)))
     weights = weigher.objective.weights(learner.coefficients(), learner.ppo.under_floor)
@@ -58,6 +65,23 @@ def test_loss_figures_and_every_gradient_are_those_of_the_way_in_pieces(play, pi
     for one, other in zip(swept, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=2e-6 * float(other.abs().max()), equal_nan=True)
     assert all(bool(gradient.any()) for gradient in swept[2:])
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("observed", [1, 16, 22, 88, 101])
+def test_any_number_of_observed_floats_fits(piecemeal, precision, observed):
+    """Native code takes 64 and 16 of them at once, and what is left one by one."""
+    settings = [
+        "environment.num_envs=5",
+        "rollout.steps=16",
+        "network.encoder_sizes=[128]",
+        f"ppo.precision={precision}",
+    ]
+    played = shaken(Bench(resolve(SYNTHETIC, None, settings), WorkItem(observed, 3, 0.1)))
+    swept = weighed(*played)
+    piecemeal()
+    for one, other in zip(swept[2:], weighed(*played)[2:], strict=True):
+        assert float((one - other).norm()) < (2e-5 if precision == "float32" else 0.05) * float(other.norm())
 
 
 def test_in_half_precision_the_loss_is_that_of_the_way_in_pieces_within_two_percent(play, piecemeal):
