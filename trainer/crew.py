@@ -142,7 +142,7 @@ class Crew:
             self.acting.open_chunk(rollout, chunk, rng)
         actions = self.opponents.act(self._observation, self._starts, rng)
         if self.acting.in_one_piece:
-            self.acting.decide(rollout, t, self.seats.look(self._observation, self._starts), actions)
+            self.acting.decide(rollout, t, self.seats.learner.look(self._observation, self._starts), actions)
         else:
             self._perceive(rollout, t)
             self.seats.learner.write(actions, self._layout.to_actions(self.acting.act(rollout, t)))

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from arena.environments.protocol import Actions, Observation
+from arena.environments.protocol import Observation
 from arena.policies import State
 from trainer.opponents import Opponent
-from trainer.seats import Seats
+from trainer.seats import Places, Seats
 from trainer.stacks import Actor, group_of, make_actor
 
 
@@ -22,16 +22,13 @@ class _Group:
         actor: Acts for them.
         opponents: By environment, in ascending order.
         state: Memory of each of their agents.
+        places: Of these agents.
     """
 
     actor: Actor
     opponents: dict[int, Opponent]
     state: State
-
-    def act(self, seen: Observation, opening: Bool[Tensor, " R"], rng: torch.Generator) -> Actions:
-        """What they do; they remember what they saw."""
-        actions, self.state = self.actor.act(seen, self.state, opening, rng)
-        return actions
+    places: Places
 
 
 class Opponents:
@@ -47,7 +44,6 @@ class Opponents:
         self._groups: dict[str, _Group] = {}
         self._seated: dict[int, Opponent] = {}
         self._shown = seats.per_seat()
-        self._arrange()
 
     def seat(self, seating: Mapping[int, Opponent], moved: Set[int] = frozenset()) -> None:
         """Give some environments their next opponent; all others keep theirs, and its memory bit for bit.
@@ -79,11 +75,11 @@ class Opponents:
     def act(self, observation: Observation, starts: Bool[Tensor, " E"], rng: torch.Generator) -> dict[str, Tensor]:
         """Actions of all agents (E * N, ...): the opponents' in their places, zeros in the learner's."""
         actions = self._seats.empty_actions()
-        if not self._groups:
-            return actions
-        opening, seen = starts.index_select(0, self._environment_of_row), self._places.view(observation)
-        self._shown.index_add_(0, self._places.numbers, seen.values.sum(dim=1))
-        self._places.write(actions, self._act(seen, opening, rng))
+        for group in self._groups.values():
+            places = group.places
+            look = places.look(observation, starts)
+            group.state, seen = group.actor.act(places, look, group.state, rng, actions)
+            self._shown.index_add_(0, places.numbers, seen.sum(dim=1))
         return actions
 
     def take_misled(self) -> Bool[Tensor, " agents"]:
@@ -91,15 +87,6 @@ class Opponents:
         misled = ~torch.isfinite(self._shown)
         self._shown.zero_()
         return misled
-
-    def _act(self, seen: Observation, opening: Bool[Tensor, " R"], rng: torch.Generator) -> Actions:
-        """Actions of all opponents, one group behind the other."""
-        groups = list(self._groups.values())
-        if len(groups) == 1:  # there is nothing to cut up, nor to join
-            return groups[0].act(seen, opening, rng)
-        parts = zip(groups, _split(seen, self._sizes), opening.split_with_sizes(self._sizes), strict=True)
-        chosen = [group.act(view, fresh, rng) for group, view, fresh in parts]
-        return {name: torch.cat([each[name] for each in chosen]) for name in chosen[0]}
 
     def _leave(self, name: str, leaving: set[int]) -> None:
         group = self._groups[name]
@@ -113,8 +100,9 @@ class Opponents:
     def _join(self, name: str, opponents: dict[int, Opponent]) -> None:
         group = self._groups.get(name)
         if group is None:
-            actor = make_actor(next(iter(opponents.values())), self._seats.device, self._device_cache_bytes)
-            group = self._groups[name] = _Group(actor, {}, actor.initial_state(0))
+            anybody, seats = next(iter(opponents.values())), self._seats
+            actor = make_actor(anybody, seats.everybody, seats.device, self._device_cache_bytes)
+            group = self._groups[name] = _Group(actor, {}, actor.initial_state(0), seats.opponents([]))
         newcomers = len(opponents.keys() - group.opponents.keys())
         group.opponents |= opponents
         if newcomers:
@@ -134,26 +122,13 @@ class Opponents:
         group.state = _map_state(lambda part: part[agents.flatten().to(part.device)], group.state)
 
     def _arrange(self) -> None:
-        """Line up the places of all groups, one group behind the other: one look and one write serve them all.
+        """Find the places of all groups.
 
         Groups and their rows are in order, so that who draws which chance does not hang on who played before.
         """
         self._groups = dict(sorted(self._groups.items()))
-        rows = [row for group in self._groups.values() for row in group.opponents]
-        self._places = self._seats.opponents(rows)
-        environments = torch.tensor(rows, dtype=torch.int64).repeat_interleave(self._seats.agents)
-        self._environment_of_row = environments.to(self._seats.device)
-        self._sizes = [len(group.opponents) * self._seats.agents for group in self._groups.values()]
-
-
-def _split(observation: Observation, sizes: list[int]) -> list[Observation]:
-    """Cut an observation with leading axis R into runs of so many rows."""
-    masks = {name: mask.split_with_sizes(sizes) for name, mask in observation.masks.items()}
-    parts = zip(observation.values.split_with_sizes(sizes), observation.active.split_with_sizes(sizes), strict=True)
-    return [
-        Observation(values, {name: mask[place] for name, mask in masks.items()}, active)
-        for place, (values, active) in enumerate(parts)
-    ]
+        for group in self._groups.values():
+            group.places = self._seats.opponents(list(group.opponents))
 
 
 def _map_state(change: Callable[..., Tensor], *states: State) -> State:

@@ -26,14 +26,20 @@ class Places:
     """Agents that one policy acts for.
 
     Attributes:
+        environments: Environment of each row.
         numbers: Number of the agent behind each row.
-        present: Rows that are agents and not spare; None where all are.
+        present: Rows that are agents and not spare.
         filled: Places of those rows; None where all are.
     """
 
+    environments: Int[Tensor, " r"]
     numbers: Int[Tensor, " r"]
-    present: Bool[Tensor, " r"] | None
+    present: Bool[Tensor, " r"]
     filled: Int[Tensor, " agents"] | None
+
+    def look(self, observation: Observation, opened: Bool[Tensor, " E"]) -> Look:
+        """What these agents look at."""
+        return Look(observation, opened, self.numbers, self.present)
 
     def view(self, observation: Observation) -> Observation:
         """What these agents perceive, with leading axis r."""
@@ -52,14 +58,14 @@ class Places:
     def active(self, observation: Observation, into: Bool[Tensor, " r"] | None = None) -> Bool[Tensor, " r"]:
         """Which of these agents act."""
         active = self.pick(observation.active, into)
-        return active if self.present is None else active.logical_and_(self.present)
+        return active if self.filled is None else active.logical_and_(self.present)
 
     def rewards(
         self, rewards: Float[Tensor, "E N ..."], into: Float[Tensor, "r ..."] | None = None
     ) -> Float[Tensor, "r ..."]:
         """What these agents earned."""
         earned = self.pick(rewards, into)
-        if self.present is None:
+        if self.filled is None:
             return earned
         return earned.masked_fill_(~self.present.view(-1, *[1] * (earned.ndim - 1)), 0.0)
 
@@ -83,6 +89,7 @@ class Seats:
 
     Attributes:
         agents: n, rows of a side.
+        everybody: N, agents of an environment.
         first: Rows of the first side of every environment; they come before all others.
         rows: R, learning agents.
         learner: Their places.
@@ -93,7 +100,7 @@ class Seats:
         self, spec: EnvironmentSpec, num_envs: int, device: torch.device, self_play: Sequence[int] = ()
     ) -> None:
         self._spec, self._num_envs, self.device = spec, num_envs, device
-        self.agents = max(spec.agents_per_side)
+        self.agents, self.everybody = max(spec.agents_per_side), spec.num_agents
         sides = [range(spec.num_agents)[spec.side(away)] for away in (False, True)]
         agents, kinds = num_envs * spec.num_agents, ACTION_TYPES
         self._action_shapes = {
@@ -107,9 +114,8 @@ class Seats:
         self._away = torch.tensor([False] * num_envs + [True] * len(self_play))
         self.first = num_envs * self.agents
         self.rows = len(self._environments) * self.agents
-        self.environment_of_row = self._environments.repeat_interleave(self.agents).to(device)
-        self._everybody = torch.ones(self.rows, dtype=torch.bool, device=device)
         self.learner = self._places(self._environments, self._away)
+        self.environment_of_row = self.learner.environments
 
     def place(self, away: Mapping[int, bool]) -> set[int]:
         """Seat the learner in some environments, on the away side or at home; those where it was on the other."""
@@ -120,11 +126,6 @@ class Seats:
         if moved:
             self.learner = self._places(self._environments, self._away)
         return moved
-
-    def look(self, observation: Observation, opened: Bool[Tensor, " E"]) -> Look:
-        """What the learner's agents look at."""
-        present = self.learner.present
-        return Look(observation, opened, self.learner.numbers, self._everybody if present is None else present)
 
     def opponents(self, rows: Sequence[int]) -> Places:
         """Places on the other side of some environments."""
@@ -162,8 +163,12 @@ class Seats:
     def _places(self, rows: Int[Tensor, " e"], away: Bool[Tensor, " e"]) -> Places:
         """Worked out on the host, which knows who sits where, so that nobody waits for a device."""
         side = away.long()
-        numbers = (rows.unsqueeze(1) * self._spec.num_agents + self._slots[side]).flatten().to(self.device)
-        if not self._uneven:
-            return Places(numbers, None, None)
+        numbers = (rows.unsqueeze(1) * self._spec.num_agents + self._slots[side]).flatten()
         present = self._filled[side].flatten()
-        return Places(numbers, present.to(self.device), present.nonzero().squeeze(1).to(self.device))
+        filled = present.nonzero().squeeze(1) if self._uneven else None
+        return Places(
+            environments=rows.repeat_interleave(self.agents).to(self.device),
+            numbers=numbers.to(self.device),
+            present=present.to(self.device),
+            filled=None if filled is None else filled.to(self.device),
+        )

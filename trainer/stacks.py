@@ -2,19 +2,33 @@
 
 from collections import OrderedDict
 from collections.abc import Container, Sequence
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from arena.environments.protocol import Actions, Observation
-from arena.policies import ActorCritic, NetworkPolicy, Policy, State
-from arena.policies.stacked import StackedPolicies, kind_of
+from arena.environments.protocol import Actions
+from arena.policies import ActorCritic, NetworkPolicy, Policy, RecurrentState, State
+from arena.policies.deciding import Look
+from arena.policies.stacked import Arrangement, Errand, StackedPolicies, kind_of
 from trainer.opponents import SELF, Opponent
+from trainer.seats import Places
 
 FIRST_SLOTS = 16
 """Slots of a new stack; they double as more are needed."""
+
+
+class Turn(NamedTuple):
+    """What came of one decision of R rows.
+
+    Attributes:
+        state: Memory after it.
+        values: What was perceived.
+    """
+
+    state: State
+    values: Float[Tensor, "R D"]
 
 
 @runtime_checkable
@@ -33,10 +47,16 @@ class Actor(Protocol):
         """Take over what has become of the learner's live weights."""
         ...
 
-    def act(
-        self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
-    ) -> tuple[Actions, State]:
-        """See `Policy.act`."""
+    def act(self, places: Places, look: Look, state: State, rng: torch.Generator, do: Actions) -> Turn:
+        """Perceive, decide, and write what rows do among the actions of all agents (E * N, ...).
+
+        Args:
+            places: Of the rows.
+            look: What they look at.
+            state: Memory of the rows.
+            rng: Chance.
+            do: Actions of all agents, to be written into.
+        """
         ...
 
 
@@ -56,11 +76,12 @@ class Soloist:
     def refresh(self) -> None:
         """It has no weights."""
 
-    def act(
-        self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
-    ) -> tuple[Actions, State]:
-        """See `Policy.act`."""
-        return self._policy.act(observation, state, episode_start, rng)
+    def act(self, places: Places, look: Look, state: State, rng: torch.Generator, do: Actions) -> Turn:
+        """See `Actor.act`."""
+        seen, opening = places.view(look.observation), look.opened.index_select(0, places.environments)
+        actions, after = self._policy.act(seen, state, opening, rng)
+        places.write(do, actions)
+        return Turn(after, seen.values)
 
 
 class Stack:
@@ -71,13 +92,14 @@ class Stack:
 
     Args:
         network: Any of them.
+        agents: N, of an environment.
         device: Where they act.
         limit_bytes: Most bytes of slots that are there for more than the seated.
     """
 
-    def __init__(self, network: ActorCritic, device: torch.device, limit_bytes: int) -> None:
-        self._stack = StackedPolicies(network.architecture, FIRST_SLOTS, device)
-        self._arrangement = self._stack.arrange(torch.zeros(0, dtype=torch.int64))
+    def __init__(self, network: ActorCritic, agents: int, device: torch.device, limit_bytes: int) -> None:
+        self._stack, self._agents = StackedPolicies(network.architecture, FIRST_SLOTS, device), agents
+        self._seated = self._seat_rows(torch.zeros(0, dtype=torch.int64))
         self._most_slots = limit_bytes // self._stack.slot_bytes
         self._slots: OrderedDict[str, int] = OrderedDict()
         self._live: Opponent | None = None
@@ -106,18 +128,27 @@ class Stack:
             self._slots.move_to_end(key)
         self._live = seated.get(SELF, self._live)
         slots = torch.tensor([self._slots[opponent.key] for opponent in opponents])
-        self._arrangement = self._stack.arrange(slots.repeat_interleave(rows_each))
+        self._seated = self._seat_rows(slots.repeat_interleave(rows_each))
 
     def refresh(self) -> None:
         """Put the learner's live weights into their slot again."""
         if self._live is not None and SELF in self._slots:
             self._put(self._live)
 
-    def act(
-        self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
-    ) -> tuple[Actions, State]:
-        """See `Policy.act`."""
-        return self._stack.act(observation, state, episode_start, self._arrangement, rng)
+    def act(self, places: Places, look: Look, state: State, rng: torch.Generator, do: Actions) -> Turn:
+        """See `Actor.act`."""
+        match self._seated:
+            case Errand() as errand:
+                memory = self._stack.decide(look, RecurrentState(*state), errand, rng, do)
+                return Turn(memory, errand.decision.observation)
+            case Arrangement() as arrangement:
+                seen, opening = places.view(look.observation), look.opened.index_select(0, places.environments)
+                actions, after = self._stack.act(seen, state, opening, arrangement, rng)
+                places.write(do, actions)
+                return Turn(after, seen.values)
+
+    def _seat_rows(self, slot_of_row: Int[Tensor, " R"]) -> Errand | Arrangement:
+        return self._stack.errand(slot_of_row, self._agents) or self._stack.arrange(slot_of_row)
 
     def _put(self, opponent: Opponent) -> None:
         self._stack.put(self._slots[opponent.key], _network(opponent))
@@ -141,10 +172,10 @@ def group_of(opponent: Opponent) -> str:
     return repr(kind_of(policy.network.architecture)) if isinstance(policy, NetworkPolicy) else opponent.key
 
 
-def make_actor(opponent: Opponent, device: torch.device, limit_bytes: int) -> Actor:
-    """Who acts for the group that an opponent is in."""
+def make_actor(opponent: Opponent, agents: int, device: torch.device, limit_bytes: int) -> Actor:
+    """Who acts for the group that an opponent is in, in environments of so many agents."""
     if isinstance(opponent.policy, NetworkPolicy):
-        return Stack(opponent.policy.network, device, limit_bytes)
+        return Stack(opponent.policy.network, agents, device, limit_bytes)
     return Soloist(opponent.policy)
 
 

@@ -4,14 +4,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from arena.environments.protocol import Actions, Observation
 from arena.errors import ArenaError
 from arena.policies.batched import BatchedNetworks
 from arena.policies.cores import RecurrentState
-from arena.policies.deciding import Decide
+from arena.policies.deciding import Decide, Decision, Draw, Look, Said
 from arena.policies.distributions import ActionLayout
 from arena.policies.layers import Networks, Step
 from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy
@@ -34,6 +34,21 @@ class Arrangement:
     step: Step
 
 
+@dataclass(frozen=True)
+class Errand:
+    """Decisions of rows that keep their slots, in native code. It stays good until there are more slots.
+
+    Attributes:
+        decide: Makes them.
+        decision: What was decided last, and on what.
+        readout: What networks said last.
+    """
+
+    decide: Decide
+    decision: Decision
+    readout: Float[Tensor, "R _"]
+
+
 class StackedPolicies:
     """Slots for frozen policies of one architecture; each row has a memory of its own.
 
@@ -49,8 +64,8 @@ class StackedPolicies:
     def __init__(self, architecture: Architecture, slots: int, device: torch.device) -> None:
         self.kind = kind_of(architecture)
         self._layout, self._device = ActionLayout(architecture.heads), device
-        fused = make_fused(architecture, slots, device)
-        self._networks: Networks = fused or BatchedNetworks(architecture, slots, device)
+        self._fused = make_fused(architecture, slots, device)
+        self._networks: Networks = self._fused or BatchedNetworks(architecture, slots, device)
         self._scale = torch.ones(slots, self._layout.parameter_size, device=device)
 
     @property
@@ -96,9 +111,7 @@ class StackedPolicies:
         Raises:
             ArenaError: There is no such slot.
         """
-        strangers = set(slot_of_row[(slot_of_row < 0) | (slot_of_row >= self.slots)].tolist())
-        if strangers:
-            raise ArenaError(f"there are no slots {sorted(strangers)} among {self.slots}: reserve them first")
+        self._require_slots(slot_of_row)
         return Arrangement(slot_of_row.to(self._device), self._networks.arrange(slot_of_row))
 
     @torch.inference_mode()
@@ -122,6 +135,41 @@ class StackedPolicies:
         noise, scale = self._layout.draw_noise((rows,), rng), self._scale[arrangement.slot_of_row]
         raw = self._layout.choose(output.parameters, noise, scale, self._layout.pack_masks(observation))
         return self._layout.to_actions(raw), output.state
+
+    def errand(self, slot_of_row: Int[Tensor, " R"], agents: int) -> Errand | None:
+        """Seat rows that are agents of environments, so many in each, for `decide`; None where no such code runs.
+
+        Raises:
+            ArenaError: There is no such slot.
+        """
+        self._require_slots(slot_of_row)
+        if self._fused is None:
+            return None
+        rows, layout = len(slot_of_row), self._layout
+        decision = Decision(
+            observation=torch.empty(rows, self.kind.observation_size),
+            mask=torch.empty(rows, layout.mask_size, dtype=torch.bool),
+            raw=torch.empty(rows, layout.raw_size),
+            active=torch.empty(rows, dtype=torch.bool),
+            episode_start=torch.empty(rows, dtype=torch.bool),
+        )
+        decide = self._fused.decide(slot_of_row, layout, agents)
+        return Errand(decide, decision, torch.empty(rows, layout.parameter_size + 1))
+
+    @torch.inference_mode()
+    def decide(
+        self, look: Look, state: RecurrentState, errand: Errand, rng: torch.Generator, do: Actions
+    ) -> RecurrentState:
+        """Look, decide, and write what rows do among the actions of all agents (E * N, ...); their state after it."""
+        after = RecurrentState(*(torch.empty_like(part) for part in state))
+        draw = Draw(self._layout.draw_noise((len(look.numbers),), rng), self._scale)
+        errand.decide(look, state, draw, errand.decision, Said(errand.readout, after), do)
+        return after
+
+    def _require_slots(self, slot_of_row: Int[Tensor, " R"]) -> None:
+        strangers = set(slot_of_row[(slot_of_row < 0) | (slot_of_row >= self.slots)].tolist())
+        if strangers:
+            raise ArenaError(f"there are no slots {sorted(strangers)} among {self.slots}: reserve them first")
 
 
 class FrozenPolicy:

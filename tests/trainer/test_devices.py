@@ -48,12 +48,12 @@ def test_a_players_memory_lives_where_its_weights_do(device: torch.device, membe
 def test_an_opponents_memory_lives_where_it_acts_wherever_it_was_loaded(device: torch.device, member_size: int):
     loaded = NetworkPolicy(network_of(member_size=member_size), "mech-duel", SPEC.signature)
     opponent = Opponent("key", "name", loaded)
-    actor = make_actor(opponent, device, 2**20)
+    actor = make_actor(opponent, SPEC.num_agents, device, 2**20)
     assert isinstance(actor, Stack)
     actor.seat([opponent], ROWS)
     state, (values, everybody) = actor.initial_state(ROWS), seen(device)
 
-    after = actor._arrangement.step(values, state, everybody, everybody)
+    after = actor._seated.step(values, state, everybody, everybody)
 
     for tensor in (*state, *after.state, after.parameters):
         assert tensor.device.type == device.type

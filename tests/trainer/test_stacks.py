@@ -5,6 +5,7 @@ import torch
 from fake_games import FakeGame, tagged
 
 from arena.policies import ActorCritic, Architecture, NetworkPolicy, RecurrentState
+from arena.policies.stacked import Arrangement, Errand, StackedPolicies
 from trainer.opponents import SELF, Opponent
 from trainer.opposition import Opponents
 from trainer.seats import Seats
@@ -32,8 +33,8 @@ def learned(number: int, architecture: Architecture = SMALL, key: str | None = N
 
 def stack_of(slots: float) -> Stack:
     """A stack that may keep so many slots beyond who plays."""
-    size = Stack(ActorCritic(SMALL), CPU, 0).size_bytes // FIRST_SLOTS
-    return Stack(ActorCritic(SMALL), CPU, int(slots * size))
+    size = Stack(ActorCritic(SMALL), GAME.spec.num_agents, CPU, 0).size_bytes // FIRST_SLOTS
+    return Stack(ActorCritic(SMALL), GAME.spec.num_agents, CPU, int(slots * size))
 
 
 def seats(rows: int = 4) -> Seats:
@@ -229,3 +230,25 @@ def test_teams_are_seated_side_by_side(rows):
         policy, seen = learned(row).policy, Seats(game.spec, rows, CPU).opponents([row]).view(observation)
         _, state = policy.act(seen, policy.initial_state(2), torch.ones(2, dtype=torch.bool), generator())
         torch.testing.assert_close(group.state.hidden[2 * row : 2 * row + 2], state.hidden, atol=1e-5, rtol=0.0)
+
+
+@pytest.mark.parametrize("sides", [(1, 1), (2, 2), (1, 2), (3, 1)])
+def test_opponents_act_in_native_code_as_they_do_step_by_step(sides, monkeypatch):
+    """Both sit on either side; where sides differ in size, spare rows only look on."""
+    game, away = FakeGame(6, sides), {row: row % 3 == 0 for row in range(6)}
+    natively, plainly = (Opponents(table, 0) for table in (Seats(game.spec, 6, CPU), Seats(game.spec, 6, CPU)))
+    for opponents in (natively, plainly):
+        opponents._seats.place(away)
+        opponents.seat({row: learned(row % 4) for row in range(6)})
+        monkeypatch.setattr(StackedPolicies, "errand", lambda stack, rows, agents: None)
+    observation, starts = game.reset(), torch.ones(6, dtype=torch.bool)
+    for _ in range(4):
+        one, other = (each.act(observation, starts, generator()) for each in (natively, plainly))
+        for name, actions in other.items():
+            torch.testing.assert_close(one[name], actions, atol=1e-5, rtol=0.0)
+        for mine, theirs in zip(natively._groups.values(), plainly._groups.values(), strict=True):
+            assert (type(mine.actor._seated), type(theirs.actor._seated)) == (Errand, Arrangement)
+            torch.testing.assert_close(mine.state, theirs.state, atol=1e-5, rtol=0.0)
+        torch.testing.assert_close(natively._shown, plainly._shown, atol=1e-5, rtol=0.0)
+        step = game.step({name: each.view(6, sum(sides), *each.shape[1:]) for name, each in one.items()})
+        observation, starts = step.observation, step.terminated | step.truncated
