@@ -14,6 +14,7 @@ Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" 
 SplittableRandom.
 """
 
+import functools
 import hashlib
 import operator
 
@@ -89,10 +90,13 @@ def _word(name: str, value: int) -> int:
 
 
 def _keyed_word(key: Key) -> int:
-    if isinstance(key, str):
-        digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
-        return (int.from_bytes(digest, "little") + _STRING_KEY) & _MASK
-    return (_word("key", key) + _INTEGER_KEY) & _MASK
+    return _string_word(key) if isinstance(key, str) else (_word("key", key) + _INTEGER_KEY) & _MASK
+
+
+@functools.lru_cache(maxsize=256)  # a few names are used over and over
+def _string_word(key: str) -> int:
+    digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "little") + _STRING_KEY) & _MASK
 
 
 def _mix(word: int) -> int:
