@@ -56,8 +56,7 @@ auto take = [&](int part) {
             while (output < to) add(One());
             column += WIDTH * decltype(registers)::count;
         };
-        while (column + WIDTH * ABREAST <= size.columns)
-            add_columns(Abreast());
+        while (column + WIDTH * ABREAST <= size.columns) add_columns(Abreast());
         while (column + WIDTH <= size.columns) add_columns(One());
         for (int output = from; column < size.columns && output < to; ++output)
             add_rest(sums + output, inputs + column, rows, at(output), size.columns - column);
