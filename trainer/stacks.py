@@ -1,5 +1,6 @@
 """Who acts for opponents: scripted ones each for their own rows, learned ones of one kind all in one call."""
 
+import functools
 from collections import OrderedDict
 from collections.abc import Container, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -9,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from arena.environments.protocol import Actions
-from arena.policies import ActorCritic, NetworkPolicy, Policy, RecurrentState, State
+from arena.policies import ActorCritic, Architecture, NetworkPolicy, Policy, RecurrentState, State
 from arena.policies.deciding import Look
 from arena.policies.stacked import Arrangement, Errand, StackedPolicies, kind_of
 from trainer.opponents import SELF, Opponent
@@ -169,7 +170,12 @@ class Stack:
 def group_of(opponent: Opponent) -> str:
     """Opponents of one group act together: learned ones of one kind, or the rows of one scripted player."""
     policy = opponent.policy
-    return repr(kind_of(policy.network.architecture)) if isinstance(policy, NetworkPolicy) else opponent.key
+    return _kind(policy.network.architecture) if isinstance(policy, NetworkPolicy) else opponent.key
+
+
+@functools.lru_cache(maxsize=64)  # asked for whenever somebody is seated
+def _kind(architecture: Architecture) -> str:
+    return repr(kind_of(architecture))
 
 
 def make_actor(opponent: Opponent, agents: int, device: torch.device, limit_bytes: int) -> Actor:

@@ -80,6 +80,7 @@ class FusedNetworks:
         shape += [rectified, len(widths) - 1, *widths]
         self._sizes = shape + [0] * (MOST_LAYERS + 1 - len(widths))
         self._launch = Launch(step_all, len(self._sizes), POINTERS)
+        self._errands: dict[ActionLayout, Launch] = {}
 
     @property
     def slots(self) -> int:
@@ -136,6 +137,13 @@ class FusedNetworks:
         """
         return _Errand(self, slot_of_row, layout, agents)
 
+    def launch_of(self, layout: ActionLayout, sizes: int) -> Launch:
+        """What errands with these heads and so many sizes are run by: making it takes longer than a small errand."""
+        if layout not in self._errands:
+            pointers = POINTERS + ERRAND_POINTERS + 2 * len(layout.heads)
+            self._errands[layout] = Launch(step_all, sizes, pointers)
+        return self._errands[layout]
+
     @property
     def weights(self) -> Float[Tensor, "K slot_size"]:
         """Packed networks of all slots."""
@@ -160,7 +168,7 @@ class _Errand:
         self._sizes = array("i", [*networks.sizes, *own])
         self._sizes[SLOTS] = networks.slots
         self._scratch = torch.empty(1, self._sizes[SCRATCH])
-        self._launch = Launch(step_all, len(self._sizes), POINTERS + ERRAND_POINTERS + 2 * len(layout.heads))
+        self._launch = networks.launch_of(layout, len(self._sizes))
 
     def __call__(self, look: Look, state: RecurrentState, draw: Draw, into: Decision, said: Said, do: Actions) -> None:
         """See `Decide`."""
