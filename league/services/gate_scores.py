@@ -11,7 +11,7 @@ on from where it was.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any
 
 import numpy as np
@@ -48,15 +48,15 @@ class Settled:
     """The first pairs of a gate, which nothing changes any more.
 
     Attributes:
-        first: Id of the first lease that may hold others; "" before any is known.
-        seeds: Those of settled pairs with a lease behind `first`, each with its last one.
+        after: Id of the lease after which leases hold others; "" where nothing is settled.
+        seeds: Those of settled pairs with a lease after it, each with its last one.
         scores: Of the pairs that came.
         lost: How many pairs before each will not come.
         gone: How many will not come altogether.
         distrusted: The quarantines of workers that this holds under.
     """
 
-    first: str
+    after: str
     seeds: Mapping[int, str]
     scores: Sequence[float]
     lost: Sequence[int]
@@ -85,12 +85,12 @@ def read(
     distrusted = _distrusted(session)
     known = settled if settled.distrusted == distrusted else replace(NOTHING, distrusted=distrusted)
     games = _games(session, gate_id, candidate_id, now, known)
-    stays = next((place for place, game in enumerate(games) if not game.settled(now)), len(games) - 1)
     walk = _Walk(list(known.scores), list(known.lost), known.gone)
-    if games:
-        walk.take(games[:stays])
-        known = _settled(walk, known, games[:stays], first=games[stays].leases[0].id)
-    walk.take(games[stays:])
+    done = list(takewhile(lambda game: game.settled(now), games))
+    walk.take(done)
+    if done:
+        known = _settled(walk, known, done)
+    walk.take(games[len(done) :])
     return walk.result(), known
 
 
@@ -120,7 +120,7 @@ class _Game:
     pairs: Sequence[_Pair]
 
     def settled(self, now: datetime) -> bool:
-        """Say whether nothing changes about it any more, not even that an earlier one is written after it."""
+        """Say whether nothing changes about it any more, and leases that are still to be written come after it."""
         written = now > max(lease.granted_at for lease in self.leases) + _ON_ITS_WAY
         return written and all(pair.over for pair in self.pairs)
 
@@ -163,12 +163,13 @@ def _distrusted(session: Session) -> tuple[Any, ...]:
     return tuple(map(tuple, session.execute(select(*columns).order_by(Quarantine.id))))
 
 
-def _settled(walk: _Walk, known: Settled, games: Iterable[_Game], first: str) -> Settled:
-    """Return what is settled where a walk has come to the end of settled games; the lease `first` is the next."""
+def _settled(walk: _Walk, known: Settled, games: Sequence[_Game]) -> Settled:
+    """Return what is settled where a walk has come to the end of settled games."""
+    after = games[-1].leases[0].id
     last = dict(known.seeds) | {game.seed: game.leases[-1].id for game in games}
     return Settled(
-        first=first,
-        seeds={seed: lease for seed, lease in last.items() if lease > first},
+        after=after,
+        seeds={seed: lease for seed, lease in last.items() if lease > after},
         scores=tuple(walk.scores),
         lost=tuple(walk.lost),
         gone=walk.gone,
@@ -179,7 +180,7 @@ def _settled(walk: _Walk, known: Settled, games: Iterable[_Game], first: str) ->
 def _games(session: Session, gate_id: int, candidate_id: int, now: datetime, known: Settled) -> list[_Game]:
     """Read the games that are not settled, first leased first."""
     columns = Lease.id, Lease.seed, Lease.home_id, Lease.budget, Lease.granted_at, Lease.expires_at, Lease.released_at
-    own = Lease.gate_id == gate_id, Lease.id >= known.first
+    own = Lease.gate_id == gate_id, Lease.id > known.after
     leases: dict[int, list[_Lease]] = {}
     for lease_id, seed, home_id, budget, granted_at, expires_at, released_at in session.execute(
         select(*columns).where(*own).order_by(Lease.id)

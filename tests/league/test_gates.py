@@ -231,8 +231,8 @@ def test_a_judge_who_reads_on_sees_what_one_sees_who_reads_all(
     rng = np.random.default_rng(seed)
     gate = open_gate(scene, two, elo0=-1000.0, elo1=1000.0, least_games=10**6)
     judge, held = Judge(), []
-    for _ in range(12):
-        held += scene.rating_leases(4, budget=2)
+    for _ in range(6):
+        held += scene.rating_leases(10, budget=2)
         for lease in [lease for lease in held if rng.random() < 0.5]:
             held.remove(lease)
             if rng.random() < 0.3:
@@ -252,20 +252,42 @@ def test_a_judge_reads_what_is_settled_once(scene: Scene, two: Two, database: Da
     open_gate(scene, two, least_games=10**6)
     judge = Judge()
 
-    def counts(*judges: Callable[[Session, Gate, datetime], Judged]) -> list[tuple[float, ...]]:
+    def seen(*judges: Callable[[Session, Gate, datetime], Judged]) -> list[tuple[tuple[float, ...], int]]:
         with database.read() as session:
             (gate,) = session.scalars(select(Gate))
-            return [by(session, gate, time.now).verdict.stop.counts for by in judges]
+            judged = [by(session, gate, time.now) for by in judges]
+        return [(each.verdict.stop.counts, each.lost) for each in judged]
 
     play(scene, two[0], [0.5] * 20)
     time.advance(31)
-    assert counts(judge.judge) == [(0.0, 0.0, 20.0, 0.0, 0.0)]
+    assert seen(judge.judge) == [((0.0, 0.0, 20.0, 0.0, 0.0), 0)]
     with database.write() as session:
         session.execute(update(Match).where(Match.home_id == two[0].id).values(score=1.0))
     play(scene, two[0], [0.5])
-    told, anew = counts(judge.judge, judged_anew)
-    assert told == (0.0, 0.0, 20.0, 1.0, 0.0), "the last pair and what came since are read"
-    assert anew == (0.0, 0.0, 1.0, 20.0, 0.0)
+    told, anew = seen(judge.judge, judged_anew)
+    assert told == ((0.0, 0.0, 21.0, 0.0, 0.0), 0), "only what came since is read"
+    assert anew == ((0.0, 0.0, 1.0, 20.0, 0.0), 0)
+
+
+@ON_SQLITE
+def test_a_lease_that_is_written_after_later_ones_is_not_passed_by(
+    scene: Scene, two: Two, database: Database, time: Any
+) -> None:
+    open_gate(scene, two, least_games=10**6)
+    judge = Judge()
+
+    def counts() -> tuple[float, ...]:
+        with database.read() as session:
+            (judged,) = judge.judge_all(session, time.now).values()
+        return judged.verdict.stop.counts
+
+    play(scene, two[0], [0.5] * 3)
+    time.advance(20)
+    assert counts() == (0.0, 0.0, 3.0, 0.0, 0.0)
+    time.advance(-25)
+    play(scene, two[0], [1.0])
+    time.advance(60)
+    assert counts() == (0.0, 0.0, 3.0, 0.0, 1.0)
 
 
 def test_no_more_pairs_are_played_where_those_that_came_suffice(scene: Scene, two: Two, time: Any) -> None:
