@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from arena.svg import document, short
+
 WIDTH, HEIGHT = 400, 150
 """Size of one chart, in pixels."""
 
@@ -17,13 +19,7 @@ HEADING = 28
 
 LEGEND_PER_ROW = 4
 
-INK, PALE, LINE = "#333", "#ddd", "#1f6fb2"
-
-STYLE = (
-    f"text{{font:11px system-ui,sans-serif;fill:{INK}}}.title{{font-weight:600;font-size:12px}}"
-    f".line{{fill:none;stroke:{LINE};stroke-width:1.5;stroke-linejoin:round;stroke-linecap:round}}"
-    f".grid{{stroke:{PALE};stroke-width:1}}.span{{opacity:0.2}}"
-)
+STYLE = ".span{opacity:0.2}"
 
 
 @dataclass(frozen=True)
@@ -63,16 +59,8 @@ def sheet(title: str, curves: Sequence[Curve], spans: Sequence[Span], axis: str)
         for number, curve in enumerate(curves)
     )
     width, height = PER_ROW * WIDTH, top + -(-len(curves) // PER_ROW) * HEIGHT
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
-        f'<style>{STYLE}</style><rect width="{width}" height="{height}" fill="#fff"/>'
-        f'<text class="title" x="{LEFT}" y="18">{escape(title)}</text>{_legend(colours)}{charts}</svg>'
-    )
-
-
-def short(value: float) -> str:
-    """A number in a few characters."""
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.3g}"
+    heading = f'<text class="title" x="{LEFT}" y="18">{escape(title)}</text>'
+    return document(width, height, STYLE, f"{heading}{_legend(colours)}{charts}")
 
 
 def _legend(colours: Mapping[str, str]) -> str:

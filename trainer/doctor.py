@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from trainer.charts import short
+from arena.svg import short
 from trainer.health import STYLES, Monitor, Severity, Verdict
 from trainer.records import Record, Records, read_records, read_settings, read_setup
 

@@ -1,36 +1,113 @@
-"""`league lineage`: where a player comes from."""
+"""`league lineage`: where a player comes from, as lines or as a picture of all snapshots of its learner."""
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, ClassVar
 
 import typer
 
 from league import wire
 from league.cli import tables
-from league.cli.connection import AsJson, Token, Url, Who, connect, find_player
+from league.cli.connection import AsJson, Token, Url, Who, champion_of, connect, find_player, pages
 from league.cli.gates import lead
-from league.client import DEFAULT_URL
+from league.cli.lineage_picture import Descent, picture
+from league.client import DEFAULT_URL, LeagueClient
+from league.errors import ConfigurationError, LeagueError
 
 app = typer.Typer()
 
 
-@app.command(epilog="Example: league lineage main")
+class NoDescentError(LeagueError):
+    """There is nothing to draw of a player."""
+
+    type: ClassVar[str] = "no-descent"
+    title: ClassVar[str] = "no descent of"
+
+
+_CHANGES = ("promote", "retire", "reinstate", "quarantine")
+
+
+@app.command(epilog="Example: league lineage main --out lineage.svg")
 def lineage(
     player: Who,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most generations.")] = 50,
     cursor: Annotated[str | None, typer.Option("--cursor", help="Go on where a page ended.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.svg", help="Draw all snapshots of its learner into this file.")
+    ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Show where a player comes from: its parents up to the first, their ratings, and the gates that they stood."""
+    """Show where a player comes from: its parents up to the first, their ratings, and the gates that they stood.
+
+    With --out a picture shows every snapshot of the learner: rating over steps, parents, where it began anew, who was
+    promoted, who retired, and who is champion.
+    """
+    if out is not None and out.suffix != ".svg":
+        raise ConfigurationError(f"--out {out}", "its name must end in .svg", "name it so")
     with connect(url, token) as client:
-        page = client.lineage(find_player(client, player).id, limit=limit, cursor=cursor)
+        one = find_player(client, player)
+        if out is not None:
+            _draw(client, one, out)
+            return
+        page = client.lineage(one.id, limit=limit, cursor=cursor)
     if as_json:
         tables.show_json(page)
     else:
         more = [] if page.next_cursor is None else [f"older ones: --cursor {page.next_cursor}"]
         tables.show(*tree(page.items, whole=page.next_cursor is None), *more)
+
+
+def descent(client: LeagueClient, one: wire.Player) -> Descent:
+    """Fetch all that there is to draw of a player's learner.
+
+    Raises:
+        NoDescentError: It has no learner, or that has no snapshot yet.
+    """
+    learners = pages(lambda cursor: client.learners(one.environment, limit=1000, cursor=cursor))
+    learner = next((each for each in learners if each.id == one.learner_id), None)
+    if learner is None:
+        raise NoDescentError(one.name, f"a {one.kind} descends from nobody", "name a learner or one of its snapshots")
+    environment = learner.environment
+    everybody = pages(lambda cursor: client.players(environment, kind="snapshot", limit=1000, cursor=cursor))
+    snapshots = [each for each in everybody if each.learner_id == learner.id]
+    if not snapshots:
+        raise NoDescentError(learner.name, "it has left no snapshot yet", "wait for the first one")
+    own = {each.id for each in snapshots}
+    changes: dict[int, list[wire.Event]] = {}
+    for event in sorted(_events(client, environment, _CHANGES), key=lambda event: event.id):
+        if event.player_id in own:
+            changes.setdefault(event.player_id or 0, []).append(event)
+    decided = [event for event in _events(client, environment, ["snapshot"]) if event.player_id == learner.player_id]
+    champion = champion_of(client, environment)
+    return Descent(
+        learner=learner,
+        snapshots=sorted(snapshots, key=lambda each: (each.step or 0, each.id)),
+        resets=sorted(event.details["step"] for event in decided if event.details["reset"]),
+        champion=None if champion is None else champion.player.id,
+        changes=changes,
+    )
+
+
+def _draw(client: LeagueClient, one: wire.Player, out: Path) -> None:
+    told = descent(client, one)
+    try:
+        out.write_text(picture(told), encoding="utf-8")
+    except OSError as error:
+        rule = f"it cannot be written ({error.strerror})"
+        raise ConfigurationError(f"--out {out}", rule, "name a file that can be written") from error
+    tables.show(f"{len(told.snapshots)} snapshots of {told.learner.name} are drawn in {out}")
+
+
+def _events(client: LeagueClient, environment: str, kinds: Iterable[str]) -> Iterator[wire.Event]:
+    for kind in kinds:
+        yield from pages(partial(_page_of_log, client, environment, kind))
+
+
+def _page_of_log(client: LeagueClient, environment: str, kind: str, cursor: str | None) -> wire.Page[wire.Event]:
+    return client.log(environment, kind=kind, limit=1000, cursor=cursor)
 
 
 def tree(line: Sequence[wire.Ancestor], *, whole: bool) -> Iterator[str]:
