@@ -57,6 +57,7 @@ class Optimizer:
     Attributes:
         values: All parameters.
         gradient: That of each of them.
+        steps: Steps made.
     """
 
     def __init__(self, named: Mapping[str, nn.Parameter], settings: OptimizerSettings) -> None:
@@ -76,13 +77,8 @@ class Optimizer:
             else [Group(slice(critic), *ALIKE), Group(slice(critic, size), *own)]
         )
         self._moments = {key: torch.zeros_like(self.values) for key in MOMENTS}
-        self._steps = self.values.new_zeros(len(self._groups))
+        self.steps, self._steps = 0, self.values.new_zeros(len(self._groups))
         self._epsilon, self._rate = settings.epsilon, 0.0
-
-    @property
-    def steps(self) -> int:
-        """Steps made."""
-        return int(self._steps[0])
 
     def set_rate(self, learning_rate: float) -> None:
         """Take a learning rate for the steps to come; the critic's is a multiple of it."""
@@ -101,6 +97,7 @@ class Optimizer:
     @torch.no_grad()
     def step(self) -> None:
         """Move the weights: torch's AdamW without what a `torch.optim.Optimizer` adds to every step."""
+        self.steps += 1
         for group, steps in zip(self._groups, self._steps, strict=True):
             means, squares = ([moment[group.within]] for moment in self._moments.values())
             adamw(
@@ -133,8 +130,8 @@ class Optimizer:
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Continue from what `tensors` gave, on whatever device that was."""
-        steps = [tensor for name, tensor in tensors.items() if name.endswith(f".{STEP}")]
-        self._steps.fill_(max((float(each) for each in steps), default=0.0))
+        self.steps = max((int(tensor) for name, tensor in tensors.items() if name.endswith(f".{STEP}")), default=0)
+        self._steps.fill_(self.steps)
         for key, moment in self._moments.items():
             moment.zero_()
             for name, place in parts(moment, self._shapes).items():
