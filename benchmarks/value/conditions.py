@@ -9,7 +9,7 @@ from trainer.config import resolve
 NAMES = ("league", "self-play", "slower", "tuned")
 """Of all conditions."""
 
-TUNED_ENTROPY = {"openspiel:kuhn_poker": (0.1, 0.1)}
+TUNED_ENTROPY = {"openspiel:kuhn_poker": (0.1, 0.1), "rps": (0.45, 0.45)}
 """Entropy bonus of tuned self-play at the start and at the end, where it is not that of all other games."""
 
 TUNED_ENTROPY_ELSEWHERE = (0.2, 0.05)
