@@ -1,6 +1,6 @@
 """`league lineage`: where a player comes from, as lines or as a picture of all snapshots of its learner."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -75,20 +75,32 @@ def descent(client: LeagueClient, one: wire.Player) -> Descent:
     snapshots = [each for each in everybody if each.learner_id == learner.id]
     if not snapshots:
         raise NoDescentError(learner.name, "it has left no snapshot yet", "wait for the first one")
-    own = {each.id for each in snapshots}
-    changes: dict[int, list[wire.Event]] = {}
-    for event in sorted(_events(client, environment, _CHANGES), key=lambda event: event.id):
-        if event.player_id in own:
-            changes.setdefault(event.player_id or 0, []).append(event)
-    decided = [event for event in _events(client, environment, ["snapshot"]) if event.player_id == learner.player_id]
     champion = champion_of(client, environment)
     return Descent(
         learner=learner,
         snapshots=sorted(snapshots, key=lambda each: (each.step or 0, each.id)),
-        resets=sorted(event.details["step"] for event in decided if event.details["reset"]),
+        resets=_resets(client, learner),
         champion=None if champion is None else champion.player.id,
-        changes=changes,
+        changes=_changes(client, environment),
     )
+
+
+def _resets(client: LeagueClient, learner: wire.Learner) -> list[int]:
+    """Return the steps at which a learner was told to begin anew."""
+    decided = pages(
+        lambda cursor: client.log(learner.environment, learner.player_id, "snapshot", limit=1000, cursor=cursor)
+    )
+    return sorted(event.details["step"] for event in decided if event.details["reset"])
+
+
+def _changes(client: LeagueClient, environment: str) -> dict[int, list[wire.Event]]:
+    """Return what was done to each player, oldest first."""
+    told = [event for kind in _CHANGES for event in pages(partial(_page_of_log, client, environment, kind))]
+    changes: dict[int, list[wire.Event]] = {}
+    for event in sorted(told, key=lambda event: event.id):
+        if event.player_id is not None:
+            changes.setdefault(event.player_id, []).append(event)
+    return changes
 
 
 def _draw(client: LeagueClient, one: wire.Player, out: Path) -> None:
@@ -99,11 +111,6 @@ def _draw(client: LeagueClient, one: wire.Player, out: Path) -> None:
         rule = f"it cannot be written ({error.strerror})"
         raise ConfigurationError(f"--out {out}", rule, "name a file that can be written") from error
     tables.show(f"{len(told.snapshots)} snapshots of {told.learner.name} are drawn in {out}")
-
-
-def _events(client: LeagueClient, environment: str, kinds: Iterable[str]) -> Iterator[wire.Event]:
-    for kind in kinds:
-        yield from pages(partial(_page_of_log, client, environment, kind))
 
 
 def _page_of_log(client: LeagueClient, environment: str, kind: str, cursor: str | None) -> wire.Page[wire.Event]:
