@@ -13,6 +13,9 @@ from trainer.spool import Spool
 from trainer.surroundings import Surroundings
 from trainer.terminal import Terminal
 
+DELIVERY_S = 1.0
+"""How often results are delivered: where updates are shorter, a call each would cost the league more than they say."""
+
 ALARMS_S = 60.0
 """How often the league is asked for alarms: they change with its rating periods."""
 
@@ -44,7 +47,7 @@ class Correspondence:
     ) -> None:
         self._membership, self._spool, self._publisher = membership, spool, publisher
         self._disk, self._terminal, self._outside = disk, terminal, outside
-        self._beat_at = self._ask_at = self._look_at = outside.clock()
+        self._deliver_at = self._beat_at = self._ask_at = self._look_at = outside.clock()
         self._alarms = Alarms(terminal)
         self.orders = Orders(terminal)
 
@@ -65,8 +68,9 @@ class Correspondence:
             )
 
     def exchange(self, step: int, metrics: Mapping[str, float | None]) -> None:
-        """Deliver and publish what waits; when it is due, say how far training has come and look for alarms."""
-        self.deliver()
+        """Publish what waits; when it is due, deliver, say how far training has come and look for alarms."""
+        if self._outside.clock() >= self._deliver_at:
+            self.deliver()
         self._publish_waiting()
         if self._outside.clock() >= self._beat_at:
             self._beat(step, metrics)
@@ -99,6 +103,7 @@ class Correspondence:
             return None if self._outside.late() else self._membership.report(results)
 
         self._disk.write("how far results are delivered", lambda: self._spool.deliver(report))
+        self._deliver_at = self._outside.clock() + DELIVERY_S
 
     def part(self, step: int, metrics: Mapping[str, float | None]) -> int:
         """Deliver and publish once more, say how far it went, and close.

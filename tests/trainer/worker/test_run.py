@@ -66,6 +66,26 @@ def test_a_run_folder_plays_matches_with_the_weights_that_it_saved(worker_of, cl
         resolve_policy("recall", str(tmp_path / "run"))
 
 
+def test_results_of_short_updates_go_out_together_and_in_time(worker_of, client, tmp_path, outside):
+    """Six updates: the first two are within a second, a second passes before each of the others."""
+    worker = worker_of(client, rps("run.total_steps=384", "environment.self_play=0"))
+    learn, report, calls = worker.learner.learn, client.report, []
+
+    def slower(*arguments):
+        outside.time_s += 0.0 if worker.learner.updates < 2 else 1.0
+        return learn(*arguments)
+
+    def counted(batch):
+        calls.append((worker.learner.updates, len(batch.results)))
+        return report(batch)
+
+    worker.learner.learn, client.report = slower, counted
+    worker.run()
+    assert [update for update, _ in calls] == [1, 3, 4, 5, 6]
+    assert calls[1][1] == 2 * calls[0][1]
+    assert same_results(spooled(tmp_path), logged(client))
+
+
 @pytest.mark.parametrize("command", ["drain", "stop"])
 def test_a_run_leaves_when_the_league_says_so(worker_of, client, tmp_path, command):
     lines = []
