@@ -1,6 +1,6 @@
 """The duty to close due rating periods.
 
-Every API process has it. The database elects which of them closes an environment's periods, so that it does not
+Every server has it. The database elects which of them closes an environment's periods, so that it does not
 matter how many there are, and another takes over within a term where that one is gone.
 """
 

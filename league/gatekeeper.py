@@ -1,4 +1,4 @@
-"""The duty to judge open gates. Every API process has it: a verdict follows from the log, and one writes it down."""
+"""The duty to judge open gates. Every server has it: a verdict follows from the log, and one writes it down."""
 
 import logging
 from collections.abc import Callable

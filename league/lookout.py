@@ -13,7 +13,7 @@ from league.services.recollection import Recollection
 class Lookout(Duty):
     """Looks every `aggregation_interval_s` at what is new in each environment.
 
-    Every API process does; what one of them has written the others do not write again.
+    Every server does; what one of them has written the others do not write again.
     """
 
     name = "looking at rating periods"

@@ -1,6 +1,6 @@
 """The duty to forget what is older than a league's settings say, once a day.
 
-Every API process has it where `retention_days` is set. What one has taken away the next does not find.
+Every server has it where `retention_days` is set. What one has taken away the next does not find.
 """
 
 import logging
