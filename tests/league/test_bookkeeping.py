@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from league_scene import ON_SQLITE, Scene
@@ -37,9 +38,15 @@ def until(fulfilled: Callable[[], object]) -> None:
 
 
 def test_periods_close_in_another_process_and_in_the_next_one_where_that_is_killed(
-    scene: Scene, configure: Callable[..., Settings], caplog: pytest.LogCaptureFixture
+    scene: Scene,
+    configure: Callable[..., Settings],
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     caplog.set_level(logging.DEBUG, "league.bookkeeping")
+    (tmp_path / "sqlalchemy.py").write_text("raise SystemExit('a module of the working folder')")
+    monkeypatch.chdir(tmp_path)
 
     def started() -> list[int]:
         return [record.args[0] for record in caplog.records if record.name == "league.bookkeeping"]  # type: ignore[index,misc]
