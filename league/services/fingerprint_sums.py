@@ -6,7 +6,6 @@ changed the past, such as that a worker is no longer trusted, they are made agai
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -96,10 +95,11 @@ def _read(session: Session, environment: str, after: int, through: int) -> Sums:
     columns = Match.home_id, Match.away_id, Behaviour.measure_set_id, Behaviour.home, Behaviour.away
     which = Behaviour.match_id > after, Behaviour.match_id <= through, Match.environment == environment
     query = select(*columns).join(Match, Match.id == Behaviour.match_id).where(*which, *exclusion.counted(session))
-    result = session.connection().execute(query.order_by(Behaviour.match_id))
+    in_parts = {"yield_per": _ROWS_AT_ONCE}  # or the driver of PostgreSQL fetches all of them at once
+    result = session.connection().execute(query.order_by(Behaviour.match_id), execution_options=in_parts)
     measures = dict(iter(session.execute(select(MeasureSet.id, MeasureSet.measures))))
     sums: Sums = {}
-    for rows in iter(partial(result.fetchmany, _ROWS_AT_ONCE), []):
+    for rows in result.partitions():
         by_set = attrgetter("measure_set_id")
         for set_id, group in groupby(sorted(rows, key=by_set), by_set):
             _add(sums, measures[set_id], list(group))
