@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from types import FrameType
@@ -20,6 +21,7 @@ from typing import ClassVar
 from league import log as logs
 from league.aggregator import Aggregator
 from league.config import Settings
+from league.db import schema
 from league.db.engine import Database
 from league.duty import Duty
 from league.errors import LeagueError
@@ -28,6 +30,7 @@ from league.lookout import Lookout
 from league.pruner import Pruner
 
 _AT_ONCE_S = 0.001
+_PAUSE_MAX_S = 60.0
 _PATIENCE_S = 10.0  # with a process that is to end; killed then, it loses nothing that it has committed
 
 log = logging.getLogger(__name__)
@@ -44,6 +47,7 @@ class Bookkeeper(Duty):
     """Has the books kept by a process of their own, and by another one where that ends.
 
     The process ends with the one that started it, however that ends: it reads from a pipe whose other end goes then.
+    Where processes end soon, the pause before the next one doubles, up to a minute.
 
     Args:
         settings: Of the league, as `LEAGUE_*` say; home and database may be others.
@@ -52,7 +56,8 @@ class Bookkeeper(Duty):
     name = "keeping the books"
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(_AT_ONCE_S, settings.aggregation_interval_s)
+        self._pause_s = min(settings.aggregation_interval_s, _PAUSE_MAX_S)
+        super().__init__(_AT_ONCE_S, self._pause_s)
         self._settings = settings
         self._changing = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -68,8 +73,11 @@ class Bookkeeper(Duty):
                 return
             self._process = _started(self._settings)
         log.debug("process %d keeps the books", self._process.pid)
+        began_s = time.monotonic()
         with self._process as process:
             status = process.wait()
+        soon = time.monotonic() - began_s < _PAUSE_MAX_S
+        self._every_s = min(2.0 * self._every_s, _PAUSE_MAX_S) if soon else self._pause_s
         if not self._stopping.is_set():
             raise BookkeepingEndedError(f"with status {status}", "it lasts as long as the server", "see its last lines")
 
@@ -101,10 +109,19 @@ def main() -> None:
     with ExitStack() as stack:
         database = Database(settings.database_address, settings.database_connections)
         stack.callback(database.close)
+        _require_schema(database)
         for duty in duties(database, settings):
             duty.start()
             stack.callback(duty.stop)
         sys.stdin.read()
+
+
+def _require_schema(database: Database) -> None:
+    try:
+        schema.check(database)
+    except LeagueError as error:
+        log.error("no books are kept: %s", error)  # noqa: TRY400 - the message says it all
+        sys.exit(1)
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:

@@ -6,8 +6,6 @@ changed the past, such as that a worker is no longer trusted, they are made agai
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,9 @@ from league.db.engine import Database
 from league.db.models import Behaviour, Fingerprint, FingerprintMark, Match, MeasureSet, Player
 from league.services import behaviours, exclusion, ground, periods
 from league.services.ground import Ground
+
+MEASURES_MAX = 256
+"""Of one game's fingerprints: those that came first count, so that nobody can fill the table with names."""
 
 _ROWS_AT_ONCE = 10_000
 
@@ -69,7 +70,8 @@ def _draft(session: Session, environment: str) -> _Draft | None:
     if before == (through, rests_on.event_id):
         return None
     anew = before[1] != rests_on.event_id or before[0] > through
-    added = _read(session, environment, 0 if anew else before[0], through)
+    named = set() if anew else _measures(session, environment)
+    added = _read(session, environment, 0 if anew else before[0], through, named)
     if not anew:
         for key, stored in _stored(session, sorted({player for player, _ in added})).items():
             if key in added:
@@ -90,8 +92,13 @@ def _stored(session: Session, players: Sequence[int]) -> Sums:
     return {(player, measure): np.array(sums, dtype=np.float64) for player, measure, *sums in rows}
 
 
-def _read(session: Session, environment: str, after: int, through: int) -> Sums:
-    """Add up the matches with ids in (after, through] that count."""
+def _measures(session: Session, environment: str) -> set[str]:
+    query = select(Fingerprint.measure).join(Player, Player.id == Fingerprint.player_id)
+    return set(session.scalars(query.where(Player.environment == environment).distinct()))
+
+
+def _read(session: Session, environment: str, after: int, through: int, named: set[str]) -> Sums:
+    """Add up the matches with ids in (after, through] that count; measures join those `named` while there is room."""
     columns = Match.home_id, Match.away_id, Behaviour.measure_set_id, Behaviour.home, Behaviour.away
     which = Behaviour.match_id > after, Behaviour.match_id <= through, Match.environment == environment
     query = select(*columns).join(Match, Match.id == Behaviour.match_id).where(*which, *exclusion.counted(session))
@@ -100,13 +107,15 @@ def _read(session: Session, environment: str, after: int, through: int) -> Sums:
     measures = dict(iter(session.execute(select(MeasureSet.id, MeasureSet.measures))))
     sums: Sums = {}
     for rows in result.partitions():
-        by_set = attrgetter("measure_set_id")
-        for set_id, group in groupby(sorted(rows, key=by_set), by_set):
-            _add(sums, measures[set_id], list(group))
+        by_set: dict[str, list[Row[*tuple[Any, ...]]]] = {}
+        for row in rows:
+            by_set.setdefault(row.measure_set_id, []).append(row)
+        for set_id, group in by_set.items():
+            _add(sums, measures[set_id], group, named)
     return sums
 
 
-def _add(sums: Sums, measures: Sequence[str], rows: Sequence[Row[*tuple[Any, ...]]]) -> None:
+def _add(sums: Sums, measures: Sequence[str], rows: Sequence[Row[*tuple[Any, ...]]], named: set[str]) -> None:
     """Add matches that were measured by one set."""
     ids = [row.home_id for row in rows] + [row.away_id for row in rows]
     values = behaviours.unpack([row.home for row in rows] + [row.away for row in rows])
@@ -116,10 +125,14 @@ def _add(sums: Sums, measures: Sequence[str], rows: Sequence[Row[*tuple[Any, ...
     added = np.zeros((3, players.size, len(measures)))
     for total, each in zip(added, (known, values, np.square(values)), strict=True):
         np.add.at(total, place, each)
-    for row, player in enumerate(players.tolist()):
-        for column, measure in enumerate(measures):
-            if added[0, row, column]:
-                sums[player, measure] = sums.get((player, measure), 0.0) + added[:, row, column]
+    for column in np.flatnonzero(added[0].any(axis=0)).tolist():
+        measure = measures[column]
+        if measure not in named and len(named) >= MEASURES_MAX:
+            continue
+        named.add(measure)
+        for row in np.flatnonzero(added[0, :, column]).tolist():
+            key = int(players[row]), measure
+            sums[key] = sums.get(key, 0.0) + added[:, row, column]
 
 
 def _write(session: Session, environment: str, draft: _Draft) -> None:

@@ -67,7 +67,7 @@ def test_periods_close_in_another_process_and_in_the_next_one_where_that_is_kill
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
     assert [record.getMessage() for record in caplog.records if record.name == "league.duty"] == [
-        "keeping the books failed; trying again in 0.01 s"
+        "keeping the books failed; trying again in 0.02 s"
     ]
 
 

@@ -233,7 +233,7 @@ def test_an_export_is_of_one_moment_while_the_league_goes_on(
 
 
 def test_an_import_does_not_mix_two_leagues(archive: Path, database: Database, store: DirectoryStore) -> None:
-    with pytest.raises(OccupiedLeagueError, match=r"its table \w+ has rows.*new home folder or a new database"):
+    with pytest.raises(OccupiedLeagueError, match=r"its table \w+ has rows.*folder or a database that holds no league"):
         take_in(archive, database, store)
 
 

@@ -197,6 +197,26 @@ def test_whoever_is_overtaken_adds_nothing_twice(
     assert sums(database) == once
 
 
+def test_names_that_never_end_fill_no_table(
+    scene: Scene, database: Database, look: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fingerprint_sums, "MEASURES_MAX", 3)
+    scene.publish(1)
+    for first in ("a", "c", "e"):
+        lease = scene.rating_leases(1)[0]
+        names = [first, first + "2"]
+        scene.report(result(lease, behaviour=played([1.0, 2.0], [3.0, 4.0], names)), worker=scene.evaluator)
+        scene.client.close_period()
+        look()
+    told = sums(database)
+    assert {measure for _, measure in told} == {"a", "a2", "c"}, "those that came first"
+    again = scene.rating_leases(1)[0]
+    scene.report(result(again, behaviour=played([1.0, 2.0], [3.0, 4.0], ["c", "e"])), worker=scene.evaluator)
+    scene.client.close_period()
+    look()
+    assert sum(matches for (_, measure), (matches, *_) in sums(database).items() if measure == "c") == 4
+
+
 def test_a_measure_that_came_later_is_known_of_the_later_matches(
     scene: Scene, database: Database, look: Callable[[], None]
 ) -> None:
