@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from arena.environments import split_rounds
 from trainer.errors import ConfigError
 from trainer.settings import EnvironmentSettings, LeagueSettings, Section, TrainerConfig
 from trainer.wording import explain, limits, toml
@@ -57,12 +58,18 @@ def resolve(
 
 
 def preset(environment: str) -> Settings:
-    """Settings that train well on an environment, or on its family, as they are; none where there is no preset."""
+    """Settings that train well on an environment, or on its family, as they are; none where there is no preset.
+
+    A match of several rounds is as long as so many of the game's: leases are of fewer of them.
+    """
     family = environment.partition(":")[0]
     entry = resources.files("trainer") / "presets" / f"{family}.toml"
     if not entry.is_file():
         return {}
-    return merge(tomllib.loads(entry.read_text(encoding="utf-8")), {"environment": {"name": environment}})
+    settings = tomllib.loads(entry.read_text(encoding="utf-8"))
+    _, rounds = split_rounds(environment)
+    leases = {"lease_budget": max(1, settings["league"]["lease_budget"] // (rounds or 1))}
+    return merge(settings, {"environment": {"name": environment}, "league": leases})
 
 
 def role_preset(role: str) -> Settings:

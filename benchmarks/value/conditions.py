@@ -51,15 +51,14 @@ class Condition:
 def condition(name: str, game: str) -> Condition:
     """Return a condition by its name.
 
-    * league: a main, an exploiter of mains and one of the league, with the numbers that their roles have; in matches of
-      several rounds a lease is of one match, so that a new snapshot is met at once.
+    * league: a main, an exploiter of mains and one of the league, with the numbers that their roles have.
     * self-play: a main that meets its present weights alone, with the same entropy bonus.
     * slower: the same with smaller learning rates.
     * tuned: the same with the entropy bonus that served self-play best.
     """
-    played, rounds = split_rounds(game)
+    played, _ = split_rounds(game)
     if name == "league":
-        return Condition(name, trainees("main", league=True), () if rounds is None else ("league.lease_budget=1",))
+        return Condition(name, trainees("main", league=True))
     alone, latest = trainees("main", league=False), "environment.self_play=1.0"
     if name == "self-play":
         return Condition(name, alone, (latest,))

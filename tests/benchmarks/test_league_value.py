@@ -91,8 +91,6 @@ def test_matches_of_several_rounds_are_valued_and_tuned_as_one_round():
     assert (game_of(rounds).name, game_of(rounds).largest) == (plain, 2.0)
     assert conditions.condition("tuned", rounds) == conditions.condition("tuned", plain)
     assert conditions.condition("tuned", rounds) != conditions.condition("tuned", "openspiel:leduc_poker:rounds=20")
-    assert conditions.condition("league", rounds).settings == ("league.lease_budget=1",)
-    assert conditions.condition("league", plain).settings == ()
 
 
 def test_slower_self_play_has_the_presets_learning_rates_times_a_third_or_so():

@@ -144,4 +144,6 @@ def test_presets_are_those_of_the_game(game):
     plain, rounds = preset(game), preset(f"{game}:rounds=20")
     assert plain["environment"].pop("name") == game
     assert rounds["environment"].pop("name") == f"{game}:rounds=20"
+    assert plain["league"].pop("lease_budget") > rounds["league"].pop("lease_budget") == 1
+    assert preset(f"{game}:rounds=4")["league"]["lease_budget"] == preset(game)["league"]["lease_budget"] // 4
     assert plain == rounds != {}
