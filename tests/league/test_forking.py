@@ -73,10 +73,16 @@ def ratings(database: Database, up_to: int) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in session.execute(query.order_by(Rating.player_id, Rating.period_id))]
 
 
+@pytest.fixture
+def unruled(serve: Callable[..., TestClient]) -> Scene:
+    """A league in which no rule makes anybody the champion."""
+    return Scene(LeagueClient(http=serve(automatic_promotion=False)))
+
+
 def test_every_rating_of_the_period_is_there_to_the_last_bit_and_the_books_are_right(
-    scene: Scene, time: Any, database: Database, fork: Any
+    unruled: Scene, time: Any, database: Database, fork: Any
 ) -> None:
-    players = play_periods(scene, time)
+    scene, players = unruled, play_periods(unruled, time)
     scene.client.crown(players[0].id, "later", expected=None)
     cut = scene.client.periods().items[2]
     twin, store = fork(cut.id)
@@ -86,8 +92,8 @@ def test_every_rating_of_the_period_is_there_to_the_last_bit_and_the_books_are_r
     assert checking.check(twin, store, unpublished_before=datetime.now(UTC) - timedelta(days=1)) == []
 
 
-def test_the_table_is_that_of_then(scene: Scene, time: Any, fork: Any, opened: Any) -> None:
-    players = play_periods(scene, time)
+def test_the_table_is_that_of_then(unruled: Scene, time: Any, fork: Any, opened: Any) -> None:
+    scene, players = unruled, play_periods(unruled, time)
     cut = scene.client.periods().items[2]
     time.advance(1)
     scene.client.crown(players[0].id, "later", expected=None)
