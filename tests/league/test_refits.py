@@ -137,7 +137,7 @@ def test_superiority_is_of_the_fit_and_leaves_out_who_never_played(fitted: Scene
     assert order.ratings == sorted(order.ratings, reverse=True)
     for place, player_id in enumerate(ids):
         player = fitted.client.player(player_id)
-        assert order.ratings[place] == pytest.approx(player.rating, abs=0.1), "as near as what is learned comes"
+        assert order.ratings[place] == pytest.approx(player.rating, abs=0.01), "as near as what is learned comes"
         assert order.low[place] <= order.ratings[place] <= order.high[place]
         assert order.superiority[place][place] == 0.5
         assert all(odds >= 0.5 for odds in order.superiority[place][place:])
