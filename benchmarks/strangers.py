@@ -3,10 +3,13 @@
     python -m benchmarks.strangers --game mech-duel --seeds 5 --seconds 1800
 
 First the strangers are trained, each alone, from seeds and recipes of their own, and rated among each other. Then mains
-of every condition and seed are trained, each run with the same processor seconds over its server and all its trainers.
-At the end, and at marks on the way, they meet all strangers. Everything is kept under `--out`: the same command goes on
-after an interruption, trainers where they were saved, and other runs over the same pool take it as it is. Another size
-needs another folder.
+of every condition and seed are trained for the same time. At the end, and at marks on the way, they meet all strangers.
+Everything is kept under `--out`: the same command goes on after an interruption, trainers where they were saved, and
+other runs over the same pool take it as it is. Another size needs another folder.
+
+Time is processor seconds, so that other work on the machine does not count. By the clock `wall` they are those of the
+main's trainer, and exploiters' trainers are held to its pace: wall time where each has a processor of its own. By
+`processor` they are those of the server and all trainers together.
 """
 
 import argparse
@@ -30,16 +33,24 @@ from arena.policies.checkpoint import NEWEST
 from arena.policies.protocol import Policy
 from benchmarks.league_value import count, interruptible
 from benchmarks.value import conditions, rivalry
-from benchmarks.value.meter import Meter
+from benchmarks.value.meter import Meter, seconds_of, started_s
+from benchmarks.value.pace import Pace
 from benchmarks.value.recipes import FIRST_SEED, RECIPES, Stranger, strangers
 from benchmarks.value.rivalry import Mark, Race
 from benchmarks.value.rivals import Pool, Standing, rated, stand
 from benchmarks.value.training import Training
 from league.cli.up.plan import Trainee
 
+CLOCKS = {
+    "wall": "seconds, each trainer with a processor of its own",
+    "processor": "processor seconds of all processes of a run",
+}
+"""What the seconds of a run are, by the name of the clock."""
+
 POLL_S = 0.5
 SAY_S = 10.0
 MATCH_SEED = 7
+MAIN = "main"
 METRICS = "metrics.jsonl"
 LEARNERS = "learners.json"
 
@@ -56,7 +67,7 @@ def main() -> None:
                 race(arguments, folder, pool, name, seed)
     races = {name: [read(folder, name, seed) for seed in range(arguments.seeds)] for name in arguments.conditions}
     (folder / "curves.svg").write_text(
-        rivalry.curves(f"Among {len(pool.players)} strangers in {arguments.game}", races)
+        rivalry.curves(f"Among {len(pool.players)} strangers in {arguments.game}", CLOCKS[arguments.clock], races)
     )
     if arguments.json:
         print(json.dumps({"plan": plan(arguments), "summary": rivalry.summary(races)}, indent=2))
@@ -73,7 +84,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--game", default="mech-duel", help="any environment; `arena environments` lists them")
     parser.add_argument("--seeds", type=count, default=5, help="how many runs of each condition")
-    parser.add_argument("--seconds", type=count, default=1800, help="processor seconds of a run, its server's included")
+    parser.add_argument("--seconds", type=count, default=1800, help="of a run, on the clock")
+    parser.add_argument("--clock", choices=list(CLOCKS), default="wall", help="wall: a trainer each; processor: all")
     parser.add_argument("--marks", type=count, default=6, help="how often a main is valued, evenly over its run")
     parser.add_argument("--conditions", nargs="+", choices=conditions.NAMES, default=["league", "self-play"])
     parser.add_argument("--recipes", nargs="+", choices=list(RECIPES), default=list(RECIPES), help="of the strangers")
@@ -120,6 +132,7 @@ def plan(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "pool": pool_plan(arguments),
         "seconds": arguments.seconds,
+        "clock": arguments.clock,
         "marks": arguments.marks,
         "matches": arguments.matches,
         "set": arguments.set,
@@ -157,7 +170,7 @@ def train_stranger(arguments: argparse.Namespace, folder: Path, stranger: Strang
             time.sleep(POLL_S)
     finally:
         run.stop()
-    keep(run.run_folder("main") / NEWEST, checkpoint(folder, stranger.name))
+    keep(run.run_folder(MAIN) / NEWEST, checkpoint(folder, stranger.name))
     shutil.rmtree(run.folder)
 
 
@@ -189,37 +202,50 @@ def training(arguments: argparse.Namespace, work: Path, name: str, seed: int) ->
 
 
 def run_for(arguments: argparse.Namespace, run: Training, title: str) -> tuple[dict[str, int], int]:
-    """Train until the processor seconds are used up.
+    """Train until the time is used up.
 
     Returns:
         Environment steps of each learner, and how often learners began anew.
     """
     run.folder.mkdir(parents=True, exist_ok=True)
-    meter = Meter(run.folder / "seconds")
+    meter = Meter(run.folder / "seconds", lambda: used_s(arguments, run))
     if meter.read() < arguments.seconds:
         run.start()
         try:
             wait_until_learning(run)
             meter.start()
-            follow(arguments, run, meter, title)
+            with paced(arguments, run) as pace:
+                follow(arguments, run, meter, pace, title)
         finally:
             run.stop()
-    keep(run.run_folder("main") / NEWEST, mark_file(run.folder, arguments.marks))
+    keep(run.run_folder(MAIN) / NEWEST, mark_file(run.folder, arguments.marks))
     told = json.loads((run.folder / LEARNERS).read_text())
     return told["steps"], told["resets"]
 
 
-def follow(arguments: argparse.Namespace, run: Training, meter: Meter, title: str) -> None:
+def used_s(arguments: argparse.Namespace, run: Training) -> float:
+    """Return what the clock says of the processes that run now."""
+    return seconds_of({run.processes[MAIN]}) if arguments.clock == "wall" else started_s()
+
+
+def paced(arguments: argparse.Namespace, run: Training) -> Pace:
+    """Return what holds a run's trainers to its main's pace; where all seconds count together, nobody is held."""
+    others = [process for name, process in run.processes.items() if name != MAIN]
+    return Pace(run.processes[MAIN], others if arguments.clock == "wall" else [])
+
+
+def follow(arguments: argparse.Namespace, run: Training, meter: Meter, pace: Pace, title: str) -> None:
     """Watch a run until its time is over; keep its main's weights at every mark, and how far its learners came."""
     say_at_s = time.monotonic()
     while (seconds := meter.read()) < arguments.seconds:
         require_running(run)
+        pace.keep()
         for number in range(1, 1 + int(seconds * arguments.marks / arguments.seconds)):
             if not mark_file(run.folder, number).exists():
-                keep(run.run_folder("main") / NEWEST, mark_file(run.folder, number))
+                keep(run.run_folder(MAIN) / NEWEST, mark_file(run.folder, number))
         if time.monotonic() >= say_at_s:
             say_at_s = time.monotonic() + SAY_S
-            say(f"{title}: {seconds:,.0f} of {arguments.seconds:,} processor seconds")
+            say(f"{title}: {seconds:,.0f} of {arguments.seconds:,} s")
         time.sleep(POLL_S)
     listed = run.client.learners(arguments.game).items
     told = {"steps": {each.name: each.step or 0 for each in listed}, "resets": sum(each.resets for each in listed)}

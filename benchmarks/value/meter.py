@@ -1,20 +1,25 @@
-"""Processor seconds of a run: what its processes would take together on one processor of their own."""
+"""Processor seconds of a run: what its processes take on processors of their own, however busy the machine is."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from benchmarks.contest.gate import look, with_children
 
 
+def seconds_of(processes: Iterable[int]) -> float:
+    """Return the processor seconds of processes, and of those that they have started and that still run."""
+    return look(processes).own_s
+
+
 def started_s() -> float:
     """Return the processor seconds of all processes that this one has started, and they again, and that still run."""
     own = os.getpid()
-    return look(with_children({own}) - {own}).own_s
+    return seconds_of(with_children({own}) - {own})
 
 
 class Meter:
-    """Counts a run's processor seconds over all its sessions.
+    """Counts processor seconds over all sessions of a run.
 
     Wall time is the same for two runs that share no processor; on a machine with other work it is not, and this is.
 

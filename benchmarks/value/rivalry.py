@@ -11,7 +11,7 @@ from benchmarks.value.rivals import Standing
 
 @dataclass(frozen=True)
 class Mark:
-    """A main at some time of its run: its processor seconds, and what it was worth then."""
+    """A main at some time of its run, in seconds, and what it was worth then."""
 
     seconds: float
     standing: Standing
@@ -86,8 +86,14 @@ def summary(races: Mapping[str, Sequence[Race]]) -> dict[str, dict[str, dict[str
     return {name: {key: _ends(each) for key, each in columns.items()} for name, columns in values.items()}
 
 
-def curves(title: str, races: Mapping[str, Sequence[Race]]) -> str:
-    """Draw rating and worst win rate over processor seconds as SVG: means of seeds, each seed behind them."""
+def curves(title: str, time: str, races: Mapping[str, Sequence[Race]]) -> str:
+    """Draw rating and worst win rate over time as SVG: means of seeds, each seed behind them.
+
+    Args:
+        title: Of the picture.
+        time: What the seconds are of.
+        races: Runs of each condition.
+    """
     end = max(race.marks[-1].seconds for runs in races.values() for race in runs)
     panels = [_Panel.of(measure, races, end, TOP + number * PANEL) for number, measure in enumerate(DRAWN)]
     height = TOP + len(DRAWN) * PANEL
@@ -96,7 +102,7 @@ def curves(title: str, races: Mapping[str, Sequence[Race]]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">'
         f'<style>{STYLE}</style><rect width="{WIDTH}" height="{height}" fill="#fff"/>'
         f'<text x="{LEFT}" y="18">{title}</text>{_legend(races)}{drawn}'
-        f'<text x="{WIDTH - RIGHT}" y="{height - BOTTOM + 18}" text-anchor="end">{end:,.0f} processor seconds of a run'
+        f'<text x="{WIDTH - RIGHT}" y="{height - BOTTOM + 18}" text-anchor="end">{end:,.0f} {time}'
         "</text></svg>\n"
     )
 

@@ -52,6 +52,11 @@ class Training:
                     command, env=variables, stdout=log, stderr=log, start_new_session=True
                 )
 
+    @property
+    def processes(self) -> dict[str, int]:
+        """Process number of each learner's trainer, by the learner's name."""
+        return {name: process.pid for name, process in self._trainers.items()}
+
     def run_folder(self, learner: str) -> Path:
         """Return the run folder of a learner."""
         return self.folder / "runs" / learner

@@ -1,7 +1,10 @@
 import json
+import os
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +15,7 @@ from arena.policies.checkpoint import NEWEST, save
 from benchmarks import strangers
 from benchmarks.value import rivalry
 from benchmarks.value.meter import Meter, started_s
+from benchmarks.value.pace import LEAD_S, Pace
 from benchmarks.value.recipes import FIRST_SEED, RECIPES
 from benchmarks.value.rivalry import Mark, Race
 from benchmarks.value.rivals import Standing, rated, stand
@@ -70,6 +74,43 @@ def test_processor_seconds_are_those_of_processes_that_were_started():
     assert with_child - started_s() >= 0.05
 
 
+def state_of(process):
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def wait_until(reached):
+    while not reached():
+        time.sleep(0.001)
+
+
+def test_who_is_ahead_stops_until_the_leader_has_caught_up_and_goes_on_at_the_end():
+    with subprocess.Popen(["sleep", "60"]) as leader, subprocess.Popen(["sleep", "60"]) as follower:
+        used = {leader.pid: 5.0, follower.pid: 50.0}
+        with Pace(leader.pid, [follower.pid], used.__getitem__) as pace:
+            pace.keep()
+            assert state_of(follower) == "S"
+            used[follower.pid] += 3.0 + LEAD_S
+            pace.keep()
+            wait_until(lambda: state_of(follower) == "T")
+            used[leader.pid] += 3.0
+            pace.keep()
+            wait_until(lambda: state_of(follower) == "S")
+            used[follower.pid] += 1.0
+            pace.keep()
+            wait_until(lambda: state_of(follower) == "T")
+        wait_until(lambda: state_of(follower) == "S")
+        leader.kill()
+        follower.kill()
+
+
+def test_the_wall_clock_counts_the_mains_trainer_and_the_other_one_everything_that_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(strangers, "started_s", lambda: 9.0)
+    monkeypatch.setattr(strangers, "seconds_of", lambda processes: 3.0 if processes == {11} else None)
+    run = SimpleNamespace(processes={"main": 11, "main-exploiter": 12})
+    assert strangers.used_s(arguments(tmp_path, "--clock", "wall"), run) == 3.0
+    assert strangers.used_s(arguments(tmp_path, "--clock", "processor"), run) == 9.0
+
+
 def test_the_stronger_stands_higher_and_strangers_keep_their_ratings():
     pool = rated("rps", {"rock": Always(0), "scissors": Always(2)}, matches=4, seed=1)
     assert pool.ratings.rating[0] > pool.ratings.rating[1]
@@ -98,7 +139,7 @@ def test_tables_tell_means_intervals_and_leads():
 
 def test_curves_have_a_line_for_every_run_and_mean_in_both_panels():
     races = {"league": [race(1600.0, 0.6), race(1700.0, 0.5)], "self-play": [race(1500.0, 0.4)]}
-    root = ET.fromstring(rivalry.curves("duel", races))
+    root = ET.fromstring(rivalry.curves("duel", "seconds", races))
     assert len(list(root.iter("{http://www.w3.org/2000/svg}polyline"))) == 2 * (2 + 1 + 1 + 1)
 
 
@@ -112,6 +153,7 @@ class Run:
 
     def __init__(self, folder):
         self.folder, self.used_s, self.sessions = folder, 0.0, 0
+        self.processes = {"main": os.getpid()}
         self.condition = SimpleNamespace(trainees=[SimpleNamespace(name="main")])
         listed = [SimpleNamespace(name="main", step=50, resets=1)]
         self.client = SimpleNamespace(learners=lambda _game: SimpleNamespace(items=listed))
@@ -139,7 +181,7 @@ def run(tmp_path, monkeypatch):
     run = Run(tmp_path / "league-0")
     monkeypatch.setattr(strangers, "POLL_S", 0.0)
     monkeypatch.setattr(strangers, "training", lambda *_: run)
-    monkeypatch.setattr(strangers, "Meter", lambda file: Meter(file, lambda: run.used_s))
+    monkeypatch.setattr(strangers, "Meter", lambda file, _used_s: Meter(file, lambda: run.used_s))
     return run
 
 
@@ -153,8 +195,9 @@ def test_a_run_is_trained_for_its_time_valued_at_its_marks_and_kept(run, tmp_pat
     assert not run.folder.exists()
     strangers.race(asked, tmp_path, pool, "league", 0)
     assert run.sessions == 1
-    with pytest.raises(SystemExit, match="give another --out"):
-        strangers.race(arguments(tmp_path, "--seconds", "20"), tmp_path, pool, "league", 0)
+    for other in (("--seconds", "20"), ("--clock", "processor")):
+        with pytest.raises(SystemExit, match="give another --out"):
+            strangers.race(arguments(tmp_path, *other), tmp_path, pool, "league", 0)
 
 
 def test_an_interrupted_run_goes_on_with_the_time_that_it_has_left(run, tmp_path):
