@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Protocol
 
 import torch
-from jaxtyping import Bool, Int
-from torch import Tensor
 
 from arena.environments.protocol import Actions, Environment, Observation, StepResult
 from arena.environments.registry import declare, make, make_baseline
 from arena.errors import ArenaError, CheckpointError, UnknownPolicyError
+from arena.lineup import Lineup
 from arena.policies.checkpoint import NEWEST, load
 from arena.policies.network import NetworkPolicy
-from arena.policies.protocol import Policy, State
-from arena.policies.stacked import frozen
+from arena.policies.protocol import Policy
 from arena.seeding import derive
 
 CHECKPOINT_SUFFIX = ".safetensors"
@@ -114,6 +112,26 @@ class Nobody:
 NOBODY = Nobody()
 
 
+class Several:
+    """Lets several watchers see the same matches, each thing in their order.
+
+    One that stops watching before the matches are over, such as a recorder, comes after those that do not.
+    """
+
+    def __init__(self, *watchers: Watcher) -> None:
+        self._watchers = watchers
+
+    def opened(self, env: Environment, observation: Observation) -> None:
+        """Let each see the start of every row's first match."""
+        for watcher in self._watchers:
+            watcher.opened(env, observation)
+
+    def stepped(self, actions: Actions, step: StepResult) -> None:
+        """Let each see a decision of every row."""
+        for watcher in self._watchers:
+            watcher.stepped(actions, step)
+
+
 def ignore_progress(finished: int) -> None:
     """Report to nobody that so many more matches have finished."""
 
@@ -184,13 +202,62 @@ def play(
     if not seeds:
         return []
     env = make(environment, num_envs=min(len(seeds), max_envs))
+    sides = [home] * env.num_envs, [away] * env.num_envs
+    return _play(env, sides, seeds, rng, on_finished, watcher)
+
+
+def play_pairs(
+    environment: str,
+    pairs: Sequence[tuple[Policy, Policy]],
+    seeds: Sequence[int],
+    rng: torch.Generator,
+    *,
+    watcher: Watcher = NOBODY,
+) -> list[MatchResult]:
+    """Play a match of every pair, all at once; for chance see `play`.
+
+    Args:
+        environment: Registry name.
+        pairs: Home and away of every match.
+        seeds: One seed for every match, each in [0, 2^63).
+        rng: Where policies draw from; those at home draw first.
+        watcher: Sees every decision.
+
+    Returns:
+        Results in the order of `seeds`.
+
+    Raises:
+        UnknownEnvironmentError: No environment has that name.
+        ArenaError: There are not as many pairs as seeds.
+    """
+    if len(pairs) != len(seeds):
+        raise ArenaError(f"{len(pairs)} pairs and {len(seeds)} seeds were given: a match takes one of each")
+    if not seeds:
+        return []
+    home, away = ([pair[side] for pair in pairs] for side in (0, 1))
+    return _play(make(environment, num_envs=len(seeds)), (home, away), seeds, rng, ignore_progress, watcher)
+
+
+def _play(
+    env: Environment,
+    sides: tuple[Sequence[Policy], Sequence[Policy]],
+    seeds: Sequence[int],
+    rng: torch.Generator,
+    on_finished: Callable[[int], None],
+    watcher: Watcher,
+) -> list[MatchResult]:
+    """Play all seeds; who plays home and away in each row is the same in all matches of that row."""
     schedule = _Schedule(env, seeds)
-    players = [_Player(home, env, away=False), _Player(away, env, away=True)]
+    lineups = [Lineup(side, agents) for side, agents in zip(sides, env.spec.agents_per_side, strict=True)]
+    places = [env.spec.side(away) for away in (False, True)]
     with torch.inference_mode():
         observation, episode_start = schedule.open(), torch.ones(env.num_envs, dtype=torch.bool)
         watcher.opened(env, observation)
         while not schedule.complete:
-            choices = [player.act(observation, episode_start, rng) for player in players]
+            choices = [
+                lineup.act(observation.side(agents), episode_start, rng)
+                for lineup, agents in zip(lineups, places, strict=True)
+            ]
             actions = {name: torch.cat([side[name] for side in choices], dim=1) for name in choices[0]}
             step = env.step(actions)
             watcher.stepped(actions, step)
@@ -238,21 +305,6 @@ class _Schedule:
     def _assign(self, row: int, index: int) -> None:
         if index < len(self._seeds):
             self._env.next_seeds[row] = self._seeds[index]
-
-
-class _Player:
-    """One side's policy and the state of its rows; row e * n + i is agent i of match e."""
-
-    def __init__(self, policy: Policy, env: Environment, *, away: bool) -> None:
-        self._policy = frozen(policy)
-        self._agents = env.spec.side(away)
-        self._shape = (env.num_envs, env.spec.agents_per_side[int(away)])
-        self._state: State = policy.initial_state(math.prod(self._shape))
-
-    def act(self, observation: Observation, episode_start: Bool[Tensor, " E"], rng: torch.Generator) -> Actions:
-        starts: Int[Tensor, " R"] = episode_start.repeat_interleave(self._shape[1])
-        actions, self._state = self._policy.act(observation.side(self._agents), self._state, starts, rng)
-        return {name: action.reshape(*self._shape, *action.shape[1:]) for name, action in actions.items()}
 
 
 def resolve_policy(environment: str, name: str) -> Policy:

@@ -1,6 +1,6 @@
 """Recordings of matches: what they hold, and their file. Importing this package loads no torch."""
 
-from arena.replay.file import RecordingError, read_recording, write_recording
+from arena.replay.file import RecordingError, pack_recording, read_recording, unpack_recording, write_recording
 from arena.replay.header import Header, Result
 from arena.replay.recording import MechRecording, Recording, StepsRecording
 
@@ -11,6 +11,8 @@ __all__ = [
     "RecordingError",
     "Result",
     "StepsRecording",
+    "pack_recording",
     "read_recording",
+    "unpack_recording",
     "write_recording",
 ]

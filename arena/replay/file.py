@@ -2,8 +2,9 @@
 
 import gzip
 import zlib
+from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -35,17 +36,26 @@ def write_recording(path: str | Path, recording: Recording) -> int:
     Raises:
         RecordingError: The file cannot be written, or no reader would take it.
     """
-    text = _RECORDINGS.dump_json(recording)
-    if len(text) > MAX_BYTES:
-        raise RecordingError(
-            f"a recording of {len(text)} bytes of JSON: the most is {MAX_BYTES}; record a shorter match"
-        )
-    data = gzip.compress(text, compresslevel=9, mtime=0)
+    data = pack_recording(recording)
     try:
         write_atomically(Path(path), data)
     except OSError as error:
         raise RecordingError(f"cannot write the recording {path}: {error.strerror}; name a file elsewhere") from error
     return len(data)
+
+
+def pack_recording(recording: Recording) -> bytes:
+    """The bytes of a recording's file; the same recording has the same bytes.
+
+    Raises:
+        RecordingError: No reader would take it.
+    """
+    text = _RECORDINGS.dump_json(recording)
+    if len(text) > MAX_BYTES:
+        raise RecordingError(
+            f"a recording of {len(text)} bytes of JSON: the most is {MAX_BYTES}; record a shorter match"
+        )
+    return gzip.compress(text, compresslevel=9, mtime=0)
 
 
 def read_recording(path: str | Path) -> Recording:
@@ -54,39 +64,58 @@ def read_recording(path: str | Path) -> Recording:
     Raises:
         RecordingError: There is no such file, or it is not a recording of a version that this reads.
     """
-    text = _decompress(path)
+    try:
+        with Path(path).open("rb") as file:
+            return _read(file, str(path))
+    except OSError as error:
+        raise RecordingError(f"cannot read the recording {path}: {error.strerror}; {WAY_OUT}") from error
+
+
+def unpack_recording(data: bytes, name: str) -> Recording:
+    """Read the bytes of a recording's file.
+
+    Args:
+        data: The bytes.
+        name: What errors call them.
+
+    Raises:
+        RecordingError: They are not a recording of a version that this reads.
+    """
+    return _read(BytesIO(data), name)
+
+
+def _read(file: IO[bytes], name: str) -> Recording:
+    text = _decompress(file, name)
     try:
         parsed = from_json(text, allow_inf_nan=False)
     except ValueError as error:
-        raise RecordingError(f"{path} is not a recording: it holds no JSON ({error}); {WAY_OUT}") from error
-    _require_version(path, parsed)
+        raise RecordingError(f"{name} is not a recording: it holds no JSON ({error}); {WAY_OUT}") from error
+    _require_version(name, parsed)
     try:
         return _RECORDINGS.validate_json(text, strict=True)
     except ValidationError as error:
-        raise RecordingError(f"{path} is a damaged recording: {_first_fault(error)}; {WAY_OUT}") from error
+        raise RecordingError(f"{name} is a damaged recording: {_first_fault(error)}; {WAY_OUT}") from error
 
 
-def _decompress(path: str | Path) -> bytes:
+def _decompress(file: IO[bytes], name: str) -> bytes:
     """The text of a gzip file, of which never more than MAX_BYTES + 1 bytes come into memory."""
     try:
-        with gzip.open(path) as file:
-            text = file.read(MAX_BYTES + 1)
+        with gzip.open(file) as unpacked:
+            text = unpacked.read(MAX_BYTES + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise RecordingError(f"{path} is not a recording: it is no whole gzip file; {WAY_OUT}") from error
-    except OSError as error:
-        raise RecordingError(f"cannot read the recording {path}: {error.strerror}; {WAY_OUT}") from error
+        raise RecordingError(f"{name} is not a recording: it is no whole gzip file; {WAY_OUT}") from error
     if len(text) > MAX_BYTES:
-        raise RecordingError(f"{path} is not a recording: it unpacks to more than {MAX_BYTES} bytes; {WAY_OUT}")
+        raise RecordingError(f"{name} is not a recording: it unpacks to more than {MAX_BYTES} bytes; {WAY_OUT}")
     return text
 
 
-def _require_version(path: str | Path, parsed: Any) -> None:  # noqa: ANN401  whatever the file holds
+def _require_version(name: str, parsed: Any) -> None:  # noqa: ANN401  whatever the file holds
     header = parsed.get("header") if isinstance(parsed, dict) else None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise RecordingError(f"{path} is not a recording: its header does not say {FORMAT}; {WAY_OUT}")
+        raise RecordingError(f"{name} is not a recording: its header does not say {FORMAT}; {WAY_OUT}")
     if header.get("version") != VERSION:
         raise RecordingError(
-            f"{path} is a recording of version {str(header.get('version'))[:20]}: this release reads {VERSION}; "
+            f"{name} is a recording of version {str(header.get('version'))[:20]}: this release reads {VERSION}; "
             "read it with the release that wrote it, or play the match again from its seed"
         )
 

@@ -11,7 +11,8 @@ from arena.environments.protocol import Measure, Observation, Outcome, StepResul
 from arena.environments.registry import make_baseline
 from arena.environments.spec import ActionHead, HeadKind
 from arena.errors import ArenaError
-from arena.match import play
+from arena.match import Several, play
+from arena.replay.recorder import FirstMatch
 
 ROCK, PAPER = 0, 1
 
@@ -197,6 +198,20 @@ def test_watching_changes_nothing():
     seeds = list(range(7))
     unseen = play("recall", random, random, seeds, rng(), max_envs=3)
     assert play("recall", random, random, seeds, rng(), max_envs=3, watcher=BehaviourWatcher(7)) == unseen
+
+
+def test_behaviour_is_measured_beside_a_recording_as_without_one():
+    turret, lieutenant = (make_baseline("mech-duel", name) for name in ("turret", "lieutenant"))
+    alone, beside, film = BehaviourWatcher(2), BehaviourWatcher(2), FirstMatch()
+    for watcher in (alone, Several(beside, film)):
+        results = play("mech-duel", turret, lieutenant, [1, 2], rng(), max_envs=1, watcher=watcher)
+    assert beside.behaviours == alone.behaviours
+    outcome = film.finish(("turret", "lieutenant")).header.outcome
+    assert (outcome.score, outcome.reason, outcome.decisions) == (
+        results[0].score,
+        results[0].reason,
+        results[0].decisions,
+    )
 
 
 def test_a_match_of_several_rounds_has_one_behaviour():

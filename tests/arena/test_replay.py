@@ -15,7 +15,15 @@ from recordings import make_recording, make_steps, pack, unpack
 from arena.environments import make
 from arena.errors import ArenaError
 from arena.match import play_series, resolve_policy
-from arena.replay import RecordingError, StepsRecording, file, read_recording, write_recording
+from arena.replay import (
+    RecordingError,
+    StepsRecording,
+    file,
+    pack_recording,
+    read_recording,
+    unpack_recording,
+    write_recording,
+)
 from arena.replay.recorder import FirstMatch, record_match
 
 
@@ -168,6 +176,16 @@ def test_whatever_is_no_recording_is_refused_by_name(tmp_path: Path, content: by
     with pytest.raises(RecordingError, match=rule) as e:
         read_recording(path)
     assert "odd.gz" in str(e.value)
+
+
+def test_a_recording_packs_into_the_bytes_of_its_file(tmp_path: Path):
+    recording = make_recording()
+    write_recording(tmp_path / "match", recording)
+
+    assert pack_recording(recording) == (tmp_path / "match").read_bytes()
+    assert pack_recording(unpack_recording(pack_recording(recording), "match")) == pack_recording(recording)
+    with pytest.raises(RecordingError, match="what came is not a recording: it is no whole gzip file"):
+        unpack_recording(b"hello", "what came")
 
 
 def test_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
