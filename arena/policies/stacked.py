@@ -14,8 +14,8 @@ from arena.policies.cores import RecurrentState
 from arena.policies.deciding import Decide, Decision, Draw, Look, Said
 from arena.policies.distributions import ActionLayout
 from arena.policies.layers import Networks, Step
-from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy
-from arena.policies.protocol import Policy, State
+from arena.policies.network import ActorCritic, Architecture, CoreKind
+from arena.policies.protocol import State
 
 if TYPE_CHECKING:
     from arena.policies.fused import FusedNetworks
@@ -172,29 +172,6 @@ class StackedPolicies:
             raise ArenaError(f"there are no slots {sorted(strangers)} among {self.slots}: reserve them first")
 
 
-class FrozenPolicy:
-    """A network that does not change any more, as a player whose weights are packed once."""
-
-    def __init__(self, network: ActorCritic) -> None:
-        device = network.observation_mean.device
-        self._stack = StackedPolicies(network.architecture, 1, device)
-        self._stack.put(0, network)
-        self._everybody = self._stack.arrange(torch.zeros(0, dtype=torch.int64))
-
-    def initial_state(self, rows: int) -> RecurrentState:
-        """See `Policy.initial_state`."""
-        return self._stack.initial_state(rows)
-
-    def act(
-        self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
-    ) -> tuple[Actions, State]:
-        """See `Policy.act`."""
-        rows = len(observation.values)
-        if rows != len(self._everybody.slot_of_row):
-            self._everybody = self._stack.arrange(torch.zeros(rows, dtype=torch.int64))
-        return self._stack.act(observation, state, episode_start, self._everybody, rng)
-
-
 class LiveNetwork:
     """A network that acts between changes of its weights; `refresh` takes these over."""
 
@@ -219,11 +196,6 @@ class LiveNetwork:
         if self._fused is None:
             return None
         return self._fused.decide(torch.zeros(rows, dtype=torch.int64), self._network.layout, agents)
-
-
-def frozen(policy: Policy) -> Policy:
-    """The same player, quicker where it is a network; it must not learn any more."""
-    return FrozenPolicy(policy.network) if isinstance(policy, NetworkPolicy) else policy
 
 
 def kind_of(architecture: Architecture) -> Architecture:

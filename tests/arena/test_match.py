@@ -9,7 +9,7 @@ from stubborn import Always
 from arena.environments import make
 from arena.environments.protocol import Actions, Observation
 from arena.errors import ArenaError, CheckpointError, UnknownEnvironmentError, UnknownPolicyError
-from arena.match import play, play_series, resolve_policy, score_interval
+from arena.match import play, play_pairs, play_series, resolve_policy, score_interval
 from arena.policies import ActorCritic, Architecture, State, save
 
 ROCK, PAPER, SCISSORS = range(3)
@@ -185,3 +185,21 @@ def test_checkpoint_of_the_same_name_and_other_rules_is_refused_as_such(tmp_path
 def test_missing_checkpoint_is_named():
     with pytest.raises(CheckpointError, match=r"nowhere\.safetensors"):
         resolve_policy("rps", "nowhere.safetensors")
+
+
+def test_every_match_of_pairs_has_players_of_its_own(rng: torch.Generator):
+    rock, paper, scissors = Always(ROCK), Always(PAPER), Always(SCISSORS)
+    pairs = [(rock, paper), (paper, rock), (rock, rock), (scissors, rock), (paper, scissors)]
+    seeds = [5, 4, 3, 2, 1]
+
+    results = play_pairs("rps", pairs, seeds, rng)
+
+    assert [result.seed for result in results] == seeds
+    for (home, away), result in zip(pairs, results, strict=True):
+        (alone,) = play("rps", home, away, [result.seed], rng)
+        assert result == alone
+
+
+def test_pairs_without_a_seed_each_are_refused(rng: torch.Generator):
+    with pytest.raises(ArenaError, match="1 pairs and 2 seeds were given: a match takes one of each"):
+        play_pairs("rps", [(Always(ROCK), Always(PAPER))], [1, 2], rng)

@@ -15,9 +15,8 @@ from arena.policies.deciding import Decision, Draw, Look, Said
 from arena.policies.distributions import ActionDistribution, ActionLayout
 from arena.policies.encoder import EncoderKind
 from arena.policies.fused import CHUNK, FusedNetworks, fits
-from arena.policies.scripted import RandomPolicy
 from arena.policies.sets import SetLayout
-from arena.policies.stacked import LiveNetwork, StackedPolicies, frozen
+from arena.policies.stacked import LiveNetwork, StackedPolicies
 
 HEADS = (
     ActionHead("move", HeadKind.GAUSSIAN, 3, masked=True),
@@ -427,28 +426,6 @@ def test_views_of_larger_tensors_are_read_as_they_are(put_together):
         one = step(seen, state, ~flags, flags)
         other = step(seen.clone(), RecurrentState(*(part.clone() for part in state)), ~flags, flags)
     assert torch.equal(one.parameters, other.parameters)
-
-
-@pytest.mark.parametrize("architecture", [SMALL, replace(SMALL, recurrent_size=12)], ids=["fused", "batched"])
-def test_a_frozen_policy_plays_as_the_network_does_whatever_the_number_of_rows(architecture):
-    network = network_of(architecture, 0)
-    policy, quick = NetworkPolicy(network, "game", "signature"), frozen(NetworkPolicy(network, "game", "signature"))
-    one, other = (torch.Generator().manual_seed(3) for _ in range(2))
-    for rows in (60, 7, 60):
-        state, again = policy.initial_state(rows), quick.initial_state(rows)
-        for t in range(3):
-            seen, starts = observation_of(architecture, rows), torch.full((rows,), t == 0)
-            seen.active.fill_(True)
-            actions, state = policy.act(seen, state, starts, one)
-            quickly, again = quick.act(seen, again, starts, other)
-            for name, expected in actions.items():
-                torch.testing.assert_close(quickly[name], expected, **CLOSE)
-            torch.testing.assert_close(again.hidden, state.hidden, **CLOSE)
-
-
-def test_a_scripted_player_stays_as_it_is():
-    player = RandomPolicy(SMALL.heads)
-    assert frozen(player) is player
 
 
 @pytest.mark.parametrize("architecture", [SMALL, replace(SMALL, recurrent_size=12)], ids=["fused", "torch"])
