@@ -12,7 +12,7 @@ from weakref import WeakSet
 import numpy as np
 from fastapi import FastAPI
 
-from league import bookkeeping
+from league import bookkeeping, web
 from league.api import (
     champions,
     checkpoints,
@@ -104,6 +104,7 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
     ):
         app.include_router(module.router)
     problems.install(app)
+    web.install(app)
     app.add_middleware(
         BodyLimit, body_max_bytes=settings.body_max_bytes, checkpoint_max_bytes=settings.checkpoint_max_bytes
     )

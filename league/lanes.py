@@ -12,6 +12,8 @@ from league.wire import PREFIX
 Lane = Literal["beats", "results", "registrations", "changes", "transfers", "leases", "reads", "comparisons"]
 
 
+_READING = ("GET", "HEAD", "OPTIONS")
+_AT_ONCE = ("docs", "healthz", "live", "metrics", "openapi.json", "readyz", "static")
 _LONG = (["superiority"], ["matchmaking", "evaluation"], ["redundancy"])  # calls of the lane of comparisons
 
 
@@ -87,13 +89,15 @@ class LaneConfig:
 
 
 def lane_of(method: str, path: str) -> Lane | None:
-    """Return the lane of a call; None for those that never wait: health, metrics, the page, the stream of events."""
-    if not path.startswith(f"{PREFIX}/") or path == f"{PREFIX}/events":
+    """Return the lane of a call; None for those that never wait: health, metrics, files, streams of events."""
+    if not path.startswith(f"{PREFIX}/"):
+        return _lane_of_page(method, path)
+    if path == f"{PREFIX}/events":
         return None
     place = path.removeprefix(f"{PREFIX}/").split("/")
     if place[0] == "checkpoints":
         return "transfers"
-    if method in ("GET", "HEAD", "OPTIONS"):
+    if method in _READING:
         return "comparisons" if place in _LONG else "reads"
     if place[0] == "workers" and place[-1] == "heartbeat":
         return "beats"
@@ -102,3 +106,9 @@ def lane_of(method: str, path: str) -> Lane | None:
     if place in (["results"], ["leases", "release"]):
         return "results"
     return "leases" if place == ["leases"] else "changes"
+
+
+def _lane_of_page(method: str, path: str) -> Lane | None:
+    if path.split("/")[1] in _AT_ONCE:
+        return None
+    return "reads" if method in _READING else "changes"

@@ -102,10 +102,17 @@ async def standing_permission(
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Callable[[], Awaitable[bool]]:
     """Return what says, as often as it is asked, whether the caller's token is still one."""
+    return lasting(league, None if credentials is None else credentials.credentials, now)
+
+
+def lasting(
+    league: League, secret: str | None, now: Callable[[], Awaitable[datetime]]
+) -> Callable[[], Awaitable[bool]]:
+    """Return what says whether a secret is still somebody's."""
 
     async def lasts() -> bool:
         try:
-            await _principal(league, None if credentials is None else credentials.credentials, await now())
+            await _principal(league, secret, await now())
         except UnauthenticatedError:
             return False
         return True
@@ -125,18 +132,33 @@ def _caller(scope: Scope) -> Callable[..., Awaitable[Principal]]:
         now: Now,
         credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> Principal:
-        principal = await _identify(request, league, None if credentials is None else credentials.credentials, now)
-        if principal.scope < scope:
-            rule = f"its scope is {principal.scope.word}, the call needs {scope.word}"
-            way_out = f"make a token with `league token create NAME --scope {scope.word}`"
-            raise ForbiddenError(f"of token {principal.name!r}", rule, way_out)
+        principal = await identify(request, league, None if credentials is None else credentials.credentials, now)
+        require_scope(principal, scope)
         return principal
 
     return authorise
 
 
-async def _identify(request: Request, league: League, secret: str | None, now: datetime) -> Principal:
-    """Find out who calls; a token's calls are counted together, an open server's and refused ones by address."""
+def require_scope(principal: Principal, scope: Scope) -> None:
+    """Refuse a caller whose token does not cover a call.
+
+    Raises:
+        ForbiddenError: Its scope is a lesser one.
+    """
+    if principal.scope < scope:
+        rule = f"its scope is {principal.scope.word}, the call needs {scope.word}"
+        way_out = f"make a token with `league token create NAME --scope {scope.word}`"
+        raise ForbiddenError(f"of token {principal.name!r}", rule, way_out)
+
+
+async def identify(request: Request, league: League, secret: str | None, now: datetime) -> Principal:
+    """Find out who calls; a token's calls are counted together, an open server's and refused ones by address.
+
+    Raises:
+        UnauthenticatedError: Nobody has the secret, or none came and the server is closed.
+        ForbiddenError: The server is open and the call comes from a page of another site.
+        RateLimitedError: The caller made too many calls of late.
+    """
     address = f"address {request.client.host}" if request.client is not None else "an unknown address"
     try:
         principal = await _principal(league, secret, now)

@@ -39,10 +39,29 @@ async def stream(
 
     A reader that comes back with `Last-Event-ID` misses nothing. The stream ends with the reader's token.
     """
+    return await follow(league, permission, last_event_id)
+
+
+async def follow(
+    league: League, permission: Permission, last_event_id: str | None, *, named: bool = True
+) -> StreamingResponse:
+    """Answer with all events after the named one, or from now on, for as long as the permission lasts.
+
+    Args:
+        league: That is running.
+        permission: Says whether the reader may still follow.
+        last_event_id: The last event that the reader heard of, as the stream told it; None to begin now.
+        named: Whether each is an event of its kind, or all are messages, of which a browser hears without a list.
+
+    Raises:
+        InvalidRequestError: `last_event_id` is none.
+        BusyError: As many streams as this server keeps open are.
+    """
     own = _take_room(league)
     start = await run_in_threadpool(_latest, league) if last_event_id is None else _cursor(last_event_id)
     headers = {"Cache-Control": "no-store"}
-    return StreamingResponse(_messages(league, permission, start, own), media_type="text/event-stream", headers=headers)
+    messages = _messages(league, permission, start, own, named=named)
+    return StreamingResponse(messages, media_type="text/event-stream", headers=headers)
 
 
 @router.get("/events/history")
@@ -64,12 +83,15 @@ def history(
     return page(found, limit, lambda event: event.id)
 
 
-async def _messages(league: League, permission: Permission, cursor: Cursor, own: Stream) -> AsyncIterator[str]:
+async def _messages(
+    league: League, permission: Permission, cursor: Cursor, own: Stream, *, named: bool
+) -> AsyncIterator[str]:
     try:
         while not league.ending.is_set() and await permission():
             fresh = await run_in_threadpool(_since, league, cursor)
             for cursor, event in fresh:
-                yield f"id: {cursor[0]}.{cursor[1]}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
+                kind = f"event: {event.kind}\n" if named else ""
+                yield f"id: {cursor[0]}.{cursor[1]}\n{kind}data: {event.model_dump_json()}\n\n"
             if not fresh:
                 yield _KEEP_ALIVE
             await asyncio.sleep(league.settings.events_poll_s)

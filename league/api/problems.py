@@ -62,13 +62,10 @@ log = logging.getLogger(__name__)
 
 def install(app: FastAPI) -> None:
     """Answer errors of the league, of validation, of routing, of the database, and defects, as problems."""
-    app.add_exception_handler(LeagueError, _league_error)
-    app.add_exception_handler(RequestValidationError, _invalid)
+    for kind in (LeagueError, RequestValidationError, DBAPIError, PoolTimeoutError, Exception):
+        app.add_exception_handler(kind, _answer)
     app.add_exception_handler(HTTPException, _refused_by_framework)
     app.add_exception_handler(ClientDisconnect, _gone)
-    app.add_exception_handler(DBAPIError, _database_error)
-    app.add_exception_handler(PoolTimeoutError, _database_error)
-    app.add_exception_handler(Exception, _defect)
 
 
 def response(error: LeagueError, members: Mapping[str, Any] | None = None) -> JSONResponse:
@@ -86,24 +83,33 @@ def response(error: LeagueError, members: Mapping[str, Any] | None = None) -> JS
     return JSONResponse(document, status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
 
 
-async def _league_error(request: Request, error: Exception) -> JSONResponse:
-    return response(error) if isinstance(error, LeagueError) else await _defect(request, error)
-
-
-async def _invalid(_request: Request, error: Exception) -> JSONResponse:
-    first: dict[str, Any] = {"loc": (), "msg": str(error)}
+def told(request: Request, error: Exception) -> LeagueError:
+    """Return what a caller is told of an error; what is no fault of the caller's is logged."""
+    if isinstance(error, LeagueError):
+        return error
     if isinstance(error, RequestValidationError):
-        first = error.errors()[0]
+        return _invalid(error)
+    if isinstance(error, OperationalError | PoolTimeoutError):
+        return _unavailable(request, error)
+    return _defect(request, error)
+
+
+async def _answer(request: Request, error: Exception) -> JSONResponse:
+    return response(told(request, error))
+
+
+def _invalid(error: RequestValidationError) -> LeagueError:
+    first: dict[str, Any] = error.errors()[0]
     if first.get("type") == "json_invalid":
         rule = f"it is not JSON ({first['ctx']['error']} at character {first['loc'][-1]})"
-        return response(InvalidRequestError("body", rule, _WAY_OUT))
+        return InvalidRequestError("body", rule, _WAY_OUT)
     way_out = "send it as Content-Type: application/json" if isinstance(first.get("input"), bytes) else _WAY_OUT
-    return response(InvalidRequestError.of_field(first, way_out))
+    return InvalidRequestError.of_field(first, way_out)
 
 
 async def _refused_by_framework(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
-        return await _defect(request, error)
+        return await _answer(request, error)
     call, rule = f"{request.method} {request.url.path}", str(error.detail).lower()
     if error.status_code not in _NO_ROUTE:
         return response(InvalidRequestError(call, rule, _WAY_OUT))
@@ -126,16 +132,14 @@ async def _gone(_request: Request, _error: Exception) -> JSONResponse:
     return response(InvalidRequestError("body", "the caller went away before its end", "send it again"))
 
 
-async def _database_error(request: Request, error: Exception) -> JSONResponse:
-    if not isinstance(error, OperationalError | PoolTimeoutError):
-        return await _defect(request, error)
+def _unavailable(request: Request, error: OperationalError | PoolTimeoutError) -> LeagueError:
     log.error("%s %s: %s", request.method, request.url.path, error)
     cause = str(getattr(error, "orig", error)).strip().splitlines()[0]
-    return response(DatabaseUnavailableError(request.url.path, cause, "send the call again in a while"))
+    return DatabaseUnavailableError(request.url.path, cause, "send the call again in a while")
 
 
-async def _defect(request: Request, error: Exception) -> JSONResponse:
+def _defect(request: Request, error: Exception) -> LeagueError:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     rule = f"{type(error).__name__} in the server; nothing of the call was kept"
     way_out = f"send it again; if it stays, report it with what the server's log has of request {request_id.get()}"
-    return response(InternalError(f"{request.method} {request.url.path}", rule, way_out))
+    return InternalError(f"{request.method} {request.url.path}", rule, way_out)

@@ -14,7 +14,7 @@ from league.auth import Principal
 from league.config import Settings
 from league.db import locks
 from league.db.locks import Lock
-from league.db.models import Learner, Player
+from league.db.models import Learner, Match, Player
 from league.db.upsert import insert_into
 from league.errors import (
     InvalidRequestError,
@@ -85,6 +85,12 @@ def require(session: Session, learner_id: int) -> Learner:
 def environments(session: Session) -> list[str]:
     """Name every environment that has a lineage, in alphabetical order."""
     return list(session.scalars(select(Learner.environment).distinct().order_by(Learner.environment)))
+
+
+def latest_environment(session: Session) -> str | None:
+    """Name the environment of the newest match, or else the first by name; None where there is none."""
+    played = session.scalar(select(Match.environment).order_by(Match.id.desc()).limit(1))
+    return played or next(iter(environments(session)), None)
 
 
 def require_environment(session: Session, environment: str | None) -> None:

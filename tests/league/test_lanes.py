@@ -47,9 +47,15 @@ def test_every_route_has_the_lane_that_the_contract_says(http: TestClient) -> No
             assert lane == ("reads" if method == "GET" else "changes")
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json", "/healthz", "/somewhere/else"])
-def test_what_is_not_of_the_interface_never_waits(path: str) -> None:
+@pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/healthz", "/live", "/static/style.css"])
+def test_files_health_and_streams_never_wait(path: str) -> None:
     assert lane_of("GET", path) is None
+
+
+@pytest.mark.parametrize("path", ["/", "/players/7", "/somewhere/else"])
+def test_pages_wait_behind_what_people_look_at(path: str) -> None:
+    assert lane_of("GET", path) == "reads"
+    assert lane_of("POST", path) == "changes"
 
 
 @pytest.mark.parametrize(

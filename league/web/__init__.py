@@ -1,0 +1,44 @@
+"""The dashboard: pages for people, made by the server (decision 043)."""
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from league.errors import UnknownRouteError
+from league.web import live, session, standings
+from league.web.shell import HEADERS, error_page
+from league.wire import PREFIX
+
+_PAGES = (session, live, standings)
+_FOREVER = "public, max-age=31536000, immutable"
+
+
+def install(app: FastAPI) -> None:
+    """Add all pages, their files, and a page for addresses that a browser finds nothing at."""
+    for module in _PAGES:
+        app.include_router(module.router)
+    app.mount("/static", _Files(packages=[("league.web", "static")]), name="static")
+    elsewhere = app.exception_handlers[HTTPException]
+
+    async def answer(request: Request, error: HTTPException) -> Response:
+        if request.url.path.startswith(PREFIX) or "text/html" not in request.headers.get("accept", ""):
+            return await elsewhere(request, error)  # type: ignore[no-any-return,misc]
+        missing = UnknownRouteError(request.url.path, "there is no such page", "begin at /")
+        response = error_page(request, missing)
+        response.headers.update(HEADERS)
+        return response
+
+    app.add_exception_handler(HTTPException, answer)  # type: ignore[arg-type]
+
+
+class _Files(StaticFiles):
+    """Files that browsers keep for ever where their address names the content, and otherwise ask about each time."""
+
+    def file_response(self, full_path: object, stat_result: object, scope: Scope, status_code: int = 200) -> Response:
+        """Return a file, or that the browser has it."""
+        response = super().file_response(full_path, stat_result, scope, status_code)  # type: ignore[arg-type]
+        named = b"v=" in scope["query_string"]
+        response.headers.update(HEADERS | {"Cache-Control": _FOREVER if named else "no-cache"})
+        return response

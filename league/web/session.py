@@ -1,0 +1,70 @@
+"""Signing in with a token, and out."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from league.api.dependencies import TEXT, Now, Running, identify
+from league.errors import UnauthenticatedError
+from league.web.shell import SIGN_IN, PageRoute
+from league.web.templating import render
+from league.web.visitors import COOKIE, forget, remember, require_own_page
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_LONGEST = 500
+_FRESH = {"Cache-Control": "no-store"}
+
+Word = Annotated[str, Form(max_length=_LONGEST, pattern=TEXT)]
+
+
+@router.get(SIGN_IN)
+async def ask(
+    request: Request,
+    league: Running,
+    now: Now,
+    goal: Annotated[str, Query(alias="next", max_length=_LONGEST, pattern=TEXT)] = "/",
+) -> Response:
+    """Ask for a token, unless none is needed."""
+    try:
+        await identify(request, league, request.cookies.get(COOKIE), now)
+    except UnauthenticatedError:
+        return _form(goal, None)
+    return _go(goal)
+
+
+@router.post(SIGN_IN)
+async def sign_in(
+    request: Request, league: Running, now: Now, token: Word, goal: Annotated[Word, Form(alias="next")] = "/"
+) -> Response:
+    """Keep a token that works in the browser."""
+    require_own_page(request)
+    try:
+        principal = await identify(request, league, token.strip(), now)
+    except UnauthenticatedError as error:
+        return _form(goal, f"{error.rule}; {error.way_out}")
+    response = _go(goal)
+    remember(request, response, token.strip(), principal.expires_at)
+    return response
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request) -> Response:
+    """Drop the token from the browser; it stays a token."""
+    require_own_page(request)
+    response = _go(SIGN_IN)
+    forget(response)
+    return response
+
+
+def _form(goal: str, refused: str | None) -> HTMLResponse:
+    status = HTTPStatus.OK if refused is None else HTTPStatus.UNAUTHORIZED
+    return HTMLResponse(render("sign_in.html", goal=goal, refused=refused), status_code=status, headers=_FRESH)
+
+
+def _go(goal: str) -> RedirectResponse:
+    """Go on to a page of this server, whatever an address says that somebody else may have made."""
+    own = goal.startswith("/") and not goal.startswith(("//", "/\\"))
+    return RedirectResponse(goal if own else "/", status_code=HTTPStatus.SEE_OTHER, headers=_FRESH)

@@ -1,0 +1,177 @@
+"""The frame of all pages: who looks, at which environment; headers; errors as pages.
+
+A module of pages has a router of `PageRoute`s, whose endpoints take a `Visit` and return `visit.page(template, ...)`,
+or `visit.part(template, ...)` for a piece that a page loads later. Templates are given dataclasses and answers of the
+wire.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from datetime import datetime
+from http import HTTPStatus
+from typing import Annotated, Any, Self
+from urllib.parse import quote
+
+from fastapi import Depends, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.routing import APIRoute
+
+from league.api import problems
+from league.api.dependencies import Filter, Now, Running
+from league.auth import Principal
+from league.errors import LeagueError, UnauthenticatedError
+from league.services import learners
+from league.web.templating import render
+from league.web.visitors import Visitor, is_signed_in, may_act
+
+_POLICY = (
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' data:",
+    "connect-src 'self'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+    "form-action 'self'",
+)
+
+HEADERS = {
+    "Content-Security-Policy": "; ".join(_POLICY),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+"""On every page and every file."""
+
+SIGN_IN = "/sign-in"
+_FRESH = {"Cache-Control": "no-store"}
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One look at the dashboard.
+
+    Attributes:
+        principal: Who looks.
+        environment: Whose players are shown.
+        environments: All there are, in alphabetical order; never empty.
+        path: Of the page.
+        now: The time of the call.
+    """
+
+    principal: Principal
+    environment: str
+    environments: tuple[str, ...]
+    path: str
+    now: datetime
+
+    @property
+    def chosen(self) -> str | None:
+        """The environment as addresses name it: not at all where there is only one."""
+        return self.environment if len(self.environments) > 1 else None
+
+    @property
+    def may_act(self) -> bool:
+        """Whether changes are offered."""
+        return may_act(self.principal)
+
+    @property
+    def signed_in(self) -> bool:
+        """Whether there is a token to sign out with."""
+        return is_signed_in(self.principal)
+
+    def of(self, environment: str) -> Self:
+        """Return the visit to something of another environment than the chosen one, or of the same."""
+        return replace(self, environment=environment)
+
+    def page(self, template: str, name: str, title: str, **values: object) -> HTMLResponse:
+        """Return a whole page.
+
+        Args:
+            template: Which extends `base.html`.
+            name: Of the entry of the navigation that it belongs to.
+            title: Of the window.
+            values: Of the template, beside `visit`, `name` and `title`.
+        """
+        return HTMLResponse(render(template, visit=self, name=name, title=title, **values), headers=_FRESH)
+
+    def part(self, template: str, **values: object) -> HTMLResponse:
+        """Return a piece of a page, of a template whose name begins with `_`."""
+        return HTMLResponse(render(template, visit=self, **values), headers=_FRESH)
+
+
+class EmptyLeagueError(Exception):
+    """The league plays nothing yet: there is nothing to show but how to begin."""
+
+    def __init__(self, principal: Principal) -> None:
+        super().__init__("no learner has registered yet")
+        self.principal = principal
+
+
+def visit(request: Request, league: Running, principal: Visitor, now: Now, environment: Filter = None) -> Visit:
+    """Find out what somebody looks at: without a choice, what was played last.
+
+    Raises:
+        EmptyLeagueError: The league plays nothing yet.
+        UnknownEnvironmentError: The league plays other environments, but not the chosen one.
+    """
+    with league.database.read() as session:
+        learners.require_environment(session, environment or None)
+        known = learners.environments(session)
+        chosen = environment or learners.latest_environment(session)
+    if chosen is None or not known:
+        raise EmptyLeagueError(principal)
+    return Visit(principal, chosen, tuple(known), request.url.path, now)
+
+
+Visiting = Annotated[Visit, Depends(visit)]
+
+
+class PageRoute(APIRoute):
+    """A route whose errors are pages, too; who is not signed in is sent to where that is done."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            try:
+                response = await handle(request)
+            except Exception as error:  # noqa: BLE001 - whatever it is, a reader is told on a page
+                response = _failure(request, error)
+            response.headers.update(HEADERS)
+            return response
+
+        return answer
+
+
+def _failure(request: Request, error: Exception) -> Response:
+    if isinstance(error, EmptyLeagueError):
+        return HTMLResponse(render("welcome.html", signed_in=is_signed_in(error.principal)), headers=_FRESH)
+    if isinstance(error, UnauthenticatedError):
+        return _to_sign_in(request)
+    return error_page(request, problems.told(request, error))
+
+
+def _to_sign_in(request: Request) -> Response:
+    """Send somebody to the form; who follows a link from elsewhere comes without the cookie and loads the page anew."""
+    if request.headers.get("sec-fetch-site") == "cross-site" and request.method == "GET":
+        return HTMLResponse(render("_reload.html"), headers=_FRESH)
+    place = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    address = f"{SIGN_IN}?next={quote(place)}" if request.method == "GET" and place != "/" else SIGN_IN
+    if is_part(request):
+        return Response(status_code=HTTPStatus.UNAUTHORIZED, headers=_FRESH | {"HX-Redirect": SIGN_IN})
+    return RedirectResponse(address, status_code=HTTPStatus.SEE_OTHER, headers=_FRESH)
+
+
+def error_page(request: Request, error: LeagueError) -> HTMLResponse:
+    """Return what an error says, as a page, or as a piece for a page that asked for one."""
+    template = "_error.html" if is_part(request) else "error.html"
+    content = render(template, title=error.title.capitalize(), error=error)
+    headers = _FRESH if error.retry_after_s is None else _FRESH | {"Retry-After": str(error.retry_after_s)}
+    return HTMLResponse(content, status_code=error.status, headers=headers)
+
+
+def is_part(request: Request) -> bool:
+    """Say whether a script of a page asks for a piece of it."""
+    return request.headers.get("hx-request") == "true"

@@ -1,0 +1,201 @@
+"""The front page: who is strong, and how sure that is."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
+
+from league import wire
+from league.api.dependencies import ID_LIMIT, TEXT, Running
+from league.services import champions, rankings
+from league.services.rankings import Choice, Extent, Ranked, Show, Sort
+from league.web.shell import PageRoute, Visit, Visiting, is_part
+from league.web.templating import query
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+PAGE = 100
+"""Lines that come at once; further ones follow as a reader scrolls."""
+
+_IDS_MAX = 300
+_MOST_FIRST: frozenset[Sort] = frozenset({"rating", "games", "win_rate"})
+
+
+class Asked(BaseModel):
+    """What the address asks for; an empty word is none, as forms send it."""
+
+    q: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
+    kind: wire.Kind | Literal[""] = ""
+    show: Show = "in_play"
+    role: wire.Role | Literal[""] = ""
+    lineage: Annotated[int, Field(ge=1, lt=ID_LIMIT)] | Literal[""] = ""
+    sort: Sort = "rank"
+    order: Literal["", "ascending", "descending"] = ""
+
+    @property
+    def descending(self) -> bool:
+        """Whether the most comes first, which columns of achievements begin with."""
+        return self.order == "descending" if self.order else self.sort in _MOST_FIRST
+
+    @property
+    def filtered(self) -> bool:
+        """Whether players may be left out that are in play."""
+        return any((self.q, self.kind, self.role, self.lineage, self.show not in ("in_play", "all")))
+
+    def choice(self, environment: str) -> Choice:
+        """Return what the league's table is asked for."""
+        return Choice(
+            environment=environment,
+            search=self.q,
+            kind=self.kind or None,
+            show=self.show,
+            role=self.role or None,
+            learner_id=self.lineage or None,
+            sort=self.sort,
+            descending=self.descending,
+        )
+
+    def address(self, visit: Visit, path: str = "/", **changes: Any) -> str:  # noqa: ANN401 - parameters of an address
+        """Return the address of the same with some changes, as short as it can be."""
+        asked = self.model_copy(update=changes).model_dump(exclude_defaults=True, exclude=set(changes) - set(FIELDS))
+        beside = {name: value for name, value in changes.items() if name not in FIELDS}
+        return query(path, environment=visit.chosen, **asked, **beside)
+
+    def sorted_by(self, visit: Visit, column: Sort) -> str:
+        """Return the address of the table sorted by a column: the other way round where it is already."""
+        turned = "ascending" if self.descending else "descending"
+        return self.address(visit, sort=column, order=turned if column == self.sort else "")
+
+
+FIELDS = frozenset(Asked.model_fields)
+Asking = Annotated[Asked, Query()]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table.
+
+    Attributes:
+        sort: What it is sorted by.
+        label: Its heading.
+        style: Classes of its cells: `number` to the right, `wide` left out on narrow screens.
+        about: What it means.
+    """
+
+    sort: Sort
+    label: str
+    style: str
+    about: str
+
+
+COLUMNS = (
+    Column("rank", "#", "number", "Rank among the players in play, by rating - 2 RD: who is surely strong"),
+    Column("name", "Player", "", "Call-sign, or name"),
+    Column("kind", "Kind", "wide", "Learner (in training), snapshot (frozen) or baseline (scripted)"),
+    Column("role", "Role", "wider", "What its lineage is trained for"),
+    Column("standing", "Standing", "wide", "Of a snapshot"),
+    Column("rating", "Rating", "number", "Glicko-2, with the 95 % band: ± 2 RD"),
+    Column("deviation", "RD", "number wider", "Rating deviation"),
+    Column("games", "Games", "number", "Rated games"),
+    Column("win_rate", "Win rate", "number wide", "Mean score of the rated games"),
+    Column("lineage", "Lineage", "wider", "Whose snapshots it belongs to"),
+    Column("age", "Age", "number wide", "Since it was published"),
+)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A page of the table.
+
+    Attributes:
+        players: In order.
+        extent: Of everything that was asked for; bands are drawn between its ends.
+        champion: Id of the environment's champion, if there is one.
+        more: Where the next page is; None after the last.
+    """
+
+    players: list[Ranked]
+    extent: Extent
+    champion: int | None
+    more: str | None
+
+
+@dataclass(frozen=True)
+class Highlights:
+    """Whom a league is about."""
+
+    champion: Ranked | None
+    strongest: Ranked | None
+    newest: Ranked | None
+
+
+@router.get("/")
+def show(request: Request, league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
+    """Show the table, or the part of it below the filters where a script asks."""
+    with league.database.read() as session:
+        lines = _lines(session, visit, asked, 0)
+        values: dict[str, Any] = {"lines": lines, "asked": asked, "columns": COLUMNS}
+        if is_part(request):
+            return visit.part("_standings.html", **values)
+        values["lineages"] = rankings.lineages(session, visit.environment)
+        values["highlights"] = _highlights(session, visit, lines.champion)
+    return visit.page("standings.html", "standings", "Standings", **values)
+
+
+@router.get("/standings/rows")
+def rows(
+    league: Running,
+    visit: Visiting,
+    asked: Asking,
+    offset: Annotated[int, Query(ge=0, lt=ID_LIMIT)] = 0,
+) -> HTMLResponse:
+    """Show a further page of the table."""
+    with league.database.read() as session:
+        return visit.part("_standings_rows.html", lines=_lines(session, visit, asked, offset), asked=asked)
+
+
+@router.get("/standings/now")
+def now(
+    league: Running,
+    visit: Visiting,
+    asked: Asking,
+    ids: Annotated[str, Query(pattern=r"^[0-9]{1,18}(,[0-9]{1,18})*$", max_length=19 * _IDS_MAX)],
+) -> HTMLResponse:
+    """Show lines that a page has as they are now, in the order that they have now."""
+    wanted = [int(each) for each in ids.split(",")]
+    with league.database.read() as session:
+        choice = asked.choice(visit.environment)
+        lines = Lines(
+            players=rankings.among(session, choice, wanted),
+            extent=rankings.extent(session, choice),
+            champion=champions.holder(session, visit.environment),
+            more=None,
+        )
+    return visit.part("_standings_now.html", lines=lines, asked=asked)
+
+
+@router.get("/standings/highlights")
+def highlights(league: Running, visit: Visiting) -> HTMLResponse:
+    """Show whom the league is about."""
+    with league.database.read() as session:
+        found = _highlights(session, visit, champions.holder(session, visit.environment))
+    return visit.part("_highlights.html", highlights=found)
+
+
+def _lines(session: Session, visit: Visit, asked: Asked, offset: int) -> Lines:
+    choice = asked.choice(visit.environment)
+    found = rankings.table(session, choice, PAGE + 1, offset)
+    more = asked.address(visit, "/standings/rows", offset=offset + PAGE) if len(found) > PAGE else None
+    return Lines(found[:PAGE], rankings.extent(session, choice), champions.holder(session, visit.environment), more)
+
+
+def _highlights(session: Session, visit: Visit, champion: int | None) -> Highlights:
+    environment = visit.environment
+    return Highlights(
+        champion=None if champion is None else rankings.find(session, environment, champion),
+        strongest=rankings.strongest(session, environment),
+        newest=rankings.newest(session, environment),
+    )

@@ -1,0 +1,93 @@
+// Keeps the table as the league is now. Lines change where they are; a new order is shown at once only to nobody:
+// whoever moved, typed or scrolled of late is told how many lines moved, and asks for it.
+const IDLE_MS = 20000;
+const KINDS = new Set(["period", "snapshot", "champion", "promote", "retire", "reinstate", "quarantine"]);
+const CALM_MS = 150; // events that come together are answered together
+const SHOWN_MAX = 250;
+
+const seen = new Set();
+const watch = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (isIntersecting) seen.add(target);
+    else seen.delete(target);
+  }
+}, { rootMargin: "100px" });
+
+let touched = -Infinity;
+let due = 0;
+
+const table = () => document.getElementById("standings");
+
+function observe() {
+  seen.clear();
+  watch.disconnect();
+  for (const line of document.querySelectorAll("#standings tr[data-id]")) watch.observe(line);
+}
+
+async function refresh() {
+  const lines = [...seen].filter((line) => line.isConnected).slice(0, SHOWN_MAX);
+  lines.sort((a, b) => (a.compareDocumentPosition(b) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1));
+  if (!lines.length) return reload();
+  const ids = lines.map((line) => line.dataset.id);
+  const address = new URL(table().dataset.liveRows, location);
+  address.searchParams.set("ids", ids.join(","));
+  const answer = await fetch(address, { headers: { "HX-Request": "true" } });
+  if (!answer.ok) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const line of fresh.querySelectorAll("tr[data-id]")) update(line);
+  const order = [...fresh.querySelectorAll("tr[data-id]")].map((line) => line.dataset.id);
+  const moved = ids.filter((id, place) => order[place] !== id).length;
+  const added = Number(fresh.querySelector("table").dataset.total) - Number(table().dataset.total);
+  if (moved || added) suggest(moved, added);
+}
+
+function update(line) {
+  const shown = document.getElementById(line.id);
+  if (!shown || content(shown) === content(line)) return;
+  shown.className = line.className;
+  shown.innerHTML = line.innerHTML;
+  shown.classList.remove("changed");
+  void shown.offsetWidth; // so that the flash begins anew
+  shown.classList.add("changed");
+  document.dispatchEvent(new CustomEvent("htmx:afterSettle", { detail: {} }));
+}
+
+function content(line) {
+  return line.innerHTML.replace(/<time.*?<\/time>/gs, ""); // which goes on by itself
+}
+
+function suggest(moved, added) {
+  if (performance.now() - touched > IDLE_MS && scrollY < 300) {
+    reload();
+    return;
+  }
+  const parts = [];
+  if (moved) parts.push(`${moved} ${moved === 1 ? "line has" : "lines have"} moved`);
+  if (added > 0) parts.push(`${added} new`);
+  if (added < 0) parts.push(`${-added} gone`);
+  const button = table().querySelector("[data-reorder]");
+  button.textContent = `${parts.join(", ")}: show the new order`;
+  button.hidden = false;
+  table().querySelector("[data-announce]").textContent = parts.join(", ");
+}
+
+function reload() {
+  const { page } = table().dataset;
+  window.htmx.ajax("GET", page, { target: "#standings", swap: "outerHTML" });
+}
+
+document.addEventListener("league:event", ({ detail }) => {
+  if (detail.environment !== table().dataset.environment || !KINDS.has(detail.kind)) return;
+  clearTimeout(due);
+  due = setTimeout(refresh, CALM_MS);
+});
+document.addEventListener("league:return", refresh);
+document.addEventListener("htmx:afterSettle", observe);
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-reorder]")) reload();
+});
+for (const kind of ["pointermove", "pointerdown", "keydown", "wheel", "touchmove"]) {
+  addEventListener(kind, () => (touched = performance.now()), { passive: true });
+}
+
+observe();

@@ -1,0 +1,75 @@
+"""Templates, and what all of them may call."""
+
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from importlib.resources import files
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from league.web import formats
+
+NAVIGATION = (
+    ("standings", "/", "Standings"),
+    ("payoff", "/payoff", "Payoff"),
+    ("training", "/training", "Training"),
+    ("matches", "/matches", "Matches"),
+    ("workers", "/workers", "Workers"),
+    ("events", "/events", "Events"),
+)
+"""Name, path and title of each page."""
+
+_FILTERS = (
+    formats.age,
+    formats.count,
+    formats.display_name,
+    formats.iso,
+    formats.percent,
+    formats.points,
+    formats.size,
+    formats.utc,
+    formats.words,
+)
+
+
+@cache
+def asset(path: str) -> str:
+    """Return the address of a file below `static/`; it changes with the file, which browsers may so keep for ever."""
+    content = files("league.web").joinpath("static", path).read_bytes()
+    return f"/static/{path}?v={sha256(content).hexdigest()[:12]}"
+
+
+def query(path: str, **parameters: str | int | float | None) -> str:
+    """Return an address with those parameters that are neither None nor empty."""
+    given: Mapping[str, str | int | float] = {
+        name: value for name, value in parameters.items() if value is not None and value != ""
+    }
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def _environment() -> Environment:
+    templates = Environment(
+        loader=PackageLoader("league.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {each.__name__: each for each in _FILTERS}
+    templates.globals |= {
+        "asset": asset,
+        "query": query,
+        "navigation": NAVIGATION,
+        "version": version("echelon-league"),
+    }
+    return templates
+
+
+_TEMPLATES = _environment()
+
+
+def render(template: str, **values: object) -> str:
+    """Fill a template in; whatever it names must be there, and every value is escaped."""
+    return _TEMPLATES.get_template(template).render(values)

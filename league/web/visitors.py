@@ -1,0 +1,93 @@
+"""Who looks at the pages: a token in a cookie that no script can read and no page of another site can send."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request, Response
+
+from league.api.dependencies import Now, Running, identify, lasting, require_scope, timepiece
+from league.auth import OPEN, Principal, Scope
+from league.errors import ForbiddenError
+
+COOKIE = "league_token"
+_KEPT_S = 90 * 86400
+
+
+async def visitor(request: Request, league: Running, now: Now) -> Principal:
+    """Find out who reads a page; every token may read."""
+    return await identify(request, league, request.cookies.get(COOKIE), now)
+
+
+async def actor(request: Request, league: Running, now: Now) -> Principal:
+    """Find out who changes something, on one of our own pages and with an admin token."""
+    require_own_page(request)
+    principal = await identify(request, league, request.cookies.get(COOKIE), now)
+    require_scope(principal, Scope.ADMIN)
+    return principal
+
+
+async def visitor_lasts(
+    request: Request, league: Running, now: Annotated[Callable[[], Awaitable[datetime]], Depends(timepiece)]
+) -> Callable[[], Awaitable[bool]]:
+    """Return what says whether the token of the cookie is still one."""
+    return lasting(league, request.cookies.get(COOKIE), now)
+
+
+Visitor = Annotated[Principal, Depends(visitor)]
+Actor = Annotated[Principal, Depends(actor)]
+VisitorLasts = Annotated[Callable[[], Awaitable[bool]], Depends(visitor_lasts)]
+
+
+def may_act(principal: Principal) -> bool:
+    """Say whether pages offer changes to somebody."""
+    return principal.scope >= Scope.ADMIN
+
+
+def is_signed_in(principal: Principal) -> bool:
+    """Say whether somebody has a token, and not only an open server."""
+    return principal is not OPEN
+
+
+def remember(request: Request, response: Response, secret: str, until: datetime | None) -> None:
+    """Have the browser keep a token: for this site alone, out of reach of scripts, and over TLS only where there is."""
+    response.set_cookie(
+        COOKIE,
+        secret,
+        max_age=_KEPT_S if until is None else None,
+        expires=until,
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def forget(response: Response) -> None:
+    """Have the browser drop its token."""
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+
+
+def require_own_page(request: Request) -> None:
+    """Refuse a change that no page of this server asks for.
+
+    Browsers say whether page and server are of one origin; where they do not (plain HTTP beyond loopback), they name
+    the page's origin.
+
+    Raises:
+        ForbiddenError: It comes from elsewhere, or does not say where from.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    host = request.headers.get("host")
+    own = site == "same-origin" if site is not None else origin is not None and _place(origin) == host
+    if not own:
+        rule = "the forms of the dashboard are sent by its own pages only"
+        raise ForbiddenError(f"from {origin or 'nowhere'!r:.120}", rule, "use the page, or the calls under /api/v1")
+
+
+def _place(origin: str) -> str | None:
+    """Return HOST:PORT of an origin; None where it is none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None

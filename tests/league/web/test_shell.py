@@ -1,0 +1,118 @@
+"""The frame of all pages: headers, errors, navigation, files."""
+
+import re
+from collections.abc import Callable
+from importlib.resources import files
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import Scene
+
+from league.client import LeagueClient
+
+PAGE = {"Accept": "text/html"}
+PIECE = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def backend() -> str:
+    return "sqlite"
+
+
+def test_an_empty_league_says_how_to_begin(http: TestClient) -> None:
+    answer = http.get("/")
+    assert answer.status_code == 200
+    assert "trainer run --environment mech-duel --learner main" in answer.text
+
+
+def test_pages_and_files_carry_a_policy_that_lets_nothing_else_in(http: TestClient, scene: Scene) -> None:
+    for address in ("/", "/sign-in", "/static/style.css", "/nowhere"):
+        policy = http.get(address, headers=PAGE).headers["content-security-policy"].split("; ")
+        assert policy[0] == "default-src 'none'"
+        assert {"script-src 'self'", "style-src 'self'", "frame-ancestors 'none'"} <= {*policy}
+        assert not any("unsafe" in each for each in policy)
+
+
+def test_templates_hold_neither_script_nor_style() -> None:
+    """Which the policy would not let run; nor may htmx evaluate anything."""
+    folder = files("league.web").joinpath("templates")
+    inline = re.compile(r"<script(?![^>]*src=)|<style|\sstyle=|\son[a-z]+=|hx-on|hx-vals=.js:|javascript:")
+    for template in folder.iterdir():
+        found = inline.search(template.read_text())
+        assert found is None, f"{template.name}: {found and found[0]}"
+
+
+def test_files_named_by_their_content_are_kept_and_others_asked_about(http: TestClient, scene: Scene) -> None:
+    page = http.get("/").text
+    addresses = re.findall(r'(?:href|src)="(/static/[^"]+)"', page)
+    assert len(addresses) > 5
+    for address in addresses:
+        answer = http.get(address)
+        assert answer.status_code == 200
+        assert "immutable" in answer.headers["cache-control"]
+    bare = http.get("/static/style.css")
+    assert bare.headers["cache-control"] == "no-cache"
+    again = http.get("/static/style.css", headers={"If-None-Match": bare.headers["etag"]})
+    assert again.status_code == 304
+
+
+def test_a_page_fetches_nothing_from_elsewhere(http: TestClient, scene: Scene) -> None:
+    assert re.findall(r'(?:href|src|action)="(?!/|#)[^"]*"', http.get("/").text) == []
+
+
+def test_where_there_is_no_page_a_browser_gets_one_and_a_program_a_problem(http: TestClient) -> None:
+    page = http.get("/nowhere", headers=PAGE)
+    assert page.status_code == 404
+    assert "There is no such page" in page.text or "there is no such page" in page.text
+    assert page.headers["content-type"].startswith("text/html")
+    for address, headers in (("/nowhere", {}), ("/api/v1/nowhere", PAGE)):
+        answer = http.get(address, headers=headers)
+        assert answer.status_code == 404
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_an_error_is_a_page_or_a_piece_of_one_and_is_escaped(http: TestClient, scene: Scene) -> None:
+    asked = {"environment": "<b>chess</b>"}
+    page = http.get("/", params=asked)
+    assert page.status_code == 404
+    assert "&lt;b&gt;chess" in page.text
+    assert "<b>chess" not in page.text
+    assert "the league plays rps" in page.text
+    piece = http.get("/", params=asked, headers=PIECE)
+    assert piece.status_code == 404
+    assert piece.text.startswith("<p")
+
+
+def test_a_defect_is_told_on_a_page_and_logged(
+    http: TestClient, scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr("league.web.standings._lines", fail)
+    answer = http.get("/")
+    assert answer.status_code == 500
+    assert "ZeroDivisionError in the server" in answer.text
+    assert "secret" not in answer.text
+    assert "GET / failed" in caplog.text
+
+
+def test_with_several_environments_the_one_played_last_is_shown_and_others_can_be_chosen(
+    http: TestClient, league: LeagueClient
+) -> None:
+    Scene(league, "rps")
+    assert "data-submit-on-change" not in http.get("/").text
+    other = Scene(league, "recall", "recall-1")
+    assert 'data-environment="recall"' in http.get("/").text  # the first by name
+    played = Scene(league, "rps")
+    played.publish(1)
+    played.train(1)
+    page = http.get("/").text
+    assert 'data-environment="rps"' in page
+    assert "<option selected>rps</option>" in re.sub(r"\s+>", ">", page)
+    assert 'data-environment="recall"' in http.get("/", params={"environment": other.environment}).text
+
+
+def test_pages_are_not_part_of_the_interface(http: TestClient, serve: Callable[..., TestClient]) -> None:
+    paths = http.get("/openapi.json").json()["paths"]
+    assert all(path.startswith("/api/v1/") or path in ("/healthz", "/readyz", "/metrics") for path in paths)
