@@ -3,13 +3,12 @@
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import torch
 
 from arena.behaviour import Behaviour, BehaviourWatcher
 from arena.environments import EnvironmentSpec
-from arena.match import play
+from arena.match import play_pairs
 from arena.seeding import derive, match_seed
 from league import wire
 from league.client import LeagueClient
@@ -21,9 +20,6 @@ from trainer.orders import Orders
 from trainer.spool import Spool
 from trainer.surroundings import Surroundings
 from trainer.terminal import Terminal
-
-LEASES = 4
-"""Rating leases per call: two pairs of frozen players, each on both sides of its seeds."""
 
 HEARTBEAT_MAX_S = 30.0
 """Longest time between two beats: how soon a worker hears that it is to stop."""
@@ -111,16 +107,31 @@ class Pace:
     """How much an evaluator plays.
 
     Attributes:
-        budget: Matches per lease.
+        matches: How many at once, by environment, > 0.
+        budget: Matches per lease, > 0; a pair has two leases, on either side.
         duty: Share of the time that is spent playing, in (0, 1].
     """
 
+    matches: Mapping[str, int]
     budget: int
     duty: float
 
+    def leases(self, environment: str) -> int:
+        """Return how many leases to play at once: of as many pairs as there is room for, and of one at least."""
+        return 2 * max(1, self.matches[environment] // (2 * self.budget))
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A lease, and who plays it."""
+
+    lease: wire.Lease
+    home: Opponent
+    away: Opponent
+
 
 class EvaluationWorker:
-    """Leases pairs of frozen players, plays them in batches and reports through a spool.
+    """Leases pairs of frozen players, plays all of them at once and reports through a spool.
 
     Args:
         membership: The league.
@@ -198,13 +209,9 @@ class EvaluationWorker:
         self._beat()
         before = self.matches
         for environment, pool in self._pools.items():
-            leases = sorted(self._membership.lease(environment, LEASES, self._pace.budget), key=_pairing)
-            for _, group in groupby(leases, _pairing):
-                if self._leaving:
-                    self._membership.release([lease.lease_id for lease in group], [])
-                else:
-                    self._play(environment, pool, list(group))
-                    self._write()
+            if not self._leaving:
+                leases = self._membership.lease(environment, self._pace.leases(environment), self._pace.budget)
+                self._play(environment, self._playable(pool, leases))
         return self.matches > before
 
     def _beat(self) -> None:
@@ -213,26 +220,39 @@ class EvaluationWorker:
             if (answer := self._membership.beat()) is not None:
                 self._orders.heed(answer, self._membership.worker_id)
 
-    def _play(self, environment: str, pool: OpponentPool, leases: list[wire.Lease]) -> None:
-        """Play all matches of leases between the same two players, home and away."""
-        players = []
-        for seat in (leases[0].home, leases[0].away):
+    def _playable(self, pool: OpponentPool, leases: Sequence[wire.Lease]) -> list[_Table]:
+        """Return who sits where, and give back the leases on which somebody cannot be played."""
+        players: dict[int, Opponent] = {}
+        named: list[wire.UnplayablePlayer] = []
+        for seat in {seat.player_id: seat for lease in leases for seat in (lease.home, lease.away)}.values():
             try:
-                players.append(_player(pool, seat))
+                players[seat.player_id] = _player(pool, seat)
             except UnusableOpponentError as error:
                 self._tell(seat, error)
-                self._membership.release([lease.lease_id for lease in leases], unplayable(seat.player_id, error))
-                return
-        home, away = players
-        entries = [(lease, number) for lease in leases for number in range(lease.budget)]
-        seeds = [match_seed(lease.seed, number) for lease, number in entries]
-        rng = torch.Generator().manual_seed(derive(seeds[0], "policies", leases[0].lease_id))
+                named += unplayable(seat.player_id, error)
+        refused = [lease.lease_id for lease in leases if not players.keys() >= _seated(lease)]
+        if refused:
+            self._membership.release(refused, named)
+        return [
+            _Table(lease, players[lease.home.player_id], players[lease.away.player_id])
+            for lease in leases
+            if lease.lease_id not in refused
+        ]
+
+    def _play(self, environment: str, tables: Sequence[_Table]) -> None:
+        """Play all matches of leases at once and bring their results to the disk."""
+        if not tables:
+            return
+        entries = [(table, number) for table in tables for number in range(table.lease.budget)]
+        seeds = [match_seed(table.lease.seed, number) for table, number in entries]
+        rng = torch.Generator().manual_seed(derive(seeds[0], "policies", tables[0].lease.lease_id))
         watcher = BehaviourWatcher(len(seeds))
-        results = play(environment, home.policy, away.policy, seeds, rng, watcher=watcher)
-        for (lease, number), result, behaviour in zip(entries, results, watcher.behaviours, strict=True):
+        pairs = [(table.home.policy, table.away.policy) for table, _ in entries]
+        results = play_pairs(environment, pairs, seeds, rng, watcher=watcher)
+        for (table, number), result, behaviour in zip(entries, results, watcher.behaviours, strict=True):
             self._spool.append(
                 wire.Result(
-                    lease_id=lease.lease_id,
+                    lease_id=table.lease.lease_id,
                     sequence=number,
                     score=result.score,
                     decisions=result.decisions,
@@ -241,10 +261,11 @@ class EvaluationWorker:
                     behaviour=_reported(behaviour),
                 )
             )
+        self._write()
         self.matches += len(results)
-        score = sum(result.score for result in results) / len(results)
-        purpose = "" if leases[0].gate_id is None else f" for gate {leases[0].gate_id}"
-        self._terminal.say(f"{environment}: {home.name} v {away.name} {score:.2f} over {len(results)} matches{purpose}")
+        gate, players = tables[0].lease.gate_id, set().union(*(_seated(table.lease) for table in tables))
+        purpose = "rating matches" if gate is None else f"matches for gate {gate}"
+        self._terminal.say(f"{environment}: {len(results)} {purpose} of {len(players)} players")
 
     def _tell(self, seat: wire.Seat, error: UnusableOpponentError) -> None:
         """Say that a player cannot be played, once: it may be drawn again and again."""
@@ -263,9 +284,8 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.7g}")
 
 
-def _pairing(lease: wire.Lease) -> tuple[str, str]:
-    """Who plays whom, by checkpoint: such leases are played as one batch."""
-    return lease.home.checkpoint or "", lease.away.checkpoint or ""
+def _seated(lease: wire.Lease) -> set[int]:
+    return {lease.home.player_id, lease.away.player_id}
 
 
 def _player(pool: OpponentPool, seat: wire.Seat) -> Opponent:

@@ -10,10 +10,12 @@ from rich.console import Console
 
 from arena.environments import make
 from arena.environments.matrix import RPS_PAYOFF
+from arena.match import play_pairs
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from arena.seeding import match_seed
 from league import wire
+from trainer import evaluator
 from trainer.errors import UnsavedError, UnusableOpponentError
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership, _player
 from trainer.lines import GrowingFile
@@ -46,7 +48,7 @@ def publish(client, link, steps):
 def worker_of(tmp_path, client, link, outside):
     spools = []
 
-    def start(*, rounds=1, duty=0.5, budget=3, console=None):
+    def start(*, rounds=1, duty=0.5, budget=3, num_envs=12, console=None):
         spool = Spool(tmp_path / "spool")
         spools.append(spool)
         cache = DiskCache(tmp_path / "opponents", 2**20)
@@ -61,7 +63,7 @@ def worker_of(tmp_path, client, link, outside):
             RatingMembership(link, [SPEC], name="evaluator", version="0"),
             {"rps": pool},
             spool,
-            Pace(budget, duty),
+            Pace({"rps": num_envs}, budget, duty),
             terminal=Terminal(console or Console(quiet=True)),
             outside=Pausing(outside, rounds).surroundings(),
             rng=random.Random(0),
@@ -141,24 +143,44 @@ def test_pairs_of_an_open_gate_are_played_before_others(worker_of, client, link)
     assert f"matches for gate {gate.id}" in said.getvalue()
 
 
-def test_an_evaluator_that_leaves_gives_back_what_it_will_not_play(worker_of, client, link, outside):
+def test_as_many_pairs_are_played_at_once_as_there_is_room_for(worker_of, client, link, monkeypatch):
+    publish(client, link, [1, 2, 3, 4, 5])
+    batches = []
+
+    def seen(environment, pairs, seeds, rng, *, watcher):
+        batches.append(pairs)
+        return play_pairs(environment, pairs, seeds, rng, watcher=watcher)
+
+    monkeypatch.setattr(evaluator, "play_pairs", seen)
+    worker, _ = worker_of(budget=1, num_envs=8)
+    worker.run()
+    (batch,) = batches
+    assert len(batch) == worker.matches == 8
+    assert len({frozenset(map(id, pair)) for pair in batch}) == 4
+
+
+@pytest.mark.parametrize(("num_envs", "budget", "leases"), [(128, 1, 128), (13, 3, 4), (4, 8, 2)])
+def test_leases_fill_the_environment_and_are_of_one_pair_at_least(num_envs, budget, leases):
+    assert Pace({"rps": num_envs}, budget, 1.0).leases("rps") == leases
+
+
+def test_an_evaluator_that_is_to_leave_takes_no_more_leases(worker_of, client, link, outside):
     publish(client, link, [1, 2, 3])
-    worker, _ = worker_of(budget=3)
-    granted, lease, play = [], worker._membership.lease, worker._play
+    worker, _ = worker_of()
+    worker._pools["another"] = worker._pools["rps"]
+    asked, play = [], worker._play
 
-    def remembered(*request):
-        granted.extend(lease(*request))
-        return granted
+    def lease(environment, count, budget):
+        asked.append(environment)
+        return []
 
-    def asked_to_leave_meanwhile(*round_):
-        play(*round_)
+    def asked_to_leave_meanwhile(*batch):
+        play(*batch)
         outside.asked = True
 
-    worker._membership.lease, worker._play = remembered, asked_to_leave_meanwhile
+    worker._membership.lease, worker._play = lease, asked_to_leave_meanwhile
     worker.run()
-    states = [client.explain_lease(each.lease_id).state for each in granted]
-    assert 0 < states.count("played") < len(states)
-    assert states.count("released") == len(states) - states.count("played")
+    assert asked == ["rps"]
 
 
 def test_its_share_of_the_time_is_bounded(worker_of, client, link, outside):

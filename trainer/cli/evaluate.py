@@ -11,6 +11,7 @@ from arena.environments import make, names
 from league.client import DEFAULT_URL
 from trainer.cli.connection import connect, link_of, open_terminal, version
 from trainer.cli.options import League, Token, runs
+from trainer.config import resolve
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership
 from trainer.folder import RunFolder
 from trainer.opponents import DiskCache, OpponentPool
@@ -47,7 +48,15 @@ def evaluate(
         typer.Option("--run", metavar="DIR", help="Run folder [default: $LEAGUE_HOME/runs/NAME, or var/runs/NAME]."),
     ] = None,
     duty: Annotated[float, typer.Option("--duty", min=0.01, max=1.0, help="Share of one core to spend.")] = 0.25,
-    budget: Annotated[int, typer.Option("--budget", min=1, help="Matches per pair, side and lease.")] = 8,
+    num_envs: Annotated[
+        int | None,
+        typer.Option(
+            "--num-envs",
+            min=2,
+            help="Matches that run at once [default: as many as the game's trainers have].",
+        ),
+    ] = None,
+    budget: Annotated[int, typer.Option("--budget", min=1, help="Matches per pair, side and lease.")] = 1,
     disk_cache_bytes: Annotated[int, typer.Option("--disk-cache-bytes", min=0)] = 2 * 2**30,
     memory_cache_bytes: Annotated[int, typer.Option("--memory-cache-bytes", min=0)] = 256 * 2**20,
 ) -> None:
@@ -77,5 +86,6 @@ def evaluate(
         membership = RatingMembership(link, specs, name=name, version=version(), instance=folder.instance())
         spool = Spool(folder.spool)
         terminal.say(f"playing rating matches of {', '.join(pools)} at {league}")
-        pace = Pace(budget, duty)
+        matches = {spec.name: num_envs or resolve(spec.name, None, []).environment.num_envs for spec in specs}
+        pace = Pace(matches, budget, duty)
         EvaluationWorker(membership, pools, spool, pace, terminal=terminal, outside=outside, rng=rng).run()
