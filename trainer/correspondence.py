@@ -1,11 +1,13 @@
 """What a trainer and the league tell each other between rollouts: results, snapshots, signs of life."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from league.wire import HeartbeatAnswer, Result, ResultBatchAnswer, SnapshotDecision
+from league.wire import HealthVerdict, HeartbeatAnswer, Result, ResultBatchAnswer, SnapshotDecision
+from league.wire import Severity as ToldSeverity
 from trainer.alarms import Alarms
 from trainer.collector import Episode
 from trainer.disk import Disk
+from trainer.health import Severity, Verdict
 from trainer.membership import Membership
 from trainer.orders import Orders
 from trainer.publishing import Publisher
@@ -15,6 +17,15 @@ from trainer.terminal import Terminal
 
 DELIVERY_S = 1.0
 """How often results are delivered: where updates are shorter, a call each would cost the league more than they say."""
+
+SEVERITIES: Mapping[Severity, ToldSeverity] = {
+    Severity.HINT: "hint",
+    Severity.WARNING: "warning",
+    Severity.ALARM: "alarm",
+}
+
+WORDS_MAX = 500
+"""Characters of each that the league takes."""
 
 ALARMS_S = 60.0
 """How often the league is asked for alarms: they change with its rating periods."""
@@ -33,6 +44,7 @@ class Correspondence:
 
     Attributes:
         orders: What the league has said of this worker.
+        verdicts: What is wrong with training now, the worst first; told with every sign of life.
     """
 
     def __init__(
@@ -50,6 +62,7 @@ class Correspondence:
         self._deliver_at = self._beat_at = self._ask_at = self._look_at = outside.clock()
         self._alarms = Alarms(terminal)
         self.orders = Orders(terminal)
+        self.verdicts: Sequence[Verdict] = ()
 
     def take_in(self, episode: Episode, learner_step: int) -> None:
         """Write a match down; without a lease it is nobody's business."""
@@ -138,7 +151,21 @@ class Correspondence:
         self, step: int, metrics: Mapping[str, float | None], since_step: int | None = None
     ) -> HeartbeatAnswer | None:
         self._beat_at = self._outside.clock() + self._membership.heartbeat_s
-        answer, known = self._membership.beat(step, dict(metrics), since_step), self._membership.attachment
+        wrong = [_told(verdict) for verdict in self.verdicts]
+        answer, known = self._membership.beat(step, dict(metrics), wrong, since_step), self._membership.attachment
         if answer is not None and known is not None:
             self.orders.heed(answer, known.worker_id)
         return answer
+
+
+def _told(verdict: Verdict) -> HealthVerdict:
+    """A verdict as the league keeps it, which bounds words."""
+    symptom = verdict.symptom
+    return HealthVerdict(
+        name=verdict.name,
+        severity=SEVERITIES[symptom.severity],
+        since_update=verdict.since,
+        meaning=symptom.meaning[:WORDS_MAX],
+        evidence=verdict.numbers[:WORDS_MAX],
+        advice=symptom.advice[:WORDS_MAX],
+    )

@@ -140,16 +140,20 @@ class Membership:
         return self._submit("snapshots", send)
 
     def beat(
-        self, step: int, metrics: dict[str, float | None], since_step: int | None = None
+        self,
+        step: int,
+        metrics: dict[str, float | None],
+        verdicts: list[wire.HealthVerdict],
+        since_step: int | None = None,
     ) -> wire.HeartbeatAnswer | None:
-        """Give a sign of life and say how far training has come; None while the league is away.
+        """Give a sign of life, say how far training has come and what is wrong with it; None while the league is away.
 
         With `since_step`, the step of the last snapshot, it asks whether the next one is due.
         """
 
         def send(client: LeagueClient, own: Attachment) -> wire.HeartbeatAnswer:
             progress = wire.LearnerProgress(
-                learner_id=own.learner_id, step=step, since_step=since_step, metrics=metrics
+                learner_id=own.learner_id, step=step, since_step=since_step, metrics=metrics, verdicts=verdicts
             )
             return client.heartbeat(own.worker_id, wire.Heartbeat(learners=[progress]))
 

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,12 +24,15 @@ WIN_RATE = "win_rate/"
 REWARD_SHARE = "reward_share/"
 """Followed by a component's name."""
 
+WIN_RATE_BY_BRANCH = "win_rate_by_branch/"
+"""Followed by the branch of matchmaking that the opponents were drawn by."""
+
 MATCHES = "matches/"
 """Followed by a name: recent matches that the opponent's win rate is the mean of."""
 
 
 class Scoreboard:
-    """Recent matches: the learner's mean score, against all and against each opponent, and what its agents earned.
+    """Recent matches: the learner's mean score against all, each opponent and each branch, and what its agents earned.
 
     Unrated matches count against all only: a league that is away names nobody. Matches in which the learner plays both
     sides say nothing of its strength: they are counted, and shown where there are no others.
@@ -39,6 +42,7 @@ class Scoreboard:
         self._against_others: deque[Episode] = deque(maxlen=WINDOW)
         self._against_itself: deque[Episode] = deque(maxlen=WINDOW)
         self._by_opponent: dict[str, deque[float]] = {}
+        self._by_branch: dict[str, deque[float]] = {}
         self.episodes = self.self_play_episodes = 0
 
     def add(self, episode: Episode) -> None:
@@ -49,8 +53,9 @@ class Scoreboard:
             self._against_itself.append(episode)
             return
         self._against_others.append(episode)
-        if episode.assignment.lease is not None:
+        if (lease := episode.assignment.lease) is not None:
             self._count(episode.assignment.opponent.name, episode.learner_score)
+            self._by_branch.setdefault(lease.branch, deque(maxlen=WINDOW)).append(episode.learner_score)
 
     def _count(self, name: str, score: float) -> None:
         scores = self._by_opponent.pop(name, None) or deque(maxlen=WINDOW)
@@ -61,7 +66,7 @@ class Scoreboard:
 
     def win_rates(self) -> dict[str, float]:
         """Mean score against every opponent met lately."""
-        return {name: sum(scores) / len(scores) for name, scores in self._by_opponent.items()}
+        return {name: _mean(scores) for name, scores in self._by_opponent.items()}
 
     def metrics(self) -> dict[str, float | None]:
         """Everything, by tag."""
@@ -77,6 +82,7 @@ class Scoreboard:
                 "charts/episodic_length": sum(each.decisions for each in recent) / len(recent),
             }
             metrics |= _components(recent)
+        metrics |= {f"{WIN_RATE_BY_BRANCH}{name}": _mean(scores) for name, scores in self._by_branch.items()}
         metrics |= {f"{MATCHES}{name}": float(len(scores)) for name, scores in self._by_opponent.items()}
         return metrics | {f"{WIN_RATE}{name}": rate for name, rate in self.win_rates().items()}
 
@@ -130,6 +136,10 @@ class Journal:
             for tracker in self._trackers:
                 closing.callback(tracker.close)
             self.flush()
+
+
+def _mean(scores: Collection[float]) -> float:
+    return sum(scores) / len(scores)
 
 
 def _components(episodes: Sequence[Episode]) -> dict[str, float | None]:

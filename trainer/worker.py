@@ -150,6 +150,7 @@ class TrainingWorker:
             metrics |= self.session.course.metrics()
         verdicts = self.session.monitor.take(updates, metrics)
         metrics |= self.session.monitor.metrics()
+        self.session.letters.verdicts = self.session.monitor.verdicts
         self._disk.write("results", self.spool.sync)
         self._disk.write("metrics", lambda: journal.write(step, metrics))
         self._terminal.progress(updates, step, self._goal, metrics)

@@ -1,11 +1,13 @@
 """Lineages in training."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 
 from league import wire
-from league.api.dependencies import After, Filter, Limit, Now, Reader, Running, Worker
+from league.api.dependencies import ID_LIMIT, TEXT, After, Filter, Id, Limit, Now, Reader, Running, Worker
 from league.api.paging import page
-from league.services import learners, registration
+from league.services import curves, learners, registration
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/learners", tags=["learners"])
@@ -26,3 +28,21 @@ def listing(
     with league.database.read() as session:
         found = learners.listing(session, league.settings, environment, limit + 1, cursor)
     return page(found, limit, lambda learner: learner.id)
+
+
+@router.get("/{learner_id}/metrics")
+def metrics(
+    learner_id: Id,
+    league: Running,
+    _: Reader,
+    name: Annotated[
+        list[Annotated[str, Query(pattern=TEXT)]] | None, Query(description="of metrics; all if left out")
+    ] = None,
+    after: Annotated[int, Query(ge=0, lt=ID_LIMIT, description="`last` of the answer before")] = 0,
+    most: Annotated[
+        int | None, Query(ge=1, le=100_000, description="points, spread over the steps; null for all")
+    ] = None,
+) -> wire.LearnerMetrics:
+    """Show how a learner's metrics went over its steps."""
+    with league.database.read() as session:
+        return curves.read(session, learner_id, after=after, names=name, most=most)

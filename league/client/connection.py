@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import IO, Self, TypeVar
 
@@ -27,7 +27,7 @@ _TOO_MANY_REQUESTS = 429
 _PATIENCE_S = 30.0
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
-Query = Mapping[str, str | int | None]
+Query = Mapping[str, str | int | Sequence[str] | None]
 
 
 class Connection:

@@ -1,5 +1,7 @@
 """Calls about learners, players, the champion and who changed what."""
 
+from collections.abc import Sequence
+
 from league import wire
 from league.client.connection import Connection
 
@@ -17,6 +19,13 @@ class PlayerCalls(Connection):
         """List lineages with their latest metrics."""
         query = {"environment": environment, "limit": limit, "cursor": cursor}
         return self._get("/learners", wire.Page[wire.Learner], query)
+
+    def metrics(
+        self, learner_id: int, names: Sequence[str] | None = None, after: int = 0, most: int | None = None
+    ) -> wire.LearnerMetrics:
+        """Show how a lineage's metrics went: all or those named, at most so many points, or those that came `after`."""
+        query = {"name": names, "after": after, "most": most}
+        return self._get(f"/learners/{learner_id}/metrics", wire.LearnerMetrics, query)
 
     def publish(self, player: wire.PlayerCreate) -> wire.Player:
         """Publish an uploaded checkpoint as a snapshot of its learner."""

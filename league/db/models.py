@@ -68,6 +68,7 @@ class Base(DeclarativeBase):
         bytes: LargeBinary(),
         dict[str, Any]: JSON(none_as_null=True),
         list[str]: JSON(),
+        list[dict[str, Any]]: JSON(none_as_null=True),
     }
 
 
@@ -107,7 +108,8 @@ class Worker(Base):
 class Learner(Base):
     """A trained lineage and its latest metrics. `owner` is the worker token that founded it.
 
-    `rules` are numbers of its role that are others than usual.
+    `rules` are numbers of its role that are others than usual. `points` numbers what it reported of itself; `verdicts`
+    is what its trainer says of its health, null where it says nothing.
     """
 
     __tablename__ = "learners"
@@ -122,6 +124,8 @@ class Learner(Base):
     step: Mapped[int | None]
     metrics: Mapped[dict[str, Any]]
     metrics_at: Mapped[datetime | None]
+    verdicts: Mapped[list[dict[str, Any]] | None]
+    points: Mapped[int] = mapped_column(server_default="0")
     rules: Mapped[dict[str, Any] | None]
     owner: Mapped[str | None]
     created_at: Mapped[datetime]
@@ -278,7 +282,7 @@ class Match(Base):
 
 
 class MeasureSet(Base):
-    """Names of the measures that a behaviour was reported by, in their order; named by their hash."""
+    """Names of what behaviours or points of learners' curves are values of, in their order; named by their hash."""
 
     __tablename__ = "measure_sets"
 
@@ -295,6 +299,40 @@ class Behaviour(Base):
     measure_set_id: Mapped[str] = mapped_column(ForeignKey("measure_sets.id"))
     home: Mapped[bytes]
     away: Mapped[bytes]
+
+
+class MetricPoint(Base):
+    """What a learner reported of itself at a step: float32 values, little-endian, NaN unknown.
+
+    `number` counts a learner's points as they came. The older, the fewer are kept; see `league.services.curves`.
+    """
+
+    __tablename__ = "metric_points"
+    __table_args__ = (UniqueConstraint("learner_id", "step"),)
+
+    learner_id: Mapped[int] = mapped_column(ForeignKey("learners.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    step: Mapped[int]
+    measure_set_id: Mapped[str] = mapped_column(ForeignKey("measure_sets.id"))
+    readings: Mapped[bytes]
+    reported_at: Mapped[datetime]
+
+
+class Replay(Base):
+    """The recording of a match: `content` is its file as docs/replays.md describes it.
+
+    A notable one stays longer than others: the match was played for a gate, or by its environment's champion.
+    """
+
+    __tablename__ = "replays"
+    __table_args__ = (Index(None, "notable", "size_bytes"),)
+
+    match_id: Mapped[int] = mapped_column(ForeignKey("matches.id"), primary_key=True, autoincrement=False)
+    sha256: Mapped[str]
+    size_bytes: Mapped[int]
+    notable: Mapped[bool]
+    stored_at: Mapped[datetime]
+    content: Mapped[bytes]
 
 
 class Fingerprint(Base):

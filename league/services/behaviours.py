@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from league import wire
@@ -28,7 +29,7 @@ class Packed:
 
 def pack(behaviour: wire.Behaviour) -> Packed:
     """Write a behaviour as it is stored."""
-    return Packed(_name(behaviour.measures), _values(behaviour.home), _values(behaviour.away))
+    return Packed(_name(behaviour.measures), pack_values(behaviour.home), pack_values(behaviour.away))
 
 
 def unpack(values: Sequence[bytes]) -> NDArray[np.float64]:
@@ -36,12 +37,22 @@ def unpack(values: Sequence[bytes]) -> NDArray[np.float64]:
     return np.frombuffer(b"".join(values), dtype=_VALUE).reshape(len(values), -1).astype(np.float64)
 
 
+def of_match(session: Session, match_id: int) -> wire.Behaviour | None:
+    """Return how both sides of a match played, in the digits that float32 keeps; None where it was not reported."""
+    names = select(Behaviour.home, Behaviour.away, MeasureSet.measures).join(
+        MeasureSet, MeasureSet.id == Behaviour.measure_set_id
+    )
+    row = session.execute(names.where(Behaviour.match_id == match_id)).one_or_none()
+    if row is None:
+        return None
+    return wire.Behaviour(measures=row.measures, home=_told(row.home), away=_told(row.away))
+
+
 def keep(session: Session, behaviours: Mapping[int, wire.Behaviour]) -> None:
     """Store how sides played, by the ids of new matches."""
     sets = {_name(each.measures): each.measures for each in behaviours.values()}
-    for set_id, measures in sorted(sets.items()):
-        row = {"id": set_id, "measures": measures}
-        session.execute(insert_into(session, MeasureSet).values(row).on_conflict_do_nothing())
+    for _, measures in sorted(sets.items()):
+        keep_set(session, measures)
     rows = []
     for match_id, behaviour in sorted(behaviours.items()):
         packed = pack(behaviour)
@@ -50,9 +61,22 @@ def keep(session: Session, behaviours: Mapping[int, wire.Behaviour]) -> None:
     insert_new(session, Behaviour, rows)
 
 
+def keep_set(session: Session, measures: Sequence[str]) -> str:
+    """Store names of values, once; return the id of this set of them."""
+    set_id = _name(measures)
+    row = {"id": set_id, "measures": measures}
+    session.execute(insert_into(session, MeasureSet).values(row).on_conflict_do_nothing())
+    return set_id
+
+
+def pack_values(values: Sequence[float | None]) -> bytes:
+    """Write values as they are stored; None is not known."""
+    return np.array([np.nan if value is None else value for value in values], dtype=_VALUE).tobytes()
+
+
 def _name(measures: Sequence[str]) -> str:
     return hashlib.blake2b("\n".join(measures).encode(), digest_size=_ID_BYTES).hexdigest()
 
 
-def _values(values: Sequence[float | None]) -> bytes:
-    return np.array([np.nan if value is None else value for value in values], dtype=_VALUE).tobytes()
+def _told(values: bytes) -> list[float | None]:
+    return [None if np.isnan(value) else float(str(value)) for value in np.frombuffer(values, dtype=_VALUE)]

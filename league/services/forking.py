@@ -28,11 +28,13 @@ from league.db.models import (
     Lease,
     Match,
     MeasureSet,
+    MetricPoint,
     Period,
     Player,
     Quarantine,
     Rating,
     Refusal,
+    Replay,
     SnapshotDecision,
     Token,
     UnplayableReport,
@@ -155,6 +157,8 @@ def view_of(session: Session, cut: Cut) -> View:
         "matches": _rows(Match, matches),
         "measure_sets": _rows(MeasureSet, true()),
         "behaviours": _rows(Behaviour, Behaviour.match_id.in_(kept_matches)),
+        "metric_points": _rows(MetricPoint, MetricPoint.reported_at <= at),
+        "replays": _rows(Replay, Replay.match_id.in_(kept_matches)),
         "fingerprints": [],
         "fingerprint_marks": [],
         "refusals": _rows(Refusal, and_(Refusal.refused_at <= at, referred)),
@@ -183,11 +187,14 @@ def _periods(cut: Cut) -> ColumnElement[bool]:
 
 
 def _learners(at: datetime) -> Select[Any]:
-    """Select the learners of a time, as far as their last snapshot of then."""
+    """Select the learners of a time, as far as their last snapshot of then, and with their curves up to then."""
     snapshots = Player.learner_id == Learner.id, Player.kind == "snapshot", Player.created_at <= at
     step = select(func.max(Player.step)).where(*snapshots).correlate(Learner).scalar_subquery()
+    told = MetricPoint.learner_id == Learner.id, MetricPoint.reported_at <= at
+    points = select(func.coalesce(func.max(MetricPoint.number), 0)).where(*told).correlate(Learner).scalar_subquery()
     none = literal({}, Learner.metrics.type)
-    return _rows(Learner, Learner.created_at <= at, step=step, metrics=none, metrics_at=null())
+    now_unknown = {"metrics": none, "metrics_at": null(), "verdicts": null()}
+    return _rows(Learner, Learner.created_at <= at, step=step, points=points, **now_unknown)
 
 
 def _players(at: datetime) -> Select[Any]:

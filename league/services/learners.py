@@ -137,6 +137,7 @@ def _found(session: Session, settings: Settings, request: wire.LearnerCreate, ow
         "step": None,
         "metrics": {},
         "metrics_at": None,
+        "verdicts": None,
         "created_at": now,
     }
     statement = insert_into(session, Learner).values(row).on_conflict_do_nothing().returning(Learner.id)
@@ -210,6 +211,7 @@ def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> li
                 "step": learner.step,
                 "metrics": learner.metrics,
                 "metrics_at": learner.metrics_at,
+                "verdicts": learner.verdicts,
                 "latest_snapshot": snapshots.get(learner.id),
                 "created_at": learner.created_at,
                 "rules": arithmetic.numbers(role_rules.of_learner(settings, learner)),

@@ -9,7 +9,7 @@ from itertools import chain, count
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Insert, Update, bindparam, func, select, true, update
+from sqlalchemy import Insert, Update, bindparam, case, func, null, select, true, update
 from sqlalchemy.orm import Session
 
 from league import wire
@@ -18,7 +18,7 @@ from league.config import Settings
 from league.db.models import Base, Learner, Quarantine, UnplayableReport, Worker
 from league.db.upsert import insert_of
 from league.errors import UnknownLearnerError, UnknownWorkerError, WorkerQuarantinedError
-from league.services import gate_pairs, ownership
+from league.services import curves, gate_pairs, ownership
 from league.services.polling import next_poll_s
 
 _ID_BYTES = 8
@@ -284,10 +284,21 @@ def quarantine_body(quarantine: Quarantine) -> wire.Quarantine:
 
 def _note_progress(session: Session, progress: wire.LearnerProgress, now: datetime) -> None:
     metrics = {name: _finite_or_none(value) for name, value in progress.metrics.items()}
-    noted = update(Learner).where(Learner.id == progress.learner_id).returning(Learner.id)
-    if session.scalar(noted.values(step=progress.step, metrics=metrics, metrics_at=now)) is None:
+    verdicts = None if progress.verdicts is None else [each.model_dump() for each in progress.verdicts]
+    noted = update(Learner).where(Learner.id == progress.learner_id).returning(Learner.points)
+    number = session.scalar(
+        noted.values(
+            step=progress.step,
+            metrics=metrics,
+            metrics_at=now,
+            verdicts=null() if verdicts is None else verdicts,
+            points=Learner.points + case((Learner.step == progress.step, 0), else_=1),
+        )
+    )
+    if number is None:
         rule = "no learner has this id"
         raise UnknownLearnerError(progress.learner_id, rule, "register it with POST /learners")
+    curves.add(session, progress.learner_id, number, progress.step, metrics, now)
 
 
 def _finite_or_none(value: float | None) -> float | None:

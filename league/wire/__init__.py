@@ -40,7 +40,17 @@ from league.wire.fields import (
 from league.wire.fingerprint import Fingerprint, Likeness, MeasuredBehaviour
 from league.wire.gates import Gate, GateCancel, GateCreate, GateState
 from league.wire.health import Health
-from league.wire.learners import Learner, LearnerCreate, Role, RoleNumbers, SnapshotDecision, Start
+from league.wire.learners import (
+    HealthVerdict,
+    Learner,
+    LearnerCreate,
+    LearnerMetrics,
+    Role,
+    RoleNumbers,
+    Severity,
+    SnapshotDecision,
+    Start,
+)
 from league.wire.leases import (
     LEASE_ID_MAX_LENGTH,
     Lease,
@@ -124,12 +134,14 @@ __all__ = [
     "GateState",
     "GroupShare",
     "Health",
+    "HealthVerdict",
     "Heartbeat",
     "HeartbeatAnswer",
     "Id",
     "Kind",
     "Learner",
     "LearnerCreate",
+    "LearnerMetrics",
     "LearnerProgress",
     "Lease",
     "LeaseAnswer",
@@ -176,6 +188,7 @@ __all__ = [
     "RuleShare",
     "Score",
     "Seat",
+    "Severity",
     "Sha256",
     "Side",
     "Signature",

@@ -28,6 +28,7 @@ Text = Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")]
 Unicode = Annotated[str, Field(max_length=2**20)]  # a bound makes pydantic refuse lone surrogates
 EnvironmentName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00]+$")]
 Signature = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00]+$")]
+MeasureName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f]+$")]
 PLAIN = BeforeValidator(_plain_number)  # last, or bounds before it are lost from the interface description
 Whole = Annotated[int, PLAIN]
 Real = Annotated[float, PLAIN]

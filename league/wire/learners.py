@@ -10,6 +10,7 @@ from league.wire.fields import PLAIN, EnvironmentName, Name, Real, Signature, St
 
 Role = Literal["main", "main_exploiter", "league_exploiter"]
 Start = Literal["first", "main"]
+Severity = Literal["hint", "warning", "alarm"]
 
 
 class RoleNumbers(Request):
@@ -48,11 +49,23 @@ class LearnerCreate(Request):
     rules: RoleNumbers | None = None
 
 
+class HealthVerdict(Request):
+    """Something that a trainer finds wrong with its training, since which update, and what to try."""
+
+    name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f]+$")]
+    severity: Severity
+    since_update: Step
+    meaning: Text
+    evidence: Text
+    advice: Text
+
+
 class Learner(Answer):
     """A trained lineage. `player_id` is the learner as a rated player.
 
     `rules` are all numbers of its role as they hold. It has begun anew `resets` times, the last time at `began_step`,
-    as far as the snapshots before that are published.
+    as far as the snapshots before that are published. `verdicts` is what its trainer finds wrong with its training, the
+    worst first; null where it does not say.
     """
 
     id: int
@@ -69,6 +82,21 @@ class Learner(Answer):
     rules: dict[str, int | float | str] = {}
     resets: int = 0
     began_step: int = 0
+    verdicts: list[HealthVerdict] | None = None
+
+
+class LearnerMetrics(Answer):
+    """What a learner reported of itself, as columns of N points in order of their steps.
+
+    `metrics` has N values by name, null where there was nothing to say. The older, the fewer points are kept. Who asks
+    again with `after` = `last` gets those that came meanwhile.
+    """
+
+    learner_id: int
+    steps: list[int]
+    reported_at: list[datetime]
+    metrics: dict[str, list[float | None]]
+    last: int
 
 
 class SnapshotDecision(Answer):

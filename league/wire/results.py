@@ -15,7 +15,7 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 
 from league.wire.bodies import Answer, Request
-from league.wire.fields import PLAIN, Real, Text, Unicode, Whole
+from league.wire.fields import PLAIN, MeasureName, Real, Text, Unicode, Whole
 from league.wire.leases import storable_lease_id
 
 ResultStatus = Literal["accepted", "duplicate", "conflict", "rejected"]
@@ -23,7 +23,6 @@ ResultStatus = Literal["accepted", "duplicate", "conflict", "rejected"]
 
 MEASURES_MAX = 64
 
-MeasureName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f]+$")]
 MeasuredValue = Annotated[float, Field(ge=-1e30, le=1e30), PLAIN]
 
 

@@ -6,13 +6,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from league.wire.bodies import Answer, Request
-from league.wire.fields import Id, Real, Signature, Step, Text, Time, WorkerName
-from league.wire.learners import SnapshotDecision
+from league.wire.fields import Id, MeasureName, Real, Signature, Step, Text, Time, WorkerName
+from league.wire.learners import HealthVerdict, SnapshotDecision
 from league.wire.matches import MatchKind
 
 WorkerKind = Literal["trainer", "evaluator"]
 Command = Literal["continue", "drain", "stop"]
 Measure = Literal["score", "length", "refusals"]
+
+METRICS_MAX = 512
 
 
 class WorkerCreate(Request):
@@ -105,12 +107,14 @@ class LearnerProgress(Request):
     """How far a learner has come, with its latest metrics.
 
     With `since_step`, the step of its last snapshot or 0 before the first, it asks whether the next one is due.
+    `verdicts` is what is wrong with its training now, the worst first; null where nobody looks.
     """
 
     learner_id: Id
     step: Step
     since_step: Step | None = None
-    metrics: Annotated[dict[str, Real | None], Field(max_length=512)] = {}
+    metrics: Annotated[dict[MeasureName, Real | None], Field(max_length=METRICS_MAX)] = {}
+    verdicts: Annotated[list[HealthVerdict], Field(max_length=64)] | None = None
 
 
 class Heartbeat(Request):

@@ -23,9 +23,13 @@ def upgrade() -> None:
     _add_gates()
     _add_decisions()
     _add_behaviours()
+    _add_replays()
+    _add_metric_points()
 
 
 def downgrade() -> None:
+    _drop_metric_points()
+    _drop_replays()
     _drop_behaviours()
     _drop_decisions()
     _drop_gates()
@@ -357,3 +361,54 @@ def _drop_behaviours() -> None:
     op.drop_table("fingerprints")
     op.drop_table("behaviours")
     op.drop_table("measure_sets")
+
+
+# --- replays ---------------------------------------------------------------------------------------------------------
+
+
+def _add_replays() -> None:
+    op.create_table(
+        "replays",
+        sa.Column("match_id", ID, autoincrement=False, nullable=False),
+        sa.Column("sha256", sa.String(), nullable=False),
+        sa.Column("size_bytes", sa.BigInteger(), nullable=False),
+        sa.Column("notable", sa.Boolean(), nullable=False),
+        sa.Column("stored_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("content", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["match_id"], ["matches.id"], name=op.f("fk_replays_match_id_matches")),
+        sa.PrimaryKeyConstraint("match_id", name=op.f("pk_replays")),
+    )
+    op.create_index(op.f("ix_replays_notable_size_bytes"), "replays", ["notable", "size_bytes"])
+
+
+def _drop_replays() -> None:
+    op.drop_table("replays")
+
+
+# --- curves of learners ----------------------------------------------------------------------------------------------
+
+
+def _add_metric_points() -> None:
+    op.add_column("learners", sa.Column("verdicts", sa.JSON(), nullable=True))
+    op.add_column("learners", sa.Column("points", sa.BigInteger(), server_default="0", nullable=False))
+    op.create_table(
+        "metric_points",
+        sa.Column("learner_id", ID, nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("step", sa.BigInteger(), nullable=False),
+        sa.Column("measure_set_id", sa.String(), nullable=False),
+        sa.Column("readings", sa.LargeBinary(), nullable=False),
+        sa.Column("reported_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(["learner_id"], ["learners.id"], name=op.f("fk_metric_points_learner_id_learners")),
+        sa.ForeignKeyConstraint(
+            ["measure_set_id"], ["measure_sets.id"], name=op.f("fk_metric_points_measure_set_id_measure_sets")
+        ),
+        sa.PrimaryKeyConstraint("learner_id", "number", name=op.f("pk_metric_points")),
+        sa.UniqueConstraint("learner_id", "step", name=op.f("uq_metric_points_learner_id_step")),
+    )
+
+
+def _drop_metric_points() -> None:
+    op.drop_table("metric_points")
+    op.drop_column("learners", "points")
+    op.drop_column("learners", "verdicts")

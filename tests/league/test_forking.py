@@ -92,6 +92,25 @@ def test_every_rating_of_the_period_is_there_to_the_last_bit_and_the_books_are_r
     assert checking.check(twin, store, unpublished_before=datetime.now(UTC) - timedelta(days=1)) == []
 
 
+def test_curves_of_learners_end_then_and_go_on_from_there(unruled: Scene, time: Any, fork: Any, opened: Any) -> None:
+    scene = unruled
+    for step in (64, 128):
+        tell_progress(scene.client, scene, step)
+    play_periods(scene, time)
+    cut = scene.client.periods().items[0]
+    time.advance(1)
+    tell_progress(scene.client, scene, 192)
+    client = opened(fork(cut.id)[0])
+    assert client.metrics(scene.learner.id).metrics == {"a": [64.0, 128.0]}
+    tell_progress(client, scene, 160)
+    assert client.metrics(scene.learner.id, after=2).steps == [160]
+
+
+def tell_progress(client: LeagueClient, scene: Scene, step: int) -> None:
+    progress = wire.LearnerProgress(learner_id=scene.learner.id, step=step, metrics={"a": float(step)})
+    client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
+
+
 def test_the_table_is_that_of_then(unruled: Scene, time: Any, fork: Any, opened: Any) -> None:
     scene, players = unruled, play_periods(unruled, time)
     cut = scene.client.periods().items[2]

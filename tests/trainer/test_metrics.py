@@ -43,6 +43,15 @@ def test_scores_are_the_learners_whichever_side_it_played():
     assert metrics["win_rate/two"] == 1.0
 
 
+def test_scores_are_kept_by_the_branch_that_drew_the_opponent():
+    scores, uniform = Scoreboard(), LEASE.model_copy(update={"branch": "uniform"})
+    for each in (episode(score=1.0), episode("two", score=0.0), episode(score=1.0, lease=uniform), episode(lease=None)):
+        scores.add(each)
+    metrics = scores.metrics()
+    assert metrics["win_rate_by_branch/pfsp"] == 0.5
+    assert metrics["win_rate_by_branch/uniform"] == 1.0
+
+
 def test_matches_of_the_learner_against_itself_are_counted_but_score_nothing():
     itself = replace(episode(score=0.0, earned=8.0, lease=None).assignment, both_sides=True)
     scores = Scoreboard()

@@ -31,7 +31,14 @@ def test_a_verdict_goes_to_the_terminal_the_metrics_tensorboard_and_the_league(w
     (verdict,) = [line for line in told if line.startswith("health: ")]
     assert verdict.startswith("health: alarm frozen_policy since update 1: the policy does not move (KL 0,")
     assert [line["health/frozen_policy"] for line in lines_of(tmp_path)] == [0.0] * 9 + [3.0] * 3
-    assert client.learners("rps").items[0].metrics["health/worst"] == 3.0
+    learner = client.learners("rps").items[0]
+    assert learner.metrics["health/worst"] == 3.0
+    (in_words,) = learner.verdicts
+    assert (in_words.name, in_words.severity, in_words.since_update) == ("frozen_policy", "alarm", 1)
+    assert in_words.meaning in verdict
+    assert in_words.advice in verdict
+    assert in_words.evidence in verdict
+    assert client.metrics(learner.id, names=["health/worst"]).metrics["health/worst"][-1] == 3.0
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
     events.Reload()
     (written,) = events.Tensors("health/frozen_policy/text_summary")
