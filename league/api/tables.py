@@ -98,8 +98,8 @@ def period_listing(
 
 
 @router.get("/matches/{match_id}")
-def match(match_id: Id, league: Running, _: Reader) -> wire.Match:
-    """Show one match."""
+def match(match_id: Id, league: Running, _: Reader) -> wire.PlayedMatch:
+    """Show one match, and how both sides played."""
     with league.database.read() as session:
         return matches.get(session, match_id)
 

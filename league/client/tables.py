@@ -29,9 +29,9 @@ class TableCalls(Connection):
         query = {"limit": limit, "cursor": cursor}
         return self._get(f"/players/{player_id}/matches", wire.Page[wire.Match], query)
 
-    def match(self, match_id: int) -> wire.Match:
-        """Show one match."""
-        return self._get(f"/matches/{match_id}", wire.Match)
+    def match(self, match_id: int) -> wire.PlayedMatch:
+        """Show one match, and how both sides played."""
+        return self._get(f"/matches/{match_id}", wire.PlayedMatch)
 
     def payoff(self, environment: str | None = None, limit: int = 100) -> wire.Payoff:
         """Show who beats whom among the `limit` strongest players in play; `total` says how many there are."""

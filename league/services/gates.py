@@ -22,6 +22,7 @@ from league.services import gate_verdicts, learners, standings
 from league.services.gate_verdicts import NUMBERS, RULE, STATES, Ending, Judge
 
 _BEATS_MISSED = 2
+_COUNTED_DIGITS = 6  # scores between two values count as part of each: 3 pairs may add up to 2.9999999999999982
 
 
 def enter(
@@ -226,6 +227,7 @@ def _body(
             **{name: getattr(gate, name) for name in NUMBERS},
             "state": gate.state,
             **figures,
+            "counts": [round(pairs, _COUNTED_DIGITS) for pairs in figures["counts"]],
             "waiting_pairs": waiting,
             "evaluators": evaluators,
             "actor": gate.actor,

@@ -8,13 +8,13 @@ from sqlalchemy.orm import Session, aliased
 from league import wire
 from league.db.models import Match, Period, Player
 from league.errors import UnknownMatchError, UnknownReplayError
-from league.services import exclusion, standings
+from league.services import behaviours, exclusion, standings
 
 _HOME, _AWAY = aliased(Player), aliased(Player)
 
 
-def get(session: Session, match_id: int) -> wire.Match:
-    """Show one match.
+def get(session: Session, match_id: int) -> wire.PlayedMatch:
+    """Show one match, and how both sides played.
 
     Raises:
         UnknownMatchError: There is no such match.
@@ -22,7 +22,7 @@ def get(session: Session, match_id: int) -> wire.Match:
     found = _bodies(session, _named().where(Match.id == match_id))
     if not found:
         raise UnknownMatchError(match_id, "no match has this id", "see a player's with GET /players/{id}/matches")
-    return found[0]
+    return wire.PlayedMatch(**dict(found[0]), behaviour=behaviours.of_match(session, match_id))
 
 
 def replay(session: Session, match_id: int) -> NoReturn:

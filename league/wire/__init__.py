@@ -66,7 +66,7 @@ from league.wire.leases import (
     storable_lease_id,
 )
 from league.wire.lineage import Ancestor
-from league.wire.matches import Match, MatchKind
+from league.wire.matches import Match, MatchKind, PlayedMatch
 from league.wire.players import (
     METADATA_MAX_BYTES,
     Kind,
@@ -162,6 +162,7 @@ __all__ = [
     "Page",
     "Payoff",
     "PeriodCreate",
+    "PlayedMatch",
     "Player",
     "PlayerCreate",
     "PlayerName",

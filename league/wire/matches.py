@@ -5,6 +5,7 @@ from typing import Literal
 
 from league.wire.bodies import Answer
 from league.wire.players import PlayerName
+from league.wire.results import Behaviour
 
 MatchKind = Literal["training", "rating", "gate"]
 
@@ -33,3 +34,9 @@ class Match(Answer):
     worker_id: str
     period_id: int | None
     reported_at: datetime
+
+
+class PlayedMatch(Match):
+    """One match with how both sides played; `behaviour` is null where its worker did not report that."""
+
+    behaviour: Behaviour | None

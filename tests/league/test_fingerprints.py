@@ -69,6 +69,16 @@ def test_what_is_reported_is_kept_once_and_belongs_to_the_report(scene: Scene, d
     assert (count(database, Behaviour), count(database, MeasureSet)) == (1, 1)
 
 
+def test_a_match_shows_how_both_sides_played_in_the_digits_that_were_told(scene: Scene) -> None:
+    scene.publish(1)
+    first, second = scene.rating_leases(2)
+    style = played([0.1, None], [3.0, 1e-7])
+    told = scene.report(result(first, behaviour=style), result(second), worker=scene.evaluator)
+    shown = [scene.client.match(each.match_id or 0) for each in told]
+    assert [each.behaviour for each in shown] == [style, None]
+    assert [each.lease_id for each in shown] == [first.lease_id, second.lease_id]
+
+
 def test_the_check_of_the_books_finds_behaviour_that_somebody_changed(
     scene: Scene, database: Database, tmp_path: Any, time: Any
 ) -> None:

@@ -157,6 +157,12 @@ def test_a_gate_stays_open_while_the_results_say_too_little(
     assert (seen.state, seen.games, seen.counts, seen.evaluators) == ("open", 10, [0.0, 0.0, 5.0, 0.0, 0.0], 1)
 
 
+def test_pairs_that_count_in_parts_are_shown_without_what_adding_them_up_leaves(scene: Scene, two: Two) -> None:
+    gate = open_gate(scene, two)
+    play(scene, two[0], [0.1] * 5)
+    assert scene.client.show_gate(gate.id).counts == [3.0, 2.0, 0.0, 0.0, 0.0]
+
+
 def test_pairs_are_judged_in_the_order_of_their_leases_and_not_of_arrival(
     scene: Scene, two: Two, database: Database, time: Any
 ) -> None:

@@ -70,7 +70,7 @@ class Child:
 
     def start(self, now_s: float) -> None:
         """Start the process; its output is appended to the log."""
-        tether = (sys.executable, "-m", "league.tether", str(os.getpid()))
+        tether = (sys.executable, "-P", "-m", "league.tether", str(os.getpid()))
         with self.job.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own commands
                 (*tether, *self.job.command),

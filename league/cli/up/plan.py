@@ -95,5 +95,5 @@ def _run(plan: Plan, folder: str) -> tuple[str, str]:
 def _job(plan: Plan, name: str, module: tuple[str, ...], own: dict[str, str], *, permanent: bool) -> Job:
     # One thread each: three processes that all take every core slow each other down many times over.
     common = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    command = (sys.executable, "-m", *module)
+    command = (sys.executable, "-P", "-m", *module)
     return Job(name, command, {**common, **os.environ, **own}, plan.logs / f"{name}.log", permanent)

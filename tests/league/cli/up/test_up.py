@@ -83,11 +83,12 @@ def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
 
 
 @pytest.fixture
-def worker(tmp_path: Path) -> Callable[[str], None]:
-    """Put a program in the place of trainer and evaluator; the working directory comes before what is installed."""
-    package = tmp_path / "trainer"
-    package.mkdir()
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Put a program in the place of trainer and evaluator."""
+    package = tmp_path / "before_installed" / "trainer"
+    package.mkdir(parents=True)
     (package / "__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(package.parent), prepend=os.pathsep)
 
     def write(code: str) -> None:
         (package / "__main__.py").write_text(code)
@@ -97,6 +98,8 @@ def worker(tmp_path: Path) -> Callable[[str], None]:
 
 def test_a_league_of_rock_paper_scissors_runs_stops_and_resumes(up: Callable[..., Up], tmp_path: Path) -> None:
     options = ("--environment", "rps", "--set", "environment.num_envs=16", "--set", "league.snapshot_every_steps=2048")
+    for module in ("trainer", "sitecustomize"):
+        (tmp_path / f"{module}.py").write_text("raise SystemExit('a module of the working folder')")
     first = up(*options)
     assert "migrating" in first.read_until("migrating")
     first.read_until("newest snapshot: main@")
