@@ -31,7 +31,7 @@ from arena.glicko2 import Ratings
 from arena.match import CHECKPOINT_SUFFIX, resolve_policy
 from arena.policies.checkpoint import NEWEST
 from arena.policies.protocol import Policy
-from benchmarks.league_value import count, interruptible
+from benchmarks.league_value import count, interruptible, role_settings
 from benchmarks.value import conditions, rivalry
 from benchmarks.value.meter import Meter, seconds_of, started_s
 from benchmarks.value.pace import Pace
@@ -96,13 +96,10 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="setting of all mains and exploiters"
     )
-    parser.add_argument(
-        "--set-exploiters",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="the same of exploiters alone",
-    )
+    for option, whose in (("--set-main", "a league's main"), ("--set-exploiters", "exploiters")):
+        parser.add_argument(
+            option, action="append", default=[], metavar="SECTION.KEY=VALUE", help=f"the same of {whose} alone"
+        )
     parser.add_argument("--out", type=Path, default=Path("var/strangers"), help="where everything is kept")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args(words)
@@ -136,6 +133,7 @@ def plan(arguments: argparse.Namespace) -> dict[str, Any]:
         "marks": arguments.marks,
         "matches": arguments.matches,
         "set": arguments.set,
+        "main": arguments.set_main,
         "exploiters": arguments.set_exploiters,
     }
 
@@ -195,8 +193,7 @@ def training(arguments: argparse.Namespace, work: Path, name: str, seed: int) ->
     common = [f"run.seed={seed}", "run.update_processes=1", "run.save_every_updates=5", "league.heartbeat_s=1"]
 
     def settings(trainee: Trainee) -> list[str]:
-        of_exploiters = [] if trainee.role == "main" else arguments.set_exploiters
-        return [*common, *chosen.settings, *arguments.set, *of_exploiters]
+        return [*common, *chosen.settings, *arguments.set, *role_settings(arguments, name, trainee)]
 
     return Training(arguments.game, chosen, settings, work)
 

@@ -176,6 +176,18 @@ class Run:
         pass
 
 
+def test_settings_of_a_leagues_main_are_not_those_of_self_play_nor_of_exploiters(tmp_path):
+    words = ("--set", "ppo.epochs=3", "--set-main", "role.past_below=0.6", "--set-exploiters", "role.start=main")
+    found = {}
+    for condition in ("league", "self-play"):
+        run = strangers.training(arguments(tmp_path, *words), tmp_path, condition, 3)
+        found |= {(condition, each.role): run._settings(each) for each in run.condition.trainees}
+    assert all({"ppo.epochs=3", "run.seed=3"} <= {*settings} for settings in found.values())
+    assert [key for key, settings in found.items() if "role.past_below=0.6" in settings] == [("league", "main")]
+    exploiters = [("league", "main_exploiter"), ("league", "league_exploiter")]
+    assert [key for key, settings in found.items() if "role.start=main" in settings] == exploiters
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     run = Run(tmp_path / "league-0")
