@@ -64,7 +64,7 @@ class Archive:
         self.behind = not saved
         if saved:
             self.step = parts.publisher.saved_step = parts.learner.steps
-            policy, network = self._folder.policy, parts.learner.network
+            policy, network = self._folder.policy, parts.learner.published
             self._disk.write("the policy", lambda: save_policy(policy, network, self._spec))
             self._disk.write("a new file of results", parts.spool.settle)
         return saved

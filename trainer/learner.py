@@ -15,6 +15,7 @@ from arena.policies.checkpoint import load_strictly
 from arena.seeding import derive
 from trainer import board, schedules
 from trainer.advantages import Turns, estimate, own_turns
+from trainer.averaging import WeightAverage
 from trainer.board import Setup
 from trainer.diagnostics import continuous_heads
 from trainer.distributed import ALONE, Ranks, any_of
@@ -67,6 +68,8 @@ class Learner:
         played = config.environment
         self.rows = (played.num_envs + len(played.self_play_rows)) * max(spec.agents_per_side)
         self.ppo = PPO(self.network, config.ppo, config.optimizer, self._update_rng, ranks)
+        horizon = config.league.average_steps / self.env_steps_per_update
+        self._average = WeightAverage(self.network, horizon) if config.league.averages else None
         scales = config.normalization
         self._observations = ObservationNormalizer(
             self.network.architecture, scales.observation_std_floor, device, ranks
@@ -94,6 +97,16 @@ class Learner:
         )
 
     @property
+    def published(self) -> ActorCritic:
+        """What others play, and what is left behind: the mean of the last weights if settings say so, or these."""
+        return self.network if self._average is None else self._average.network
+
+    @property
+    def env_steps_per_update(self) -> int:
+        """Decisions of the environments of all ranks in a rollout."""
+        return self._config.rollout.steps * self._config.environment.num_envs * self._ranks.count
+
+    @property
     def update_processes(self) -> int:
         """Processes that are to share every minibatch, this one among them."""
         return update_processes(self._config, self.rows)
@@ -106,7 +119,7 @@ class Learner:
         Raises:
             DivergedError: That happened too often in a row.
         """
-        self.steps += len(rollout.reward) * self._config.environment.num_envs * self._ranks.count
+        self.steps += self.env_steps_per_update
         self.updates += 1
         strange = rollout.not_finite
         if any_of(self._ranks, bool(strange), self.network.observation_mean.device):
@@ -122,6 +135,7 @@ class Learner:
         self._observations.update_where(rollout.active, rollout.observation)
         self._observations.write_to(self.network)
         return metrics | {
+            **self._averaged(),
             **self._normalizers(),
             "charts/learning_rate": coefficients.learning_rate,
             "charts/entropy_coefficient": coefficients.entropy,
@@ -145,6 +159,8 @@ class Learner:
         if (auxiliary := self.ppo.auxiliary) is not None:
             named |= {f"auxiliary.{name}": tensor for name, tensor in auxiliary.state_dict().items()}
         named |= {f"adam.{name}": tensor for name, tensor in self.ppo.optimizer.tensors().items()}
+        if self._average is not None:
+            named |= {f"average.{name}": tensor for name, tensor in self._average.tensors().items()}
         for owner, moments in self._moments().items():
             named |= {f"{owner}.{key}": value for key, value in moments.tensors().items()}
         named |= {f"owed.{key}": value for key, value in self._owed.tensors().items()}
@@ -184,6 +200,7 @@ class Learner:
             self._resume_chance(self._update_rng, tensors["rng.update"], "update", steps)
         except KeyError as error:
             raise StateError(f"the saved state lacks {error}: start in another run folder") from error
+        self._restore_average(_below(tensors, "average."))
         self.steps, self.updates = steps, updates
 
     def begin_anew(self, start: ActorCritic | None = None) -> None:
@@ -202,7 +219,17 @@ class Learner:
         self.restore(tensors, self.steps, self.updates)
         if start is not None:
             self._observations.write_to(self.network)
+        self._restore_average({})
         self.began_step = self.steps
+
+    def _restore_average(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on with the mean of weights; where none was saved it begins with the present ones."""
+        if self._average is None:
+            return
+        if tensors:
+            self._average.restore(tensors)
+        else:
+            self._average.begin(self.network)
 
     def _resume_chance(self, rng: torch.Generator, saved: Tensor, purpose: str, steps: int) -> None:
         """Draw on where `saved` stopped; that of another kind of device cannot be gone on with, and begins anew."""
@@ -231,6 +258,13 @@ class Learner:
         self._values.update(returns[turns.valid])
         scales = _scales(advantage[turns.valid], returns[turns.valid], value[turns.valid], reward[turns.valid])
         return self._targets(turns, advantage), scales
+
+    def _averaged(self) -> dict[str, float]:
+        """Take the weights after an update into their mean; how far they are from it."""
+        if self._average is None:
+            return {}
+        self._average.take(self.network)
+        return {"charts/average_distance": self._average.distance(self.network)}
 
     def _normalizers(self) -> dict[str, float]:
         """What rewards are divided by, and the mean and the deviation that are 0 and 1 in the critic's units."""

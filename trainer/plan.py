@@ -26,7 +26,7 @@ from trainer.weighing import at_once
 
 FLOAT_BYTES = 4
 COPIES_OF_WEIGHTS = 4
-"""Weights, gradients, and Adam's two moments."""
+"""Weights, gradients, and Adam's two moments; where weights are averaged, their mean is one more."""
 
 COPIES_OF_WEIGHTS_BESIDE = 3
 """Of another process of the update: weights, gradients, and these where the trainer adds them up."""
@@ -144,7 +144,7 @@ def show(planned: Plan, console: Console) -> None:
 def _plan(config: TrainerConfig, env: Environment) -> Plan:
     spec, shape, ppo = env.spec, config.rollout, config.ppo
     learner = Learner(config, spec)
-    env_steps = shape.steps * config.environment.num_envs
+    env_steps = learner.env_steps_per_update
     samples = shape.steps * learner.rows // ppo.minibatches
     total = config.run.total_steps or config.schedules.horizon_steps
     return Plan(
@@ -182,7 +182,7 @@ def _memory(config: TrainerConfig, env: Environment, learner: Learner, samples: 
     beside = program + learned_from + COPIES_OF_WEIGHTS_BESIDE * weights
     return {
         "program and libraries": program,  # by now all of them are loaded
-        "network and optimiser": COPIES_OF_WEIGHTS * weights,
+        "network and optimiser": (COPIES_OF_WEIGHTS + int(config.league.averages)) * weights,
         "rollout": sum(tensor.nbytes for tensor in vars(rollout).values()),
         "update": max(learned_from, rollout.observation.nbytes),  # who acted is copied out for the statistics
         "update processes": (processes - 1) * beside,

@@ -35,7 +35,7 @@ class Publisher:
         self.last_step = self.saved_step = 0
 
     def take(self, network: ActorCritic, step: int, since_step: int | None) -> None:
-        """Write the present weights down as a snapshot.
+        """Write weights down as a snapshot.
 
         Args:
             network: Has the weights.

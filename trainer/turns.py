@@ -98,7 +98,7 @@ class Turns:
         return True
 
     def _take(self, step: int, since_step: int | None) -> bool:
-        return self._disk.write("a snapshot", lambda: self._publisher.take(self._learner.network, step, since_step))
+        return self._disk.write("a snapshot", lambda: self._publisher.take(self._learner.published, step, since_step))
 
     def _fitting(self, data: bytes, sha256: str) -> ActorCritic:
         """Load weights that the learner's network can take.

@@ -125,6 +125,12 @@ class LeagueSettings(Section):
     snapshot_every_steps: int = Field(
         500_000, ge=1, description="Publish a snapshot after this many steps, or earlier where the league says so"
     )
+    average_steps: int = Field(
+        0,
+        ge=0,
+        description="A main publishes the mean of its weights over so many steps, and over no more than about a ninth "
+        "of those since they began; 0 publishes them as they are, as exploiters do in any case",
+    )
     heartbeat_s: float = Field(10.0, gt=0.0, description="Time between two reports of progress")
     timeout_s: float = Field(5.0, gt=0.0, description="Longest wait for the league before training goes on")
     connect_s: float = Field(60.0, ge=0.0, description="How long a first start waits for the league")
@@ -132,6 +138,11 @@ class LeagueSettings(Section):
     disk_cache_bytes: int = Field(2 * 2**30, ge=0, description="Opponents kept in the run folder")
     memory_cache_bytes: int = Field(256 * 2**20, ge=0, description="Opponents kept loaded")
     device_cache_bytes: int = Field(256 * 2**20, ge=0, description="Opponents kept where they act, beyond who plays")
+
+    @property
+    def averages(self) -> bool:
+        """Whether what is published is a mean."""
+        return self.role == "main" and self.average_steps > 0
 
     @field_validator("learner")
     @classmethod

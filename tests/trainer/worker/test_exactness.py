@@ -95,7 +95,13 @@ def counted():
         league.close()
 
 
-EVERYTHING = ["environment.self_play=0.5", "ppo.auxiliary_weight=0.1", "ppo.precision=bfloat16", "ppo.renewed=true"]
+EVERYTHING = [
+    "environment.self_play=0.5",
+    "ppo.auxiliary_weight=0.1",
+    "ppo.precision=bfloat16",
+    "ppo.renewed=true",
+    "league.average_steps=300",
+]
 SHARED = ["run.update_processes=2"]
 
 
