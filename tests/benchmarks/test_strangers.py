@@ -88,7 +88,7 @@ def test_who_is_ahead_stops_until_the_leader_has_caught_up_and_goes_on_at_the_en
         used = {leader.pid: 5.0, follower.pid: 50.0}
         with Pace(leader.pid, [follower.pid], used.__getitem__) as pace:
             pace.keep()
-            assert state_of(follower) == "S"
+            wait_until(lambda: state_of(follower) == "S")
             used[follower.pid] += 3.0 + LEAD_S
             pace.keep()
             wait_until(lambda: state_of(follower) == "T")
