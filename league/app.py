@@ -25,6 +25,7 @@ from league.api import (
     players,
     problems,
     reference,
+    replays,
     tables,
     workers,
 )
@@ -98,6 +99,7 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         champions,
         gates,
         tables,
+        replays,
         events,
         health,
         reference,

@@ -29,6 +29,7 @@ from league.lanes import LaneConfig
 from league.log import Format, Level
 
 YEAR_S = 365 * 86400.0
+LONGEST_DAYS = 36500.0
 Seconds = Annotated[float, Field(gt=0, le=YEAR_S)]
 Points = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -39,6 +40,36 @@ CLIENT_SIDE = {"LEAGUE_URL", "LEAGUE_TOKEN"}
 
 _OF_TESTS = "LEAGUE_TEST_"
 _PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*(?=@)|([?&]password=)[^&]*")
+
+
+@dataclass(frozen=True)
+class ReplayConfig:
+    """How many recordings of matches are kept. Those of gates and of champions stay longest, up to half of all.
+
+    Attributes:
+        upload_max_bytes: Largest recording, >= 1.
+        keep_max: Most recordings, >= 1.
+        keep_max_bytes: Most bytes of all recordings together, >= `upload_max_bytes`.
+        keep_days: Age at which a recording goes when the next one comes, > 0.
+
+    Raises:
+        ValueError: A value is out of its range.
+    """
+
+    upload_max_bytes: int = 2**20
+    keep_max: int = 20_000
+    keep_max_bytes: int = 2**30
+    keep_days: float = 365.0
+
+    def __post_init__(self) -> None:
+        for name in ("upload_max_bytes", "keep_max"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be 1 or more")
+        if self.keep_max_bytes < self.upload_max_bytes:
+            sizes = f"keep_max_bytes is {self.keep_max_bytes}, upload_max_bytes {self.upload_max_bytes}"
+            raise ValueError(f"{sizes}: the largest recording must find room")
+        if not 0.0 < self.keep_days <= LONGEST_DAYS:
+            raise ValueError(f"keep_days is {self.keep_days}: it must be above 0 and at most {LONGEST_DAYS:g}")
 
 
 @dataclass(frozen=True)
@@ -119,6 +150,9 @@ class Settings(BaseSettings):
 
     retention_days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Age at which leases without matches, refused results and the opponents of draws go; they stay unless set."""
+
+    replays: ReplayConfig = ReplayConfig()
+    """How many recordings of matches are kept."""
 
     aggregation_interval_s: Seconds = 2.0
     """How often the server looks whether a rating period is due."""

@@ -143,6 +143,12 @@ class ResultConflictError(LeagueError):
     type, title, status = "result-conflict", "conflicting result", 409
 
 
+class ReplayConflictError(LeagueError):
+    """The match has another recording, which stays."""
+
+    type, title, status = "replay-conflict", "replay conflict", 409
+
+
 class StandingConflictError(LeagueError):
     """A player is not in a standing that allows the change."""
 
@@ -189,6 +195,12 @@ class RefusedCheckpointError(LeagueError):
     """Bytes are not a well-formed safetensors file."""
 
     type, title, status = "refused-checkpoint", "refused checkpoint", 422
+
+
+class RefusedReplayError(LeagueError):
+    """Bytes are not a recording, or show another match."""
+
+    type, title, status = "refused-replay", "refused replay", 422
 
 
 class InvalidRequestError(LeagueError):

@@ -102,10 +102,3 @@ def match(match_id: Id, league: Running, _: Reader) -> wire.PlayedMatch:
     """Show one match, and how both sides played."""
     with league.database.read() as session:
         return matches.get(session, match_id)
-
-
-@router.get("/matches/{match_id}/replay")
-def replay(match_id: Id, league: Running, _: Reader) -> None:
-    """Send a match's recording."""
-    with league.database.read() as session:
-        matches.replay(session, match_id)

@@ -12,13 +12,14 @@ from league.client.connection import DEFAULT_URL, patience_of
 from league.client.gates import GateCalls
 from league.client.play import PlayCalls
 from league.client.players import PlayerCalls
+from league.client.replays import ReplayCalls
 from league.client.tables import TableCalls
 from league.client.workers import WorkerCalls
 
 __all__ = ["DEFAULT_URL", "LeagueClient", "patience_of"]
 
 
-class LeagueClient(WorkerCalls, CheckpointCalls, PlayerCalls, PlayCalls, GateCalls, TableCalls):
+class LeagueClient(WorkerCalls, CheckpointCalls, PlayerCalls, PlayCalls, GateCalls, TableCalls, ReplayCalls):
     """A connection to one league server; safe to share between threads.
 
     Args:

@@ -1,13 +1,11 @@
 """The match log, read."""
 
-from typing import NoReturn
-
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, aliased
 
 from league import wire
 from league.db.models import Match, Period, Player
-from league.errors import UnknownMatchError, UnknownReplayError
+from league.errors import UnknownMatchError
 from league.services import behaviours, exclusion, standings
 
 _HOME, _AWAY = aliased(Player), aliased(Player)
@@ -23,19 +21,6 @@ def get(session: Session, match_id: int) -> wire.PlayedMatch:
     if not found:
         raise UnknownMatchError(match_id, "no match has this id", "see a player's with GET /players/{id}/matches")
     return wire.PlayedMatch(**dict(found[0]), behaviour=behaviours.of_match(session, match_id))
-
-
-def replay(session: Session, match_id: int) -> NoReturn:
-    """Look for a match's recording.
-
-    Raises:
-        UnknownMatchError: There is no such match.
-        UnknownReplayError: It was not recorded; the league stores no recordings yet.
-    """
-    get(session, match_id)
-    raise UnknownReplayError(
-        match_id, "workers report outcomes only", "play the pairing again with `arena match` on the match's seed"
-    )
 
 
 def of_player(session: Session, player_id: int, limit: int, before: int | None) -> list[wire.Match]:

@@ -80,6 +80,7 @@ from league.wire.players import (
 from league.wire.ratings import Payoff, PeriodCreate, RatingPeriod, RatingPoint, StandingsItem, Superiority
 from league.wire.redundancy import Redundancy
 from league.wire.regressions import Regression, Score
+from league.wire.replays import Replay
 from league.wire.results import (
     Behaviour,
     ReceivedBatch,
@@ -178,6 +179,7 @@ __all__ = [
     "Regression",
     "ReleaseAnswer",
     "ReleaseRequest",
+    "Replay",
     "Request",
     "Result",
     "ResultAnswer",
