@@ -1,5 +1,6 @@
 """`trainer evaluate`: play the rating matches that the league asks for, with a bounded share of one core."""
 
+import logging
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,21 +9,25 @@ import torch
 
 from arena.behaviour import Behaviour, BehaviourWatcher
 from arena.environments import EnvironmentSpec
-from arena.match import play_pairs
+from arena.match import Several, play_pairs
 from arena.seeding import derive, match_seed
 from league import wire
 from league.client import LeagueClient
+from league.errors import LeagueError
 from trainer.disk import Disk
 from trainer.errors import UnsavedError, UnusableOpponentError
 from trainer.link import Link
 from trainer.opponents import Opponent, OpponentPool, unplayable
 from trainer.orders import Orders
+from trainer.recordings import Recordings
 from trainer.spool import Spool
 from trainer.surroundings import Surroundings
 from trainer.terminal import Terminal
 
 HEARTBEAT_MAX_S = 30.0
 """Longest time between two beats: how soon a worker hears that it is to stop."""
+
+logger = logging.getLogger(__name__)
 
 
 class RatingMembership:
@@ -79,6 +84,17 @@ class RatingMembership:
             return None
         batch = wire.ResultBatch(worker_id=self.worker_id, results=results)
         return self._link.submit("results", lambda client: client.report(batch), self._register)
+
+    def send_recording(self, match_id: int, recording: bytes) -> bool:
+        """Send the recording of an accepted match; false where that is to be tried again later."""
+        try:
+            answer = self._link.submit(
+                "replays", lambda client: client.upload_replay(match_id, recording), self._register
+            )
+        except LeagueError as error:
+            logger.warning("%s", error)
+            return True  # another attempt would be refused as well
+        return answer is not None
 
     def beat(self) -> wire.HeartbeatAnswer | None:
         """Give a sign of life; None while the league is away."""
@@ -138,6 +154,7 @@ class EvaluationWorker:
         pools: For every environment that it can play, where players come from.
         spool: Where results wait for the league.
         pace: How much it plays.
+        recordings: What it records of that.
         terminal: Tells a person how it goes.
         outside: Time and signals.
         rng: Chance of the pauses' jitter.
@@ -149,12 +166,14 @@ class EvaluationWorker:
         pools: Mapping[str, OpponentPool],
         spool: Spool,
         pace: Pace,
+        recordings: Recordings,
         *,
         terminal: Terminal,
         outside: Surroundings,
         rng: random.Random,
     ) -> None:
         self._membership, self._pools, self._spool, self._pace = membership, pools, spool, pace
+        self._recordings = recordings
         self._terminal, self._outside, self._rng = terminal, outside, rng
         self._disk = Disk(terminal.say)
         self._beat_at = outside.clock()
@@ -189,10 +208,17 @@ class EvaluationWorker:
         """Play a round, deliver it, and pause for what it took of the time, or as long as the league says."""
         started = self._outside.clock()
         played = self._membership.attach() and self._round()
-        self._disk.write("how far results are delivered", lambda: self._spool.deliver(self._membership.report))
+        self._disk.write("how far results are delivered", lambda: self._spool.deliver(self._report))
+        self._recordings.deliver(self._membership.send_recording)
         busy = self._outside.clock() - started
         jitter = self._rng.uniform(0.5, 1.5)
         self._outside.pause(busy * (1.0 / self._pace.duty - 1.0) if played else self._membership.next_poll_s * jitter)
+
+    def _report(self, results: list[wire.Result]) -> wire.ResultBatchAnswer | None:
+        answer = self._membership.report(results)
+        if answer is not None:
+            self._recordings.heed(answer.items)
+        return answer
 
     def _write(self) -> bool:
         """Bring results to the disk; no lease is played on after a restart, so their sequences may be forgotten."""
@@ -246,9 +272,13 @@ class EvaluationWorker:
         entries = [(table, number) for table in tables for number in range(table.lease.budget)]
         seeds = [match_seed(table.lease.seed, number) for table, number in entries]
         rng = torch.Generator().manual_seed(derive(seeds[0], "policies", tables[0].lease.lease_id))
-        watcher = BehaviourWatcher(len(seeds))
+        watcher, film = BehaviourWatcher(len(seeds)), self._recordings.film(environment)
         pairs = [(table.home.policy, table.away.policy) for table, _ in entries]
-        results = play_pairs(environment, pairs, seeds, rng, watcher=watcher)
+        seen_by = watcher if film is None else Several(watcher, film)
+        results = play_pairs(environment, pairs, seeds, rng, watcher=seen_by)
+        if film is not None:
+            first, number = entries[0]
+            self._recordings.keep((first.lease.lease_id, number), film.finish((first.home.name, first.away.name)))
         for (table, number), result, behaviour in zip(entries, results, watcher.behaviours, strict=True):
             self._spool.append(
                 wire.Result(

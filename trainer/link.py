@@ -30,7 +30,9 @@ CONCERNS_ALL_CALLS = (LeagueUnreachable, UnauthenticatedError)
 
 FIRST_BACKOFF_S = 0.5
 
-Kind = Literal["registrations", "leases", "releases", "results", "snapshots", "downloads", "heartbeats", "alarms"]
+Kind = Literal[
+    "registrations", "leases", "releases", "results", "snapshots", "downloads", "heartbeats", "alarms", "replays"
+]
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)

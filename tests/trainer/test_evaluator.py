@@ -13,8 +13,10 @@ from arena.environments.matrix import RPS_PAYOFF
 from arena.match import play_pairs
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
+from arena.replay import unpack_recording
 from arena.seeding import match_seed
 from league import wire
+from league.errors import UnknownReplayError
 from trainer import evaluator
 from trainer.errors import UnsavedError, UnusableOpponentError
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership, _player
@@ -22,6 +24,7 @@ from trainer.lines import GrowingFile
 from trainer.link import Link
 from trainer.membership import Membership
 from trainer.opponents import DiskCache, OpponentPool
+from trainer.recordings import Recordings
 from trainer.settings import LeagueSettings
 from trainer.spool import Spool
 from trainer.terminal import Terminal
@@ -48,7 +51,7 @@ def publish(client, link, steps):
 def worker_of(tmp_path, client, link, outside):
     spools = []
 
-    def start(*, rounds=1, duty=0.5, budget=3, num_envs=12, console=None):
+    def start(*, rounds=1, duty=0.5, budget=3, num_envs=12, record_every_s=None, console=None):
         spool = Spool(tmp_path / "spool")
         spools.append(spool)
         cache = DiskCache(tmp_path / "opponents", 2**20)
@@ -64,6 +67,7 @@ def worker_of(tmp_path, client, link, outside):
             {"rps": pool},
             spool,
             Pace({"rps": num_envs}, budget, duty),
+            Recordings(record_every_s, outside.clock),
             terminal=Terminal(console or Console(quiet=True)),
             outside=Pausing(outside, rounds).surroundings(),
             rng=random.Random(0),
@@ -125,6 +129,26 @@ def test_how_both_sides_played_is_reported_with_each_match(worker_of, client, li
         assert result.behaviour.measures == ["choice/0", "choice/1", "choice/2"]
         home, away = (side.index(1.0) for side in (result.behaviour.home, result.behaviour.away))
         assert result.score == pytest.approx(0.5 + RPS_PAYOFF[home][away] / 6.0), "what they did is what they got"
+
+
+def test_a_match_is_recorded_now_and_then_and_sent_once_its_result_is_accepted(worker_of, client, link, outside):
+    publish(client, link, [1, 2, 3])
+    worker, _ = worker_of(rounds=3, record_every_s=1000.0)
+    worker.run()
+    (match,) = [match for match in matches_of(client) if has_recording(client, match.id)]
+    recording = unpack_recording(client.replay(match.id), "replay")
+    assert recording.header.players == (match.home.name, match.away.name)
+    outside.time_s += 1000.0
+    again, _ = worker_of(rounds=1, record_every_s=1000.0)
+    again.run()
+    assert sum(has_recording(client, match.id) for match in matches_of(client)) == 2
+
+
+def has_recording(client, match_id):
+    try:
+        return bool(client.replay(match_id))
+    except UnknownReplayError:
+        return False
 
 
 def test_pairs_of_an_open_gate_are_played_before_others(worker_of, client, link):

@@ -15,6 +15,7 @@ from trainer.config import resolve
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership
 from trainer.folder import RunFolder
 from trainer.opponents import DiskCache, OpponentPool
+from trainer.recordings import Recordings
 from trainer.settings.run import WORKER_NAME_MAX, check_name
 from trainer.spool import Spool
 from trainer.surroundings import Signals
@@ -57,6 +58,10 @@ def evaluate(
         ),
     ] = None,
     budget: Annotated[int, typer.Option("--budget", min=1, help="Matches per pair, side and lease.")] = 1,
+    record_every_s: Annotated[
+        float,
+        typer.Option("--record-every-s", min=0.0, help="Record a match of every environment so often; 0 records none."),
+    ] = 60.0,
     disk_cache_bytes: Annotated[int, typer.Option("--disk-cache-bytes", min=0)] = 2 * 2**30,
     memory_cache_bytes: Annotated[int, typer.Option("--memory-cache-bytes", min=0)] = 256 * 2**20,
 ) -> None:
@@ -88,4 +93,5 @@ def evaluate(
         terminal.say(f"playing rating matches of {', '.join(pools)} at {league}")
         matches = {spec.name: num_envs or resolve(spec.name, None, []).environment.num_envs for spec in specs}
         pace = Pace(matches, budget, duty)
-        EvaluationWorker(membership, pools, spool, pace, terminal=terminal, outside=outside, rng=rng).run()
+        recordings = Recordings(record_every_s or None, outside.clock)
+        EvaluationWorker(membership, pools, spool, pace, recordings, terminal=terminal, outside=outside, rng=rng).run()
