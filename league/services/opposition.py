@@ -1,0 +1,163 @@
+"""Whom a learner is to meet, beside whom it really met of late."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from league import wire
+from league.config import Settings
+from league.db.models import Lease, Match, Player
+from league.services import draws, exclusion
+from league.services.population import PopulationCache
+
+LOOKED_AT = 1000
+"""So many of the learner's last matches are counted."""
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Met:
+    """Matches of a learner, and its mean score in them; None where there are none."""
+
+    matches: int = 0
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class BranchShare:
+    """A branch of matchmaking: what share of draws it has now, and what share of matches it had.
+
+    Attributes:
+        name: Of the branch.
+        rule: How it weighs opponents; empty for self-play and branches of the past.
+        now: Share of the next draw, in [0, 1].
+        met: Its matches.
+        share: Of all matches that were looked at, in [0, 1]; None where there are none.
+    """
+
+    name: str
+    rule: str
+    now: float
+    met: Met
+    share: float | None
+
+
+@dataclass(frozen=True)
+class OpponentShare:
+    """An opponent: how likely it is drawn next, and how much it was met.
+
+    Attributes:
+        player_id: Who; the learner itself stands for self-play.
+        name: Its call-sign, or its name.
+        now: Probability of the next draw, in [0, 1].
+        win_rate: That matchmaking reckons with; None where it does not know the opponent.
+        met: Matches against it.
+        share: Of all matches that were looked at, in [0, 1]; None where there are none.
+    """
+
+    player_id: int
+    name: str
+    now: float
+    win_rate: float | None
+    met: Met
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Opposition:
+    """A learner's opponents, the likeliest first.
+
+    Attributes:
+        branches: In the order of the rule, then those of the past.
+        opponents: Everybody who may be drawn or was met.
+        matches: How many of the learner's last matches were looked at.
+    """
+
+    branches: Sequence[BranchShare]
+    opponents: Sequence[OpponentShare]
+    matches: int
+
+
+@dataclass(frozen=True)
+class _Played:
+    branch: str
+    opponent: int
+    score: float
+
+
+def of_learner(session: Session, settings: Settings, cache: PopulationCache, player_id: int) -> Opposition:
+    """Put what the next lease is drawn from beside the learner's last matches.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+        InvalidRequestError: It is not a learner.
+    """
+    preview = draws.preview(session, settings, cache, player_id)
+    played = _played(session, player_id)
+    shares = {branch.name: branch.share for branch in preview.branches} | {draws.SELF_PLAY: preview.self_play}
+    rules = {branch.name: branch.rule for branch in preview.branches}
+    by_branch = _met((each.branch, each.score) for each in played)
+    by_opponent = _met((each.opponent, each.score) for each in played)
+    likely = {item.player_id: item for item in preview.items}
+    now = {item.player_id: item.propensity or 0.0 for item in preview.items} | {player_id: preview.self_play}
+    names = _names(session, {*now, *by_opponent})
+
+    def share(met: Met) -> float | None:
+        return met.matches / len(played) if played else None
+
+    branches = [
+        BranchShare(name, rules.get(name, ""), shares.get(name, 0.0), met, share(met))
+        for name in dict.fromkeys([*shares, *by_branch])
+        for met in (by_branch.get(name, Met()),)
+        if met.matches or shares.get(name)
+    ]
+    opponents = [
+        OpponentShare(
+            player_id=each,
+            name=names[each],
+            now=now.get(each, 0.0),
+            win_rate=likely[each].win_rate if each in likely else None,
+            met=met,
+            share=share(met),
+        )
+        for each in dict.fromkeys([*now, *by_opponent])
+        for met in (by_opponent.get(each, Met()),)
+        if met.matches or now.get(each)
+    ]
+    return Opposition(branches, sorted(opponents, key=lambda each: (-each.now, -each.met.matches)), len(played))
+
+
+def _played(session: Session, player_id: int) -> list[_Played]:
+    """Read a learner's last training matches that count, newest first."""
+    counted = exclusion.counted(session)
+
+    def on(
+        side: InstrumentedAttribute[int], other: InstrumentedAttribute[int], learner_side: wire.Side
+    ) -> "Select[int, str, int, float]":
+        query = select(Match.id, Lease.branch, other, Match.score).join(Lease, Lease.id == Match.lease_id)
+        mine = side == player_id, Match.kind == "training", Lease.learner_side == learner_side
+        return query.where(*mine, *counted).order_by(Match.id.desc()).limit(LOOKED_AT)
+
+    home = session.execute(on(Match.home_id, Match.away_id, "home")).all()
+    away = session.execute(on(Match.away_id, Match.home_id, "away")).all()
+    rows = [(match, _Played(branch, other, score)) for match, branch, other, score in home]
+    rows += [(match, _Played(branch, other, 1.0 - score)) for match, branch, other, score in away]
+    return [played for _, played in sorted(rows, key=lambda row: -row[0])[:LOOKED_AT]]
+
+
+def _met(scores: Iterable[tuple[K, float]]) -> Mapping[K, Met]:
+    collected: defaultdict[K, list[float]] = defaultdict(list)
+    for key, score in scores:
+        collected[key].append(score)
+    return {key: Met(len(each), sum(each) / len(each)) for key, each in collected.items()}
+
+
+def _names(session: Session, player_ids: set[int]) -> Mapping[int, str]:
+    rows = session.execute(select(Player.id, Player.call_sign, Player.name).where(Player.id.in_(player_ids)))
+    return {player_id: call_sign or name for player_id, call_sign, name in rows}

@@ -1,0 +1,143 @@
+// A chart of lines over steps: its figure holds a `.plot`, a `.legend`, and in its data what is usual.
+// Lines differ in dash as well as in colour; colours are those of the legend's entries, which follow the theme.
+const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [14, 4], [5, 5]];
+const HEIGHT = 176;
+const SYNC = "steps";
+
+export class LineChart {
+  constructor(figure) {
+    this.figure = figure;
+    this.plot = figure.querySelector(".plot");
+    this.legend = figure.querySelector(".legend");
+    this.title = figure.querySelector("h3").textContent;
+    this.lines = [];
+    this.data = [[]];
+    new ResizeObserver(() => this.chart?.setSize({ width: this.plot.clientWidth, height: HEIGHT })).observe(this.plot);
+  }
+
+  // Lines are {label, values}, with a value or null at each step.
+  show(steps, lines) {
+    this.lines = lines.map(({ label }) => label);
+    this.data = [steps, ...lines.map(({ values }) => values)];
+    this.redraw();
+  }
+
+  // Whether these lines are those that are shown, or a part of them.
+  fits(lines) {
+    return lines.every(({ label }) => this.lines.includes(label));
+  }
+
+  extend(steps, lines) {
+    const fresh = new Map(lines.map(({ label, values }) => [label, values]));
+    const count = steps.length - this.data[0].length;
+    const missing = Array(count).fill(null);
+    this.data = [steps, ...this.lines.map((label, place) => this.data[place + 1].concat(fresh.get(label) ?? missing))];
+    if (this.chart) {
+      this.chart.setData(this.data);
+      this.read(null);
+    } else if (this.data[0].length) {
+      this.redraw();
+    }
+  }
+
+  redraw() {
+    this.chart?.destroy();
+    this.chart = null;
+    this.plot.replaceChildren();
+    this.legend.replaceChildren(...this.lines.map(entry));
+    if (!this.lines.length) {
+      this.plot.replaceChildren(nothing());
+      return;
+    }
+    this.chart = new window.uPlot(this.options(), this.data, this.plot);
+    this.read(null);
+  }
+
+  options() {
+    const style = getComputedStyle(this.plot);
+    const axis = { stroke: style.color, font: `11px ${style.fontFamily}`, ticks: { show: false } };
+    const grid = { stroke: style.borderColor, width: 1 };
+    const colours = [...this.legend.children].map((each) => getComputedStyle(each.querySelector("svg")).color);
+    const { share } = this.figure.dataset;
+    return {
+      width: this.plot.clientWidth,
+      height: HEIGHT,
+      legend: { show: false },
+      cursor: { sync: { key: SYNC }, y: false, points: { size: 6 } },
+      scales: { x: { time: false }, y: share === undefined ? {} : { range: [0, 1] } },
+      axes: [
+        { ...axis, grid: { show: false }, size: 26, values: (_, ticks) => ticks.map(short) },
+        { ...axis, grid, size: 50, values: (_, ticks) => ticks.map(short) },
+      ],
+      series: [
+        {},
+        ...this.lines.map((label, place) => ({
+          label,
+          stroke: colours[place],
+          width: 1.75,
+          dash: DASHES[place % DASHES.length],
+          spanGaps: true,
+          points: { show: this.data[0].length < 3, size: 5 },
+        })),
+      ],
+      hooks: { setCursor: [(chart) => this.read(chart.cursor.idx)], drawClear: [(chart) => this.shade(chart, style.color)] },
+    };
+  }
+
+  // Marks what is usual, as far as it is in the picture.
+  shade(chart, colour) {
+    const { low, high } = this.figure.dataset;
+    if (low === undefined) return;
+    const { left, top, width, height } = chart.bbox;
+    const within = (value) => Math.min(Math.max(chart.valToPos(value, "y", true), top), top + height);
+    chart.ctx.save();
+    chart.ctx.globalAlpha = 0.1;
+    chart.ctx.fillStyle = colour;
+    chart.ctx.fillRect(left, within(Number(high)), width, within(Number(low)) - within(Number(high)));
+    chart.ctx.restore();
+  }
+
+  // Writes the values at a place, or the last ones.
+  read(place) {
+    const told = this.lines.map((label, number) => {
+      const values = this.data[number + 1];
+      return `${label} ${write(place == null ? values.findLast((value) => value !== null) : values[place])}`;
+    });
+    for (const [number, text] of told.entries()) {
+      this.legend.children[number].querySelector("strong").textContent = text.slice(this.lines[number].length + 1);
+    }
+    if (place == null) this.plot.setAttribute("aria-label", `${this.title} over steps, now ${told.join(", ")}`);
+  }
+}
+
+function entry(label, place) {
+  const span = document.createElement("span");
+  const dash = DASHES[place % DASHES.length].join(" ");
+  span.innerHTML = `<svg class="line-${(place % 6) + 1}" viewBox="0 0 22 8"><path d="M0 4h22" fill="none"
+    stroke="currentcolor" stroke-width="2.5" stroke-dasharray="${dash}"/></svg><span></span><strong></strong>`;
+  span.children[1].textContent = label;
+  return span;
+}
+
+function nothing() {
+  const text = document.createElement("p");
+  text.className = "nothing";
+  text.textContent = "nothing reported yet";
+  return text;
+}
+
+function write(value) {
+  return value == null ? "–" : short(value);
+}
+
+export function short(value) {
+  const size = Math.abs(value);
+  if (size >= 1e9) return `${trim(value / 1e9)}G`;
+  if (size >= 1e6) return `${trim(value / 1e6)}M`;
+  if (size >= 1e4) return `${trim(value / 1e3)}k`;
+  return size !== 0 && size < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(4)));
+}
+
+function trim(value) {
+  return String(Number(value.toPrecision(4)));
+}

@@ -1,0 +1,58 @@
+// Draws a learner's curves over its steps and follows them: new points appear as its trainer reports them.
+import { LineChart } from "./lines.js";
+
+const FOLLOW_MS = 5000;
+const POINTS_MAX = 1500; // then the curves are fetched anew, spread over all steps
+
+const section = document.querySelector("[data-curves]");
+const charts = new Map();
+for (const figure of section.querySelectorAll("[data-chart]")) charts.set(figure.dataset.chart, new LineChart(figure));
+
+let last = 0;
+let steps = [];
+
+async function load() {
+  const told = await fetchCurves(0);
+  if (!told) return;
+  ({ last, steps } = told);
+  for (const [key, chart] of charts) chart.show(steps, told.charts[key]);
+}
+
+async function follow() {
+  const told = await fetchCurves(last);
+  if (!told || !told.steps.length) return;
+  const goesOn = told.steps[0] > steps.at(-1) && steps.length + told.steps.length <= POINTS_MAX;
+  if (!goesOn || ![...charts].every(([key, chart]) => chart.fits(told.charts[key]))) {
+    await load();
+    return;
+  }
+  last = told.last;
+  steps = steps.concat(told.steps);
+  for (const [key, chart] of charts) chart.extend(steps, told.charts[key]);
+}
+
+async function fetchCurves(after) {
+  try {
+    const answer = await fetch(`${section.dataset.curves}?after=${after}`);
+    return answer.ok ? await answer.json() : null;
+  } catch {
+    return null; // the server is away: the mark in the header says so
+  }
+}
+
+function redraw() {
+  for (const chart of charts.values()) chart.redraw();
+}
+
+async function tick() {
+  if (!document.hidden) {
+    window.htmx?.trigger("#learners", "refresh");
+    await (steps.length ? follow() : load());
+  }
+  setTimeout(tick, FOLLOW_MS);
+}
+
+addEventListener("league:theme", redraw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+await load();
+setTimeout(tick, FOLLOW_MS);

@@ -1,0 +1,134 @@
+"""Training: learners' numbers, curves, what is wrong in words, and whom they meet beside whom they met."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import Scene
+
+from league import wire
+from league.config import Settings
+from league.db.engine import Database
+from league.services import opposition
+from league.services.population import PopulationCache
+from league.web import training
+
+VERDICT = wire.HealthVerdict(
+    name="entropy_collapsed",
+    severity="warning",
+    since_update=31,
+    meaning="the policy tries nothing new any more",
+    evidence="move has left 0.01",
+    advice="raise <schedules.entropy> or run `trainer doctor`",
+)
+METRICS: dict[str, float | None] = {
+    "charts/SPS": 12345.6,
+    "charts/episodic_return": 1.25,
+    "charts/score": 0.75,
+    "heads/move/entropy": 0.5,
+    "heads/fire/entropy": 0.25,
+    "heads/fire/approx_kl": 0.1,
+    "win_rate_by_branch/pfsp": 0.5,
+    "losses/approx_kl": None,
+}
+
+
+@pytest.fixture
+def backend() -> str:
+    return "sqlite"
+
+
+def beat(scene: Scene, step: int, metrics: dict[str, float | None], **more: Any) -> None:
+    progress = wire.LearnerProgress(learner_id=scene.learner.id, step=step, metrics=metrics, **more)
+    scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
+
+
+def test_a_learner_that_has_not_reported_says_so_and_how_to_begin(http: TestClient, scene: Scene) -> None:
+    page = http.get("/training").text
+    assert "has not reported yet" in page
+    assert "trainer run --environment rps --learner main" in page
+
+
+def test_numbers_verdicts_and_advice_are_on_the_page(http: TestClient, scene: Scene) -> None:
+    beat(scene, 123456, METRICS, verdicts=[VERDICT])
+    page = http.get("/training").text
+    for shown in ("123,456", "12,345", "1.250", "75.0 %", "entropy collapsed", VERDICT.meaning, VERDICT.evidence):
+        assert shown in page
+    assert "raise &lt;schedules.entropy&gt; or run <code>trainer doctor</code>" in page
+
+
+def test_a_healthy_learner_is_called_so_only_by_who_looks(http: TestClient, scene: Scene) -> None:
+    beat(scene, 64, METRICS)
+    assert "finds nothing wrong" not in http.get("/training").text
+    beat(scene, 128, METRICS, verdicts=[])
+    assert "finds nothing wrong" in http.get("/training").text
+
+
+def test_verdicts_of_a_trainer_that_sends_no_words_are_named(http: TestClient, scene: Scene) -> None:
+    beat(scene, 64, {"health/cycling": 2.0, "health/solved": 0.0, "health/worst": 2.0})
+    page = http.get("/training").text
+    assert "<strong>cycling</strong>" in page
+    assert "<strong>solved</strong>" not in page
+    assert "<strong>worst</strong>" not in page
+
+
+def test_a_learner_that_falls_silent_is_marked(http: TestClient, scene: Scene, time: Any) -> None:
+    beat(scene, 64, METRICS)
+    assert "silent" not in http.get("/training/now").text
+    time.advance(61)
+    assert "silent" in http.get("/training/now").text
+
+
+def test_the_learner_that_reports_comes_first_and_another_can_be_chosen(http: TestClient, scene: Scene) -> None:
+    request = wire.LearnerCreate(name="second", role="main_exploiter", environment="rps", signature="rps-1")
+    second = scene.client.learner(request)
+    assert f"/training/{scene.learner.id}/curves" in http.get("/training").text
+    progress = wire.LearnerProgress(learner_id=second.id, step=64, metrics=METRICS)
+    scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
+    assert f"/training/{second.id}/curves" in http.get("/training").text
+    assert f"/training/{scene.learner.id}/curves" in http.get(f"/training?learner={scene.learner.id}").text
+    assert http.get("/training?learner=999").status_code == 404
+
+
+def test_curves_come_chart_by_chart_and_then_only_what_is_new(http: TestClient, scene: Scene) -> None:
+    beat(scene, 64, METRICS)
+    told = http.get(f"/training/{scene.learner.id}/curves").json()
+    assert told["steps"] == [64]
+    assert told["charts"]["entropy"] == [{"label": "fire", "values": [0.25]}, {"label": "move", "values": [0.5]}]
+    assert [line["label"] for line in told["charts"]["win_rate"]] == ["all", "pfsp"]
+    assert told["charts"]["kl"] == [{"label": "KL", "values": [None]}]
+    assert told["charts"].keys() == {chart.key for chart in training.CHARTS}
+    beat(scene, 128, METRICS)
+    fresh = http.get(f"/training/{scene.learner.id}/curves?after={told['last']}").json()
+    assert fresh["steps"] == [128]
+
+
+def test_a_name_that_stands_for_many_takes_one_word_alone() -> None:
+    chart = training.Chart("c", "C", "", {"heads/*/entropy": "*", "exact": "exactly"})
+    metrics = {"heads/a/entropy": [1.0], "heads/a/b/entropy": [2.0], "exact": [3.0], "exact/more": [4.0]}
+    assert training.lines_of(chart, metrics) == [training.Line("a", [1.0]), training.Line("exactly", [3.0])]
+
+
+def test_what_was_really_drawn_stands_beside_what_is_drawn_next(
+    scene: Scene, database: Database, configure: Any
+) -> None:
+    for step in (1, 2):
+        scene.publish(step)
+    scene.train(6, learner_score=0.25)
+    settings: Settings = configure()
+    with database.read() as session:
+        met = opposition.of_learner(session, settings, PopulationCache(), scene.learner.player_id)
+    assert met.matches == 6
+    assert sum(each.now for each in met.opponents) == pytest.approx(1.0)
+    assert sum(each.met.matches for each in met.opponents) == 6
+    assert sum(each.share or 0.0 for each in met.branches) == pytest.approx(1.0)
+    assert {each.met.score for each in met.opponents if each.met.matches} == {0.25}
+    assert [each.now for each in met.opponents] == sorted((each.now for each in met.opponents), reverse=True)
+
+
+def test_the_page_shows_both_sides_of_the_draw(http: TestClient, scene: Scene) -> None:
+    scene.publish(1)
+    scene.train(4)
+    page = http.get("/training").text
+    assert "the last 4 matches" in page
+    assert page.count("self-play") >= 1
