@@ -180,6 +180,7 @@ class Learner:
             self._owed.restore(owed)
         try:
             load_strictly(self.network, _below(tensors, "network."), "the saved state")
+            self._restore_average(_below(tensors, "average."))
         except CheckpointError as error:
             raise StateError(f"{error}: choose another --run, or the [network] of its config.toml") from error
         if (auxiliary := self.ppo.auxiliary) is not None:
@@ -200,7 +201,6 @@ class Learner:
             self._resume_chance(self._update_rng, tensors["rng.update"], "update", steps)
         except KeyError as error:
             raise StateError(f"the saved state lacks {error}: start in another run folder") from error
-        self._restore_average(_below(tensors, "average."))
         self.steps, self.updates = steps, updates
 
     def begin_anew(self, start: ActorCritic | None = None) -> None:

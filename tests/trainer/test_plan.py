@@ -63,6 +63,8 @@ def test_memory_grows_with_what_it_is_for(planned):
     assert whole["update"] == 4 * 32 * 12 * _spec().observation_size  # nothing less than all that was seen
     assert fewer["update"] == pytest.approx(planned.memory_bytes["update"] / 2, rel=0.05)
     assert longer["rollout"] == pytest.approx(2 * planned.memory_bytes["rollout"], rel=0.05)
+    averaged, weights = memory("league.average_steps=9000"), "network and optimiser"
+    assert averaged[weights] == 5 / 4 * planned.memory_bytes[weights]
     more = memory("environment.num_envs=20")
     assert more["environment"] == 2 * planned.memory_bytes["environment"] > 0
 
