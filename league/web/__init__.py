@@ -7,11 +7,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from league.errors import UnknownRouteError
-from league.web import live, session, standings, training
+from league.web import live, payoff, session, standings, training
 from league.web.shell import HEADERS, error_page
 from league.wire import PREFIX
 
-_PAGES = (session, live, standings, training)
+_PAGES = (session, live, standings, training, payoff)
 _FOREVER = "public, max-age=31536000, immutable"
 
 

@@ -1,0 +1,232 @@
+// The heat map: rows and columns are the players of the table below, a cell is the row's score against the column.
+const GAP = 0.06; // of a cell, between two
+const CELL_MIN = 4;
+const CELL_MAX = 30;
+const LABELLED_FROM = 11; // pixels of a cell
+const STRENGTH_POWER = 0.7; // below 1: small differences from even are seen as well
+const SURE_FROM = 30; // matches from which a cell has its full colour
+const FAINTEST = 0.3;
+
+const canvas = document.getElementById("map");
+const readout = document.getElementById("cell");
+const rows = [...document.querySelectorAll(".players tr[data-id]")];
+const players = rows.map(({ dataset }) => ({ id: dataset.id, name: dataset.name }));
+const size = players.length;
+const hint = readout.textContent;
+
+let cells = null;
+let chosen = null;
+let marked = new Set();
+let place = { left: 0, top: 0, cell: CELL_MIN };
+
+const at = (row, column) => row * size - (row * (row + 1)) / 2 + column - row - 1;
+
+// A pair from the row's view; null on the diagonal.
+function pair(row, column) {
+  if (row === column || !cells) return null;
+  const turned = row > column;
+  const index = turned ? at(column, row) : at(row, column);
+  const view = (value) => (turned ? 1000 - value : value) / 1000;
+  const [low, high] = turned ? ["high", "low"] : ["low", "high"];
+  return {
+    winRate: view(cells.win_rate[index]),
+    low: view(cells[low][index]),
+    high: view(cells[high][index]),
+    matches: cells.matches[index],
+  };
+}
+
+// --- drawing ---
+
+function colours() {
+  const of = (selector) => getComputedStyle(document.querySelector(selector)).color;
+  return { wins: of(".key .wins"), losses: of(".key .losses"), ink: of(".map"), soft: of(".key") };
+}
+
+function layout() {
+  const labelled = (cell) => cell >= LABELLED_FROM;
+  const width = canvas.parentElement.clientWidth;
+  const names = Math.min(170, width * 0.35);
+  let cell = Math.min(CELL_MAX, Math.floor((width - names) / size));
+  if (!labelled(cell)) cell = Math.max(CELL_MIN, Math.floor(width / size));
+  place = labelled(cell) ? { left: names, top: 22, cell } : { left: 0, top: 0, cell };
+}
+
+function draw() {
+  layout();
+  const { left, top, cell } = place;
+  const scale = devicePixelRatio;
+  const [width, height] = [left + cell * size + 1, top + cell * size + 1];
+  Object.assign(canvas, { width: width * scale, height: height * scale });
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+  const brush = canvas.getContext("2d");
+  brush.scale(scale, scale);
+  const palette = colours();
+  if (left) label(brush, palette);
+  for (let row = 0; row < size; row += 1) {
+    for (let column = 0; column < size; column += 1) paint(brush, palette, row, column);
+  }
+  if (chosen) outline(brush, palette.ink, chosen.row, chosen.column, 2.5);
+}
+
+function label(brush, palette) {
+  const { left, top, cell } = place;
+  brush.font = `${Math.min(12, cell - 1)}px ${getComputedStyle(document.body).fontFamily}`;
+  brush.textBaseline = "middle";
+  players.forEach(({ name }, number) => {
+    const middle = number * cell + cell / 2;
+    const isChosen = chosen && (chosen.row === number || chosen.column === number);
+    brush.fillStyle = isChosen ? palette.ink : palette.soft;
+    brush.textAlign = "right";
+    brush.fillText(fitting(brush, name, `  ${number + 1}`, left - 8), left - 6, top + middle);
+    brush.textAlign = "center";
+    if (cell >= 16 || number % 5 === 4) brush.fillText(number + 1, left + middle, top / 2);
+  });
+}
+
+// A name with its number behind it, cut where it takes more than so many pixels.
+function fitting(brush, name, number, width) {
+  if (brush.measureText(name + number).width <= width) return name + number;
+  let kept = name.length;
+  while (kept > 1 && brush.measureText(`${name.slice(0, kept)}…${number}`).width > width) kept -= 1;
+  return `${name.slice(0, kept)}…${number}`;
+}
+
+function paint(brush, palette, row, column) {
+  const told = pair(row, column);
+  if (!told) return;
+  const { left, top, cell } = place;
+  const inset = cell * GAP;
+  const [x, y, side] = [left + column * cell + inset, top + row * cell + inset, cell - 2 * inset];
+  const strength = (2 * Math.abs(told.winRate - 0.5)) ** STRENGTH_POWER;
+  const sure = told.matches ? Math.min(1, FAINTEST + (1 - FAINTEST) * Math.sqrt(told.matches / SURE_FROM)) : FAINTEST;
+  brush.globalAlpha = 0.08;
+  brush.fillStyle = palette.soft;
+  brush.fillRect(x, y, side, side);
+  brush.globalAlpha = sure * strength;
+  brush.fillStyle = told.winRate >= 0.5 ? palette.wins : palette.losses;
+  brush.fillRect(x, y, side, side);
+  brush.globalAlpha = 1;
+  if (!told.matches) hatch(brush, palette.soft, x, y, side);
+  if (marked.has(`${row},${column}`)) outline(brush, palette.ink, row, column, 2);
+}
+
+function hatch(brush, colour, x, y, side) {
+  brush.strokeStyle = colour;
+  brush.globalAlpha = 0.5;
+  brush.lineWidth = 0.75;
+  brush.beginPath();
+  brush.moveTo(x, y + side);
+  brush.lineTo(x + side, y);
+  brush.stroke();
+  brush.globalAlpha = 1;
+}
+
+function outline(brush, colour, row, column, width) {
+  const { left, top, cell } = place;
+  brush.strokeStyle = colour;
+  brush.lineWidth = Math.min(width, cell / 3);
+  const half = brush.lineWidth / 2;
+  brush.strokeRect(left + column * cell + half, top + row * cell + half, cell - 2 * half, cell - 2 * half);
+}
+
+// --- choosing ---
+
+function choose(next) {
+  if (next?.row === chosen?.row && next?.column === chosen?.column) return;
+  chosen = next;
+  draw();
+  readout.replaceChildren(...(chosen ? words() : [hint]));
+  for (const [number, row] of rows.entries()) row.classList.toggle("at", chosen?.row === number);
+}
+
+function words() {
+  const [one, other] = [players[chosen.row], players[chosen.column]];
+  const told = pair(chosen.row, chosen.column);
+  const name = document.createElement("strong");
+  if (!told) {
+    name.textContent = one.name;
+    return [name];
+  }
+  name.textContent = `${one.name} against ${other.name}: ${percent(told.winRate)}`;
+  if (!told.matches) return [name, " predicted by their ratings; they have never met."];
+  const link = document.createElement("a");
+  link.href = matchesOf(one, other);
+  link.textContent = `${told.matches.toLocaleString("en")} ${told.matches === 1 ? "match" : "matches"}`;
+  return [name, " in ", link, `, results alone ${percent(told.low)} to ${percent(told.high)} with 95 %.`];
+}
+
+function percent(share) {
+  return `${(100 * share).toFixed(1)} %`;
+}
+
+function matchesOf(one, other) {
+  const address = new URL(canvas.dataset.matches, location);
+  address.searchParams.set("pair", `${one.id},${other.id}`);
+  return address.pathname + address.search;
+}
+
+function under(event) {
+  const column = Math.floor((event.offsetX - place.left) / place.cell);
+  const row = Math.floor((event.offsetY - place.top) / place.cell);
+  const inside = (number) => number >= 0 && number < size;
+  return inside(row) && inside(column) ? { row, column } : null;
+}
+
+function open() {
+  const told = chosen && pair(chosen.row, chosen.column);
+  if (told?.matches) location.assign(matchesOf(players[chosen.row], players[chosen.column]));
+}
+
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+function step(event) {
+  if (event.key === "Enter") open();
+  const by = STEPS[event.key];
+  if (!by || !cells) return;
+  event.preventDefault();
+  const within = (number) => Math.min(Math.max(number, 0), size - 1);
+  const from = chosen ?? { row: 0, column: 0 };
+  choose({ row: within(from.row + by[0]), column: within(from.column + by[1]) });
+}
+
+function mark(button) {
+  const circle = button.dataset.circle.split(",").map(Number);
+  const pressed = button.getAttribute("aria-pressed") !== "true";
+  for (const each of document.querySelectorAll("[data-circle]")) each.setAttribute("aria-pressed", each === button && pressed);
+  show(pressed ? circle : []);
+}
+
+function show(circle) {
+  marked = new Set(circle.map((player, number) => `${player},${circle[(number + 1) % circle.length]}`));
+  draw();
+}
+
+async function begin() {
+  const first = document.querySelector("[data-circle]");
+  const answer = await fetch(canvas.dataset.cells);
+  if (!answer.ok) return;
+  cells = await answer.json();
+  show(first ? first.dataset.circle.split(",").map(Number) : []);
+  canvas.addEventListener("pointermove", (event) => choose(under(event)));
+  canvas.addEventListener("pointerleave", () => choose(null));
+  canvas.addEventListener("click", (event) => {
+    if (event.pointerType !== "touch") open();
+  });
+  canvas.addEventListener("keydown", step);
+  new ResizeObserver(() => draw()).observe(canvas.parentElement);
+  addEventListener("league:theme", draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-circle]");
+  if (button) mark(button);
+});
+for (const kind of ["period", "promote", "retire", "reinstate", "quarantine"]) {
+  document.addEventListener(`league:${kind}`, ({ detail }) => {
+    if (detail.environment === canvas.dataset.environment) document.getElementById("payoff-news").hidden = false;
+  });
+}
+
+await begin();
