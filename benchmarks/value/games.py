@@ -9,8 +9,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from arena.environments.matrix import RPS_PAYOFF
 from arena.environments.openspiel.layout import tree_of
+from arena.environments.openspiel.tree import AWAY, HOME
 from arena.environments.registry import split_rounds
-from arena.exploitability import SequenceForm, expected_returns, exploitability, mix, sequence_form
+from arena.exploitability import (
+    SequenceForm,
+    best_response,
+    expected_returns,
+    exploitability,
+    mix,
+    sequence_form,
+)
 from arena.exploitability.tabulate import tabulate
 from arena.policies import ActorCritic
 
@@ -35,6 +43,9 @@ class Game(Protocol):
     def exploitability(self, policy: FloatArray) -> float:
         """Return what best responses win of a policy, the mean of both sides."""
 
+    def best_response(self, policy: FloatArray) -> FloatArray:
+        """Return the policy that wins most of another one, on both sides."""
+
     def mix(self, policies: ArrayLike, weights: FloatArray) -> FloatArray:
         """Return the policy of one who draws a policy before every match."""
 
@@ -58,6 +69,13 @@ class TreeGame:
     def exploitability(self, policy: FloatArray) -> float:
         """Return what best responses win of a policy, the mean of both sides."""
         return exploitability(self.form, policy)
+
+    def best_response(self, policy: FloatArray) -> FloatArray:
+        """Return the policy that wins most of another one, on both sides."""
+        home, away = (best_response(self.form, policy, side).policy for side in (HOME, AWAY))
+        states = self.form.sides[AWAY].states
+        home[states] = away[states]
+        return home
 
     def mix(self, policies: ArrayLike, weights: FloatArray) -> FloatArray:
         """Return the policy of one who draws a policy before every match."""
@@ -86,6 +104,11 @@ class RockPaperScissors:
     def exploitability(self, policy: FloatArray) -> float:
         """Return what a best response wins of a policy; both sides have the same choices."""
         return float((self._payoff @ policy).max())
+
+    def best_response(self, policy: FloatArray) -> FloatArray:
+        """Return the pure policy that wins most of another one."""
+        response: FloatArray = np.eye(len(policy))[(self._payoff @ policy).argmax()]
+        return response
 
     def mix(self, policies: ArrayLike, weights: FloatArray) -> FloatArray:
         """Return the policy of one who draws a policy before every match."""

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import linprog
 
 from arena.equilibria import nash_mixture
 from arena.policies.checkpoint import NEWEST, decode, load
@@ -15,6 +16,9 @@ from league.wire import Player, Role
 
 CURVE_POINTS = 60
 """Most mains of a run that are valued: each takes a Nash mixture of all who were there."""
+
+SAFEST_STEPS, SAFEST_TOLERANCE = 1000, 1e-5
+"""Most steps towards the least exploitable mixture, and how near to it is enough, in largest returns."""
 
 _PAGE = 500
 _MAIN: Role = "main"
@@ -52,6 +56,7 @@ class Outcome:
 
     Attributes:
         curve: In the order of training; the last point is of the main's last weights.
+        safest: Exploitability of the least exploitable mixture of all who were published and the last weights.
         worst_score: Of the last weights against the main's own past, in [0, 1]: below 0.5 it has forgotten something.
         found: Mean share of what a best response would win of the main that its exploiters' snapshots do win; 0 where
             there are none.
@@ -60,6 +65,7 @@ class Outcome:
     """
 
     curve: list[Point]
+    safest: float
     worst_score: float
     found: float
     resets: int
@@ -84,6 +90,7 @@ def measure(client: LeagueClient, environment: str, game: Game, run: Path, learn
     past = [member for member in members if member.role == _MAIN]
     return Outcome(
         curve=[point(game, [*members, last], main, learners) for main in [*spread(past, CURVE_POINTS - 1), last]],
+        safest=safest(game, np.stack([member.policy for member in [*members, last]])),
         worst_score=worst_score(game, last, past),
         found=found(game, members),
         resets=sum(learner.resets for learner in listed),
@@ -103,6 +110,26 @@ def point(game: Game, members: Sequence[Member], main: Member, learners: int) ->
     policies = np.stack([member.policy for member in members if member.published_at <= main.published_at])
     mixture = game.mix(policies, nash_mixture(scores(lead(game, policies))))
     return Point(main.step * learners, game.exploitability(main.policy), game.exploitability(mixture))
+
+
+def safest(game: Game, policies: FloatArray) -> float:
+    """Return the exploitability of the least exploitable mixture of policies.
+
+    No more than that of their Nash mixture, which is safe from them alone. A linear program finds the mixture that does
+    best against all responses so far, and the best response to it is the next, until the bound of the program is met.
+
+    Raises:
+        ArithmeticError: It was not met in `SAFEST_STEPS`.
+    """
+    weights, least, gains = np.full(len(policies), 1.0 / len(policies)), np.inf, []
+    for _ in range(SAFEST_STEPS):
+        mixture = game.mix(policies, weights)
+        least = min(least, game.exploitability(mixture))
+        gains.append(lead(game, np.stack([game.best_response(mixture), *policies]))[0, 1:])
+        weights, bound = _most_cautious(np.stack(gains))
+        if least - bound <= SAFEST_TOLERANCE * game.largest:
+            return least
+    raise ArithmeticError(f"the least exploitable mixture of {len(policies)} policies is between {bound} and {least}")
 
 
 def lead(game: Game, policies: FloatArray) -> FloatArray:
@@ -132,6 +159,21 @@ def found(game: Game, members: Sequence[Member]) -> float:
             gain = lead(game, np.stack([finder.policy, main.policy]))[0, 1]
             shares.append(gain / game.exploitability(main.policy))
     return float(np.mean(shares)) if shares else 0.0
+
+
+def _most_cautious(gains: FloatArray) -> tuple[FloatArray, float]:
+    """Return the mixture (M,) of which the best of R responses, with gains (R, M), wins least, and what that wins."""
+    responses, members = gains.shape
+    found = linprog(
+        [*np.zeros(members), 1.0],
+        A_ub=np.column_stack([gains, -np.ones(responses)]),
+        b_ub=np.zeros(responses),
+        A_eq=[[*np.ones(members), 0.0]],
+        b_eq=[1.0],
+        bounds=[*[(0.0, 1.0)] * members, (None, None)],
+    )
+    weights = np.maximum(found.x[:-1], 0.0)
+    return weights / weights.sum(), float(found.fun)
 
 
 def _snapshots(client: LeagueClient, environment: str) -> list[Player]:

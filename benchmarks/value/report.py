@@ -13,6 +13,7 @@ MEASURES: dict[str, Callable[[Outcome], float]] = {
     "newest main": lambda outcome: outcome.curve[-1].newest,
     "main in the last quarter": lambda outcome: last_quarter(outcome),
     "Nash mixture": lambda outcome: outcome.curve[-1].mixture,
+    "safest mixture": lambda outcome: outcome.safest,
     "worst score against own past": lambda outcome: outcome.worst_score,
 }
 """What is reported of every run."""

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from arena.environments import declare
+from arena.equilibria import nash_mixture
 from arena.policies import ActorCritic, Architecture, CoreKind, NetworkPolicy
 from benchmarks import league_value
 from benchmarks.value import conditions, report
 from benchmarks.value.finding import findings
 from benchmarks.value.games import game_of
-from benchmarks.value.measures import Member, Outcome, Point, found, lead, point, scores, spread, worst_score
+from benchmarks.value.measures import Member, Outcome, Point, found, lead, point, safest, scores, spread, worst_score
 
 ROCK, PAPER, SCISSORS = np.eye(3)
 EQUILIBRIUM = np.array([1 / 2, 1 / 6, 1 / 3])
@@ -23,7 +24,9 @@ def member(policy, step, role="main"):
 
 
 def outcome(newest, steps=10):
-    return Outcome([Point(steps, 1.0, 1.0), Point(2 * steps, newest, newest / 2)], 0.4, 0.3, 7, {"main": 1.0})
+    return Outcome(
+        [Point(steps, 1.0, 1.0), Point(2 * steps, newest, newest / 2)], newest / 4, 0.4, 0.3, 7, {"main": 1.0}
+    )
 
 
 @pytest.mark.parametrize("name", ["rps", "rps:rounds=10", "openspiel:kuhn_poker", "openspiel:kuhn_poker:rounds=20"])
@@ -63,6 +66,31 @@ def test_the_mixture_is_of_those_who_were_there_and_is_safe_where_each_alone_is_
 def test_of_many_mains_a_few_are_valued_evenly(count, most, places):
     members = [member(ROCK, step) for step in range(count)]
     assert spread(members, most) == [members[place] for place in places]
+
+
+def test_a_nash_mixture_is_safe_from_members_alone_and_the_safest_one_from_everybody():
+    """Paper beats rock, so that it is the mixture of these two; scissors, which are not there, lose least to half."""
+    policies = np.stack([ROCK, PAPER])
+    nash = RPS.mix(policies, nash_mixture(scores(lead(RPS, policies))))
+    assert nash == pytest.approx(PAPER, abs=1e-5)
+    assert RPS.exploitability(nash) == pytest.approx(3.0, abs=1e-4)
+    mixtures = [share * ROCK + (1.0 - share) * PAPER for share in np.linspace(0.0, 1.0, 10_001)]
+    least = min(RPS.exploitability(mixture) for mixture in mixtures)
+    assert safest(RPS, policies) == pytest.approx(least, abs=1e-3)
+    assert safest(RPS, np.eye(3)) == pytest.approx(0.0, abs=1e-5)
+    assert safest(RPS, policies[:1]) == 2.0
+
+
+def test_best_responses_of_a_tree_win_what_exploitability_says():
+    game = game_of("openspiel:kuhn_poker")
+    policies = np.random.default_rng(0).dirichlet(np.ones(2), size=(3, 12))
+    for policy in policies:
+        gain = lead(game, np.stack([game.best_response(policy), policy]))[0, 1]
+        assert gain == pytest.approx(game.exploitability(policy))
+    of_all = safest(game, policies)
+    assert 0.0 < of_all < min(game.exploitability(policy) for policy in policies)
+    shares = np.random.default_rng(1).dirichlet(np.ones(3), size=2000)
+    assert of_all <= min(game.exploitability(game.mix(policies, each)) for each in shares) + 1e-5
 
 
 def test_scores_of_equal_players_are_even():
@@ -123,7 +151,7 @@ def test_intervals_are_students():
 
 
 def test_a_cycling_main_is_judged_by_its_last_quarter_too():
-    cycling = Outcome([Point(step, step % 2, 0.0) for step in range(1, 9)], 0.5, 0.0, 0, {})
+    cycling = Outcome([Point(step, step % 2, 0.0) for step in range(1, 9)], 0.0, 0.5, 0.0, 0, {})
     assert report.last_quarter(cycling) == pytest.approx(1.0 / 3.0)
 
 
@@ -131,7 +159,8 @@ def test_reports_tell_means_intervals_and_curves():
     outcomes = {"league": [outcome(0.02), outcome(0.04, steps=11)], "self-play": [outcome(0.1)]}
     rows = report.table(outcomes).splitlines()
     assert rows[2].startswith("| league | 2 | 0.0300 (-0.0971 to 0.1571) | 0.0300 (-0.0971 to 0.1571) | 0.0150")
-    assert rows[3].startswith("| self-play | 1 | 0.1000 | 0.1000 | 0.0500 | 0.4000 | 30% | 7.0 | main 100% |")
+    assert "| 0.0150 (-0.0485 to 0.0785) | 0.0075 (-0.0243 to 0.0393) | 0.4000" in rows[2]
+    assert rows[3].startswith("| self-play | 1 | 0.1000 | 0.1000 | 0.0500 | 0.0250 | 0.4000 | 30% | 7.0 | main 100% |")
     assert report.summary(outcomes)["self-play"]["newest main"] == {"mean": 0.1, "low": None, "high": None}
     lines = ET.fromstring(report.curves("rps", outcomes)).iter("{http://www.w3.org/2000/svg}polyline")
     assert len(list(lines)) == 4
