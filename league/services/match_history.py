@@ -1,0 +1,200 @@
+"""The match log as people read it: newest first, with the ratings that players had then, and which are recorded."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, ScalarSelect, Select, select, union_all
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+
+from league import wire
+from league.db.models import Match, Period, Player, Rating, Replay
+from league.errors import UnknownMatchError
+from league.services import exclusion, match_log, standings
+
+SEARCHED = 100_000
+"""Of how many matches of an environment one page looks for a kind: rare ones must not take a scan of all."""
+
+_HOME, _AWAY = aliased(Player), aliased(Player)
+_HOME_RATING, _AWAY_RATING = aliased(Rating), aliased(Rating)
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Who played a side, with the rating before the match."""
+
+    player_id: int
+    name: str
+    call_sign: str | None
+    rating: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A match.
+
+    Attributes:
+        id: Its id.
+        environment: Where it was played.
+        kind: Of match.
+        home: Who played home.
+        away: Who played away.
+        score: Home's, in [0, 1].
+        reason: Why it ended.
+        decisions: Its length.
+        seed: What opened it.
+        learner_step: How far the learner had come, in a training match.
+        late: Whether it came after its lease had ended.
+        counts: Whether its worker was trusted.
+        worker_id: Who played it.
+        reported_at: When it came.
+        recorded: Whether there is a recording.
+    """
+
+    id: int
+    environment: str
+    kind: str
+    home: Seat
+    away: Seat
+    score: float
+    reason: str
+    decisions: int
+    seed: int
+    learner_step: int | None
+    late: bool
+    counts: bool
+    worker_id: str
+    reported_at: datetime
+    recorded: bool
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which matches to list.
+
+    Attributes:
+        environment: Of this one.
+        kind: Of this kind; None for every kind.
+        players: Of this player, or of these two against each other; empty for everybody.
+        recorded: Whether only those with a recording.
+    """
+
+    environment: str
+    kind: wire.MatchKind | None
+    players: tuple[int, ...]
+    recorded: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """A page of matches, newest first; before `before` are more, unless it is None."""
+
+    matches: list[Logged]
+    before: int | None
+
+
+def find(session: Session, match_id: int) -> Logged:
+    """Look a match up.
+
+    Raises:
+        UnknownMatchError: There is no such match.
+    """
+    found = _read(session, [match_id])
+    if not found:
+        raise UnknownMatchError(match_id, "no match has this id", "choose one of the page of matches")
+    return found[0]
+
+
+def listing(session: Session, wanted: Wanted, limit: int, before: int | None) -> Found:
+    """List matches, newest first.
+
+    Where they are of everybody and of one kind, a page looks through the last `SEARCHED` ids and may be short for it.
+
+    Args:
+        session: A transaction.
+        wanted: Which.
+        limit: How many.
+        before: Only those with lower ids; None to begin with the last.
+    """
+    end = before if before is not None else match_log.end(session, wanted.environment) + 1
+    floor = end - SEARCHED if wanted.kind is not None and not (wanted.players or wanted.recorded) else 0
+    ids = sorted(session.scalars(_ids(wanted, max(floor, 0), end, limit + 1)), reverse=True)
+    if len(ids) > limit:
+        return Found(_read(session, ids[:limit]), ids[limit - 1])
+    return Found(_read(session, ids), floor if floor > 1 else None)
+
+
+def _ids(wanted: Wanted, floor: int, end: int, limit: int) -> Select[int]:
+    """Select the last ids in [floor, end), each way of sitting by an index of its own."""
+    conditions = [Match.environment == wanted.environment, Match.id >= floor, Match.id < end]
+    if wanted.kind is not None:
+        conditions.append(Match.kind == wanted.kind)
+
+    def last(*seated: ColumnElement[bool]) -> Select[Any]:
+        query = select(Match.id)
+        if wanted.recorded:
+            query = query.join(Replay, Replay.match_id == Match.id)
+        return select(query.where(*conditions, *seated).order_by(Match.id.desc()).limit(limit).subquery())
+
+    found = union_all(*(last(*seated) for seated in _seats(wanted.players))).subquery()
+    return select(found.c.id).distinct().order_by(found.c.id.desc()).limit(limit)
+
+
+def _seats(players: tuple[int, ...]) -> list[list[ColumnElement[bool]]]:
+    """Return the ways in which players may sit: a player on either side, two against each other."""
+    if not players:
+        return [[]]
+    sides: tuple[InstrumentedAttribute[int], InstrumentedAttribute[int]] = (Match.home_id, Match.away_id)
+    ways = (sides, sides[::-1])
+    return [[side == player for side, player in zip(way, players, strict=False)] for way in ways]
+
+
+def _read(session: Session, ids: Iterable[int]) -> list[Logged]:
+    wanted = list(ids)
+    recorded = select(Replay.match_id).where(Replay.match_id == Match.id).exists()
+    query = select(Match, _HOME, _AWAY, _HOME_RATING, _AWAY_RATING, ~exclusion.excluded(), recorded)
+    query = query.join(_HOME, _HOME.id == Match.home_id).join(_AWAY, _AWAY.id == Match.away_id)
+    for rating, side in ((_HOME_RATING, Match.home_id), (_AWAY_RATING, Match.away_id)):
+        joined = (rating.player_id == side) & (rating.period_id == _last_period(side))
+        query = query.outerjoin(rating, joined)
+    return [
+        Logged(
+            id=match.id,
+            environment=match.environment,
+            kind=match.kind,
+            home=_seat(home, home_rating),
+            away=_seat(away, away_rating),
+            score=match.score,
+            reason=match.reason,
+            decisions=match.decisions,
+            seed=match.seed,
+            learner_step=match.learner_step,
+            late=match.late,
+            counts=counts,
+            worker_id=match.worker_id,
+            reported_at=match.reported_at,
+            recorded=is_recorded,
+        )
+        for match, home, away, home_rating, away_rating, counts, is_recorded in session.execute(
+            query.where(Match.id.in_(wanted)).order_by(Match.id.desc())
+        )
+    ]
+
+
+def _last_period(player: InstrumentedAttribute[int]) -> ScalarSelect[int]:
+    """Select the last period that rated a player before a match."""
+    rated = select(Rating.period_id).join(Period, Period.id == Rating.period_id)
+    rated = rated.where(Rating.player_id == player, Period.last_match_id < Match.id, standings.in_force())
+    return rated.order_by(Rating.period_id.desc()).limit(1).correlate(Match).scalar_subquery()
+
+
+def _seat(player: Player, rating: Rating | None) -> Seat:
+    return Seat(
+        player_id=player.id,
+        name=player.name,
+        call_sign=player.call_sign,
+        rating=player.start_rating if rating is None else rating.rating,
+        deviation=player.start_deviation if rating is None else rating.deviation,
+    )

@@ -1,0 +1,75 @@
+// A scene on a canvas, from the ground up.
+import { drawGround } from "./battlefield.js";
+import { drawBeam, drawBlasts, drawChosen, drawImpact, drawShell, drawSmoke, drawTrail, drawZone } from "./effects.js";
+import { drawMarks, drawMech, drawWreck, radiusOf } from "./mechs.js";
+import { TEAMS } from "./palette.js";
+import { shortName } from "./wording.js";
+
+const TRAIL_FRAMES = 32;
+
+export class Painter {
+  constructor(canvas, stage, camera) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d", { alpha: false });
+    this.stage = stage;
+    this.camera = camera;
+    this.ground = drawGround(stage.recording.battlefield);
+    this.backdrop = document.createElement("canvas");
+    this.backdropOf = "";
+  }
+
+  // Gives the canvas as many pixels as the screen has for it; false where that changes nothing.
+  fit() {
+    const size = this.canvas.clientWidth;
+    const pixels = Math.round(size * devicePixelRatio);
+    if (this.canvas.width === pixels) return false;
+    this.canvas.width = this.canvas.height = pixels;
+    this.camera.size = size;
+    return true;
+  }
+
+  draw(scene, chosen) {
+    const { context, camera } = this;
+    const { battlefield, header, hulls } = this.stage.recording;
+    const ratio = this.canvas.width / camera.size;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.drawImage(this.#scaledGround(ratio), 0, 0);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    drawZone(context, camera, battlefield.zone_radius / 100, scene.holder);
+    const living = scene.mechs.filter(({ alive }) => alive);
+    for (const mech of scene.mechs) if (!mech.alive) drawWreck(context, camera, mech, hulls[mech.role]);
+    if (chosen !== null) this.#drawTrail(scene, chosen);
+    for (const mech of living) drawMech(context, camera, mech, hulls[mech.role]);
+    for (const cloud of scene.clouds) drawSmoke(context, camera, cloud);
+    for (const beam of scene.beams) drawBeam(context, camera, beam, scene);
+    for (const shell of scene.shells) drawShell(context, camera, shell);
+    for (const mech of scene.mechs) if (mech.hurt > 0) drawImpact(context, camera, mech, scene);
+    drawBlasts(context, camera, scene);
+    for (const mech of living) drawMarks(context, camera, mech, hulls[mech.role], shortName(header, mech.mech));
+    if (chosen !== null) this.#drawChosen(scene.mechs[chosen]);
+  }
+
+  // The ground as the camera has it. Scaling costs more than all else: while the camera rests it is done once.
+  #scaledGround(ratio) {
+    const { side, size, scale, x, y } = this.camera;
+    const wanted = [x, y, scale, size, ratio].join(" ");
+    if (this.backdropOf !== wanted) {
+      this.backdropOf = wanted;
+      this.backdrop.width = this.backdrop.height = this.canvas.width;
+      const context = this.backdrop.getContext("2d", { alpha: false });
+      const [left, top] = this.camera.toPixel(-side / 2, side / 2);
+      context.drawImage(this.ground, left * ratio, top * ratio, side * scale * ratio, side * scale * ratio);
+    }
+    return this.backdrop;
+  }
+
+  #drawTrail(scene, chosen) {
+    const places = this.stage.trail(chosen, scene.frame, TRAIL_FRAMES);
+    drawTrail(this.context, this.camera, places, TEAMS[this.stage.sides[chosen]]);
+  }
+
+  #drawChosen(mech) {
+    const radius = radiusOf(this.camera, this.stage.recording.hulls[mech.role]);
+    drawChosen(this.context, ...this.camera.toPixel(mech.x, mech.y), 2.1 * radius);
+  }
+}

@@ -1,0 +1,34 @@
+// What happened, in words; a click on a line goes there.
+import { element } from "./elements.js";
+import { clock, describe, isLoud, SIDES } from "./wording.js";
+
+export class Log {
+  constructor(list, stage, go) {
+    const { events, header } = stage.recording;
+    this.list = list;
+    this.lines = events.filter(isLoud).map((event) => {
+      const words = describe(event, header).map(([text, side]) =>
+        side === null ? text : element("span", { className: SIDES[side], textContent: text }),
+      );
+      const time = element("span", { className: "soft", textContent: clock(event.at * stage.decisionS) });
+      const button = element("button", { type: "button", className: "quiet", onclick: () => go(event.at - 1) });
+      button.append(time, element("span", {}, ...words));
+      const line = element("li", {}, button);
+      list.append(line);
+      return { at: event.at, line };
+    });
+    this.shown = -1;
+  }
+
+  // Marks the last line that has happened and keeps it in view, without moving the page.
+  show(frame) {
+    const happened = this.lines.findLastIndex(({ at }) => at <= frame);
+    if (happened === this.shown) return;
+    this.lines[this.shown]?.line.removeAttribute("aria-current");
+    this.shown = happened;
+    this.lines.forEach(({ line }, each) => line.classList.toggle("ahead", each > happened));
+    const { line } = this.lines[happened] ?? {};
+    line?.setAttribute("aria-current", "step");
+    this.list.scrollTop = line ? line.offsetTop - this.list.clientHeight / 2 : 0;
+  }
+}
