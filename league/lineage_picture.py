@@ -1,12 +1,11 @@
 """A learner's snapshots as a picture: how strong each is, whom it descends from, and what became of it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from arena.svg import INK, LINE, document
 from league import wire
-from league.cli import tables
 
 WIDTH, HEIGHT = 900, 420
 LEFT, RIGHT, TOP, BOTTOM = 64, 24, 88, 44
@@ -65,13 +64,23 @@ class _Scale:
 
 
 def picture(descent: Descent) -> str:
-    """Draw a learner's descent as SVG.
+    """Draw a learner's descent as an SVG file.
+
+    Args:
+        descent: With a snapshot at least.
+    """
+    return document(WIDTH, HEIGHT, STYLE, drawing(descent))
+
+
+def drawing(descent: Descent, address: Callable[[int], str] | None = None) -> str:
+    """Draw a learner's descent as elements of an SVG that is WIDTH by HEIGHT.
 
     Steps run to the right, ratings upwards; a bar is two deviations to either side. A line leads to each snapshot from
     its parent, unless the learner began anew between them, which a dashed line marks.
 
     Args:
         descent: With a snapshot at least.
+        address: Where a snapshot's mark leads to, by its id; None for nowhere.
     """
     steps = _Scale(0.0, max(1.0, *(_step(one) for one in descent.snapshots)), LEFT, WIDTH - RIGHT)
     ends = [one.rating + sign * 2.0 * one.deviation for one in descent.snapshots for sign in (-1, 1)]
@@ -81,10 +90,10 @@ def picture(descent: Descent) -> str:
         _grid(steps, ratings),
         _resets(descent.resets, steps),
         _parents(descent, steps, ratings),
-        *(_snapshot(one, descent, steps, ratings) for one in descent.snapshots),
+        *(_snapshot(one, descent, steps, ratings, address) for one in descent.snapshots),
         _names(descent.snapshots, steps, ratings),
     )
-    return document(WIDTH, HEIGHT, STYLE, "".join(layers))
+    return "".join(layers)
 
 
 def _heading(descent: Descent) -> str:
@@ -148,22 +157,30 @@ def _parents(descent: Descent, steps: _Scale, ratings: _Scale) -> str:
     )
 
 
-def _snapshot(one: wire.Player, descent: Descent, steps: _Scale, ratings: _Scale) -> str:
+def _snapshot(
+    one: wire.Player, descent: Descent, steps: _Scale, ratings: _Scale, address: Callable[[int], str] | None
+) -> str:
     x, y = steps(_step(one)), ratings(one.rating)
     low, high = (ratings(one.rating + sign * 2.0 * one.deviation) for sign in (-1, 1))
     band = f'<line class="band" x1="{x}" x2="{x}" y1="{low}" y2="{high}"/>'
     ring = f'<circle class="ring" cx="{x}" cy="{y}" r="{RADIUS + 3}"/>' if one.id == descent.champion else ""
-    story = [f"{tables.display_name(one)}: {tables.rating(one)}, {one.games} games, step {_step(one):,}"]
+    name = one.name if one.call_sign is None else f"{one.call_sign} ({one.name})"
+    told = f"{one.rating:.0f} ± {2 * one.deviation:.0f}, {one.games} games, step {_step(one):,}"
+    story = [f"{name}: {told}"]
     story += [
         f"{each.created_at:%Y-%m-%d %H:%M} {each.kind}: {each.reason}" for each in descent.changes.get(one.id, ())
     ]
-    return f"{band}{ring}{_mark(one.standing or 'candidate', x, y, escape(chr(10).join(story)))}"
+    mark = _mark(one.standing or "candidate", x, y, escape("\n".join(story)))
+    linked = mark if address is None else f'<a href="{escape(address(one.id))}" aria-label="{escape(name)}">{mark}</a>'
+    return f"{band}{ring}{linked}"
 
 
 def _mark(standing: str, x: float, y: float, title: str) -> str:
     told = f"<title>{title}</title>" if title else ""
     kind = "mark" if standing in ("candidate", "commander") else "mark out"
-    return f'<circle class="{kind}" cx="{x}" cy="{y}" r="{RADIUS}" fill="{COLOURS[standing]}">{told}</circle>'
+    return (
+        f'<circle class="{kind} {standing}" cx="{x}" cy="{y}" r="{RADIUS}" fill="{COLOURS[standing]}">{told}</circle>'
+    )
 
 
 def _names(snapshots: Sequence[wire.Player], steps: _Scale, ratings: _Scale) -> str:

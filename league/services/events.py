@@ -1,5 +1,6 @@
 """The audit log."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.db import locks
+from league.db.bulk import among
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Match
@@ -82,6 +84,16 @@ def history(
     query = query if periods else query.where(Event.kind != "period")
     query = query if before is None else query.where(Event.id < before)
     return [_body(event) for event in session.scalars(query.order_by(Event.id.desc()).limit(limit))]
+
+
+def of_players(session: Session, players: Sequence[int], kinds: Sequence[str]) -> dict[int, list[wire.Event]]:
+    """Read what of these kinds happened to players, oldest first, by player; who is left out, nothing happened to."""
+    query = select(Event).where(among(session, Event.player_id, players), Event.kind.in_(kinds)).order_by(Event.id)
+    found: dict[int, list[wire.Event]] = {}
+    for event in session.scalars(query):
+        if event.player_id is not None:
+            found.setdefault(event.player_id, []).append(_body(event))
+    return found
 
 
 def results_since(database: Database, match_id: int) -> list[wire.Event]:

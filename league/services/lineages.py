@@ -7,8 +7,9 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.config import Settings
-from league.db.models import Player
-from league.services import gates, standings
+from league.db.models import Player, SnapshotDecision
+from league.lineage_picture import Descent
+from league.services import champions, events, gates, learners, lifecycle, standings
 from league.services.gate_verdicts import Judge
 
 
@@ -34,6 +35,32 @@ def ancestors(
         )
         for generation, each in enumerate(generations, start=after + 1)
     ]
+
+
+def descent(session: Session, settings: Settings, learner_id: int, most: int) -> Descent | None:
+    """Return what there is to draw of a learner's newest snapshots, at most so many; None where it has none.
+
+    Raises:
+        UnknownLearnerError: There is no such learner.
+    """
+    learner = learners.show(session, settings, learners.require(session, learner_id))
+    of_learner = Player.learner_id == learner_id, Player.kind == "snapshot"
+    query = standings.rated().where(*of_learner).order_by(Player.step.desc(), Player.id.desc()).limit(most)
+    rows = session.execute(query).all()
+    snapshots = [
+        wire.Player.model_validate(standings.fields(player, rating, settings)) for player, rating in reversed(rows)
+    ]
+    if not snapshots:
+        return None
+    anew = SnapshotDecision.learner_id == learner_id, SnapshotDecision.reset
+    shown = SnapshotDecision.step >= (snapshots[0].step or 0)
+    return Descent(
+        learner=learner,
+        snapshots=snapshots,
+        resets=list(session.scalars(select(SnapshotDecision.step).where(*anew, shown).order_by(SnapshotDecision.step))),
+        champion=champions.holder(session, learner.environment),
+        changes=events.of_players(session, [one.id for one in snapshots], list(lifecycle.TRANSITIONS)),
+    )
 
 
 def _generations(session: Session, player_id: int) -> list[int]:

@@ -115,11 +115,15 @@ def extent(session: Session, choice: Choice) -> Extent:
     return Extent(players, low or 0.0, high or 0.0)
 
 
-def find(session: Session, environment: str, player_id: int) -> Ranked | None:
-    """Return one player's line; None where the environment has no such player."""
-    everybody = _ranked(environment)
-    row = session.execute(select(everybody).where(everybody.c.id == player_id)).one_or_none()
-    return None if row is None else _line(row)
+def find(session: Session, player_id: int) -> Ranked:
+    """Return one player's line.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+    """
+    player, _ = standings.require(session, player_id)
+    everybody = _ranked(player.environment)
+    return _line(session.execute(select(everybody).where(everybody.c.id == player_id)).one())
 
 
 def lineages(session: Session, environment: str) -> dict[int, str]:
@@ -187,14 +191,16 @@ def _named(everybody: Subquery, sought: str) -> ColumnElement[bool]:
     return or_(*found)
 
 
-def _order(everybody: Subquery, choice: Choice) -> tuple[Any, ...]:
+def _order(everybody: Subquery, choice: Choice) -> tuple[ColumnElement[Any], ...]:
     """Return what to sort by. Who is out of play, or has no value, comes last either way."""
     names = {"name": "shown", "age": "created_at"}
     column: ColumnElement[Any] = everybody.c[names.get(choice.sort, choice.sort)]
     column = func.lower(column) if choice.sort in ("name", "lineage") else column
-    backwards = choice.descending != (choice.sort == "age")  # the youngest has the least age
-    ordered = column.desc() if backwards else column.asc()
-    return ordered.nulls_last(), everybody.c.rank.asc().nulls_last(), everybody.c.id
+    by_rank = everybody.c.rank.asc().nulls_last(), everybody.c.id.asc()
+    if choice.sort != "age":
+        return (column.desc() if choice.descending else column.asc()).nulls_last(), *by_rank
+    youth = column, everybody.c.id  # of those that were published in one moment, too, one was the last
+    return tuple(each.asc() if choice.descending else each.desc() for each in youth)
 
 
 def _line(row: "Row[Any]") -> Ranked:

@@ -7,17 +7,19 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from league.errors import UnknownRouteError
-from league.web import live, payoff, session, standings, training
+from league.web import actions, live, payoff, player, session, standings, training
 from league.web.shell import HEADERS, error_page
 from league.wire import PREFIX
 
-_PAGES = (session, live, standings, training, payoff)
+PAGES = (session, live, standings, player, actions, training, payoff)
+"""Modules of pages, each with a router."""
+
 _FOREVER = "public, max-age=31536000, immutable"
 
 
 def install(app: FastAPI) -> None:
     """Add all pages, their files, and a page for addresses that a browser finds nothing at."""
-    for module in _PAGES:
+    for module in PAGES:
         app.include_router(module.router)
     app.mount("/static", _Files(packages=[("league.web", "static")]), name="static")
     elsewhere = app.exception_handlers[HTTPException]

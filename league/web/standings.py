@@ -195,7 +195,7 @@ def _lines(session: Session, visit: Visit, asked: Asked, offset: int) -> Lines:
 def _highlights(session: Session, visit: Visit, champion: int | None) -> Highlights:
     environment = visit.environment
     return Highlights(
-        champion=None if champion is None else rankings.find(session, environment, champion),
+        champion=None if champion is None else rankings.find(session, champion),
         strongest=rankings.strongest(session, environment),
         newest=rankings.newest(session, environment),
     )

@@ -12,9 +12,9 @@ from league_scene import ON_SQLITE, Scene
 
 from league import wire
 from league.cli import connection, main
-from league.cli.lineage_picture import COLOURS, Descent, picture
 from league.client import LeagueClient
 from league.errors import UnknownPlayerError
+from league.lineage_picture import COLOURS, Descent, picture
 
 
 def ids(scene: Scene, player_id: int) -> list[int]:

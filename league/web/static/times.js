@@ -1,7 +1,7 @@
 // Times as the reader's clock has them; the title keeps UTC. Ages go on by themselves.
 const UNITS = [[31536000, "y"], [86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 
-function local(at) {
+export function local(at) {
   const two = (value) => String(value).padStart(2, "0");
   const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())}`;

@@ -1,0 +1,68 @@
+"""Changes that people make on pages: an admin's token, a form of our own, a reason for the log."""
+
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Form, Path, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import Field
+
+from league import wire
+from league.api.dependencies import ID_LIMIT, TEXT, Id, Now, Running
+from league.services import lifecycle
+from league.services.lifecycle import Change
+from league.web.shell import PageRoute, is_part
+from league.web.visitors import Actor
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+Reason = Annotated[str, Form(min_length=1, max_length=500, pattern=TEXT)]
+
+
+def done(request: Request, path: str) -> Response:
+    """Answer a change that was made: a script loads its page anew, a bare form goes on to `path`."""
+    if is_part(request):
+        return Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Refresh": "true"})
+    return RedirectResponse(path, status_code=HTTPStatus.SEE_OTHER)
+
+
+@router.post("/players/{player_id}/champion")
+def crown(
+    player_id: Id,
+    request: Request,
+    league: Running,
+    now: Now,
+    caller: Actor,
+    reason: Reason,
+    expected: Annotated[Annotated[int, Field(ge=1, lt=ID_LIMIT)] | Literal[""], Form()] = "",
+) -> Response:
+    """Make a player the champion, if the champion is still whom the page showed; empty for nobody."""
+    with league.database.write() as session:
+        lifecycle.crown(session, player_id, actor=caller.name, reason=reason, now=now, expected=expected or None)
+    return done(request, f"/players/{player_id}")
+
+
+@router.post("/players/{player_id}/{change}")
+def change(
+    player_id: Id,
+    change: Annotated[Change, Path()],
+    request: Request,
+    league: Running,
+    now: Now,
+    caller: Actor,
+    reason: Reason,
+    expected: Annotated[wire.Standing, Form()],
+) -> Response:
+    """Change a player's standing, if it is still the one that the page showed."""
+    with league.database.write() as session:
+        lifecycle.change(
+            session,
+            league.settings,
+            player_id,
+            change,
+            actor=caller.name,
+            reason=reason,
+            now=now,
+            expected=expected,
+        )
+    return done(request, f"/players/{player_id}")

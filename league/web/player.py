@@ -1,0 +1,215 @@
+"""The page of one player: how strong it is and was, whom it met, where it comes from, what became of it."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+from markupsafe import Markup
+from sqlalchemy.orm import Session
+
+from league import lineage_picture, wire
+from league.api import checkpoints
+from league.api.checkpoints import Sha256
+from league.api.dependencies import Id, League, Now, Running
+from league.errors import LeagueError
+from league.services import champions, events, fingerprints, lifecycle, lineages, matches, profiles, rankings, standings
+from league.services.lifecycle import Change
+from league.services.rankings import Ranked
+from league.web import formats
+from league.web.shell import PageRoute, Visiting
+from league.web.visitors import Visitor
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+CURVE_POINTS = 600
+OPPONENTS, OPPONENTS_MOST = 12, 1000
+MATCHES = 12
+EVENTS = 30
+ALIKE = 5
+SNAPSHOTS_DRAWN = 300
+
+_BASELINE = "baseline:"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A change that an admin may make.
+
+    Attributes:
+        change: Its name, and the last part of its address.
+        label: Of the button.
+        explanation: What follows from it.
+        danger: Whether it takes a player out of play.
+    """
+
+    change: str
+    label: str
+    explanation: str
+    danger: bool
+
+
+_OFFERS: dict[Change, Offer] = {
+    "promote": Offer("promote", "Promote", "It becomes a commander, with a call-sign.", danger=False),
+    "retire": Offer("retire", "Retire", "It is not drawn any more. Its history stays, and it can return.", danger=True),
+    "reinstate": Offer("reinstate", "Reinstate", "It becomes a candidate again and is drawn.", danger=False),
+    "quarantine": Offer(
+        "quarantine", "Quarantine", "It is taken out of play until somebody reinstates it.", danger=True
+    ),
+}
+_CROWN = Offer("champion", "Make champion", "Scripts that ask for the champion are given it.", danger=False)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What a player plays with: a checkpoint and its size, None where the store does not have it."""
+
+    sha256: str
+    size_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the head of the page tells.
+
+    Attributes:
+        player: Everything that the league says of it.
+        line: Its line in the table.
+        champion: Whether it is the champion.
+        parent: The snapshot that it descends from.
+        weights: None for who has none: learners, whose weights move, and baselines.
+    """
+
+    player: wire.Player
+    line: Ranked
+    champion: bool
+    parent: wire.Player | None
+    weights: Weights | None
+
+
+@router.get("/players/{player_id}")
+def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
+    """Show everything about a player that is quickly told; the rest follows as a reader comes to it."""
+    with league.database.read() as session:
+        profile = _profile(session, league, player_id)
+        champion = champions.holder(session, profile.player.environment)
+        met, met_in_all = profiles.opponents(session, player_id, OPPONENTS)
+        log = matches.of_player(session, player_id, MATCHES, None)
+        told = events.history(session, {"player_id": player_id}, EVENTS, None, periods=False)
+    visit = visit.of(profile.player.environment)
+    return visit.page(
+        "player.html",
+        "standings",
+        formats.display_name(profile.player),
+        profile=profile,
+        player=profile.player,
+        met=met,
+        met_in_all=met_in_all,
+        matches=log,
+        events=told,
+        offers=_offers(profile) if visit.may_act else (),
+        held_by=champion,
+    )
+
+
+@router.get("/players/{player_id}/head")
+def head(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
+    """Show the head of the page as it is now."""
+    with league.database.read() as session:
+        profile = _profile(session, league, player_id)
+    return visit.of(profile.player.environment).part("_player_head.html", profile=profile, player=profile.player)
+
+
+@router.get("/players/{player_id}/curve")
+def curve(player_id: Id, league: Running, _: Visitor) -> JSONResponse:
+    """Send the rating after each period, as columns for a chart."""
+    with league.database.read() as session:
+        points = profiles.curve(session, player_id, CURVE_POINTS)
+    columns = {
+        "at": [point.closed_at.timestamp() for point in points],
+        "period": [point.number for point in points],
+        "rating": [point.rating for point in points],
+        "low": [point.rating - 2 * point.deviation for point in points],
+        "high": [point.rating + 2 * point.deviation for point in points],
+        "games": [point.games for point in points],
+    }
+    return JSONResponse(columns, headers={"Cache-Control": "no-store"})
+
+
+@router.get("/players/{player_id}/opponents")
+def opponents(
+    player_id: Id,
+    league: Running,
+    visit: Visiting,
+    limit: Annotated[int, Query(ge=1, le=OPPONENTS_MOST)] = OPPONENTS_MOST,
+) -> HTMLResponse:
+    """Show more of whom a player met."""
+    with league.database.read() as session:
+        met, met_in_all = profiles.opponents(session, player_id, limit)
+        player = standings.show(session, league.settings, player_id)
+    return visit.part("_player_opponents.html", met=met, met_in_all=met_in_all, player=player)
+
+
+@router.get("/players/{player_id}/descent")
+def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
+    """Draw the snapshots of a player's lineage."""
+    with league.database.read() as session:
+        player = standings.show(session, league.settings, player_id)
+        found = None
+        if player.learner_id is not None:
+            found = lineages.descent(session, league.settings, player.learner_id, SNAPSHOTS_DRAWN)
+    drawing = None
+    if found is not None:
+        drawing = Markup(lineage_picture.drawing(found, "/players/{}".format))  # noqa: S704 - it escapes names itself
+    return visit.part(
+        "_player_descent.html",
+        player=player,
+        drawing=drawing,
+        width=lineage_picture.WIDTH,
+        height=lineage_picture.HEIGHT,
+    )
+
+
+@router.get("/players/{player_id}/likeness")
+def likeness(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
+    """Show how a player plays, and who plays alike."""
+    with league.database.read() as session:
+        found = fingerprints.show(session, player_id, ALIKE)
+    return visit.part("_player_likeness.html", fingerprint=found)
+
+
+@router.get("/checkpoints/{sha256}")
+def download(sha256: Sha256, request: Request, league: Running, now: Now, visitor: Visitor) -> Response:
+    """Send a checkpoint to somebody who is signed in on these pages."""
+    return checkpoints.fetch(sha256, request, league, now, visitor)
+
+
+def _profile(session: Session, league: League, player_id: int) -> Profile:
+    player = standings.show(session, league.settings, player_id)
+    parent = None
+    if player.parent_id is not None:
+        parent = standings.show(session, league.settings, player.parent_id)
+    return Profile(
+        player=player,
+        line=rankings.find(session, player_id),
+        champion=champions.holder(session, player.environment) == player_id,
+        parent=parent,
+        weights=_weights(league, player),
+    )
+
+
+def _weights(league: League, player: wire.Player) -> Weights | None:
+    if player.checkpoint is None or player.checkpoint.startswith(_BASELINE):
+        return None
+    try:
+        return Weights(player.checkpoint, league.store.find(player.checkpoint).size_bytes)
+    except LeagueError:
+        return Weights(player.checkpoint, None)
+
+
+def _offers(profile: Profile) -> list[Offer]:
+    standing = profile.player.standing
+    offered = [_OFFERS[name] for name, each in lifecycle.TRANSITIONS.items() if standing in each.origins]
+    if standing in ("candidate", "commander") and not profile.champion:
+        offered.insert(1, _CROWN)
+    return offered

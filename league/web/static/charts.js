@@ -1,0 +1,68 @@
+// Curves by uPlot in the colours of the page, redrawn when these or the width change.
+import { local } from "./times.js";
+
+export function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+export function axis(options = {}) {
+  return {
+    stroke: () => colour("soft"),
+    font: "12px system-ui, sans-serif",
+    grid: { stroke: () => colour("line"), width: 1 },
+    ticks: { show: false },
+    ...options,
+  };
+}
+
+// Draws columns into an element that has a height of its own; returns the chart. What it holds already is replaced.
+export function plot(element, options, columns) {
+  element.replaceChildren();
+  const size = () => ({ width: element.clientWidth, height: element.clientHeight });
+  const chart = new window.uPlot({ ...size(), legend: { show: false }, ...options }, columns, element);
+  new ResizeObserver(() => {
+    if (element.clientWidth !== chart.width) chart.setSize(size());
+  }).observe(element);
+  addEventListener("league:theme", () => chart.redraw(false, false));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => chart.redraw(false, false));
+  return chart;
+}
+
+// A rating over time with its 95 % band. `say` is told the index that the reader points at, or null.
+export function rating(element, curve, say) {
+  const dots = curve.at.length < 40;
+  return plot(element, {
+    cursor: { y: false, points: { size: 7 } },
+    scales: { x: { time: true }, y: { range: (_, low, high) => padded(low, high) } },
+    axes: [axis({ values: times }), axis({ size: 52 })],
+    series: [
+      {},
+      { stroke: "transparent", points: { show: false } },
+      { stroke: "transparent", points: { show: false } },
+      { stroke: () => colour("accent"), width: 2, points: { show: dots, size: 5, fill: () => colour("accent") } },
+    ],
+    bands: [{ series: [1, 2], fill: () => colour("chart-band") }],
+    hooks: { setCursor: [({ cursor }) => say(cursor.idx)] },
+  }, ratingColumns(curve));
+}
+
+export function ratingColumns(curve) {
+  return [curve.at, curve.high, curve.low, curve.rating];
+}
+
+// Labels of a time axis in seconds: hours and minutes by the reader's clock, and the day where it is a new one.
+export function times(_, splits, axis, space, apart) {
+  let before = "";
+  return splits.map((split) => {
+    const [day, minute] = local(new Date(split * 1000)).split(" ");
+    const short = day.slice(5);
+    const label = apart >= 86400 ? short : `${minute}${short === before ? "" : `\n${short}`}`;
+    before = short;
+    return label;
+  });
+}
+
+function padded(low, high) {
+  const room = Math.max(20, (high - low) * 0.05);
+  return [low - room, high + room];
+}

@@ -1,0 +1,36 @@
+// The rating curve of a player's page, drawn anew after every rating period.
+import { rating, ratingColumns } from "./charts.js";
+import { local } from "./times.js";
+
+const place = document.querySelector("[data-curve]");
+const readout = document.querySelector("[data-readout]");
+let chart = null;
+let curve = null;
+
+function told(index) {
+  const high = curve.high[index] - curve.rating[index];
+  const at = local(new Date(curve.at[index] * 1000));
+  const value = `${Math.round(curve.rating[index])} ± ${Math.round(high)}`;
+  return `${value} after period ${curve.period[index]}, ${at}, ${curve.games[index].toLocaleString()} games`;
+}
+
+function say(index) {
+  readout.textContent = told(index ?? curve.at.length - 1);
+}
+
+async function draw() {
+  const answer = await fetch(place.dataset.curve);
+  if (!answer.ok) return;
+  curve = await answer.json();
+  if (!curve.at.length) return;
+  if (chart) chart.setData(ratingColumns(curve));
+  else chart = rating(place, curve, say);
+  say(null);
+  place.setAttribute("role", "img");
+  place.setAttribute("aria-label", `Rating over ${curve.at.length} periods; now ${told(curve.at.length - 1)}`);
+  place.dataset.drawn = curve.at.length;
+}
+
+document.addEventListener("league:period", draw);
+document.addEventListener("league:return", draw);
+draw();

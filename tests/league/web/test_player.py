@@ -1,0 +1,184 @@
+"""The page of a player, and what an admin may do there."""
+
+import re
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import Scene, safetensors
+
+from league import wire
+from league.client import LeagueClient
+from league.db.engine import Database
+from league.services import tokens
+from league.web.visitors import COOKIE
+
+OWN = {"Sec-Fetch-Site": "same-origin"}
+PIECE = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def backend() -> str:
+    return "sqlite"
+
+
+@pytest.fixture
+def player(scene: Scene, league: LeagueClient) -> wire.Player:
+    """A snapshot that played."""
+    first = scene.publish(1)
+    scene.publish(2)
+    scene.evaluate(8, winner=first.id)
+    league.close_period()
+    return first
+
+
+def test_a_player_is_told_with_its_rating_matches_and_checkpoint(
+    http: TestClient, league: LeagueClient, player: wire.Player
+) -> None:
+    page = http.get(f"/players/{player.id}").text
+    now = league.player(player.id)
+    assert f"{now.rating:.0f}" in page
+    assert f"± {2 * now.deviation:.0f}" in page
+    assert f'data-copy="{player.checkpoint}"' in page
+    for match in league.matches(player.id, limit=5).items:
+        assert f'href="/matches/{match.id}"' in page
+    assert http.get(f"/players/{player.id}/head").status_code == 200
+
+
+@pytest.mark.parametrize("part", ["", "/head", "/curve", "/opponents", "/descent", "/likeness"])
+def test_who_is_not_there_has_no_page(http: TestClient, scene: Scene, part: str) -> None:
+    answer = http.get(f"/players/999{part}")
+    assert answer.status_code == 404
+    assert "no player has this id" in answer.text
+
+
+def test_learners_and_baselines_have_pages_and_no_buttons(http: TestClient, scene: Scene) -> None:
+    for one in (scene.learner.player_id, scene.baseline().id):
+        page = http.get(f"/players/{one}").text
+        assert "<dialog" not in page
+        for part in ("descent", "likeness", "opponents"):
+            assert 'class="empty"' in http.get(f"/players/{one}/{part}").text
+
+
+def test_the_curve_is_that_of_the_league(http: TestClient, league: LeagueClient, player: wire.Player) -> None:
+    columns = http.get(f"/players/{player.id}/curve").json()
+    points = league.ratings(player.id).items
+    assert columns["period"] == [point.number for point in points] != []
+    assert columns["rating"] == [point.rating for point in points]
+    assert columns["high"] == [point.rating + 2 * point.deviation for point in points]
+    assert columns["low"] == [point.rating - 2 * point.deviation for point in points]
+    assert columns["at"] == [point.closed_at.timestamp() for point in points]
+
+
+def test_the_lineage_is_drawn_with_links(http: TestClient, league: LeagueClient, player: wire.Player) -> None:
+    drawing = http.get(f"/players/{player.id}/descent").text
+    assert {f"/players/{each}" for each in re.findall(r'href="/players/(\d+)"', drawing)} == {
+        f"/players/{each.id}" for each in league.players("rps", kind="snapshot").items
+    }
+    assert "<style" not in drawing
+
+
+def test_a_checkpoint_is_downloaded_with_the_cookie(http: TestClient, player: wire.Player) -> None:
+    answer = http.get(f"/checkpoints/{player.checkpoint}")
+    assert answer.content == safetensors(1, signature="rps-1")
+    assert http.get(f"/checkpoints/{'0' * 64}").status_code == 404
+
+
+def test_a_lost_checkpoint_is_said(http: TestClient, player: wire.Player, tmp_path: Path) -> None:
+    (lost,) = (tmp_path / "checkpoints").rglob(f"*{player.checkpoint}*")
+    lost.unlink()
+    assert "not in the store" in http.get(f"/players/{player.id}").text
+
+
+def test_what_people_wrote_is_text_and_no_markup(http: TestClient, league: LeagueClient, player: wire.Player) -> None:
+    league.retire(player.id, "<img src=x>")
+    page = http.get(f"/players/{player.id}").text
+    assert "<img src=x>" not in page
+    assert "&lt;img src=x&gt;" in page
+    assert "<img" not in http.get(f"/players/{player.id}/descent").text
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+def post(http: TestClient, path: str, expected: str | int, **headers: str) -> tuple[int, str]:
+    answer = http.post(
+        path, data={"reason": "because", "expected": expected}, headers=OWN | headers, follow_redirects=False
+    )
+    return answer.status_code, answer.text
+
+
+def test_every_change_is_made_with_its_reason_and_leads_back(
+    http: TestClient, league: LeagueClient, player: wire.Player
+) -> None:
+    standing = league.player(player.id).standing
+    for change in ("retire", "reinstate", "promote", "quarantine"):
+        assert f'action="/players/{player.id}/{change}"' in http.get(f"/players/{player.id}").text
+        assert post(http, f"/players/{player.id}/{change}", str(standing))[0] == 303
+        standing = league.player(player.id).standing
+        newest = league.log("rps", player.id, limit=1).items[0]
+        assert (newest.kind, newest.reason) == (change, "because")
+    assert standing == "quarantined"
+    assert "because" in http.get(f"/players/{player.id}").text
+
+
+def test_a_script_is_told_to_load_its_page_anew(http: TestClient, player: wire.Player) -> None:
+    answer = http.post(
+        f"/players/{player.id}/retire", data={"reason": "old", "expected": "candidate"}, headers=OWN | PIECE
+    )
+    assert (answer.status_code, answer.headers["hx-refresh"]) == (204, "true")
+
+
+def test_a_change_that_came_too_late_says_what_the_standing_is_now(
+    http: TestClient, league: LeagueClient, player: wire.Player
+) -> None:
+    league.retire(player.id, "before")
+    status, text = post(http, f"/players/{player.id}/promote", "candidate", **PIECE)
+    assert status == 409
+    assert "it is retired; promote needs candidate; from retired it allows reinstate, quarantine" in text
+
+
+def test_the_champion_is_made_unless_somebody_else_was_meanwhile(
+    http: TestClient, league: LeagueClient, player: wire.Player
+) -> None:
+    assert post(http, f"/players/{player.id}/champion", "")[0] == 303
+    assert league.champion("rps").player.id == player.id
+    assert "/champion" not in http.get(f"/players/{player.id}").text
+    other = next(each for each in league.players("rps", kind="snapshot").items if each.id != player.id)
+    status, text = post(http, f"/players/{other.id}/champion", "")
+    assert status == 409
+    assert "not nobody as expected" in text
+    assert post(http, f"/players/{other.id}/champion", player.id)[0] == 303
+
+
+def test_a_change_needs_a_reason_and_a_known_name(http: TestClient, player: wire.Player) -> None:
+    address = f"/players/{player.id}/retire"
+    for form in ({"expected": "candidate"}, {"expected": "candidate", "reason": ""}, {"reason": "x"}):
+        assert http.post(address, data=form, headers=OWN).status_code == 422
+    assert http.post(f"/players/{player.id}/bless", data={"reason": "x"}, headers=OWN).status_code == 422
+
+
+def test_a_reader_sees_no_buttons_and_is_refused(
+    http: TestClient, league: LeagueClient, player: wire.Player, database: Database
+) -> None:
+    assert "<dialog" in http.get(f"/players/{player.id}").text
+    with database.write() as session:
+        made = {scope: tokens.create(session, scope, scope, player.created_at, actor="test") for scope in
+                ("read", "worker", "admin")}  # fmt: skip
+    for scope, secret in made.items():
+        http.cookies.set(COOKIE, secret)
+        page = http.get(f"/players/{player.id}").text
+        assert ("<dialog" in page) == (scope == "admin")
+        assert secret not in page
+        status, text = post(http, f"/players/{player.id}/retire", "candidate")
+        assert status == (303 if scope == "admin" else 403)
+        assert scope == "admin" or f"its scope is {scope}, the call needs admin" in text
+
+
+def test_changes_from_other_sites_are_refused_also_where_the_league_is_open(
+    http: TestClient, league: LeagueClient, player: wire.Player
+) -> None:
+    for headers in ({}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://example.org"}):
+        form = {"reason": "x", "expected": "candidate"}
+        assert http.post(f"/players/{player.id}/retire", data=form, headers=headers).status_code == 403
+    assert league.player(player.id).standing == "candidate"

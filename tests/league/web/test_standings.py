@@ -1,0 +1,131 @@
+"""The front page: what it says, how it filters and sorts, and what it is told anew."""
+
+import re
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import Scene
+
+from league import wire
+from league.client import LeagueClient
+from league.web import standings
+
+PIECE = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def backend() -> str:
+    return "sqlite"
+
+
+def names(page: str) -> list[str]:
+    """Who is in the table, in order."""
+    return re.findall(r'<th scope="row"><a href="/players/\d+">([^<]+)</a>', page)
+
+
+def ids(page: str) -> list[int]:
+    return [int(each) for each in re.findall(r'data-id="(\d+)"', page)]
+
+
+@pytest.fixture
+def snapshots(scene: Scene) -> list[wire.Player]:
+    return [scene.publish(step) for step in (1, 2, 3)]
+
+
+def test_the_table_is_that_of_the_league(http: TestClient, league: LeagueClient, snapshots: list[wire.Player]) -> None:
+    assert ids(http.get("/").text) == [item.id for item in league.standings("rps").items]
+
+
+def test_a_reader_may_filter_search_and_sort(
+    http: TestClient, league: LeagueClient, snapshots: list[wire.Player]
+) -> None:
+    league.retire(snapshots[0].id)
+
+    def found(**asked: str) -> list[str]:
+        return names(http.get("/", params=asked).text)
+
+    assert "main@1" not in found()
+    assert found(show="retired") == ["main@1"]
+    assert found(kind="baseline") == ["random"]
+    assert found(q="MAIN@", sort="name", order="descending") == ["main@3", "main@2"]
+    assert found(q="", kind="", role="", lineage="") == found()
+    assert "Take a filter back" in http.get("/", params={"q": "nobody"}).text
+
+
+@pytest.mark.parametrize(
+    "asked", [{"sort": "strength"}, {"kind": "king"}, {"lineage": "0"}, {"order": "up"}, {"q": "x" * 201}, {"q": "\0"}]
+)
+def test_what_cannot_be_asked_is_refused_by_name(http: TestClient, scene: Scene, asked: dict[str, str]) -> None:
+    answer = http.get("/", params=asked)
+    assert answer.status_code == 422
+    assert next(iter(asked)) in answer.text
+
+
+def test_headings_lead_to_the_table_sorted_so_and_then_the_other_way_round(http: TestClient, scene: Scene) -> None:
+    page = http.get("/", params={"q": "main", "sort": "games"}).text
+    leads = dict(re.findall(r'id="sort-(\w+)" href="([^"]+)"', page))
+    assert leads["games"] == "/?q=main&amp;sort=games&amp;order=ascending"
+    assert leads["name"] == "/?q=main&amp;sort=name"
+    assert 'aria-sort="descending"' in page
+    back = http.get("/", params={"sort": "games", "order": "ascending"}).text
+    assert dict(re.findall(r'id="sort-(\w+)" href="([^"]+)"', back))["games"].endswith("order=descending")
+
+
+def test_a_long_table_comes_in_pages(
+    http: TestClient, snapshots: list[wire.Player], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standings, "PAGE", 2)
+    page = http.get("/", params={"sort": "name"}).text
+    seen = ids(page)
+    while (more := re.search(r'class="more" hx-get="([^"]+)"', page)) is not None:
+        page = http.get(more[1].replace("&amp;", "&"), headers=PIECE).text
+        seen += ids(page)
+    monkeypatch.undo()
+    assert seen == ids(http.get("/", params={"sort": "name"}).text)
+    assert len(seen) == 5
+
+
+def test_a_script_gets_the_table_alone(http: TestClient, snapshots: list[wire.Player]) -> None:
+    piece = http.get("/", headers=PIECE).text
+    assert piece.lstrip().startswith('<section id="standings"')
+    assert "<html" not in piece
+
+
+def test_lines_that_a_page_has_are_told_as_they_are_now(
+    http: TestClient, league: LeagueClient, scene: Scene, snapshots: list[wire.Player]
+) -> None:
+    page = http.get("/").text
+    shown = ids(page)
+    scene.evaluate(20, winner=snapshots[2].id)
+    league.close_period()
+    answer = http.get("/standings/now", params={"ids": ",".join(map(str, shown))}, headers=PIECE).text
+    assert ids(answer) == [item.id for item in league.standings("rps").items]
+    assert f'data-total="{len(shown)}"' in answer
+    assert "· 0 games" not in http.get("/standings/highlights").text
+    assert http.get("/standings/now", params={"ids": "1,two"}).status_code == 422
+
+
+def test_the_champion_the_strongest_and_the_newest_stand_above_the_table(
+    http: TestClient, league: LeagueClient, snapshots: list[wire.Player]
+) -> None:
+    assert http.get("/").text.count("nobody yet") == 1
+    league.crown(snapshots[1].id, "first", expected=None)
+    sign = league.player(snapshots[1].id).call_sign
+    page = http.get("/").text
+    above = page[: page.index("<form class")]
+    assert sign is not None
+    assert sign in above
+    assert "main@3" in above[above.index("Newest") :]
+    assert page.count("★ champion") == 1
+
+
+def test_bands_stay_within_their_picture(http: TestClient, snapshots: list[wire.Player]) -> None:
+    for left, width in re.findall(r'class="span" x="([\d.-]+)" y="2" width="([\d.-]+)"', http.get("/").text):
+        assert 0.0 <= float(left) <= float(left) + float(width) <= 100.1
+
+
+def test_times_are_machine_readable_and_utc(http: TestClient, scene: Scene, time: Any) -> None:
+    page = http.get("/").text
+    assert f'datetime="{time.now:%Y-%m-%dT%H:%M:%SZ}"' in page
+    assert f'title="{time.now:%Y-%m-%d %H:%M} UTC"' in page
