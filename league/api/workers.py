@@ -67,10 +67,10 @@ async def heartbeat(
 
 
 @router.post("/{worker_id}/command")
-def command(worker_id: Word, body: wire.CommandRequest, league: Running, _: Admin) -> wire.Worker:
+def command(worker_id: Word, body: wire.CommandRequest, league: Running, now: Now, caller: Admin) -> wire.Worker:
     """Set what the worker is told at its next heartbeat."""
     with league.database.write() as session:
-        return workers.command(session, league.settings, worker_id, body)
+        return workers.command(session, league.settings, worker_id, body, caller.name, now)
 
 
 @router.post("/{worker_id}/quarantine")

@@ -7,15 +7,14 @@ a server that is stopped in between finds the note.
 from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, select, update
-from sqlalchemy.orm import Session
 
 from league import wire
 from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
-from league.db.models import Quarantine, Worker
+from league.db.models import Quarantine
 from league.errors import InvalidRequestError, WorkerConflictError
-from league.services import events, gate_verdicts, rebuild, workers
+from league.services import gate_verdicts, rebuild, workers
 
 LEFT_BEHIND_S = 600.0
 """Ratings that do not show a change for so long are nobody's work any more."""
@@ -55,7 +54,7 @@ def impose(
         )
         session.add(imposed)
         details = {"since": request.since.isoformat()}
-        _record(session, "quarantine-worker", worker, details, actor=actor, reason=request.reason, now=now)
+        workers.record(session, "quarantine-worker", worker, details, actor=actor, reason=request.reason, now=now)
         body = workers.quarantine_body(imposed)
     _rate(database, Quarantine.pending_since.is_not(None), now)
     return body
@@ -83,7 +82,7 @@ def lift(
             each.pending_since = now
         body = workers.quarantine_body(lifted[-1])
         details = {"since": lifted[0].since.isoformat(), "until": max(each.until or now for each in lifted).isoformat()}
-        _record(session, "reinstate-worker", worker, details, actor=actor, reason=request.reason, now=now)
+        workers.record(session, "reinstate-worker", worker, details, actor=actor, reason=request.reason, now=now)
     _rate(database, Quarantine.pending_since.is_not(None), now)
     return body
 
@@ -104,10 +103,3 @@ def _rate(database: Database, pending: ColumnElement[bool], now: datetime) -> No
         for quarantine_id, since in seen:
             unchanged = Quarantine.id == quarantine_id, Quarantine.pending_since == since
             session.execute(update(Quarantine).where(*unchanged).values(pending_since=None))
-
-
-def _record(
-    session: Session, kind: str, worker: Worker, details: dict[str, str], *, actor: str, reason: str, now: datetime
-) -> None:
-    told = {"worker_id": worker.id, "worker": worker.name, **details}
-    events.record(session, kind, environment=None, player_id=None, actor=actor, reason=reason, details=told, now=now)

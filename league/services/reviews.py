@@ -53,7 +53,18 @@ def listing(session: Session, settings: Settings, limit: int, after: str, name: 
     Looked at are the last `review_matches` matches of each environment, as far as they count.
     """
     query = select(Worker).where(Worker.id > after).order_by(Worker.id).limit(limit)
-    found = session.scalars(query if name is None else query.where(Worker.name == name)).all()
+    query = query if name is None else query.where(Worker.name == name)
+    return _listed(session, settings, session.scalars(query).all())
+
+
+def latest(session: Session, settings: Settings, limit: int, kind: wire.WorkerKind | None) -> list[wire.ListedWorker]:
+    """List the workers that were seen last, all or those of a kind, as `listing` does."""
+    query = select(Worker).order_by(Worker.seen_at.desc(), Worker.id).limit(limit)
+    query = query if kind is None else query.where(Worker.kind == kind)
+    return _listed(session, settings, session.scalars(query).all())
+
+
+def _listed(session: Session, settings: Settings, found: Sequence[Worker]) -> list[wire.ListedWorker]:
     still_open = session.scalars(select(Quarantine).where(Quarantine.lifted_at.is_(None)))
     quarantines = {row.worker_id: row for row in still_open}
     reviews = _reviews(session, settings, [worker.id for worker in found])

@@ -18,7 +18,7 @@ from league.config import Settings
 from league.db.models import Base, Learner, Quarantine, UnplayableReport, Worker
 from league.db.upsert import insert_of
 from league.errors import UnknownLearnerError, UnknownWorkerError, WorkerQuarantinedError
-from league.services import curves, gate_pairs, ownership
+from league.services import curves, events, gate_pairs, ownership
 from league.services.polling import next_poll_s
 
 _ID_BYTES = 8
@@ -224,15 +224,26 @@ def heartbeat(
     )
 
 
-def command(session: Session, settings: Settings, worker_id: str, request: wire.CommandRequest) -> wire.Worker:
+def command(
+    session: Session, settings: Settings, worker_id: str, request: wire.CommandRequest, actor: str, now: datetime
+) -> wire.Worker:
     """Set what a worker is told at its next heartbeat.
 
     Raises:
         UnknownWorkerError: There is no such worker.
     """
     worker = require(session, worker_id)
-    worker.command = request.command
+    before, worker.command = worker.command, request.command
+    record(session, f"{request.command}-worker", worker, {"from": before}, actor=actor, reason=request.reason, now=now)
     return body(worker, settings, settings.next_poll_s)
+
+
+def record(
+    session: Session, kind: str, worker: Worker, details: dict[str, str], *, actor: str, reason: str, now: datetime
+) -> None:
+    """Write a line about a worker into the audit log, as the last thing of its transaction."""
+    told = {"worker_id": worker.id, "worker": worker.name, **details}
+    events.record(session, kind, environment=None, player_id=None, actor=actor, reason=reason, details=told, now=now)
 
 
 def require(session: Session, worker_id: str) -> Worker:

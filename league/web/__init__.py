@@ -7,11 +7,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from league.errors import UnknownRouteError
-from league.web import actions, live, matches, payoff, player, session, standings, training
+from league.web import actions, events, live, matches, payoff, player, session, standings, training, workers
 from league.web.shell import HEADERS, error_page
 from league.wire import PREFIX
 
-PAGES = (session, live, standings, player, actions, training, payoff, matches)
+PAGES = (session, live, standings, player, actions, training, payoff, matches, workers, events)
 """Modules of pages, each with a router."""
 
 _FOREVER = "public, max-age=31536000, immutable"

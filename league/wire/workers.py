@@ -137,6 +137,7 @@ class HeartbeatAnswer(Answer):
 
 
 class CommandRequest(Request):
-    """What a worker is to be told at its next heartbeat."""
+    """What a worker is to be told at its next heartbeat, and why."""
 
     command: Command
+    reason: Text = ""

@@ -1,0 +1,104 @@
+"""The audit log as people read it: of an environment and of the league as a whole, with the names of players."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy.orm import Session
+
+from league.db.models import Event, Player
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which lines are wanted.
+
+    Attributes:
+        environment: Whose; lines that are of none, such as those of tokens, come with each.
+        kind: None for all but closed periods, of which there are many.
+        actor: Who did it; None for everybody.
+        player_id: Of whom; None for all.
+        periods: Whether closed periods are wanted among the others.
+    """
+
+    environment: str
+    kind: str | None = None
+    actor: str | None = None
+    player_id: int | None = None
+    periods: bool = False
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what a line has to meet."""
+        found: list[ColumnElement[bool]] = [or_(Event.environment == self.environment, Event.environment.is_(None))]
+        if self.kind is not None:
+            found.append(Event.kind == self.kind)
+        elif not self.periods:
+            found.append(Event.kind != "period")
+        if self.actor is not None:
+            found.append(Event.actor == self.actor)
+        if self.player_id is not None:
+            found.append(Event.player_id == self.player_id)
+        return found
+
+
+@dataclass(frozen=True)
+class Line:
+    """What happened, to whom, by whom and why; `player` is a call-sign, or a name."""
+
+    id: int
+    kind: str
+    environment: str | None
+    player_id: int | None
+    player: str | None
+    actor: str
+    reason: str
+    details: dict[str, Any]
+    created_at: datetime
+
+
+def lines(
+    session: Session, choice: Choice, limit: int, *, before: int | None = None, after: int | None = None
+) -> list[Line]:
+    """Read lines, newest first.
+
+    Args:
+        session: A transaction.
+        choice: Which.
+        limit: Most lines.
+        before: Id of an event; only older ones.
+        after: Id of an event; only newer ones.
+    """
+    columns = Event.id, Event.kind, Event.environment, Event.player_id, Event.actor, Event.reason, Event.details
+    query = select(*columns, Event.created_at, Player.call_sign, Player.name).outerjoin(
+        Player, Player.id == Event.player_id
+    )
+    query = query.where(*choice.conditions())
+    query = query if before is None else query.where(Event.id < before)
+    query = query if after is None else query.where(Event.id > after)
+    rows = session.execute(query.order_by(Event.id.desc()).limit(limit))
+    return [
+        Line(
+            id=row.id,
+            kind=row.kind,
+            environment=row.environment,
+            player_id=row.player_id,
+            player=row.call_sign or row.name,
+            actor=row.actor,
+            reason=row.reason,
+            details=row.details,
+            created_at=row.created_at,
+        )
+        for row in rows
+    ]
+
+
+def kinds(session: Session) -> Sequence[str]:
+    """Name the kinds of lines that there are."""
+    return session.scalars(select(Event.kind).distinct().order_by(Event.kind)).all()
+
+
+def actors(session: Session) -> Sequence[str]:
+    """Name those who did something."""
+    return session.scalars(select(Event.actor).distinct().order_by(Event.actor)).all()

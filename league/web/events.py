@@ -1,0 +1,102 @@
+"""Events: the audit log, as it grows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse
+from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
+
+from league.api.dependencies import ID_LIMIT, TEXT, Running
+from league.services import audit
+from league.services.audit import Choice, Line
+from league.web.shell import PageRoute, Visit, Visiting
+from league.web.templating import query
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+PAGE = 100
+
+Cursor = Annotated[int, Query(ge=1, lt=ID_LIMIT)]
+
+
+class Asked(BaseModel):
+    """What the address asks for; an empty word is none, as forms send it."""
+
+    kind: Annotated[str, Field(max_length=64, pattern=TEXT)] = ""
+    actor: Annotated[str, Field(max_length=128, pattern=TEXT)] = ""
+    player: Annotated[int, Field(ge=1, lt=ID_LIMIT)] | Literal[""] = ""
+    periods: Literal["", "on"] = ""
+
+    def choice(self, environment: str) -> Choice:
+        """Return which lines that means."""
+        return Choice(
+            environment=environment,
+            kind=self.kind or None,
+            actor=self.actor or None,
+            player_id=self.player or None,
+            periods=bool(self.periods),
+        )
+
+    def address(self, visit: Visit, path: str, **more: int) -> str:
+        """Return an address that asks for the same, and for more."""
+        return query(path, environment=visit.chosen, **self.model_dump(exclude_defaults=True), **more)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A page of the log, newest first; `older` is where it goes on, None where it ends."""
+
+    lines: list[Line]
+    older: str | None
+
+
+Asking = Annotated[Asked, Query()]
+
+
+@router.get("/events")
+def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
+    """Show the newest lines."""
+    with league.database.read() as session:
+        page = _page(session, visit, asked, None)
+        kinds, actors = audit.kinds(session), audit.actors(session)
+    return visit.page("events.html", "events", "Events", page=page, asked=asked, kinds=kinds, actors=actors, told=told)
+
+
+@router.get("/events/older")
+def older(league: Running, visit: Visiting, asked: Asking, before: Cursor) -> HTMLResponse:
+    """Show the lines before one."""
+    with league.database.read() as session:
+        page = _page(session, visit, asked, before)
+    return visit.part("_events.html", page=page, told=told)
+
+
+@router.get("/events/newer")
+def newer(
+    league: Running, visit: Visiting, asked: Asking, after: Annotated[int, Query(ge=0, lt=ID_LIMIT)]
+) -> HTMLResponse:
+    """Show the lines that came after one."""
+    with league.database.read() as session:
+        lines = audit.lines(session, asked.choice(visit.environment), PAGE, after=after)
+    return visit.part("_events.html", page=Lines(lines, None), told=told)
+
+
+def told(details: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the details of a line as words; tables of numbers are left to `GET /api/v1/events/history`."""
+    return [
+        (name.replace("_", " "), _short(value))
+        for name, value in details.items()
+        if value is not None and not isinstance(value, Mapping | list)
+    ]
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _page(session: Session, visit: Visit, asked: Asked, before: int | None) -> Lines:
+    found = audit.lines(session, asked.choice(visit.environment), PAGE + 1, before=before)
+    last = found[PAGE - 1].id if len(found) > PAGE else None
+    return Lines(found[:PAGE], None if last is None else asked.address(visit, "/events/older", before=last))

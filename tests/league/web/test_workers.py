@@ -1,0 +1,130 @@
+"""Workers: how busy they are, whose results do not fit, and what admins have them do."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import Scene, result
+
+from league import wire
+from league.db.engine import Database
+from league.services import activity, tokens
+from league.web.visitors import COOKIE
+
+FROM_PAGE = {"Sec-Fetch-Site": "same-origin"}
+
+
+@pytest.fixture
+def backend() -> str:
+    return "sqlite"
+
+
+def test_workers_are_listed_with_rate_leases_and_state(http: TestClient, scene: Scene, time: Any) -> None:
+    played, _ = scene.opponent_leases(2, budget=2)
+    scene.report(result(played))
+    page = http.get("/workers").text
+    for shown in ("trainer-1", "evaluator-1", "attached", "leases open"):
+        assert shown in page
+    time.advance(3 * 120 + 1)
+    assert page.count(">away<") == 0
+    assert http.get("/workers/now").text.count(">away<") == 2
+
+
+def test_a_rate_is_that_of_the_last_ten_minutes(scene: Scene, database: Database, time: Any) -> None:
+    leases = scene.opponent_leases(4)
+    scene.report(*(result(lease) for lease in leases[:3]))
+    time.advance(30)
+    with database.read() as session:
+        (busy,) = activity.of_workers(session, time.now).values()
+    assert busy.matches_per_s == pytest.approx(3 / 600)
+    assert busy.open_leases >= 4
+    time.advance(600)
+    with database.read() as session:
+        assert activity.of_workers(session, time.now).get(scene.trainer.id) is None
+
+
+def test_a_rate_of_many_matches_is_that_of_the_time_that_they_took(
+    scene: Scene, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(activity, "MATCHES_MAX", 2)
+    for lease in scene.opponent_leases(4):
+        scene.report(result(lease))
+        time.advance(5)
+    with database.read() as session:
+        busy = activity.of_workers(session, time.now)[scene.trainer.id]
+    assert busy.matches_per_s == pytest.approx(2 / 10)
+
+
+def test_an_admin_quarantines_and_reinstates_with_a_reason(http: TestClient, scene: Scene) -> None:
+    path = f"/workers/{scene.evaluator.id}"
+    answer = http.post(
+        f"{path}/quarantine",
+        data={"reason": "broken build", "since_h": "24"},
+        headers=FROM_PAGE,
+        follow_redirects=False,
+    )
+    assert (answer.status_code, answer.headers["location"]) == (303, "/workers")
+    page = http.get("/workers").text
+    assert "broken build" in page
+    assert "Reinstate" in page
+    http.post(f"{path}/reinstate", data={"reason": "a false alarm", "restore": "true"}, headers=FROM_PAGE)
+    assert "broken build" not in http.get("/workers").text
+    told = [(event.kind, event.reason) for event in scene.client.log().items]
+    assert told == [("reinstate-worker", "a false alarm"), ("quarantine-worker", "broken build")]
+
+
+def test_a_worker_is_told_to_leave_and_the_log_tells_who_said_so(http: TestClient, scene: Scene) -> None:
+    http.post(
+        f"/workers/{scene.trainer.id}/command", data={"command": "drain", "reason": "new version"}, headers=FROM_PAGE
+    )
+    assert scene.client.heartbeat(scene.trainer.id).command == "drain"
+    (line,) = scene.client.log().items
+    assert (line.kind, line.actor, line.reason) == ("drain-worker", "open", "new version")
+    assert line.details == {"worker_id": scene.trainer.id, "worker": "trainer-1", "from": "continue"}
+    assert "draining" in http.get("/workers").text
+    assert "Let it go on" in http.get("/workers").text
+
+
+def test_other_sites_change_nothing(http: TestClient, scene: Scene) -> None:
+    path, form = f"/workers/{scene.trainer.id}/command", {"command": "stop", "reason": "because"}
+    assert http.post(path, data=form, headers={"Origin": "https://elsewhere.example"}).status_code == 403
+    assert http.post(path, data=form).status_code == 403
+    assert scene.client.heartbeat(scene.trainer.id).command == "continue"
+
+
+def test_readers_see_no_buttons_and_are_refused(http: TestClient, scene: Scene, database: Database, time: Any) -> None:
+    with database.write() as session:
+        secret = tokens.create(session, "reader", "read", time.now, actor="test")
+    http.cookies.set(COOKIE, secret)
+    page = http.get("/workers").text
+    assert "trainer-1" in page
+    assert "Quarantine" not in page
+    path, form = f"/workers/{scene.trainer.id}/command", {"command": "stop", "reason": "because"}
+    assert http.post(path, data=form, headers=FROM_PAGE).status_code == 403
+
+
+def test_a_conflict_says_what_is_the_case(http: TestClient, scene: Scene) -> None:
+    form = {"reason": "a false alarm"}
+    answer = http.post(f"/workers/{scene.trainer.id}/reinstate", data=form, headers=FROM_PAGE | {"HX-Request": "true"})
+    assert answer.status_code == 409
+    assert "it is not quarantined" in answer.text
+
+
+def test_only_workers_of_a_kind_are_shown(http: TestClient, scene: Scene) -> None:
+    page = http.get("/workers?kind=trainer").text
+    assert "trainer-1" in page
+    assert "evaluator-1" not in page
+
+
+def test_suspicion_is_told_with_its_evidence(http: TestClient, scene: Scene) -> None:
+    for step in (1, 2):
+        scene.publish(step)
+    batch = wire.ResultBatch(
+        worker_id=scene.evaluator.id,
+        results=[result(lease, score=1.0) for lease in scene.rating_leases(400)],
+    )
+    scene.client.report(batch)
+    page = http.get("/workers").text
+    assert "suspect" in page
+    assert "<strong>score</strong> in rating matches of rps" in page
+    assert page.index("evaluator-1") < page.index("trainer-1")
