@@ -13,7 +13,8 @@ the maximum; it knows what ratings one by one cannot: players of a lineage err t
 Where results go in circles, strengths do not explain what a pair does, and its tenth game says less than its first. The
 correlation rho of a pair's games is learned too, from how much farther than chance pairs are from what strengths say:
 n games of a pair count as n / (1 + (n - 1) rho) do. Ratings are then what players score on average, whoever met whom
-how often, and the covariance knows that one pair's games are not many pairs'. Where rho = 0 nothing of this changes.
+how often: those of a round robin (`arena.round_robin`). The covariance knows that one pair's games are not many pairs',
+and that of a pair which has met often nothing is left to know. Where rho = 0 nothing of this changes.
 
 Rating periods forget how sure they were of whom; a chain of snapshots, each rated against the one before, drifts. The
 fit does not, because every game counts as much as on the day that it was played.
@@ -37,8 +38,10 @@ from scipy.sparse.linalg import cg
 from scipy.special import expit, log_expit, ndtr
 from threadpoolctl import threadpool_limits
 
+from arena import round_robin
 from arena.glicko2 import SCALE, START_RATING, Results
 from arena.lapack import inverse, solution
+from arena.round_robin import Meetings
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -152,8 +155,9 @@ def fit(
         config: The prior and the virtual draws.
 
     Returns:
-        The mode of the posterior and the covariance there. A player without games stands a usual step from its parent;
-        without a parent, at 1500 with the prior's deviation.
+        The mode of the posterior and the covariance there; where the games of pairs are alike, ratings and covariance
+        of a round robin. A player without games stands a usual step from its parent; without a parent, at 1500 with the
+        prior's deviation.
 
     Raises:
         ValueError: An index names no player, a column has another length than P, or players descend from each other.
@@ -168,16 +172,6 @@ def fit(
         with _one_thread():
             covariance = _learn(theta, _pairs(results, pinned), pinned, descent, config)
     return Fit(rating=np.where(pinned, given, SCALE * theta), covariance=SCALE**2 * covariance)
-
-
-@dataclass(frozen=True, eq=False)
-class _Pairs:
-    """K pairs of players that met: `low` < `high`, games > 0 and what `low` scored, each (K,)."""
-
-    low: IntArray
-    high: IntArray
-    games: FloatArray
-    points: FloatArray
 
 
 @dataclass(frozen=True)
@@ -201,7 +195,7 @@ class _Posterior:
         step: What is usual from parent to child.
     """
 
-    pairs: _Pairs
+    pairs: Meetings
     free: IntArray
     precision: FloatArray
     child: IntArray
@@ -269,14 +263,14 @@ def _require_within(name: str, values: NDArray[np.generic], wrong: BoolArray, ru
         raise ValueError(f"{name}[{place}] is {values[place]}: {rule}")
 
 
-def _pairs(results: Results, anchor: BoolArray) -> _Pairs:
+def _pairs(results: Results, anchor: BoolArray) -> Meetings:
     """Sum games and points of each pair of which at least one can move."""
     tells = (results.home != results.away) & ~(anchor[results.home] & anchor[results.away])
     home, away, games = results.home[tells], results.away[tells], results.games[tells].astype(np.float64)
     points = games * results.score[tells]
     low, high = np.minimum(home, away), np.maximum(home, away)
     code, place = np.unique(low * anchor.size + high, return_inverse=True)
-    return _Pairs(
+    return Meetings(
         low=code // anchor.size,
         high=code % anchor.size,
         games=_sums(place, games, code.size),
@@ -284,8 +278,8 @@ def _pairs(results: Results, anchor: BoolArray) -> _Pairs:
     )
 
 
-def _learn(theta: FloatArray, pairs: _Pairs, anchor: BoolArray, parent: IntArray, config: RefitConfig) -> FloatArray:
-    """Move `theta` to the maximum and learn the usual step on the way; return the (P, P) covariance there."""
+def _learn(theta: FloatArray, pairs: Meetings, anchor: BoolArray, parent: IntArray, config: RefitConfig) -> FloatArray:
+    """Move `theta` to where ratings are and learn the usual step on the way; return the (P, P) covariance there."""
     free = np.flatnonzero(~anchor)
     child = free[parent[free] != NO_PARENT]
     theta[free] = np.clip(theta[free], _MIDDLE - _START_MAX, _MIDDLE + _START_MAX)
@@ -304,8 +298,12 @@ def _learn(theta: FloatArray, pairs: _Pairs, anchor: BoolArray, parent: IntArray
         if _alike(before, step) and abs(correlation - seemed) < _LEARNING_TOLERANCE:
             break
     _climb(posterior, theta, _STEP_TOLERANCE)
+    moving = inverse(posterior.curvature(theta).toarray(order="F"))
+    if seemed > 0.0:
+        hold = (SCALE / config.prior_deviation) ** 2
+        theta[:], moving = round_robin.rate(theta, moving, free, pairs, seemed, hold)
     covariance = np.zeros((theta.size, theta.size))
-    covariance[np.ix_(free, free)] = inverse(posterior.curvature(theta).toarray(order="F"))
+    covariance[np.ix_(free, free)] = moving
     return covariance
 
 
@@ -337,18 +335,19 @@ def _usual_step(posterior: _Posterior, theta: FloatArray, unsure: float, known: 
     return _Step(mean, (weight * known.variance + spread) / (steps.size + weight))
 
 
-def _weighed(pairs: _Pairs, correlation: float) -> _Pairs:
+def _weighed(pairs: Meetings, correlation: float) -> Meetings:
     """Return each pair's games as what they tell: n games count as n / (1 + (n - 1) rho)."""
     share = 1.0 / (1.0 + (pairs.games - 1.0) * correlation)
     return replace(pairs, games=share * pairs.games, points=share * pairs.points)
 
 
-def _correlation(pairs: _Pairs, theta: FloatArray, fitted: float) -> float:
+def _correlation(pairs: Meetings, theta: FloatArray, fitted: float) -> float:
     """Return the correlation of a pair's games at which pairs are as far from what strengths say as is usual by chance.
 
-        sum_k (points_k - n_k p_k)^2 / (n_k p_k (1 - p_k) (1 + (n_k - 1) rho))  =  f + sqrt(2 f)        f = K - fitted
+        sum_k (points_k - n_k p_k)^2 / (n_k p_k (1 - p_k) (1 + (n_k - 1) rho))  =  f        f = (K - fitted) R / K
 
-    Chi-square of f degrees of freedom is f on average; a standard deviation more keeps a few lucky pairs from counting.
+    over the R of all K pairs that met more than once. Chi-square of f degrees of freedom is f on average; what is less
+    than a standard deviation, sqrt(2 f), above that at rho = 0 is chance.
 
     Args:
         pairs: K pairs as they were played.
@@ -360,14 +359,14 @@ def _correlation(pairs: _Pairs, theta: FloatArray, fitted: float) -> float:
     """
     chance = expit(theta[pairs.low] - theta[pairs.high])
     variance = pairs.games * np.maximum(chance * (1.0 - chance), _VARIANCE_FLOOR)
-    surprise = np.square(pairs.points - pairs.games * chance) / variance
-    freedom = max(pairs.games.size - fitted, 1.0)
-    usual = freedom + np.sqrt(2.0 * freedom)
+    again = pairs.games > 1.0
+    surprise = (np.square(pairs.points - pairs.games * chance) / variance)[again]
+    freedom = max(again.size - fitted, 1.0) * surprise.size / max(again.size, 1)
 
     def excess(correlation: float) -> float:
-        return float((surprise / (1.0 + (pairs.games - 1.0) * correlation)).sum() - usual)
+        return float((surprise / (1.0 + (pairs.games[again] - 1.0) * correlation)).sum() - freedom)
 
-    if excess(0.0) <= 0.0:
+    if excess(0.0) <= np.sqrt(2.0 * freedom):
         return 0.0
     if excess(_CORRELATION_MAX) >= 0.0:
         return _CORRELATION_MAX
