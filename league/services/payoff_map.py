@@ -68,7 +68,7 @@ class PayoffMap:
 
     Attributes:
         players: Who.
-        total: How many are in play.
+        total: How many there are to choose from.
         win_rate: (P, P) estimated mean score of the row's player; what ratings predict where nothing was played.
         low: (P, P) lower end of the 95 % interval of the results alone; 0 where nothing was played.
         high: (P, P) upper end; 1 where nothing was played.
@@ -89,14 +89,28 @@ class PayoffMap:
     triples: int
 
 
-def of_environment(session: Session, cache: PopulationCache, environment: str, most: int) -> PayoffMap:
-    """Return the map of an environment's strongest players, at most so many."""
+def of_environment(
+    session: Session, cache: PopulationCache, environment: str, most: int, *, learners: bool = True
+) -> PayoffMap:
+    """Return the map of an environment's strongest players, at most so many.
+
+    Args:
+        session: A transaction.
+        cache: Has the population.
+        environment: Which.
+        most: Players.
+        learners: Whether those that still learn are among them, who have never met each other.
+    """
     population = cache.get(session, environment)
-    return population.once(("payoff map", most), lambda: _draw(session, population, most))
+    return population.once(("payoff map", most, learners), lambda: _draw(session, population, most, learners=learners))
 
 
-def _draw(session: Session, population: Population, most: int) -> PayoffMap:
-    in_play = [place for place, each in enumerate(population.members) if each.standing not in standings.OUT_OF_PLAY]
+def _draw(session: Session, population: Population, most: int, *, learners: bool) -> PayoffMap:
+    in_play = [
+        place
+        for place, each in enumerate(population.members)
+        if each.standing not in standings.OUT_OF_PLAY and (learners or each.kind != "learner")
+    ]
     ratings = population.ratings
     cautious = ratings.rating - 2.0 * ratings.deviation
     shown = sorted(in_play, key=lambda place: (-cautious[place], population.members[place].id))[:most]

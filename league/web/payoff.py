@@ -6,14 +6,16 @@ from typing import Annotated, Literal
 import numpy as np
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, Running
+from league.api.dependencies import ID_LIMIT, League, Running
 from league.errors import UnknownPlayerError
 from league.services import payoff_map, periods
 from league.services.payoff_map import PayoffMap, Placed
-from league.web.shell import PageRoute, Visiting
+from league.web.shell import PageRoute, Visit, Visiting
+from league.web.templating import query
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -22,7 +24,19 @@ SIZES = (25, 50, 100, 200)
 
 _PER_MILLE = 1000
 
-Most = Annotated[Literal["25", "50", "100", "200"], Query()]
+
+class Asked(BaseModel):
+    """Which map the address asks for; an empty word is none, as forms send it."""
+
+    most: Literal["25", "50", "100", "200"] = "50"
+    who: Literal["", "frozen"] = ""
+
+    def address(self, visit: Visit, path: str, **more: int) -> str:
+        """Return an address that asks for the same, and for more."""
+        return query(path, environment=visit.chosen, **self.model_dump(exclude_defaults=True), **more)
+
+
+Asking = Annotated[Asked, Query()]
 
 
 @dataclass(frozen=True)
@@ -46,10 +60,10 @@ class Edge:
 
 
 @router.get("/payoff")
-def show(league: Running, visit: Visiting, most: Most = "50") -> HTMLResponse:
+def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
     """Show the map of the strongest players."""
     with league.database.read() as session:
-        drawn = payoff_map.of_environment(session, league.population, visit.environment, int(most))
+        drawn = _drawn(session, league, visit, asked)
         period = _last_period(session, visit.environment)
     return visit.page(
         "payoff.html",
@@ -58,16 +72,16 @@ def show(league: Running, visit: Visiting, most: Most = "50") -> HTMLResponse:
         drawn=drawn,
         period=period,
         circles=[_edges(drawn, circle.players) for circle in drawn.circles],
-        most=int(most),
+        asked=asked,
         sizes=SIZES,
     )
 
 
 @router.get("/payoff/cells")
-def cells(league: Running, visit: Visiting, most: Most = "50") -> JSONResponse:
+def cells(league: Running, visit: Visiting, asked: Asking) -> JSONResponse:
     """Return the map's cells above the diagonal, row by row: shares in thousandths, from the row's view."""
     with league.database.read() as session:
-        drawn = payoff_map.of_environment(session, league.population, visit.environment, int(most))
+        drawn = _drawn(session, league, visit, asked)
     above = np.triu_indices(len(drawn.players), 1)
 
     def shares(square: payoff_map.FloatArray) -> list[int]:
@@ -85,16 +99,21 @@ def cells(league: Running, visit: Visiting, most: Most = "50") -> JSONResponse:
 
 @router.get("/payoff/against")
 def against(
-    league: Running, visit: Visiting, player: Annotated[int, Query(ge=1, lt=ID_LIMIT)], most: Most = "50"
+    league: Running, visit: Visiting, asked: Asking, player: Annotated[int, Query(ge=1, lt=ID_LIMIT)]
 ) -> HTMLResponse:
     """Show one row of the map as a table."""
     with league.database.read() as session:
-        drawn = payoff_map.of_environment(session, league.population, visit.environment, int(most))
+        drawn = _drawn(session, league, visit, asked)
     places = [place for place, each in enumerate(drawn.players) if each.id == player]
     if not places:
         raise UnknownPlayerError(player, "it is not among the players of the map", "show more of them")
     row = [_against(drawn, places[0], place) for place in range(len(drawn.players)) if place != places[0]]
     return visit.part("_payoff_against.html", player=drawn.players[places[0]], row=row)
+
+
+def _drawn(session: Session, league: League, visit: Visit, asked: Asked) -> PayoffMap:
+    learners = asked.who != "frozen"
+    return payoff_map.of_environment(session, league.population, visit.environment, int(asked.most), learners=learners)
 
 
 def _edges(drawn: PayoffMap, circle: tuple[int, ...]) -> list[Edge]:

@@ -211,7 +211,8 @@ async function begin() {
   canvas.addEventListener("pointermove", (event) => choose(under(event)));
   canvas.addEventListener("pointerleave", () => choose(null));
   canvas.addEventListener("click", (event) => {
-    if (event.pointerType !== "touch") open();
+    if (event.pointerType === "touch") choose(under(event));
+    else open();
   });
   canvas.addEventListener("keydown", step);
   new ResizeObserver(() => draw()).observe(canvas.parentElement);

@@ -78,6 +78,14 @@ def test_the_map_is_ordered_by_the_cautious_rating_and_cut(trio: Sequence[wire.P
     assert few.total == found.total
 
 
+def test_learners_may_be_left_out(trio: Sequence[wire.Player], http: TestClient, scene: Scene) -> None:
+    own = f'data-id="{scene.learner.player_id}"'
+    assert own in http.get("/payoff").text
+    page = http.get("/payoff?who=frozen&most=25").text
+    assert own not in page
+    assert "/payoff/cells?most=25&amp;who=frozen" in page
+
+
 def test_cells_are_those_of_the_matrix_above_its_diagonal(
     trio: Sequence[wire.Player], http: TestClient, database: Database
 ) -> None:
