@@ -30,6 +30,7 @@ def settings(envs: int, **ppo: object) -> TrainerConfig:
             "rollout": {"steps": 12, "chunk": 4},
             "ppo": {"minibatches": 1, "epochs": 3, **ppo},
             "schedules": {"entropy": 0.0, "entropy_final": 0.0, "learning_rate": 0.01},
+            "league": {"average_steps": 500},
         }
     )
 
