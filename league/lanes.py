@@ -30,7 +30,7 @@ class LaneConfig:
         registrations_waiting: See above.
         changes_running: Everything else that writes: learners, snapshots, standings, periods.
         changes_waiting: See above.
-        transfers_running: Checkpoints on their way through the server.
+        transfers_running: Checkpoints and recordings on their way through the server.
         transfers_waiting: See above.
         leases_running: Requests for leases.
         leases_waiting: See above.
@@ -95,7 +95,7 @@ def lane_of(method: str, path: str) -> Lane | None:
     if path == f"{PREFIX}/events":
         return None
     place = path.removeprefix(f"{PREFIX}/").split("/")
-    if place[0] == "checkpoints":
+    if place[0] == "checkpoints" or place[-1] == "replay":
         return "transfers"
     if method in _READING:
         return "comparisons" if place in _LONG else "reads"

@@ -24,6 +24,7 @@ from league.cli import (
     players,
     redundancy,
     regressions,
+    replays,
     retention,
     serve,
     storage,
@@ -85,6 +86,7 @@ for part in (
     superiority,
     regressions,
     redundancy,
+    replays,
 ):
     app.registered_commands.extend(part.app.registered_commands)
 app.add_typer(tokens.app, name="token")

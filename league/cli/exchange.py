@@ -32,19 +32,28 @@ def export(
         bool,
         typer.Option("--allow-missing", help="Leave out checkpoints that the store lost or damaged, and name them."),
     ] = False,
+    without_replays: Annotated[
+        bool, typer.Option("--without-replays", help="Leave out recordings of matches.")
+    ] = False,
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Write a whole league into one file, as of this moment; its server may run.
 
-    The file has every player, rating, match, lease, event and checkpoint, and of tokens the hashes: the tokens go on
-    working where it is imported, and nobody can read them out of it. A league of an older version is exported as it is,
-    which is the way to put it aside before an upgrade.
+    The file has every player, rating, match, recording, lease, event and checkpoint, and of tokens the hashes: the
+    tokens go on working where it is imported, and nobody can read them out of it. A league of an older version is
+    exported as it is, which is the way to put it aside before an upgrade.
     """
     settings = Settings.load(home=home, database_url=database_url)
     with database.existing(settings) as connection, shown_progress() as progress:
         manifest = exporting.export(
-            connection, open_store(settings), file, datetime.now(UTC), progress, allow_missing=allow_missing
+            connection,
+            open_store(settings),
+            file,
+            datetime.now(UTC),
+            progress,
+            allow_missing=allow_missing,
+            view=lambda _: exporting.WITHOUT_REPLAYS if without_replays else exporting.WHOLE,
         )
     typer.echo(f"{file}: {_summary(manifest)}, {file.stat().st_size:,} bytes")
     for sha256 in manifest.missing:

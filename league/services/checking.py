@@ -20,6 +20,7 @@ from league.services import (
     match_log,
     payoffs,
     rebuild,
+    replays,
     results,
     standings,
 )
@@ -61,6 +62,7 @@ def check(
             found += [*_players(session, each), *_gates(session, each)]
             in_log = list(_matches(session, each))
             found += in_log or [*_payoffs(session, each), *_ratings(session, each)]
+        found += _replays(session)
     return [*found, *_checkpoints(database, store, unpublished_before)]
 
 
@@ -208,6 +210,13 @@ def _gates(session: Session, environment: str) -> Iterator[Violation]:
     wrong = gate_verdicts.judged_wrongly(session, environment)
     if wrong:
         yield Violation("gates", environment, f"gates whose verdict is not what the log says: {_some(wrong)}")
+
+
+def _replays(session: Session) -> Iterator[Violation]:
+    """Recordings are the bytes that came."""
+    damaged = list(replays.damaged(session))
+    if damaged:
+        yield Violation("replays", None, f"matches whose recordings are damaged: {_some(damaged)}")
 
 
 def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -> Iterator[Violation]:

@@ -36,6 +36,7 @@ class View:
 
 
 WHOLE = View({}, true())
+WITHOUT_REPLAYS = View({"replays": []}, true())
 
 
 def export(

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from league_history import play_periods
 from league_scene import Scene, safetensors, sha256
+from recorded_match import play_recorded
+from recordings import make_steps
 from sqlalchemy import delete, select, text, update
 
 from league.config import Settings
 from league.db.engine import Database
-from league.db.models import Champion, Lease, Match, Payoff, Period, Player, Rating, Worker
+from league.db.models import Champion, Lease, Match, Payoff, Period, Player, Rating, Replay, Worker
 from league.services.checking import Violation, check
 from league.storage.opening import open_store
 
@@ -25,6 +27,7 @@ def league_at_work(scene: Scene, time: Any) -> Scene:
     play_periods(scene, time)
     scene.client.promote(scene.client.players(scene.environment, standing="candidate").items[0].id)
     scene.train(3)
+    play_recorded(scene, make_steps())
     return scene
 
 
@@ -52,6 +55,8 @@ def broken(look: Callable[[], list[Violation]]) -> set[str]:
         (update(Payoff).values(matches=Payoff.matches + 1), {"payoffs", "ratings"}),
         (update(Payoff).values(points=Payoff.points + 1.0), {"ratings"}),
         (update(Period).values(players=0), {"ratings"}),
+        (update(Replay).values(content=b"other"), {"replays"}),
+        (update(Replay).values(sha256="0" * 64), {"replays"}),
         (update(Period).values(rule={}), {"periods"}),
         (update(Match).where(Match.id == 1).values(score=1.5), {"matches"}),
         (update(Match).where(Match.id == 1).values(environment="chess"), {"matches"}),

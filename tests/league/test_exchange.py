@@ -13,6 +13,8 @@ import pytest
 from fastapi.testclient import TestClient
 from league_history import recomputed
 from league_scene import ON_SQLITE, Scene, result
+from recorded_match import play_recorded
+from recordings import make_steps
 from sqlalchemy import func, insert, inspect, null, select
 
 from league import wire
@@ -31,7 +33,7 @@ from league.errors import (
     RefusedArchiveError,
     UnknownCheckpointError,
 )
-from league.services import exporting, importing, tokens
+from league.services import exporting, importing, replays, tokens
 from league.services.archive import ArchiveReader, Manifest
 from league.storage.directory import DirectoryStore
 
@@ -79,6 +81,7 @@ def fill(league: LeagueClient, database: Database) -> str:
             learner_id=scene.learner.id, step=2**52, metrics={"loss": 0.1 + 0.2, "kl": None}
         )
         league.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
+        play_recorded(scene, make_steps())
         held, given_back = scene.opponent_leases(2, budget=3)
         scene.report(result(held, score=1 / 3))  # of no period yet
         league.release(wire.ReleaseRequest(worker_id=scene.trainer.id, lease_ids=[given_back.lease_id]))
@@ -166,6 +169,16 @@ def test_an_imported_league_shows_what_the_old_one_shows(
     assert [outcome.differing for outcome in recomputed(other)] == [0, 0]
 
 
+def recorded(client: LeagueClient, environment: str) -> list[int]:
+    """Matches that lasted as long as the recorded one."""
+    matches = {
+        match.id: match
+        for player in client.players(environment).items
+        for match in client.matches(player.id, limit=1000).items
+    }
+    return [match.id for match in matches.values() if match.decisions == make_steps().header.outcome.decisions]
+
+
 def all_of(client: LeagueClient) -> list[object]:
     """Everything that a league tells about its environments."""
     return [
@@ -178,10 +191,24 @@ def all_of(client: LeagueClient) -> list[object]:
             client.champion(environment),
             client.champions(environment),
             client.learners(environment),
+            *(client.replay(match) for match in recorded(client, environment)),
             *(client.ratings(player.id) for player in client.players(environment).items),
             *(client.matches(player.id, limit=1000) for player in client.players(environment).items),
         )
     ]
+
+
+@ON_SQLITE
+def test_recordings_stay_behind_where_nobody_wants_them(
+    secret: str, database: Database, store: DirectoryStore, other: Database, tmp_path: Path
+) -> None:
+    view = exporting.WITHOUT_REPLAYS
+    exporting.export(database, store, tmp_path / "small.zip", NOW, silent, view=lambda _: view)
+    take_in(tmp_path / "small.zip", other, store_at(tmp_path / "there"))
+    with database.read() as here, other.read() as there:
+        assert replays.usage(here).count == len(ENVIRONMENTS)
+        assert replays.usage(there).count == 0
+        assert there.scalar(select(func.count(Match.id))) == here.scalar(select(func.count(Match.id)))
 
 
 def test_an_imported_league_goes_on_where_the_old_one_stood(

@@ -31,7 +31,7 @@ def test_every_route_has_the_lane_that_the_contract_says(http: TestClient) -> No
         lane = lane_of(method, path)
         if path in NEVER_WAIT:
             assert lane is None
-        elif "/checkpoints/" in path:
+        elif "/checkpoints/" in path or path.endswith("/replay"):
             assert lane == "transfers"
         elif (method, path) == BEAT:
             assert lane == "beats"

@@ -1,0 +1,32 @@
+"""`league replay` fetches what `arena replay` shows."""
+
+from pathlib import Path
+
+from league_command import Run
+from league_scene import Scene
+from recorded_match import play_recorded
+from recordings import make_steps
+
+from arena.replay import StepsRecording, read_recording
+
+
+def test_a_recording_is_fetched_for_the_arena(online: Run, scene: Scene, tmp_path: Path) -> None:
+    scene.publish(1)
+    match = play_recorded(scene, make_steps())
+    path = tmp_path / "match.replay.json.gz"
+    outcome = online("replay", match.id, "--out", path)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"watch it with: arena replay {path}" in outcome.out
+    recording = read_recording(path)
+    assert isinstance(recording, StepsRecording)
+    assert recording.header.seed == match.seed
+
+
+def test_refusals_are_one_line(online: Run, scene: Scene, tmp_path: Path) -> None:
+    unknown = online("replay", 77, "--out", tmp_path / "match")
+    assert (unknown.code, "no match has this id" in unknown.one_line_error) == (1, True)
+    scene.publish(1)
+    match = play_recorded(scene, make_steps())
+    (tmp_path / "file").touch()
+    nowhere = online("replay", match.id, "--out", tmp_path / "file" / "match")
+    assert (nowhere.code, "it cannot be written (" in nowhere.one_line_error) == (2, True)
