@@ -1,7 +1,7 @@
 """Recordings of matches: taken in where they show the match, given out, and let go by age, number and size.
 
 They are rows like the matches that they show: stored in one transaction, on their way in an export, and never left
-behind. See docs/decisions/044-recordings-are-rows.md.
+behind. See docs/decisions/046-recordings-are-rows.md.
 """
 
 import hashlib
