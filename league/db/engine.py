@@ -9,7 +9,7 @@ import select
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,9 +58,11 @@ class Database:
         self.engine = _sqlite_engine(self.url, connections) if self.sqlite else _postgres_engine(self.url, connections)
         self._turn: AbstractContextManager[Any] = threading.Lock() if self.sqlite else nullcontext()
         snapshot = {} if self.sqlite else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        bare = {} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         self._readers = sessionmaker(self.engine.execution_options(**snapshot), expire_on_commit=False)
+        self._glancers = sessionmaker(self.engine.execution_options(**bare), expire_on_commit=False)
         self._writers = sessionmaker(self.engine.execution_options(league_write=True), expire_on_commit=False)
-        self._shared = SharedWrites(self.write)
+        self._shared: dict[Hashable | None, SharedWrites] = {}
 
     def __str__(self) -> str:
         return self.url.set(drivername=self.url.get_backend_name()).render_as_string(hide_password=True)
@@ -72,27 +74,44 @@ class Database:
             yield session
 
     @contextmanager
+    def glance(self) -> Iterator[Session]:
+        """Open a session for reads that need not agree with one another: each sees what is committed then.
+
+        On PostgreSQL it saves the two trips that begin and end a transaction.
+        """
+        with self._glancers() as session:
+            yield session
+
+    @contextmanager
     def write(self) -> Iterator[Session]:
         """Open a write transaction; committed when the block ends, rolled back when it raises."""
         with self._turn, self._writers.begin() as session:
             yield session
 
-    def write_together(self, work: Callable[[Session], T]) -> T:
+    def write_together(self, work: Callable[[Session], T], kind: Hashable | None = None) -> T:
         """Do some work in a write transaction; return what it returned, once that is committed.
 
-        The work may be called again. On SQLite, which has one writer, what arrives while another transaction is under
-        way shares the next one. PostgreSQL has many writers, and itself lets them share a wait for the disk; of those
-        that wait for each other's rows it ends one, which is done again.
+        What arrives while a transaction is under way that it can share waits for the next one, and the work may be
+        called again. On SQLite, which has one writer, everything shares. On PostgreSQL work of the same kind does; of
+        transactions that wait for each other's rows it ends one, which is done again.
+
+        Args:
+            work: What to do.
+            kind: What takes the same locks in the same order, however much of it there is; None shares with nothing.
         """
-        if self.sqlite:
-            return self._shared.run(work)
+        write = self._writer(kind)
         for _ in range(_DEADLOCKS):
             try:
-                return self._write_alone(work)
+                return write(work)
             except OperationalError as error:
                 if getattr(error.orig, "sqlstate", None) != _DEADLOCK:
                     raise
-        return self._write_alone(work)
+        return write(work)
+
+    def _writer(self, kind: Hashable | None) -> Callable[[Callable[[Session], T]], T]:
+        if kind is None and not self.sqlite:
+            return self._write_alone
+        return self._shared.setdefault(None if self.sqlite else kind, SharedWrites(self.write)).run
 
     def _write_alone(self, work: Callable[[Session], T]) -> T:
         with self.write() as session:

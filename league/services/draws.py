@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -139,10 +139,19 @@ def of_learner(
         InvalidRequestError: The player is not a learner.
     """
     member = learner(population, player_id)
-    key = "learner", player_id, self_play, unplayable
     return population.once(
-        key, lambda: _of_learner(session, population, settings, member, self_play=self_play, unplayable=unplayable)
+        _key(player_id, self_play, unplayable),
+        lambda: _of_learner(session, population, settings, member, self_play=self_play, unplayable=unplayable),
     )
+
+
+def known(population: Population, player_id: int, *, self_play: bool, unplayable: frozenset[int]) -> LearnerDraw | None:
+    """Return what `of_learner` has made before; None where it has not."""
+    return population.made(_key(player_id, self_play, unplayable))
+
+
+def _key(player_id: int, self_play: bool, unplayable: frozenset[int]) -> Hashable:
+    return "learner", player_id, self_play, unplayable
 
 
 def learner(population: Population, player_id: int) -> Member:

@@ -19,7 +19,7 @@ from league.db.engine import Database
 from league.db.models import Draw, Lease, Match, Player
 from league.errors import UnknownLeaseError
 from league.services import draws, exclusion, gate_pairs, payoffs, unplayable, workers
-from league.services.draws import PAIRING, Account
+from league.services.draws import PAIRING, Account, LearnerDraw
 from league.services.gate_verdicts import Judge
 from league.services.population import Member, Population, PopulationCache
 from league.services.terms import Terms, TermsCache
@@ -60,10 +60,10 @@ def grant(
         UnknownPlayerError: There is no such player.
         InvalidRequestError: The player is not a learner.
     """
-    with database.read() as session:
-        if isinstance(request, wire.TrainingLeases):
-            planned = _plan_training(session, settings, cache, request, now, rng)
-        else:
+    if isinstance(request, wire.TrainingLeases):
+        planned = _plan_training(database, settings, cache, request, now, rng)
+    else:
+        with database.read() as session:
             planned = _plan_rating(session, settings, cache, judge, request, now, rng)
     if not planned.rows:
         return []
@@ -76,7 +76,8 @@ def grant(
             draws.keep(session, account, now)
         insert_new(session, Lease, planned.rows)
 
-    database.write_together(store)
+    # two processes may keep the same draws in another order: each in a transaction of its own, or they would block
+    database.write_together(store, kind="leases" if kept else None)
     population.note_kept(account.id, planned.rows[0]["expires_at"])
     terms.remember({row["id"]: _terms(population, row) for row in planned.rows})
     return _bodies(planned)
@@ -145,7 +146,7 @@ def sweep(session: Session, now: datetime, limit: int) -> Counter[str]:
 
 
 def _plan_training(
-    session: Session,
+    database: Database,
     settings: Settings,
     cache: PopulationCache,
     request: wire.TrainingLeases,
@@ -153,12 +154,8 @@ def _plan_training(
     rng: np.random.Generator,
 ) -> Grant:
     """Draw opponents for a learner. The learner's side alternates from lease to lease."""
-    worker = workers.require_trusted(session, request.worker_id)
-    population, player_id = cache.of_player(session, request.player_id), request.player_id
-    kept_away = _kept_away(session, settings, request.worker_id, worker, now)
-    learner = draws.of_learner(
-        session, population, settings, player_id, self_play=request.self_play, unplayable=kept_away
-    )
+    population, learner = _drawn_from(database, settings, cache, request, now)
+    player_id = request.player_id
     drawn = draw(learner.distribution, request.count, rng)
     first = int(rng.integers(2))
     rows = _rows(settings, request, learner.account, population.environment, request.count, now, rng)
@@ -171,6 +168,28 @@ def _plan_training(
         row["learner_side"] = "home" if at_home else "away"
         row["branch"], row["propensity"] = drawn.branches[place], propensity
     return Grant(population, learner.account, rows)
+
+
+def _drawn_from(
+    database: Database, settings: Settings, cache: PopulationCache, request: wire.TrainingLeases, now: datetime
+) -> tuple[Population, LearnerDraw]:
+    """Return what a learner's opponents are drawn from, which is remembered until something changes.
+
+    After a rating period one call at a time makes it anew; those that come meanwhile are served as before the period.
+    """
+    player_id, self_play = request.player_id, request.self_play
+    renewing = cache.renewing(player_id)
+    with database.glance() as session:
+        worker = workers.require_trusted(session, request.worker_id)
+        kept_away = _kept_away(session, settings, request.worker_id, worker, now)
+        for population in cache.known(session, player_id, lately=renewing.locked()):
+            learner = draws.known(population, player_id, self_play=self_play, unplayable=kept_away)
+            if learner is not None:
+                return population, learner
+    with renewing, database.read() as session:
+        population = cache.of_player(session, player_id)
+        learner = draws.of_learner(session, population, settings, player_id, self_play=self_play, unplayable=kept_away)
+    return population, learner
 
 
 def _plan_rating(

@@ -1,20 +1,21 @@
-"""Everybody of an environment, as matchmaking sees them: loaded once per version and shared by all requests.
+"""Everybody of an environment, as matchmaking sees them: loaded when something changed and shared by all requests.
 
 A version is the last player, the last closed period and the last event, so that publishing, rating and every change of
 standing show at once, in every process, for the price of three index look-ups. All three commit in the order of their
-ids, and whatever writes ratings writes an event in the same transaction: nothing can change behind a version.
+ids, and whatever writes ratings writes an event in the same transaction: nothing can change behind a version. A new
+version that another environment, or a mere remark, has brought leaves the population as it is.
 """
 
 import threading
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import func, select
+from sqlalchemy import Row, String, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from arena.glicko2 import Ratings
@@ -23,10 +24,27 @@ from league.errors import UnknownPlayerError
 from league.services import standings
 from league.services.rating import Entry
 
-Version = tuple[int | None, ...]
+Version = tuple[int, ...]
 T = TypeVar("T")
 
-_NEWEST = select(*(select(func.max(table.id)).scalar_subquery() for table in (Player, Period, Event)))
+REMARKS = ("regression", "recovery")
+"""Kinds of events that say what was seen, and change nobody."""
+
+_NEWEST = select(*(func.coalesce(select(func.max(table.id)).scalar_subquery(), 0) for table in (Player, Period, Event)))
+_OWN = bindparam("environment", type_=String)
+_CHANGES = select(
+    or_(
+        select(Player.id).where(Player.id > bindparam("player"), Player.environment == _OWN).exists(),
+        select(Event.id)
+        .where(
+            Event.id > bindparam("event"),
+            or_(Event.environment == _OWN, Event.environment.is_(None)),
+            Event.kind.not_in((*REMARKS, "period")),
+        )
+        .exists(),
+    ).label("others"),
+    select(Period.id).where(Period.id > bindparam("period"), Period.environment == _OWN).exists().label("ratings"),
+)
 
 
 @dataclass(frozen=True)
@@ -59,14 +77,14 @@ class _Made:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._values: list[Any] = []
+        self.value: Any = None  # None: not yet
 
     def get(self, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is made
-        if not self._values:
+        if self.value is None:
             with self._lock:
-                if not self._values:
-                    self._values.append(make())
-        return self._values[0]
+                if self.value is None:
+                    self.value = make()
+        return self.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +154,11 @@ class Population:
         value: T = self._made.setdefault(key, _Made()).get(make)
         return value
 
+    def made(self, key: Hashable) -> Any | None:  # noqa: ANN401 - whatever was made
+        """Return what `once` has made; None where it has not."""
+        kept = self._made.get(key)
+        return None if kept is None else kept.value
+
     def keeps(self, draw_id: str, now: datetime) -> bool:
         """Say whether a draw is certain to be in the database: it is not pruned while a lease from it lasts."""
         return draw_id in self._kept and now < self._kept[draw_id]
@@ -164,12 +187,22 @@ class Population:
         return np.array([place for place, _ in left], dtype=np.int64), tuple(filters)
 
 
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """A population, of which version it is, and what it was before the last period where that changed ratings alone."""
+
+    version: Version
+    population: Population
+    before: Population | None
+
+
 class PopulationCache:
     """The last version of each environment's population; nothing is lost with it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[str, tuple[Version, Population]] = {}
+        self._renewing: dict[str, threading.Lock] = {}
+        self._kept: dict[str, _Kept] = {}
         self._environments: dict[int, str] = {}
 
     def of_player(self, session: Session, player_id: int) -> Population:
@@ -188,15 +221,57 @@ class PopulationCache:
         present = version(session)
         with self._lock:
             kept = self._kept.get(environment)
-            if kept is None or kept[0] != present:
-                kept = present, load(session, environment)
-                self._kept[environment] = kept
-        return kept[1]
+            if kept is not None and kept.version == present:
+                return kept.population
+            if kept is not None and any(seen < known for seen, known in zip(present, kept.version, strict=True)):
+                return load(session, environment)  # the session began before the last change
+            renewed = _renewed(session, environment, kept, present)
+            self._kept[environment] = renewed
+        return renewed.population
+
+    def known(self, session: Session, player_id: int, *, lately: bool) -> list[Population]:
+        """Return the population that a player belongs to as far as it is known, at best the present one.
+
+        Args:
+            session: Sees what has changed.
+            player_id: Who.
+            lately: Whether one from before the last rating period will do, as long as nothing else has changed since.
+        """
+        environment = self._environments.get(player_id, "")
+        kept = self._kept.get(environment)
+        if kept is None:
+            return []
+        if kept.version == version(session):
+            known = [kept.population, kept.before if lately else None]
+        else:
+            known = [kept.population if lately and not _changes(session, environment, kept.version).others else None]
+        return [population for population in known if population is not None]
+
+    def renewing(self, player_id: int) -> threading.Lock:
+        """Return what is held by whoever reads a player's population anew, or makes something that follows from it."""
+        return self._renewing.setdefault(self._environments.get(player_id, ""), threading.Lock())
+
+
+def _renewed(session: Session, environment: str, kept: _Kept | None, present: Version) -> _Kept:
+    if kept is None:
+        return _Kept(present, load(session, environment), None)
+    changes = _changes(session, environment, kept.version)
+    if changes.others:
+        return _Kept(present, load(session, environment), None)
+    if changes.ratings:
+        return _Kept(present, load(session, environment), kept.population)
+    return replace(kept, version=present)
+
+
+def _changes(session: Session, environment: str, since: Version) -> Row[bool, bool]:
+    """Say what about the population of an environment has changed after a version: others than ratings, and ratings."""
+    marks = dict(zip(("player", "period", "event"), since, strict=True))
+    return session.connection().execute(_CHANGES, marks | {"environment": environment}).one()
 
 
 def version(session: Session) -> Version:
     """Return the version of everybody, in all environments, as the session sees it."""
-    return tuple(session.execute(_NEWEST).one())
+    return tuple(session.connection().execute(_NEWEST).one())
 
 
 def load(session: Session, environment: str) -> Population:

@@ -23,11 +23,11 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player
 from league.services import events, evidence, learners, population, standings
-from league.services.population import Population
+from league.services.population import REMARKS, Population
 from league.services.recollection import Recollection
 
 ACTOR = "rule"
-FOUND, OVER = "regression", "recovery"
+FOUND, OVER = REMARKS
 """Kinds of events."""
 
 _DIGITS = 4  # of a share

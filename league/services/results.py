@@ -87,7 +87,7 @@ def submit(
         ForbiddenError: The worker is another token's.
     """
     readable = {place: result for place, result in enumerate(batch.results) if isinstance(result, wire.Result)}
-    with database.read() as session:
+    with database.glance() as session:
         ownership.require_worker(session, caller, batch.worker_id)
         reporter, refused_before = _reporter(session, batch.worker_id)
         lease_ids = {result.lease_id for result in batch.results if wire.storable_lease_id(result.lease_id)}
@@ -108,7 +108,8 @@ def submit(
         _remember(session, reporter.worker_id, batch.results, told, now)
         return told
 
-    told = database.write_together(store)
+    environments = tuple(sorted({row["environment"] for row in rows}))  # whose locks it takes, in this order
+    told = database.write_together(store, kind=("results", environments))
     return [_answer(result, told[place]) for place, result in enumerate(batch.results)]
 
 

@@ -16,7 +16,8 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Rating
-from league.services import players, population
+from league.services import events, players, population
+from league.services.population import Population, PopulationCache
 from league.services.rebuild import rebuild
 from league.storage.opening import open_store
 
@@ -53,6 +54,99 @@ def test_ratings_that_were_computed_again_are_drawn_by_at_once(
     assert other.preview(scene.learner.player_id) != right
     rebuild(database, time.now)
     assert other.preview(scene.learner.player_id) == right
+
+
+def note(database: Database, time: Any, kind: str, environment: str | None) -> None:
+    with database.write() as session:
+        details = {"actor": "test", "reason": "", "details": {}, "now": time.now}
+        events.record(session, kind, environment=environment, player_id=None, **details)
+
+
+def everybody(cache: PopulationCache, database: Database, scene: Scene) -> Population:
+    with database.read() as session:
+        return cache.of_player(session, scene.learner.player_id)
+
+
+@pytest.mark.parametrize(
+    ("kind", "environment", "stays"),
+    [
+        ("regression", "rps", True),
+        ("recovery", "rps", True),
+        ("retire", "another", True),
+        ("retire", "rps", False),
+        ("worker quarantine", None, False),
+    ],
+)
+def test_everybody_is_read_again_when_something_about_them_changed(
+    scene: Scene, database: Database, time: Any, kind: str, environment: str | None, stays: bool
+) -> None:
+    cache = PopulationCache()
+    first = everybody(cache, database, scene)
+    assert everybody(cache, database, scene) is first
+    note(database, time, kind, environment)
+    second = everybody(cache, database, scene)
+    assert (second is first) == stays
+    assert everybody(cache, database, scene) is second
+
+
+def test_a_session_sees_everybody_as_they_were_when_it_began(scene: Scene, database: Database) -> None:
+    scene.publish(1)
+    cache = PopulationCache()
+    with database.read() as session:
+        population.version(session)  # SQLite's transactions begin with what they first read
+        scene.publish(2)
+        after = everybody(cache, database, scene)
+        before = cache.of_player(session, scene.learner.player_id)
+    assert len(before.members) == len(after.members) - 1
+    assert everybody(cache, database, scene) is after
+
+
+def test_while_ratings_are_read_again_those_of_the_last_period_do(scene: Scene, database: Database, time: Any) -> None:
+    players = play_periods(scene, time, number=1)
+    cache, learner = PopulationCache(), scene.learner.player_id
+    before = everybody(cache, database, scene)
+
+    def known(*, lately: bool) -> list[Population]:
+        with database.glance() as session:
+            return cache.known(session, learner, lately=lately)
+
+    assert known(lately=False) == [before]
+    scene.client.close_period()
+    assert known(lately=False) == []
+    assert known(lately=True) == [before]
+    after = everybody(cache, database, scene)
+    assert known(lately=False) == [after]
+    assert known(lately=True) == [after, before]
+    scene.client.retire(players[0].id, "weak")
+    assert known(lately=True) == []
+    retired = everybody(cache, database, scene)
+    assert known(lately=True) == [retired]
+
+
+def test_leases_that_come_while_a_draw_is_made_anew_are_drawn_as_before_the_period(
+    scene: Scene, http: TestClient, time: Any
+) -> None:
+    players = play_periods(scene, time, number=1)
+    learner, cache = scene.learner.player_id, http.app.state.league.population  # type: ignore[attr-defined]
+
+    def leased() -> wire.LeaseExplanation:
+        return scene.client.explain_lease(scene.lease(1)[0].lease_id)
+
+    before = leased()
+    scene.train(5)
+    scene.client.close_period()
+    with cache.renewing(learner), ThreadPoolExecutor(1) as pool:
+        meanwhile = pool.submit(leased).result(30)
+    after = leased()
+    assert meanwhile.items == before.items
+    assert after.learner != before.learner
+    with ThreadPoolExecutor(1) as pool:
+        with cache.renewing(learner):
+            scene.client.retire(players[0].id, "weak")
+            waiting = pool.submit(leased)
+            wait([waiting], timeout=0.2)
+            assert not waiting.done()  # who is retired is drawn no more
+        assert players[0].id not in {item.player_id for item in waiting.result(30).items}
 
 
 def test_what_many_ask_for_at_once_is_made_once(scene: Scene, database: Database) -> None:

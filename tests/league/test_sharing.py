@@ -5,7 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
 import pytest
@@ -124,6 +124,32 @@ def test_work_of_a_league_is_committed_before_its_answer(database: Database) -> 
     with pytest.raises(ZeroDivisionError):
         database.write_together(adding("broken", DEFECT))
     assert names(database) == {"told"}
+
+
+def test_work_of_a_kind_waits_for_the_next_transaction_on_every_database(database: Database) -> None:
+    with ThreadPoolExecutor(2) as pool:
+
+        def within(session: Session) -> "Future[str]":
+            later = pool.submit(database.write_together, adding("later"), "kind")
+            wait([later], timeout=0.2)
+            assert not later.done()
+            adding("earlier")(session)
+            return later
+
+        assert database.write_together(within, "kind").result(60) == "later"
+    assert names(database) == {"earlier", "later"}
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+def test_work_of_another_kind_does_not_wait_where_the_database_has_many_writers(database: Database) -> None:
+    def within(session: Session) -> str:
+        with ThreadPoolExecutor(1) as pool:
+            others = [pool.submit(database.write_together, adding(f"of {kind}"), kind) for kind in ("b", None)]
+            assert [other.result(60) for other in others] == ["of b", "of None"]
+        return adding("of a")(session)
+
+    assert database.write_together(within, "a") == "of a"
+    assert names(database) == {"of a", "of b", "of None"}
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
