@@ -93,21 +93,25 @@ def main() -> None:
     parser.add_argument("--leagues", type=int, default=40)
     parser.add_argument("--snapshots", type=int, default=40)
     parser.add_argument("--matches", type=int, default=64, help="rating matches a period")
-    parser.add_argument("--budget", type=int, default=8, help="matches of a rating lease")
+    parser.add_argument("--budget", type=int, default=1, help="matches of a rating lease")
     parser.add_argument("--gains", type=float, nargs="+", default=[0.0, 40.0, 100.0], help="points a snapshot")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.3], help="intransitive, in [0, 1)")
+    parser.add_argument("--rules", nargs="+", choices=list(RULES), default=list(RULES), help="how players are rated")
     arguments = parser.parse_args()
     print(f"{arguments.leagues} leagues of {arguments.snapshots} snapshots each; shares of truths inside 95 % bands")
+    print("and the bias of the newest snapshot with twice their standard errors over leagues")
     print(
-        f"{'circles':>8}{'gain':>6} {'rated by':24}{'all':>8}{'newest 5':>10}{'bias of newest':>16}{'error':>8}"
+        f"{'circles':>8}{'gain':>6} {'rated by':20}{'all':>15}{'newest 5':>15}{'bias of newest':>16}{'error':>7}"
         f"{'far pairs foretold':>20}{'seen':>8}"
     )
     for share in arguments.shares:
         for gain in arguments.gains:
             plan = Plan(arguments.snapshots, gain, 60.0, 3, arguments.matches, arguments.budget, share)
-            for name, rule in RULES.items():
-                outcomes = [simulate(plan, rule, np.random.default_rng(seed)) for seed in range(arguments.leagues)]
-                print(f"{share:>8g}{gain:>6g} {name:24}{_summary(outcomes)}", flush=True)
+            for name in arguments.rules:
+                outcomes = [
+                    simulate(plan, RULES[name], np.random.default_rng(seed)) for seed in range(arguments.leagues)
+                ]
+                print(f"{share:>8g}{gain:>6g} {name:20}{_summary(outcomes)}", flush=True)
 
 
 def population(plan: Plan, rng: np.random.Generator) -> Truth:
@@ -196,11 +200,17 @@ def _summary(outcomes: list[Outcome]) -> str:
     inside = np.abs(rating - truth) < BAND * deviation
     bias = (rating - truth)[:, -1]
     foretold, seen = _far_pairs(truth, rating, log_odds)
-    error = bias.std(ddof=1) / np.sqrt(bias.size)
+    shares = (f"{share.mean():.1%} ± {_twice_error(share):.1%}" for share in (inside, inside[:, -NEWEST:]))
     return (
-        f"{inside.mean():>8.1%}{inside[:, -NEWEST:].mean():>10.1%}{f'{bias.mean():+.0f} ± {2 * error:.0f}':>16}"
-        f"{np.sqrt(np.square(rating - truth).mean()):>8.0f}{foretold:>20}{seen:>8}"
+        "".join(f"{share:>15}" for share in shares) + f"{f'{bias.mean():+.0f} ± {_twice_error(bias):.0f}':>16}"
+        f"{np.sqrt(np.square(rating - truth).mean()):>7.0f}{foretold:>20}{seen:>8}"
     )
+
+
+def _twice_error(values: NDArray[np.generic]) -> float:
+    """Return twice the standard error of a mean over leagues, (leagues, ...): the players of a league err together."""
+    by_league = values.reshape(len(values), -1).mean(axis=1)
+    return float(2.0 * by_league.std(ddof=1) / np.sqrt(by_league.size))
 
 
 def _far_pairs(truth: FloatArray, rating: FloatArray, log_odds: FloatArray) -> tuple[str, str]:
