@@ -109,6 +109,7 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
         events=told,
         offers=_offers(profile) if visit.may_act else (),
         held_by=champion,
+        changes=lifecycle.TRANSITIONS,
     )
 
 

@@ -140,7 +140,7 @@ def show(request: Request, league: Running, visit: Visiting, asked: Asking) -> H
         values: dict[str, Any] = {"lines": lines, "asked": asked, "columns": COLUMNS}
         if is_part(request):
             return visit.part("_standings.html", **values)
-        values["lineages"] = rankings.lineages(session, visit.environment)
+        values["lineages"] = {"": "every lineage", **rankings.lineages(session, visit.environment)}
         values["highlights"] = _highlights(session, visit, lines.champion)
     return visit.page("standings.html", "standings", "Standings", **values)
 

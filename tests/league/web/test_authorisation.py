@@ -1,0 +1,77 @@
+"""Every address of the dashboard needs what docs/dashboard.md says, and no more."""
+
+import re
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import Scene
+
+from league import web
+from league.auth import Scope
+from league.db.engine import Database
+from league.services import tokens
+from league.web.shell import PageRoute
+from league.web.visitors import COOKIE
+
+ROW = re.compile(r"\| (GET|POST) \| `([^`]+)` \| (none|read|admin) \|")
+OWN = {"Sec-Fetch-Site": "same-origin"}
+FILLED = {"sha256": "0" * 64, "change": "retire"}
+
+Call = tuple[str, str]
+
+
+@pytest.fixture
+def backend() -> str:
+    return "sqlite"
+
+
+def documented() -> dict[Call, str]:
+    text = (Path(__file__).parents[3] / "docs" / "dashboard.md").read_text()
+    return {(method, path): scope for method, path, scope in ROW.findall(text)}
+
+
+def served() -> set[Call]:
+    routes = [route for module in web.PAGES for route in module.router.routes]
+    assert all(isinstance(route, PageRoute) for route in routes)
+    return {(method, route.path) for route in routes for method in route.methods}  # type: ignore[attr-defined]
+
+
+def attempt(http: TestClient, call: Call, headers: dict[str, str]) -> tuple[int, str]:
+    method, path = call
+    path = re.sub(r"\{(\w+)\}", lambda found: FILLED.get(found[1], "1"), path)
+    headers = headers | ({"Last-Event-ID": "nonsense"} if path == "/live" else {})
+    answer = http.request(method, path, headers=headers, follow_redirects=False)
+    return answer.status_code, answer.headers.get("location", "")
+
+
+def test_the_page_lists_every_address() -> None:
+    assert documented().keys() == served(), "say in docs/dashboard.md who may open these"
+
+
+def test_every_address_needs_its_scope_and_no_more(http: TestClient, scene: Scene, database: Database) -> None:
+    with database.write() as session:
+        made = {scope: tokens.create(session, scope.word, scope.word, scene.learner.created_at, actor="test")
+                for scope in Scope}  # fmt: skip
+    for call, needed in documented().items():
+        for secret in (None, "unknown"):
+            http.cookies.clear()
+            if secret is not None:
+                http.cookies.set(COOKIE, secret)
+            status, location = attempt(http, call, OWN)
+            sent_to_form = status == 303 and location.startswith("/sign-in") and call != ("POST", "/sign-out")
+            assert sent_to_form == (needed != "none"), (call, status)
+        for scope, secret in made.items():
+            http.cookies.set(COOKIE, secret)
+            status, location = attempt(http, call, OWN)
+            assert (status == 403) == (needed == "admin" and scope < Scope.ADMIN), (call, scope, status)
+            assert call == ("POST", "/sign-out") or not location.startswith("/sign-in"), (call, scope)
+            assert status not in (405, 429, 500), (call, scope, status)
+
+
+def test_no_form_is_taken_from_another_site(http: TestClient, scene: Scene) -> None:
+    for call in documented():
+        if call[0] == "POST":
+            status, _ = attempt(http, call, {"Sec-Fetch-Site": "cross-site"})
+            # a form that lacks fields is refused before anybody asks where it is from
+            assert status in (403, 422), call
