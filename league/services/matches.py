@@ -4,7 +4,7 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, aliased
 
 from league import wire
-from league.db.models import Match, Period, Player
+from league.db.models import Match, Period, Player, Replay
 from league.errors import UnknownMatchError
 from league.services import behaviours, exclusion, standings
 
@@ -39,7 +39,7 @@ def of_player(session: Session, player_id: int, limit: int, before: int | None) 
     return _bodies(session, _named().where(Match.id.in_(own)).order_by(Match.id.desc()).limit(limit))
 
 
-def _named() -> "Select[Match, str, str, int, bool]":
+def _named() -> "Select[Match, str, str, int, bool, bool]":
     took_in = select(Period.id).where(Period.environment == Match.environment, Period.last_match_id >= Match.id)
     first = (
         took_in.where(standings.in_force(), Match.kind != exclusion.GATE)
@@ -47,11 +47,12 @@ def _named() -> "Select[Match, str, str, int, bool]":
         .limit(1)
     )
     period_id = first.correlate(Match).scalar_subquery()
-    query = select(Match, _HOME.name, _AWAY.name, period_id, ~exclusion.excluded())
+    recorded = select(Replay.match_id).where(Replay.match_id == Match.id).exists()
+    query = select(Match, _HOME.name, _AWAY.name, period_id, ~exclusion.excluded(), recorded)
     return query.join(_HOME, _HOME.id == Match.home_id).join(_AWAY, _AWAY.id == Match.away_id)
 
 
-def _bodies(session: Session, query: "Select[Match, str, str, int, bool]") -> list[wire.Match]:
+def _bodies(session: Session, query: "Select[Match, str, str, int, bool, bool]") -> list[wire.Match]:
     return [
         wire.Match.model_validate(
             {
@@ -71,8 +72,9 @@ def _bodies(session: Session, query: "Select[Match, str, str, int, bool]") -> li
                 "counts": counts,
                 "worker_id": match.worker_id,
                 "period_id": period_id,
+                "recorded": recorded,
                 "reported_at": match.reported_at,
             }
         )
-        for match, home, away, period_id, counts in session.execute(query)
+        for match, home, away, period_id, counts, recorded in session.execute(query)
     ]

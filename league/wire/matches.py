@@ -14,7 +14,8 @@ class Match(Answer):
     """One match of the log; `late` came after its lease expired, inside the grace window.
 
     `period_id` is null until a period has taken the match in, and stays so where it was played for a gate: games that
-    stop when they look good are not rated. `counts` is false where its worker was not trusted.
+    stop when they look good are not rated. `counts` is false where its worker was not trusted, `recorded`
+    says whether `GET /matches/{id}/replay` has a recording.
     """
 
     id: int
@@ -33,6 +34,7 @@ class Match(Answer):
     counts: bool
     worker_id: str
     period_id: int | None
+    recorded: bool
     reported_at: datetime
 
 

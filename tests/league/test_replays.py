@@ -74,6 +74,8 @@ def test_a_recording_comes_back_as_it_was_sent(scene: Scene, match: wire.Match) 
     stored = scene.client.upload_replay(match.id, data)
     assert (stored.match_id, stored.size_bytes) == (match.id, len(data))
     assert scene.client.upload_replay(match.id, data) == stored, "again is fine"
+    assert not match.recorded
+    assert scene.client.match(match.id).recorded
     assert scene.client.replay(match.id) == data
 
 

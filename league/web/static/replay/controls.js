@@ -38,9 +38,10 @@ export function fillSpeeds(select) {
   select.append(...SPEEDS.map((speed) => new Option(`${speed}×`, speed, speed === 1, speed === 1)));
 }
 
-// Keys are the replay's wherever focus is in it, but for those that a slider, a choice or a pressed button needs.
+// Keys are the replay's where focus is in it or nowhere, but for those that a slider, a choice or a button needs.
 export function connectKeys(root, act) {
-  root.addEventListener("keydown", (event) => {
+  document.addEventListener("keydown", (event) => {
+    if (event.target !== document.body && !root.contains(event.target)) return;
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select")) return;
     if (event.key === " " && event.target.matches("button")) return;
     const name = KEYS[event.key];

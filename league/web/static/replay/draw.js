@@ -8,24 +8,22 @@ import { shortName } from "./wording.js";
 const TRAIL_FRAMES = 32;
 
 export class Painter {
-  constructor(canvas, stage, camera) {
+  constructor(canvas, stage, camera, calm) {
     this.canvas = canvas;
     this.context = canvas.getContext("2d", { alpha: false });
     this.stage = stage;
     this.camera = camera;
+    this.calm = calm; // nothing flashes
     this.ground = drawGround(stage.recording.battlefield);
     this.backdrop = document.createElement("canvas");
     this.backdropOf = "";
   }
 
-  // Gives the canvas as many pixels as the screen has for it; false where that changes nothing.
+  // Gives the canvas as many pixels as the screen has for it.
   fit() {
-    const size = this.canvas.clientWidth;
-    const pixels = Math.round(size * devicePixelRatio);
-    if (this.canvas.width === pixels) return false;
-    this.canvas.width = this.canvas.height = pixels;
-    this.camera.size = size;
-    return true;
+    this.camera.size = this.canvas.clientWidth;
+    const pixels = Math.round(this.camera.size * devicePixelRatio);
+    if (this.canvas.width !== pixels) this.canvas.width = this.canvas.height = pixels;
   }
 
   draw(scene, chosen) {
@@ -43,8 +41,10 @@ export class Painter {
     for (const cloud of scene.clouds) drawSmoke(context, camera, cloud);
     for (const beam of scene.beams) drawBeam(context, camera, beam, scene);
     for (const shell of scene.shells) drawShell(context, camera, shell);
-    for (const mech of scene.mechs) if (mech.hurt > 0) drawImpact(context, camera, mech, scene);
-    drawBlasts(context, camera, scene);
+    if (!this.calm) {
+      for (const mech of scene.mechs) if (mech.hurt > 0) drawImpact(context, camera, mech, scene);
+      drawBlasts(context, camera, scene);
+    }
     for (const mech of living) drawMarks(context, camera, mech, hulls[mech.role], shortName(header, mech.mech));
     if (chosen !== null) this.#drawChosen(scene.mechs[chosen]);
   }

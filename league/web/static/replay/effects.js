@@ -4,7 +4,15 @@ import { BLAST, DEEP_TEAMS, ECCM, HOLDERS, NEUTRAL, SMOKE, TEXT, WEAPONS, mix } 
 const TURN = 2 * Math.PI;
 const ZONE_ARCS = 24;
 const SMOKE_RADIUS_M = 4;
-const PUFFS = [[0, 0, 0.75], [0.42, 0.1, 0.55], [-0.38, 0.2, 0.58], [0.1, -0.44, 0.55], [-0.12, 0.46, 0.5], [0.3, 0.4, 0.4]];
+// Places and sizes of a cloud's parts, over its radius.
+const PUFFS = [
+  [0, 0, 0.75],
+  [0.42, 0.1, 0.55],
+  [-0.38, 0.2, 0.58],
+  [0.1, -0.44, 0.55],
+  [-0.12, 0.46, 0.5],
+  [0.3, 0.4, 0.4],
+];
 const BLAST_S = 1;
 const BLAST_M = 4.5;
 const INTERCEPT_S = 0.5;

@@ -1,6 +1,15 @@
+import { SIDES } from "./wording.js";
+
 // Makes an element with properties and children.
 export function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
   made.append(...children);
   return made;
+}
+
+// Words, those of a side in its colour; see `describe`.
+export function coloured(parts) {
+  return parts.map(([textContent, side]) =>
+    side === null ? textContent : element("span", { className: SIDES[side], textContent }),
+  );
 }

@@ -1,4 +1,4 @@
-// Shapes of the classes, seen from above: ahead is +x, left is +y, half a hull's width is 1; as in arena/render/hulls.py.
+// Shapes of the classes, seen from above, as in arena/render/hulls.py: ahead is +x, left is +y, half a width is 1.
 const mirrored = (half) => [...half, ...half.map(([x, y]) => [x, -y]).reverse()];
 const box = (front, back, left, right) => [[front, left], [back, left], [back, right], [front, right]];
 

@@ -1,18 +1,15 @@
 // What happened, in words; a click on a line goes there.
-import { element } from "./elements.js";
-import { clock, describe, isLoud, SIDES } from "./wording.js";
+import { coloured, element } from "./elements.js";
+import { clock, describe, isLoud } from "./wording.js";
 
 export class Log {
   constructor(list, stage, go) {
     const { events, header } = stage.recording;
     this.list = list;
     this.lines = events.filter(isLoud).map((event) => {
-      const words = describe(event, header).map(([text, side]) =>
-        side === null ? text : element("span", { className: SIDES[side], textContent: text }),
-      );
       const time = element("span", { className: "soft", textContent: clock(event.at * stage.decisionS) });
       const button = element("button", { type: "button", className: "quiet", onclick: () => go(event.at - 1) });
-      button.append(time, element("span", {}, ...words));
+      button.append(time, element("span", {}, ...coloured(describe(event, header))));
       const line = element("li", {}, button);
       list.append(line);
       return { at: event.at, line };

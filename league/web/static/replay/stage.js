@@ -39,7 +39,8 @@ export class Stage {
   trail(mech, frame, count) {
     const { x, y } = this.recording.frames;
     const first = Math.max(0, frame - count);
-    return Array.from({ length: frame - first }, (_, each) => [x[mech][first + each] / 100, y[mech][first + each] / 100]);
+    const place = (at) => [x[mech][at] / 100, y[mech][at] / 100];
+    return Array.from({ length: frame - first }, (_, each) => place(first + each));
   }
 
   #mechs(frame, progress) {

@@ -3,7 +3,7 @@ import { Camera } from "./camera.js";
 import { connectButtons, connectKeys, connectPointer, fillSpeeds, ZOOM } from "./controls.js";
 import { fetchRecording } from "./decode.js";
 import { Painter } from "./draw.js";
-import { element } from "./elements.js";
+import { coloured, element } from "./elements.js";
 import { Log } from "./log.js";
 import { radiusOf } from "./mechs.js";
 import { Playback } from "./playback.js";
@@ -12,7 +12,7 @@ import { Stage } from "./stage.js";
 import { showSteps } from "./steps.js";
 import { countUp } from "./tally.js";
 import { drawTimeline } from "./timeline.js";
-import { clock, nameOf, SIDES } from "./wording.js";
+import { clock, describeOutcome, nameOf, SIDES } from "./wording.js";
 
 const TAP_REACH_PX = 24;
 const ZOOM_TO_FOLLOW = 2.2;
@@ -24,7 +24,8 @@ class View {
     this.camera = new Camera(recording.battlefield.side);
     this.playback = new Playback(this.stage.last, this.stage.decisionS);
     this.canvas = this.#part("[data-battlefield]");
-    this.painter = new Painter(this.canvas, this.stage, this.camera);
+    this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.painter = new Painter(this.canvas, this.stage, this.camera, this.calm);
     this.tally = countUp(recording);
     this.roster = new Roster([...root.querySelectorAll("[data-roster]")], this.stage, this.tally, (mech) =>
       this.act("follow", mech === this.chosen ? null : mech),
@@ -42,6 +43,7 @@ class View {
     this.#part("[data-limit]").textContent = clock(header.max_decisions * this.stage.decisionS);
     fillSpeeds(this.#part("[data-speed]"));
     this.#fillFollow();
+    this.#part("[data-outcome]").append(...coloured(describeOutcome(header)));
     const act = (name, value) => this.act(name, value);
     connectButtons(this.root, act);
     connectKeys(this.root, act);
@@ -94,6 +96,7 @@ class View {
     const scene = this.stage.at(this.playback.moment);
     const moving = this.#followOn(scene, elapsedS);
     this.painter.draw(scene, this.chosen);
+    this.canvas.parentElement.toggleAttribute("data-zoomed", this.camera.zoom > 1);
     this.#tell(scene);
     const going = this.playback.playing || moving;
     this.before = going ? now : null;
@@ -103,12 +106,13 @@ class View {
   #followOn(scene, elapsedS) {
     if (this.chosen === null) return false;
     const { x, y } = scene.mechs[this.chosen];
-    return this.camera.follow(x, y, elapsedS || 1 / 60);
+    return this.camera.follow(x, y, this.calm ? Infinity : elapsedS || 1 / 60);
   }
 
   #resize() {
     drawTimeline(this.#part("[data-timeline]"), this.stage.recording);
-    if (this.painter.fit()) this.#draw();
+    this.painter.fit();
+    this.#draw();
   }
 
   // --- what stands round the map ---
@@ -137,6 +141,7 @@ class View {
     const { frames, battlefield } = this.stage.recording;
     const goal = battlefield.zone_goal / 100;
     this.#part("[data-clock]").textContent = clock(scene.timeS);
+    this.#part("[data-outcome]").hidden = scene.frame < this.stage.last;
     [frames.home_zone, frames.away_zone].forEach((zone, side) => {
       const seconds = zone[scene.frame] / 100;
       const scoring = [SIDES[side], "contested"].includes(scene.holder);
@@ -166,7 +171,9 @@ class View {
     place.replaceChildren(
       element("strong", { className: SIDES[mech.side], textContent: nameOf(header, this.chosen) }),
       ...(state ? [element("span", { className: "badge", textContent: state })] : []),
-      ...facts.map(([name, value]) => element("span", {}, element("span", { className: "soft", textContent: `${name} ` }), value)),
+      ...facts.map(([name, value]) => {
+        return element("span", {}, element("span", { className: "soft", textContent: `${name} ` }), value);
+      }),
     );
   }
 

@@ -5,6 +5,8 @@ export const SIDES = ["home", "away"];
 
 export const sideOf = (header, mech) => Number(mech >= header.agents_per_side[0]);
 
+const missiles = (count) => (count === 1 ? "a missile" : `${count} missiles`);
+
 const numberOf = (header, mech) => mech - sideOf(header, mech) * header.agents_per_side[0] + 1;
 
 export const nameOf = (header, mech) => `${header.roles[mech]} ${numberOf(header, mech)}`;
@@ -17,9 +19,9 @@ export function clock(seconds) {
 
 export const isLoud = (event) => !QUIET.has(event.kind);
 
-// A sentence as parts [text, side]; side is null where the words take no colour.
+// A sentence as parts [text, side]; side is null where the words take no colour, which never says it alone.
 export function describe(event, header) {
-  const mech = (number) => [nameOf(header, number), sideOf(header, number)];
+  const mech = (number) => [`${SIDES[sideOf(header, number)]} ${nameOf(header, number)}`, sideOf(header, number)];
   const plain = (text) => [text, null];
   switch (event.kind) {
     case "kill": {
@@ -34,7 +36,7 @@ export function describe(event, header) {
     case "paint":
       return [mech(event.by), plain(" paints "), mech(event.mech)];
     case "intercept":
-      return [mech(event.mech), plain(` shoots down ${event.missiles === 1 ? "a missile" : `${event.missiles} missiles`}`)];
+      return [mech(event.mech), plain(" shoots down "), plain(missiles(event.missiles))];
     case "zone":
       return describeZone(event);
     case "end":
@@ -52,6 +54,8 @@ export function describeOutcome({ outcome }) {
 
 function describeZone({ before, after }) {
   if (SIDES.includes(after)) return [[after, SIDES.indexOf(after)], [" takes the zone", null]];
-  if (after === "nobody" && SIDES.includes(before)) return [[before, SIDES.indexOf(before)], [" leaves the zone", null]];
+  if (after === "nobody" && SIDES.includes(before)) {
+    return [[before, SIDES.indexOf(before)], [" leaves the zone", null]];
+  }
   return [[after === "contested" ? "the zone is contested" : "nobody is left in the zone", null]];
 }
