@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, insert, select
+import numpy as np
+from sqlalchemy import ColumnElement, SQLColumnExpression, func, insert, select
 from sqlalchemy.orm import Session
 
 from league import wire
 from league.config import Settings
 from league.db import locks
+from league.db.columns import read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Match, Period, Player, Rating
@@ -169,18 +171,29 @@ def _due(session: Session, settings: Settings, environment: str, now: datetime) 
     last = newest(session, environment)
     start = last.last_match_id if last else 0
     still_open = Match.environment == environment, Match.id > start, *exclusion.rated(session)
-    count, oldest = session.execute(select(func.count(), func.min(Match.reported_at)).where(*still_open)).one()
-    if count == 0:
+    oldest = session.scalar(select(Match.reported_at).where(*still_open).order_by(Match.id).limit(1))
+    if oldest is None:
         return None
     if (now - oldest).total_seconds() >= settings.period_age_s:
         return f"age: the oldest result is {settings.period_age_s:g} s old"
     if last and (now - last.closed_at).total_seconds() < settings.period_spacing_s:
         return None
-    sides = [select(seat.label("player")).where(*still_open) for seat in (Match.home_id, Match.away_id)]
-    active = session.scalar(select(func.count()).select_from(sides[0].union(sides[1]).subquery())) or 1
-    if 2 * count >= settings.period_games * active:
-        return f"games: {count} matches of {active} players"
-    return None
+    return _enough_games(session, settings.period_games, environment, still_open)
+
+
+def _enough_games(
+    session: Session, games: int, environment: str, still_open: Sequence[ColumnElement[bool]]
+) -> str | None:
+    """Say whether open matches are enough for who plays in them; not more are read than are enough for everybody."""
+    everybody = session.scalar(select(func.count()).select_from(Player).where(Player.environment == environment)) or 0
+    enough = -(-games * everybody // 2)
+    columns: tuple[SQLColumnExpression[Any], ...] = Match.home_id, Match.away_id
+    seats = select(*columns).where(*still_open).order_by(Match.id).limit(enough + 1)
+    home, away = read_columns(session, seats, len(columns))
+    if home.size > enough:
+        return f"games: more than {enough} matches"
+    active = np.union1d(home, away).size
+    return f"games: {home.size} matches of {active} players" if 2 * home.size >= games * active else None
 
 
 def _close(

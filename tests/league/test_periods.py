@@ -1,5 +1,6 @@
 """When rating periods close, who closes them, and that every match is taken into one."""
 
+import math
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -87,6 +88,13 @@ def test_a_period_closes_by_itself_after_enough_games_per_player(
     period = periods.close_if_due(database, settings, scene.environment, time.now)
     assert period is not None
     assert (period.matches, period.reason) == (15, "games: 15 matches of 2 players")
+    time.advance(settings.period_spacing_s)
+    enough_for_everybody = math.ceil(15 * len(scene.client.players(scene.environment).items) / 2)
+    scene.train(enough_for_everybody + 3)
+    assert (
+        periods.due(database, settings, scene.environment, time.now)
+        == f"games: more than {enough_for_everybody} matches"
+    )
 
 
 def test_periods_that_fill_at_once_are_spaced_out(
