@@ -127,7 +127,9 @@ async def _lifespan(app: FastAPI, *, books_apart: bool) -> AsyncIterator[None]:
         league.store.prepare()
         with league.database.read() as session:
             tokens.require_closed_or_loopback(session, league.settings)
-        for duty in duties(league, books_apart=books_apart):
+        kept = duties(league, books_apart=books_apart)
+        app.state.bookkeeper = next((duty for duty in kept if isinstance(duty, Bookkeeper)), None)
+        for duty in kept:
             duty.start()
             stack.callback(duty.stop)
         yield

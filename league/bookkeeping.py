@@ -51,6 +51,9 @@ class Bookkeeper(Duty):
 
     Args:
         settings: Of the league, as `LEAGUE_*` say; home and database may be others.
+
+    Attributes:
+        state: `ok` while a process keeps the books, or in one line why none does.
     """
 
     name = "keeping the books"
@@ -58,6 +61,7 @@ class Bookkeeper(Duty):
     def __init__(self, settings: Settings) -> None:
         self._pause_s = min(settings.aggregation_interval_s, _PAUSE_MAX_S)
         super().__init__(_AT_ONCE_S, self._pause_s)
+        self.state = "no process has begun to keep them yet"
         self._settings = settings
         self._changing = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -72,12 +76,13 @@ class Bookkeeper(Duty):
             if self._stopping.is_set():
                 return
             self._process = _started(self._settings)
+        self.state = "ok"
         log.debug("process %d keeps the books", self._process.pid)
         began_s = time.monotonic()
         with self._process as process:
             status = process.wait()
-        soon = time.monotonic() - began_s < _PAUSE_MAX_S
-        self._every_s = min(2.0 * self._every_s, _PAUSE_MAX_S) if soon else self._pause_s
+        self._every_s = next_pause_s(self._pause_s, self._every_s, time.monotonic() - began_s)
+        self.state = f"nobody keeps them: the process ended with status {status}; another one in {self._every_s:g} s"
         if not self._stopping.is_set():
             raise BookkeepingEndedError(f"with status {status}", "it lasts as long as the server", "see its last lines")
 
@@ -89,6 +94,17 @@ class Bookkeeper(Duty):
         if process is not None:
             _end(process)
         super().stop()
+
+
+def next_pause_s(first_s: float, last_s: float, lasted_s: float) -> float:
+    """Return how long to wait until the next process is started.
+
+    Args:
+        first_s: The wait after one that lasted.
+        last_s: The wait before this one.
+        lasted_s: How long this one lasted.
+    """
+    return min(2.0 * last_s, _PAUSE_MAX_S) if lasted_s < _PAUSE_MAX_S else first_s
 
 
 def duties(database: Database, settings: Settings) -> list[Duty]:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
@@ -28,18 +28,23 @@ async def live() -> wire.Health:
 
 
 @router.get("/readyz", responses={_UNREADY: {"model": wire.Health}})
-def ready(league: Running, response: Response) -> wire.Health:
-    """Say whether database, schema and store are fit for work, and if not, why."""
+def ready(league: Running, request: Request, response: Response) -> wire.Health:
+    """Say whether database, schema and store are fit for work, and if not, why; also whether books are kept.
+
+    Where they are not, calls are answered all the same, and another server may keep them.
+    """
+    bookkeeper = request.app.state.bookkeeper
+    books = {"books": _OK if bookkeeper is None else bookkeeper.state}
     checks = {
         "database": _state(lambda: _ask(league.database)),
         "schema": _state(lambda: schema.check(league.database)),
         "store": _state(league.store.check),
     }
     if all(state == _OK for state in checks.values()):
-        return wire.Health(status="ok", checks=checks)
+        return wire.Health(status="ok", checks=checks | books)
     log.warning("not ready: %s", "; ".join(state for state in checks.values() if state != _OK))
     response.status_code = _UNREADY
-    return wire.Health(status="unready", checks=checks)
+    return wire.Health(status="unready", checks=checks | books)
 
 
 def _state(check: Callable[[], None]) -> str:

@@ -1,6 +1,7 @@
 """Whether the server lives, is ready, and what it counts."""
 
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import text
 
+from league.app import create_app
 from league.client import LeagueClient
+from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.errors import DatabaseUnavailableError, InternalError, TooLargeError, UnknownRouteError
@@ -18,7 +21,7 @@ from league.errors import DatabaseUnavailableError, InternalError, TooLargeError
 
 def test_a_fresh_server_lives_and_is_ready(http: TestClient, league: LeagueClient) -> None:
     assert http.get("/healthz").json() == {"status": "ok", "checks": {}}
-    assert league.health().checks == {"database": "ok", "schema": "ok", "store": "ok"}
+    assert league.health().checks == {"database": "ok", "schema": "ok", "store": "ok", "books": "ok"}
     assert http.get("/readyz").status_code == 200
 
 
@@ -31,6 +34,19 @@ def test_readiness_names_a_schema_of_another_version(http: TestClient, database:
     assert (checks["database"], checks["store"]) == ("ok", "ok")
     assert "database of a newer version" in checks["schema"]
     assert http.get("/healthz").status_code == 200
+
+
+@ON_SQLITE
+def test_readiness_says_where_no_books_are_kept_and_calls_are_answered(
+    configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_app(configure(), books_apart=True)
+    monkeypatch.setenv("LEAGUE_PERIOD_GAMES", "none")  # with which no process of the books can begin
+    with TestClient(app) as client:
+        while not (books := client.get("/readyz").json()["checks"]["books"]).startswith("nobody"):
+            threading.Event().wait(0.01)
+        assert "ended with status 1; another one in 60 s" in books
+        assert client.get("/readyz").status_code == 200
 
 
 @ON_SQLITE
