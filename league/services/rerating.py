@@ -159,10 +159,16 @@ def apply(
 
 
 def _require_known(prefix: str, given: Mapping[str, Any], known: Mapping[str, Any] | Sequence[str]) -> None:
-    for name in given:
+    for name, value in given.items():
         if name not in known:
-            rule = f"a rating config has {', '.join(prefix + each for each in known)}"
-            raise ConfigurationError(f"{prefix}{name}", rule, "correct it in the file")
+            names = ", ".join(prefix + each for each in known)
+            if isinstance(value, Mapping):
+                raise ConfigurationError(
+                    f"[{prefix}{name}]",
+                    f"a rating config has no such table, but {names}",
+                    "take the table's heading out of the file",
+                )
+            raise ConfigurationError(f"{prefix}{name}", f"a rating config has {names}", "correct it in the file")
 
 
 def _present_periods(session: Session, environment: str) -> list[Period]:

@@ -123,6 +123,10 @@ def test_periods_are_cut_where_the_active_players_have_played_enough(
     ("changes", "says"),
     [
         ({"tua": 0.3}, r"tua: a rating config has tau, "),
+        (
+            {"rating": {"tau": 0.3}},
+            r"\[rating\]: a rating config has no such table, but tau, .*take the table's heading out",
+        ),
         ({"tau": 9.0}, r"tau = 9.0: .*less than or equal to 2"),
         ({"refit": {"grwth": 1.0}}, r"refit.grwth: a rating config has refit.enabled, refit.growth"),
         ({"refit": {"growth": -1.0}}, r"growth is -1"),
