@@ -24,6 +24,7 @@ ENVIRONMENT = "benchmark"
 PLAYERS = 1_000
 LEARNERS = 8
 COUNT = 64
+DECISIONS_MAX = 240  # of a match, as trainers tell it
 
 RATE_PER_S = 50
 SECONDS = 30
@@ -89,6 +90,7 @@ def people(database_url: str) -> None:
                 "name": f"learner-{number}",
                 "role": "main",
                 "signature": ENVIRONMENT,
+                "max_decisions": DECISIONS_MAX,
                 "metrics": {},
                 "created_at": now,
             }
@@ -200,7 +202,7 @@ def _result(lease: Body) -> Body:
         "lease_id": lease["lease_id"],
         "sequence": 0,
         "score": seed % 3 / 2,
-        "decisions": 100 + seed % 140,
+        "decisions": 100 + seed % (DECISIONS_MAX - 100),
         "reason": "elimination",
         "seed": seed,
         "learner_step": 1_000,
