@@ -109,6 +109,9 @@ def lane_of(method: str, path: str) -> Lane | None:
 
 
 def _lane_of_page(method: str, path: str) -> Lane | None:
-    if path.split("/")[1] in _AT_ONCE:
+    place = path.split("/")[1:]
+    if place[0] in _AT_ONCE:
         return None
+    if place[0] == "checkpoints" or place[-1] == "recording":
+        return "transfers"
     return "reads" if method in _READING else "changes"

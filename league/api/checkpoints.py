@@ -25,7 +25,7 @@ Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="lower-case 
 
 _CREATED, _NOT_MODIFIED, _TEMPORARY_REDIRECT, _REFUSED = 201, 304, 307, 400
 _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_FOREVER = "public, max-age=31536000, immutable"
+_FOREVER = "private, max-age=31536000, immutable"
 _ELSEWHERE: dict[int | str, dict[str, Any]] = {
     _TEMPORARY_REDIRECT: {"description": "At the signed address in `Location`, for an hour"}
 }

@@ -62,10 +62,9 @@ log = logging.getLogger(__name__)
 
 def install(app: FastAPI) -> None:
     """Answer errors of the league, of validation, of routing, of the database, and defects, as problems."""
-    for kind in (LeagueError, RequestValidationError, DBAPIError, PoolTimeoutError, Exception):
+    for kind in (LeagueError, RequestValidationError, ClientDisconnect, DBAPIError, PoolTimeoutError, Exception):
         app.add_exception_handler(kind, _answer)
     app.add_exception_handler(HTTPException, _refused_by_framework)
-    app.add_exception_handler(ClientDisconnect, _gone)
 
 
 def response(error: LeagueError, members: Mapping[str, Any] | None = None) -> JSONResponse:
@@ -89,6 +88,10 @@ def told(request: Request, error: Exception) -> LeagueError:
         return error
     if isinstance(error, RequestValidationError):
         return _invalid(error)
+    if isinstance(error, HTTPException):
+        return InvalidRequestError(f"{request.method} {request.url.path}", str(error.detail).lower(), _WAY_OUT)
+    if isinstance(error, ClientDisconnect):
+        return InvalidRequestError("body", "the caller went away before its end", "send it again")
     if isinstance(error, OperationalError | PoolTimeoutError):
         return _unavailable(request, error)
     return _defect(request, error)
@@ -108,11 +111,9 @@ def _invalid(error: RequestValidationError) -> LeagueError:
 
 
 async def _refused_by_framework(request: Request, error: Exception) -> JSONResponse:
-    if not isinstance(error, HTTPException):
+    if not isinstance(error, HTTPException) or error.status_code not in _NO_ROUTE:
         return await _answer(request, error)
     call, rule = f"{request.method} {request.url.path}", str(error.detail).lower()
-    if error.status_code not in _NO_ROUTE:
-        return response(InvalidRequestError(call, rule, _WAY_OUT))
     answer = response(UnknownRouteError(call, rule, "see /docs for the calls there are"), {"status": error.status_code})
     answer.status_code = error.status_code
     answer.headers.update(error.headers or {})
@@ -126,10 +127,6 @@ def _methods(request: Request) -> list[str]:
     routes = request.app.routes
     asked = ({**request.scope, "method": method} for method in _METHODS)
     return [str(scope["method"]) for scope in asked if any(route.matches(scope)[0] is Match.FULL for route in routes)]
-
-
-async def _gone(_request: Request, _error: Exception) -> JSONResponse:
-    return response(InvalidRequestError("body", "the caller went away before its end", "send it again"))
 
 
 def _unavailable(request: Request, error: OperationalError | PoolTimeoutError) -> LeagueError:

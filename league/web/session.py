@@ -8,16 +8,16 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from league.api.dependencies import TEXT, Now, Running, identify
 from league.errors import UnauthenticatedError
-from league.web.shell import SIGN_IN, PageRoute
+from league.web.shell import GOAL_MAX, SIGN_IN, PageRoute
 from league.web.templating import render
 from league.web.visitors import COOKIE, forget, remember, require_own_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-_LONGEST = 500
 _FRESH = {"Cache-Control": "no-store"}
 
-Word = Annotated[str, Form(max_length=_LONGEST, pattern=TEXT)]
+Secret = Annotated[str, Form(max_length=500, pattern=TEXT)]
+Goal = Annotated[str, Form(alias="next", max_length=GOAL_MAX, pattern=TEXT)]
 
 
 @router.get(SIGN_IN)
@@ -25,7 +25,7 @@ async def ask(
     request: Request,
     league: Running,
     now: Now,
-    goal: Annotated[str, Query(alias="next", max_length=_LONGEST, pattern=TEXT)] = "/",
+    goal: Annotated[str, Query(alias="next", max_length=GOAL_MAX, pattern=TEXT)] = "/",
 ) -> Response:
     """Ask for a token, unless none is needed."""
     try:
@@ -36,9 +36,7 @@ async def ask(
 
 
 @router.post(SIGN_IN)
-async def sign_in(
-    request: Request, league: Running, now: Now, token: Word, goal: Annotated[Word, Form(alias="next")] = "/"
-) -> Response:
+async def sign_in(request: Request, league: Running, now: Now, token: Secret, goal: Goal = "/") -> Response:
     """Keep a token that works in the browser."""
     require_own_page(request)
     try:

@@ -44,6 +44,9 @@ HEADERS = {
 """On every page and every file."""
 
 SIGN_IN = "/sign-in"
+GOAL_MAX = 2000
+"""Longest address, in characters, that somebody is led to after signing in."""
+
 _FRESH = {"Cache-Control": "no-store"}
 
 
@@ -158,7 +161,8 @@ def _to_sign_in(request: Request) -> Response:
     if request.headers.get("sec-fetch-site") == "cross-site" and request.method == "GET":
         return HTMLResponse(render("_reload.html"), headers=_FRESH)
     place = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    address = f"{SIGN_IN}?next={quote(place)}" if request.method == "GET" and place != "/" else SIGN_IN
+    returns = request.method == "GET" and place != "/" and len(place) <= GOAL_MAX
+    address = f"{SIGN_IN}?next={quote(place)}" if returns else SIGN_IN
     if is_part(request):
         return Response(status_code=HTTPStatus.UNAUTHORIZED, headers=_FRESH | {"HX-Redirect": SIGN_IN})
     return RedirectResponse(address, status_code=HTTPStatus.SEE_OTHER, headers=_FRESH)
@@ -173,5 +177,6 @@ def error_page(request: Request, error: LeagueError) -> HTMLResponse:
 
 
 def is_part(request: Request) -> bool:
-    """Say whether a script of a page asks for a piece of it."""
-    return request.headers.get("hx-request") == "true"
+    """Say whether a script of a page asks for a piece of it; who goes back in a browser's history wants the whole."""
+    headers = request.headers
+    return headers.get("hx-request") == "true" and "hx-history-restore-request" not in headers

@@ -52,6 +52,11 @@ def test_files_health_and_streams_never_wait(path: str) -> None:
     assert lane_of("GET", path) is None
 
 
+@pytest.mark.parametrize("path", [f"/checkpoints/{'0' * 64}", "/matches/7/recording"])
+def test_what_takes_long_to_send_does_not_wait_among_pages(path: str) -> None:
+    assert lane_of("GET", path) == "transfers"
+
+
 @pytest.mark.parametrize("path", ["/", "/players/7", "/somewhere/else"])
 def test_pages_wait_behind_what_people_look_at(path: str) -> None:
     assert lane_of("GET", path) == "reads"

@@ -57,6 +57,17 @@ def test_a_closed_league_asks_and_then_goes_where_the_reader_wanted(
     assert "Sign out" in http.get("/").text
 
 
+def test_an_address_too_long_to_come_back_to_still_leads_to_the_form(
+    http: TestClient, secret: Callable[[str], str]
+) -> None:
+    secret("read")
+    asked = http.get("/", params={"q": "é" * 199, "environment": "x" * 2000}, follow_redirects=False)
+    assert asked.headers["location"] == "/sign-in"
+    asked = http.get("/", params={"q": "é" * 199}, follow_redirects=False)
+    assert asked.headers["location"].startswith("/sign-in?next=/%3Fq%3D")
+    assert http.get(asked.headers["location"]).status_code == 200
+
+
 def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(
     http: TestClient, secret: Callable[[str], str]
 ) -> None:

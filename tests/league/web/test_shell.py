@@ -116,3 +116,21 @@ def test_with_several_environments_the_one_played_last_is_shown_and_others_can_b
 def test_pages_are_not_part_of_the_interface(http: TestClient, serve: Callable[..., TestClient]) -> None:
     paths = http.get("/openapi.json").json()["paths"]
     assert all(path.startswith("/api/v1/") or path in ("/healthz", "/readyz", "/metrics") for path in paths)
+
+
+def test_going_back_loads_a_whole_page_and_browsers_keep_none(http: TestClient, scene: Scene) -> None:
+    """A script's own history would keep what a token opened, and be given a piece where it wants a page."""
+    page = http.get("/", headers=PIECE | {"HX-History-Restore-Request": "true"})
+    assert page.text.startswith("<!doctype html>")
+    assert '"historyCacheSize": 0' in page.text
+    assert '"refreshOnHistoryMiss": true' in page.text
+
+
+def test_a_form_that_cannot_be_read_is_a_refusal_and_no_defect(
+    http: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"Sec-Fetch-Site": "same-origin", "Content-Type": "multipart/form-data"}
+    answer = http.post("/sign-in", content=b"--", headers=headers)
+    assert answer.status_code == 422
+    assert "boundary" in answer.text
+    assert "failed" not in caplog.text
