@@ -1,13 +1,23 @@
 """Look at the lineages that are trained."""
 
+from typing import Annotated
+
 import typer
 
+from league import wire
 from league.cli import tables
-from league.cli.connection import AsJson, Environment, Token, Url, connect
+from league.cli.connection import AsJson, Environment, Token, Url, connect, pages
 from league.cli.players import Cursor, Limit
-from league.client import DEFAULT_URL
+from league.client import DEFAULT_URL, LeagueClient
+from league.errors import InvalidRequestError, UnknownLearnerError
 
 app = typer.Typer()
+
+COURSE_POINTS = 40
+"""Points of a metric that are drawn in a line."""
+
+Which = Annotated[str, typer.Argument(metavar="LEARNER", help="A learner's name, or its id.")]
+Names = Annotated[list[str] | None, typer.Option("--name", help="Only this metric; may be repeated.")]
 
 
 @app.command(epilog="Example: league learners --environment mech-duel")
@@ -23,3 +33,39 @@ def learners(
     with connect(url, token) as client:
         page = client.learners(environment, limit=limit, cursor=cursor)
     tables.show_page(page, as_json, tables.learners(page.items))
+
+
+@app.command(epilog="Example: league metrics main --name losses/approx_kl --name charts/episodic_return")
+def metrics(
+    learner: Which,
+    names: Names = None,
+    environment: Environment = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Show how a learner's metrics went over its steps; --json has every point that the league keeps."""
+    with connect(url, token) as client:
+        found = _find(client, learner, environment)
+        told = client.metrics(found.id, names, most=None if as_json else COURSE_POINTS)
+    if as_json:
+        tables.show_json(told)
+    else:
+        tables.show(tables.metrics(found, told))
+
+
+def _find(client: LeagueClient, which: str, environment: str | None) -> wire.Learner:
+    """Return the learner of a name or id.
+
+    Raises:
+        UnknownLearnerError: There is none.
+        InvalidRequestError: Several environments have one of this name.
+    """
+    everybody = list(pages(lambda cursor: client.learners(environment, limit=1000, cursor=cursor)))
+    found = [each for each in everybody if each.name == which] or [each for each in everybody if str(each.id) == which]
+    if not found:
+        raise UnknownLearnerError(which, "no learner has this name or id", "`league learners` lists them all")
+    if len(found) > 1:
+        rule = f"learners of {', '.join(each.environment for each in found)} have this name"
+        raise InvalidRequestError(which, rule, "name one by --environment, or by its id")
+    return found[0]

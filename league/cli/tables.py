@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PIPED_WIDTH = 100_000
 """Wide enough that nothing is wrapped which a program reads line by line."""
 
+_BLOCKS = "▁▂▃▄▅▆▇█"
 NONE = "–"  # noqa: RUF001 - an en dash, where there is nothing to say
 
 
@@ -101,6 +102,34 @@ def learners(rows: Sequence[wire.Learner]) -> Grid:
 def _per_second(learner: wire.Learner) -> str:
     speed = learner.metrics.get("charts/SPS")
     return NONE if speed is None else f"{speed:,.0f}"
+
+
+def metrics(learner: wire.Learner, told: wire.LearnerMetrics) -> Grid:
+    """Make a list of metrics over steps."""
+    span = f"steps {told.steps[0]:,} to {told.steps[-1]:,}" if told.steps else "no steps"
+    rows = [
+        [name, _figure(known[-1]), _figure(min(known)), _figure(max(known)), course(values)]
+        for name, values in told.metrics.items()
+        if (known := [value for value in values if value is not None])
+    ]
+    return Grid(
+        [[], ["metric"], ["last", "least", "greatest"], ["course"]],
+        rows,
+        "nothing of that name was reported yet; `league learners --json` has the names",
+        f"{learner.name} of {learner.environment}, {span}",
+    )
+
+
+def course(values: Sequence[float | None]) -> str:
+    """Draw values as one block each, from the least to the greatest; a gap where there is none."""
+    known = [value for value in values if value is not None]
+    low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
+    top = len(_BLOCKS) - 1
+    return "".join(" " if each is None else _BLOCKS[round((each - low) / span * top) if span else 0] for each in values)
+
+
+def _figure(value: float) -> str:
+    return f"{value:.4g}"
 
 
 def players(rows: Sequence[wire.Player]) -> Grid:

@@ -208,6 +208,7 @@ async function begin() {
   if (!answer.ok) return;
   cells = await answer.json();
   show(first ? first.dataset.circle.split(",").map(Number) : []);
+  canvas.dataset.drawn = "";
   canvas.addEventListener("pointermove", (event) => choose(under(event)));
   canvas.addEventListener("pointerleave", () => choose(null));
   canvas.addEventListener("click", (event) => {

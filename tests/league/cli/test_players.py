@@ -291,3 +291,17 @@ def test_the_log_shows_why_a_snapshot_was_left_without_its_columns(online: Run, 
     assert "opponents" not in shown
     (event,) = json.loads(online("log", "--kind", "snapshot", "--json").out)["items"]
     assert len(event["details"]["opponents"]["win_rate"]) == 1
+
+
+def test_metrics_of_a_learner_are_shown_with_their_course(online: Run, scene: Scene) -> None:
+    for step, value in ((64, 0.5), (128, 1.0), (192, 0.0)):
+        progress = wire.LearnerProgress(learner_id=scene.learner.id, step=step, metrics={"kl": value, "flat": 2.0})
+        scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
+    shown = online("metrics", "main").out
+    assert "main of rps, steps 64 to 192" in shown
+    row = next(line.split() for line in shown.splitlines() if "kl" in line)
+    assert row == ["kl", "0", "0", "1", "▅█▁"]
+    assert "flat" not in online("metrics", str(scene.learner.id), "--name", "kl").out
+    assert json.loads(online("metrics", "main", "--json").out)["metrics"]["kl"] == [0.5, 1.0, 0.0]
+    assert "nothing of that name" in online("metrics", "main", "--name", "unknown").out
+    assert "no learner has this name or id" in online("metrics", "nobody").err
