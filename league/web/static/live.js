@@ -1,8 +1,10 @@
 // Follows the league: every event becomes `league:event` and `league:KIND` on the document, with the event in `detail`.
-// A hidden tab follows nothing: browsers open few connections to one server. When it is seen again, `league:return`
-// says that something may have been missed.
+// A hidden tab follows nothing: browsers open few connections to one server. When it is followed again, `league:return`
+// says that something may have been missed; so it does where a browser gave up on a server that was busy or away.
+const RETRY_MS = 5000;
 const state = document.querySelector("[data-live-state]");
 let source = null;
+let missed = false;
 
 function say(word) {
   state.dataset.liveState = word;
@@ -11,9 +13,31 @@ function say(word) {
 
 function open() {
   source = new EventSource("/live");
-  source.onopen = () => say("live");
-  source.onerror = () => say("connecting");
+  source.onopen = begin;
+  source.onerror = retry;
   source.onmessage = ({ data }) => tell(JSON.parse(data));
+}
+
+function begin() {
+  say("live");
+  if (missed) document.dispatchEvent(new CustomEvent("league:return"));
+  missed = false;
+}
+
+// A browser tries again by itself after a broken connection, but not after an answer that is no stream.
+function retry() {
+  say("connecting");
+  if (source.readyState !== EventSource.CLOSED) return;
+  close();
+  setTimeout(() => {
+    if (!document.hidden && !source) open();
+  }, RETRY_MS);
+}
+
+function close() {
+  source?.close();
+  source = null;
+  missed = true;
 }
 
 function tell(event) {
@@ -23,12 +47,10 @@ function tell(event) {
 
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) {
-    source?.close();
-    source = null;
+    close();
     say("paused");
   } else if (!source) {
     open();
-    document.dispatchEvent(new CustomEvent("league:return"));
   }
 });
 

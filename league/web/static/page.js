@@ -15,8 +15,37 @@ document.addEventListener("htmx:beforeSwap", ({ detail }) => {
   if (detail.xhr.status < 400) return;
   detail.shouldSwap = true;
   detail.isError = false;
-  if (!detail.requestConfig.elt.closest("dialog")) detail.target = document.getElementById("notice");
+  detail.swapOverride = "innerHTML"; // whatever the answer was meant to replace
+  detail.target = placeOfErrors(detail.requestConfig.elt);
+  if (!detail.xhr.getResponseHeader("Content-Type")?.startsWith("text/html")) detail.serverResponse = worded(detail.xhr);
 });
+
+document.addEventListener("htmx:sendError", ({ detail }) => {
+  placeOfErrors(detail.requestConfig.elt).textContent = "The server does not answer. Try again when it does.";
+});
+
+document.addEventListener("htmx:afterOnLoad", ({ detail }) => {
+  if (detail.xhr.status < 400 && detail.requestConfig.elt === failed) document.getElementById("notice").replaceChildren();
+});
+
+let failed = null; // the element whose request failed last
+
+function placeOfErrors(element) {
+  failed = element;
+  return element.closest("dialog")?.querySelector(".refused") ?? document.getElementById("notice");
+}
+
+// What a server says that is too busy to make pages: a problem document.
+function worded({ status, responseText }) {
+  const line = document.createElement("p");
+  line.className = "error-line";
+  try {
+    line.textContent = JSON.parse(responseText).detail;
+  } catch {
+    line.textContent = `The server answered ${status}.`;
+  }
+  return line.outerHTML;
+}
 
 async function copy(button) {
   const label = button.firstChild;
