@@ -13,7 +13,7 @@ Conventions, written once for all packages:
 * A score is home's: 1 win, 0.5 draw, 0 loss, anything between where the environment declares a margin.
 
 The torch-free half, which the league server imports: `glicko2`, `refit`, `payoff`, `cycles`, `equilibria`,
-`forgetting`, `fingerprint`, `redundancy`, `matchmaking` with `rules`, `weightings` and `pairing`, `roles`,
-`off_policy`, `gate`, `promotion`, `callsigns`, `seeding`, `durable`, `errors`, `environments.spec`,
+`forgetting`, `discoveries`, `fingerprint`, `redundancy`, `matchmaking` with `rules`, `weightings` and `pairing`,
+`roles`, `off_policy`, `gate`, `promotion`, `callsigns`, `seeding`, `durable`, `errors`, `environments.spec`,
 `environments.registry`.
 """

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.special import betainc
-from scipy.stats import false_discovery_control
 
+from arena import discoveries
 from arena.payoff import Tally
 
 FloatArray = NDArray[np.float64]
@@ -84,7 +84,7 @@ def _p_values(counts: Tally) -> FloatArray:
     more = np.maximum(points, games - points)
     raw = np.minimum(2.0 * betainc(more, games - more + 1.0, 0.5), 1.0)  # P(at least so many of n), n not whole as well
     p_value = np.ones_like(counts.games)
-    p_value[high, low] = p_value[low, high] = false_discovery_control(raw) if raw.size else raw
+    p_value[high, low] = p_value[low, high] = discoveries.adjusted(raw)
     return p_value
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
-from scipy.stats import false_discovery_control
 
+from arena import discoveries
 from arena.payoff import Tally, beta_moments, wilson_interval
 
 FloatArray = NDArray[np.float64]
@@ -71,7 +71,7 @@ def forgetting(earlier: Tally, recent: Tally, *, margin: float = 0.0, significan
     p_value = np.ones_like(drop)
     if met.any():
         by_chance = ndtr((margin - drop) / np.sqrt(before_variance + now_variance))
-        p_value[met] = false_discovery_control(by_chance[met])
+        p_value[met] = discoveries.adjusted(by_chance[met])
     return Forgetting(drop=drop, p_value=p_value, forgotten=p_value < significance)
 
 

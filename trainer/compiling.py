@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Generic, ParamSpec, TypeVar
 
 import torch
-from torch._dynamo.exc import BackendCompilerFailed, FailOnRecompileLimitHit
 
+from arena.policies.cores import has_half_scan, has_readout, has_scan
 from trainer.errors import ConfigError
 
 MOST_GRAPHS = 64
@@ -34,6 +34,9 @@ class Compiled(Generic[P, R]):
     """
 
     def __init__(self, function: Callable[P, R], backend: str, otherwise: Callable[P, R]) -> None:
+        # Imported here: it takes longer than all else that a trainer starts with.
+        import torch._dynamo
+
         known = [*torch.compiler.list_backends(), "eager", "aot_eager"]
         if backend not in known:
             raise ConfigError(
@@ -41,6 +44,8 @@ class Compiled(Generic[P, R]):
             )
         torch._dynamo.config.allow_rnn = True
         torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_GRAPHS)
+        for of_this_machine in (has_scan, has_readout, has_half_scan):
+            torch.compiler.assume_constant_result(of_this_machine)  # type: ignore[no-untyped-call]
         self.given_up = False
         self._backend, self._otherwise = backend, otherwise
         self._compiled = torch.compile(function, fullgraph=True, backend=backend)
@@ -50,7 +55,7 @@ class Compiled(Generic[P, R]):
         if not self.given_up:
             try:
                 return self._compiled(*args, **kwargs)
-            except (BackendCompilerFailed, FailOnRecompileLimitHit) as error:
+            except (torch._dynamo.exc.BackendCompilerFailed, torch._dynamo.exc.FailOnRecompileLimitHit) as error:
                 self.given_up = True
                 logger.warning(
                     "ppo.compile is %r, which does not work here (%s): nothing is lost, but updates go on uncompiled; "
@@ -62,6 +67,6 @@ class Compiled(Generic[P, R]):
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, FailOnRecompileLimitHit):
+    if isinstance(error, torch._dynamo.exc.FailOnRecompileLimitHit):
         return f"it takes more than {torch._dynamo.config.recompile_limit} graphs"
     return f"{type(error).__name__}: {error}".splitlines()[0]

@@ -58,7 +58,8 @@ def prepare(settings: RunSettings) -> None:
         os.environ.setdefault(name, value)
     if settings.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", CUBLAS_WORKSPACE)
-    torch.use_deterministic_algorithms(settings.deterministic)
+    if torch.are_deterministic_algorithms_enabled() != settings.deterministic:  # the call loads torch's compiler
+        torch.use_deterministic_algorithms(settings.deterministic)
     torch.backends.cudnn.deterministic = settings.deterministic
     torch.backends.cudnn.benchmark = settings.cudnn_tuner and not settings.deterministic
 

@@ -123,19 +123,16 @@ class FeedforwardCore(nn.Module):
         return torch.tanh(self.layer(features))
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def has_scan(units: int) -> bool:
     """Whether native code can take an LSTM of that many units through runs on this machine's processor."""
     return _load_native() and units % SCANNED_UNITS == 0
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def has_readout(units: int) -> bool:
     """Whether native code can read out that many units on this machine's processor."""
     return _load_native() and units % READ_UNITS == 0
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def has_half_scan(inputs: int) -> bool:
     """Whether that native code can multiply so many inputs in bfloat16 here."""
     from arena.policies import scan
