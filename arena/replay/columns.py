@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import GetCoreSchemaHandler, GetPydanticSchema
+from pydantic import FailFast, GetCoreSchemaHandler, GetPydanticSchema
 from pydantic_core import CoreSchema, core_schema
 
 Integers = NDArray[np.int64]
@@ -62,11 +62,13 @@ def _stored(written: Any, read: Callable[[Any], Integers], write: Callable[[Inte
     return GetPydanticSchema(schema)
 
 
-Plain = Annotated[Integers, _stored(list[int], _plain, _write_plain)]
+_List = Annotated[list[int], FailFast()]
+
+Plain = Annotated[Integers, _stored(_List, _plain, _write_plain)]
 """(M,) as it stands."""
 
-Differences = Annotated[Integers, _stored(list[int], _summed, _write_differences)]
+Differences = Annotated[Integers, _stored(_List, _summed, _write_differences)]
 """(M,) or (F,), written as the first entry and the differences after it."""
 
-FrameColumns = Annotated[Integers, _stored(list[list[int]], _summed_rows, _write_rows)]
+FrameColumns = Annotated[Integers, _stored(list[_List], _summed_rows, _write_rows)]
 """(F, N) in memory; in the file one list for every mech, as `Differences`."""

@@ -19,6 +19,13 @@ SUFFIX = ".replay.json.gz"
 MAX_BYTES = 32 * 2**20
 """Longest JSON text of a recording: a hundred times that of a long match of 20 mechs."""
 
+MAX_PARTS = 500_000
+"""Most objects and lists in it, a tenth of which a game of 10,000 decisions has: a parser takes hundreds of bytes for
+each, however short."""
+
+FAULTS_TOLD = 1000
+"""With more faults than these no single one is told: to list them takes longer than to find them."""
+
 WAY_OUT = "give a file that `arena match --record` wrote"
 
 _RECORDINGS: TypeAdapter[Recording] = TypeAdapter(
@@ -55,6 +62,10 @@ def pack_recording(recording: Recording) -> bytes:
         raise RecordingError(
             f"a recording of {len(text)} bytes of JSON: the most is {MAX_BYTES}; record a shorter match"
         )
+    if (parts := _parts(text)) > MAX_PARTS:
+        raise RecordingError(
+            f"a recording of {parts} objects and lists: the most is {MAX_PARTS}; record a shorter match"
+        )
     return gzip.compress(text, compresslevel=9, mtime=0)
 
 
@@ -66,26 +77,31 @@ def read_recording(path: str | Path) -> Recording:
     """
     try:
         with Path(path).open("rb") as file:
-            return _read(file, str(path))
+            return _read(file, str(path), MAX_BYTES)
     except OSError as error:
         raise RecordingError(f"cannot read the recording {path}: {error.strerror}; {WAY_OUT}") from error
 
 
-def unpack_recording(data: bytes, name: str) -> Recording:
+def unpack_recording(data: bytes, name: str, most_bytes: int = MAX_BYTES) -> Recording:
     """Read the bytes of a recording's file.
 
     Args:
         data: The bytes.
         name: What errors call them.
+        most_bytes: Longest JSON text that is read.
 
     Raises:
         RecordingError: They are not a recording of a version that this reads.
     """
-    return _read(BytesIO(data), name)
+    return _read(BytesIO(data), name, most_bytes)
 
 
-def _read(file: IO[bytes], name: str) -> Recording:
-    text = _decompress(file, name)
+def _read(file: IO[bytes], name: str, most_bytes: int) -> Recording:
+    text = _decompress(file, name, most_bytes)
+    if (parts := _parts(text)) > MAX_PARTS:
+        raise RecordingError(
+            f"{name} is not a recording: of {parts} objects and lists, the most is {MAX_PARTS}; {WAY_OUT}"
+        )
     try:
         parsed = from_json(text, allow_inf_nan=False)
     except ValueError as error:
@@ -97,15 +113,20 @@ def _read(file: IO[bytes], name: str) -> Recording:
         raise RecordingError(f"{name} is a damaged recording: {_first_fault(error)}; {WAY_OUT}") from error
 
 
-def _decompress(file: IO[bytes], name: str) -> bytes:
-    """The text of a gzip file, of which never more than MAX_BYTES + 1 bytes come into memory."""
+def _parts(text: bytes) -> int:
+    """How many objects and lists a text has at most."""
+    return text.count(b"{") + text.count(b"[")
+
+
+def _decompress(file: IO[bytes], name: str, most_bytes: int) -> bytes:
+    """The text of a gzip file, of which never more than `most_bytes` + 1 bytes come into memory."""
     try:
         with gzip.open(file) as unpacked:
-            text = unpacked.read(MAX_BYTES + 1)
+            text = unpacked.read(most_bytes + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise RecordingError(f"{name} is not a recording: it is no whole gzip file; {WAY_OUT}") from error
-    if len(text) > MAX_BYTES:
-        raise RecordingError(f"{name} is not a recording: it unpacks to more than {MAX_BYTES} bytes; {WAY_OUT}")
+    if len(text) > most_bytes:
+        raise RecordingError(f"{name} is not a recording: it unpacks to more than {most_bytes} bytes; {WAY_OUT}")
     return text
 
 
@@ -121,6 +142,8 @@ def _require_version(name: str, parsed: Any) -> None:  # noqa: ANN401  whatever 
 
 
 def _first_fault(error: ValidationError) -> str:
+    if error.error_count() > FAULTS_TOLD:
+        return f"{error.error_count()} fields are wrong"
     fault = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in fault["loc"])
     return f"{where}: {fault['msg']}" if where else str(fault["msg"])

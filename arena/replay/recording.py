@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from arena.replay.battlefield import Battlefield, Hull
 from arena.replay.events import Event, Kill, Paint
@@ -36,7 +36,7 @@ class MechRecording:
     beams: Beams
     hits: Hits
     smoke: Smoke
-    events: tuple[Event, ...]
+    events: Annotated[tuple[Event, ...], FailFast()]
 
     def __post_init__(self) -> None:
         mechs, frames = self.header.agents, self.header.outcome.decisions + 1
@@ -96,7 +96,7 @@ class StepsRecording:
 
     kind: Literal["steps"]
     header: Header
-    steps: tuple[Step, ...]
+    steps: Annotated[tuple[Step, ...], FailFast()]
 
     def __post_init__(self) -> None:
         require(len(self.steps) == self.header.outcome.decisions, "every decision needs a step")

@@ -45,7 +45,7 @@ async def store(match_id: Id, request: Request, league: Running, now: Now, calle
         replays.require_size(league.settings.replays, len(data))
 
     def take_in() -> wire.Replay:
-        header = replays.read_header(match_id, bytes(data))
+        header = replays.read_header(league.settings.replays, match_id, bytes(data))
         with league.database.write() as session:
             return replays.store(session, league.settings.replays, caller, match_id, header, bytes(data), now)
 

@@ -32,6 +32,9 @@ from league.services import champions, ownership
 KEPT_SHARE = 0.95
 """Where recordings exceed a bound they go until this share of it is left: the next ones find room without a search."""
 
+UNPACKED = 16
+"""A recording's text is at most so many times as long as the largest file: one of mechs about eleven times its own."""
+
 _HOME, _AWAY = aliased(Player), aliased(Player)
 
 
@@ -63,14 +66,14 @@ def require_size(config: ReplayConfig, size_bytes: int) -> None:
         raise TooLargeError(f"{size_bytes:,} bytes", rule, "raise LEAGUE_REPLAYS__UPLOAD_MAX_BYTES, or do not send it")
 
 
-def read_header(match_id: int, data: bytes) -> Header:
+def read_header(config: ReplayConfig, match_id: int, data: bytes) -> Header:
     """Read the header of a recording, all of which must be as docs/replays.md says.
 
     Raises:
         RefusedReplayError: It is not.
     """
     try:
-        return unpack_recording(data, "what was sent").header
+        return unpack_recording(data, "what was sent", UNPACKED * config.upload_max_bytes).header
     except RecordingError as error:
         raise RefusedReplayError(
             _of(match_id), str(error), "send the file that a worker of this version makes"

@@ -202,6 +202,31 @@ def test_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path, monkeypatch:
     assert most < 8 * 2**20
 
 
+@pytest.mark.parametrize(
+    ("steps", "rule"),
+    [
+        (b"{}," * 500_000 + b"0", "of 500003 objects and lists, the most is 500000"),
+        (b"0," * 100_000 + b"0", r"header\.environment: Field required"),
+        (
+            b'{"active":[],"rewards":[],"actions":{},' + b",".join(b'"%d":0' % key for key in range(2000)) + b"}",
+            "2[0-9]+ fields",
+        ),
+    ],
+)
+def test_hostile_text_is_refused_without_all_of_its_faults(steps: bytes, rule: str):
+    """Some bytes of gzip would otherwise be gigabytes of objects, or as many faults to list."""
+    head = b'{"kind":"steps","header":{"format":"echelon-replay","version":1},"steps":['
+    with pytest.raises(RecordingError, match=rule):
+        unpack_recording(gzip.compress(head + steps + b"]}", compresslevel=1), "what came")
+
+
+def test_a_reader_may_take_less_than_the_most():
+    data = pack_recording(make_steps())
+    assert unpack_recording(data, "what came", len(gzip.decompress(data))) == make_steps()
+    with pytest.raises(RecordingError, match="unpacks to more than 10 bytes"):
+        unpack_recording(data, "what came", 10)
+
+
 def test_recording_that_no_reader_would_take_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(file, "MAX_BYTES", 1000)
 
