@@ -9,19 +9,25 @@ TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow check bench clean
+.PHONY: help run test test-slow test-browser screenshots check bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 run: $(VENV)/.run ## start a league on this machine: server, trainer, evaluator, live table (PORT=8001, ARGS="--learner second")
 	@$(BIN)/league up $(if $(PORT),--port $(PORT)) $(ARGS)
 
-test: $(VENV)/.dev ## run the tests, all but the slow ones (JOBS=4 ARGS=tests/league)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow" $(ARGS)
+test: $(VENV)/.dev ## run the tests, all but the slow ones and those in a browser (JOBS=4 ARGS=tests/league)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow and not browser" $(ARGS)
 
 test-slow: $(VENV)/.dev ## run the tests that learn something; minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow $(ARGS)
+
+test-browser: $(VENV)/.dev ## drive the dashboard in the system's Chromium; skipped where there is none
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "browser and not slow" tests/browser $(ARGS)
+
+screenshots: $(VENV)/.dev ## make the pictures of the dashboard in docs/screenshots
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/browser/test_pages.py -k screenshots --screenshots docs/screenshots
 
 check: $(VENV)/.dev ## format, lint, types, import rules
 	$(BIN)/ruff format --check .

@@ -1,0 +1,133 @@
+"""Pages in a real browser, served by a real server, over a league of two hundred players and ten thousand matches."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import big_league
+import pytest
+from fastapi.testclient import TestClient
+from live_server import listening
+
+from league.api.dependencies import clock, timepiece
+from league.app import create_app
+from league.auth import Scope
+from league.client import LeagueClient
+from league.config import Settings
+from league.db import schema
+from league.db.engine import Database
+from league.services import fingerprint_sums, tokens
+from league.web.visitors import COOKIE
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+PATIENCE_MS = 20_000
+"""A test's machine may be busy with others; nothing here measures time but what a browser says of itself."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--screenshots", type=Path, metavar="FOLDER", help="keep a picture of every page in this folder")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A league that listens: its address, what is in it, and a token of each scope."""
+
+    url: str
+    league: big_league.BigLeague
+    tokens: dict[str, str]
+
+    def client(self) -> LeagueClient:
+        """Make an admin's client."""
+        return LeagueClient(self.url, token=self.tokens["admin"])
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """The system's Chromium; tests that need one are left out where there is none."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is installed (Debian: apt install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found, args=list(ARGUMENTS))
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="session")
+def served(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Play the league once, on a clock that ends about now, then serve it on the real one."""
+    home = tmp_path_factory.mktemp("league")
+    settings = Settings.load(home=home, aggregation_interval_s=3600.0, token_memory_s=0.0)
+    played = play(settings)
+    database = Database(settings.database_address)
+    with database.write() as session:
+        now = datetime.now(UTC)
+        made = {scope.word: tokens.create(session, scope.word, scope.word, now, actor="test") for scope in Scope}
+    database.close()
+    app = create_app(settings)
+    with TestClient(app), listening(app) as url:
+        yield Served(url, played, made)
+
+
+def play(settings: Settings) -> big_league.BigLeague:
+    database = Database(settings.database_address)
+    schema.upgrade(database)
+    database.close()
+    now = datetime.now(UTC) - big_league.ROUNDS * big_league.ROUND
+
+    def advance(passed: timedelta) -> None:
+        nonlocal now
+        now += passed
+
+    async def read() -> datetime:
+        return now
+
+    app = create_app(settings)
+    app.dependency_overrides |= {clock: read, timepiece: lambda: read}
+    with TestClient(app) as http:
+        played = big_league.play(http, advance)
+        fingerprint_sums.follow(app.state.league.database, played.environment)
+    return played
+
+
+@pytest.fixture
+def visit(browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
+    """Open a page of the league as somebody of a scope; whatever a console shows of errors fails the test."""
+    contexts, wrong = [], []
+
+    def go(path: str, scope: str | None = "read", *, expect_errors: bool = False, **options: Any) -> Any:
+        context = browser.new_context(base_url=served.url, **{"viewport": {"width": 1280, "height": 900}} | options)
+        context.set_default_timeout(PATIENCE_MS)
+        contexts.append(context)
+        if scope is not None:
+            context.add_cookies([{"name": COOKIE, "value": served.tokens[scope], "url": served.url}])
+        page = context.new_page()
+        if not expect_errors:
+            page.on("console", lambda message: message.type == "error" and wrong.append(f"{path}: {message.text}"))
+        page.on("pageerror", lambda error: wrong.append(f"{path}: {error}"))
+        page.goto(path)
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert wrong == []

@@ -1,0 +1,126 @@
+"""Every page: it loads without an error, is accessible, is light, and shows something soon."""
+
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browsing import until
+from PIL import Image
+
+WEIGHT_MAX_BYTES = 500_000
+FIRST_CONTENT_MAX_MS = 1000
+ATTEMPTS = 3  # of which one must be in time: others may keep the machine busy meanwhile
+PAGES = ("standings", "player", "payoff", "training", "matches", "match", "workers", "events", "sign-in")
+COLOURS = 200
+SERIOUS = ("serious", "critical")
+LOOKS = {
+    "light": {"color_scheme": "light"},
+    "dark-phone": {"color_scheme": "dark", "viewport": {"width": 360, "height": 780}},
+}
+
+
+def address(name: str, served: Any) -> str:
+    """Where a page is."""
+    if name == "player":
+        return f"/players/{served.league.champion}"
+    if name == "match":
+        return f"/matches/{served.league.recorded}"
+    return "/" if name == "standings" else f"/{name}"
+
+
+def first_content_ms(page: Any) -> float:
+    """Load a page anew and return when it showed something."""
+    page.reload()
+    painted = "performance.getEntriesByName('first-contentful-paint').map(each => each.startTime)"
+    until(page, f"{painted}.length > 0")
+    return float(page.evaluate(painted)[0])
+
+
+def settle(page: Any) -> None:
+    """Have a page load what it loads as a reader comes to it."""
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    page.wait_for_load_state("domcontentloaded")
+    page.wait_for_timeout(300)
+    page.evaluate("scrollTo(0, 0)")
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_no_serious_issue_of_access_and_fits_the_width(
+    name: str, look: str, visit: Callable[..., Any], served: Any
+) -> None:
+    page = visit(address(name, served), None if name == "sign-in" else "admin", **LOOKS[look])
+    settle(page)
+    issues = [each for each in Axe().run(page).response["violations"] if each["impact"] in SERIOUS]
+    told = [f"{each['id']}: {[node['html'][:120] for node in each['nodes'][:3]]}" for each in issues]
+    assert told == []
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_light_comes_from_here_alone_and_shows_something_soon(
+    name: str, visit: Callable[..., Any], served: Any
+) -> None:
+    page = visit("/sign-in", None)
+    sizes: dict[str, int] = {}
+    page.on("requestfinished", lambda request: sizes.__setitem__(request.url, request.sizes()["responseBodySize"]))
+    if name != "sign-in":
+        page.fill("#token", served.tokens["read"])
+        page.click("text=Sign in >> nth=-1")
+        page.wait_for_url("**/")
+    sizes.clear()
+    page.goto(address(name, served))
+    page.wait_for_timeout(300)
+    assert 0 < sum(sizes.values()) < WEIGHT_MAX_BYTES
+    assert all(url.startswith((served.url, "data:")) for url in sizes)
+    assert any(first_content_ms(page) < FIRST_CONTENT_MAX_MS for _ in range(ATTEMPTS))
+
+
+def test_every_page_is_reached_by_keyboard_from_the_first(visit: Callable[..., Any]) -> None:
+    page = visit("/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    leads = page.locator("nav[aria-label=Pages] a").evaluate_all("all => all.map(each => each.getAttribute('href'))")
+    assert leads == ["/", "/payoff", "/training", "/matches", "/workers", "/events"]
+
+
+def test_light_and_dark_are_switched_and_remembered(visit: Callable[..., Any]) -> None:
+    page = visit("/", color_scheme="light")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.click("[data-theme-switch]")
+    dark = page.evaluate(ground)
+    assert dark != light
+    page.reload()
+    assert page.evaluate(ground) == dark
+    page.click("[data-theme-switch]")
+    assert page.evaluate(ground) == light
+
+
+def test_times_are_the_readers(visit: Callable[..., Any], served: Any) -> None:
+    path = address("player", served)
+    here, there = (visit(path, timezone_id=zone) for zone in ("UTC", "Asia/Tokyo"))
+    time = "dl time"
+    assert here.get_attribute(time, "title") == there.get_attribute(time, "title")
+    assert f"{here.inner_text(time)} UTC" == here.get_attribute(time, "title")
+    elsewhere = "(time => `${time.textContent} UTC` !== time.title)(document.querySelector('dl time'))"
+    until(there, elsewhere)
+
+
+def test_screenshots(visit: Callable[..., Any], served: Any, request: pytest.FixtureRequest) -> None:
+    folder: Path | None = request.config.getoption("--screenshots", None)
+    if folder is None:
+        pytest.skip("asked for by --screenshots FOLDER")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in PAGES:
+        page = visit(address(name, served), None if name == "sign-in" else "read", color_scheme="light")
+        settle(page)
+        page.wait_for_timeout(700)
+        picture = Image.open(BytesIO(page.screenshot())).convert("RGB")
+        few = picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)  # in fewer bytes
+        few.save(folder / f"{name}.png", optimize=True)

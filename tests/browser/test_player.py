@@ -1,0 +1,91 @@
+"""The page of a player in a browser: its curve, its lineage, and the changes that an admin makes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from browsing import until
+
+
+@pytest.fixture
+def candidate(served: Any) -> int:
+    """Id of a snapshot that is a candidate."""
+    with served.client() as client:
+        found = client.standings(served.league.environment, standing="candidate", limit=20).items
+    return found[-1].id
+
+
+def test_the_curve_is_drawn_and_read(visit: Callable[..., Any], served: Any) -> None:
+    learner = served.league.learners["main"].player_id
+    page = visit(f"/players/{learner}")
+    page.wait_for_selector("[data-drawn]")
+    with served.client() as client:
+        points = client.ratings(learner).items
+    assert page.get_attribute("[data-curve]", "data-drawn") == str(len(points))
+    assert page.get_attribute("[data-curve]", "role") == "img"
+    painted = "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean)"
+    assert page.eval_on_selector("[data-curve] canvas", painted)
+    newest = page.inner_text("[data-readout]")
+    assert f"after period {points[-1].number}," in newest
+    page.hover("[data-curve] .u-over", position={"x": 3, "y": 60})
+    until(page, "before => document.querySelector('[data-readout]').textContent !== before", newest)
+    assert f"after period {points[0].number}," in page.inner_text("[data-readout]")
+
+
+def test_lineage_and_behaviour_come_as_a_reader_does(visit: Callable[..., Any], served: Any) -> None:
+    page = visit(f"/players/{served.league.champion}")
+    page.locator("#descent-title").scroll_into_view_if_needed()
+    page.wait_for_selector(".descent .mark")
+    assert page.locator(".descent a").count() > 50
+    page.locator("#likeness-title").scroll_into_view_if_needed()
+    page.wait_for_selector("text=engagement range m")
+
+
+def test_a_checkpoint_is_downloaded(visit: Callable[..., Any], candidate: int) -> None:
+    page = visit(f"/players/{candidate}")
+    with page.expect_download() as download:
+        page.click("text=Download")
+    assert download.value.suggested_filename.endswith(".safetensors")
+    assert page.locator(".checkpoint code").get_attribute("title") is not None
+
+
+def test_signing_in_with_an_admin_token_promotes_and_a_reader_is_refused(
+    visit: Callable[..., Any], served: Any, candidate: int
+) -> None:
+    reader = visit(f"/players/{candidate}", expect_errors=True)  # the refusal below
+    assert reader.locator("dialog").count() == 0
+    page = visit(f"/players/{candidate}", None)
+    page.fill("#token", served.tokens["admin"])
+    page.click("button.primary")
+    page.wait_for_url(f"**/players/{candidate}")
+    page.click("[data-opens=dialog-promote]")
+    page.fill("#reason-promote", "it holds the zone")
+    with page.expect_navigation():
+        page.click("dialog[open] button.primary")
+    page.wait_for_selector(".head .badge.commander")
+    assert "it holds the zone" in page.inner_text(".story")
+    status = reader.evaluate(
+        """id => fetch(`/players/${id}/retire`, {method: 'POST', redirect: 'manual',
+           body: new URLSearchParams({reason: 'x', expected: 'commander'})}).then(answer => answer.status)""",
+        candidate,
+    )
+    assert status == 403
+    with served.client() as client:
+        assert client.player(candidate).standing == "commander"
+
+
+def test_a_change_that_came_too_late_says_what_it_is_now(
+    visit: Callable[..., Any], served: Any, candidate: int
+) -> None:
+    page = visit(f"/players/{candidate}", "admin", expect_errors=True)
+    page.click("[data-opens=dialog-promote]")
+    with served.client() as client:
+        client.retire(candidate, "somebody was faster")
+        try:
+            page.fill("#reason-promote", "late")
+            page.click("dialog[open] button.primary")
+            page.wait_for_selector("#refused-promote >> text=it is retired; promote needs candidate")
+        finally:
+            client.reinstate(candidate, "after the test")
+    page.keyboard.press("Escape")
+    assert page.locator("dialog[open]").count() == 0
