@@ -14,7 +14,7 @@ export class Log {
       list.append(line);
       return { at: event.at, line };
     });
-    this.shown = -1;
+    this.shown = undefined; // nothing is marked yet
   }
 
   // Marks the last line that has happened and keeps it in view, without moving the page.
