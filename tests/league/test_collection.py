@@ -124,7 +124,7 @@ def test_publishing_races_with_collecting_and_no_player_is_without_bytes(
     collector = Database(database_url)
 
     def collect_always() -> None:
-        while not stopping.is_set():
+        while not stopping.wait(0.005):  # else publishing has no turn
             before = datetime.now(UTC) + LATER
             found = replace(collection.survey(collector, store, before), leftovers=[])
             list(collection.collect(collector, store, found, before))
