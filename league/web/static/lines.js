@@ -34,7 +34,7 @@ export class LineChart {
     this.data = [steps, ...this.lines.map((label, place) => this.data[place + 1].concat(fresh.get(label) ?? missing))];
     if (this.chart) {
       this.chart.setData(this.data);
-      this.read(null);
+      this.read(this.chart.cursor.idx);
     } else if (this.data[0].length) {
       this.redraw();
     }
