@@ -10,7 +10,7 @@ from league.api.dependencies import TEXT, Now, Running, identify
 from league.errors import UnauthenticatedError
 from league.web.shell import GOAL_MAX, SIGN_IN, PageRoute
 from league.web.templating import render
-from league.web.visitors import COOKIE, forget, remember, require_own_page
+from league.web.visitors import forget, remember, require_own_page, visitor
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -29,7 +29,7 @@ async def ask(
 ) -> Response:
     """Ask for a token, unless none is needed."""
     try:
-        await identify(request, league, request.cookies.get(COOKIE), now)
+        await visitor(request, league, now)
     except UnauthenticatedError:
         return _form(goal, None)
     return _go(goal)

@@ -1,6 +1,7 @@
 """Who looks at the pages: a token in a cookie that no script can read and no page of another site can send."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -9,21 +10,32 @@ from fastapi import Depends, Request, Response
 
 from league.api.dependencies import Now, Running, identify, lasting, require_scope, timepiece
 from league.auth import OPEN, Principal, Scope
-from league.errors import ForbiddenError
+from league.errors import ForbiddenError, UnauthenticatedError
 
 COOKIE = "league_token"
 _KEPT_S = 90 * 86400
 
 
 async def visitor(request: Request, league: Running, now: Now) -> Principal:
-    """Find out who reads a page; every token may read."""
-    return await identify(request, league, request.cookies.get(COOKIE), now)
+    """Find out who reads a page; every token may read.
+
+    Browsers send the cookie of one league to all leagues of its machine, whatever their ports: a token that is not of
+    this league is as good as none.
+
+    Raises:
+        UnauthenticatedError: Nobody is signed in, and the league is closed.
+    """
+    secret = request.cookies.get(COOKIE)
+    if secret is not None:
+        with suppress(UnauthenticatedError):
+            return await identify(request, league, secret, now)
+    return await identify(request, league, None, now)
 
 
 async def actor(request: Request, league: Running, now: Now) -> Principal:
     """Find out who changes something, on one of our own pages and with an admin token."""
     require_own_page(request)
-    principal = await identify(request, league, request.cookies.get(COOKIE), now)
+    principal = await visitor(request, league, now)
     require_scope(principal, Scope.ADMIN)
     return principal
 
@@ -31,8 +43,13 @@ async def actor(request: Request, league: Running, now: Now) -> Principal:
 async def visitor_lasts(
     request: Request, league: Running, now: Annotated[Callable[[], Awaitable[datetime]], Depends(timepiece)]
 ) -> Callable[[], Awaitable[bool]]:
-    """Return what says whether the token of the cookie is still one."""
-    return lasting(league, request.cookies.get(COOKIE), now)
+    """Return what says whether the token of the cookie is still one, or none is needed."""
+    signed_in, unneeded = (lasting(league, secret, now) for secret in (request.cookies.get(COOKIE), None))
+
+    async def lasts() -> bool:
+        return await signed_in() or await unneeded()
+
+    return lasts
 
 
 Visitor = Annotated[Principal, Depends(visitor)]

@@ -1,17 +1,20 @@
 """Signing in: the token is kept in a cookie, works there, and appears nowhere else."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fastapi import Request
 from fastapi.testclient import TestClient
 from league_scene import Scene
 
+from league.api.dependencies import clock
 from league.db.engine import Database
 from league.services import tokens
-from league.web.visitors import COOKIE
+from league.web.visitors import COOKIE, visitor_lasts
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
 
@@ -55,6 +58,35 @@ def test_a_closed_league_asks_and_then_goes_where_the_reader_wanted(
     assert (answer.status_code, answer.headers["location"]) == (303, "/?sort=games")
     assert http.get("/").status_code == 200
     assert "Sign out" in http.get("/").text
+
+
+def test_the_token_of_another_league_is_as_good_as_none(
+    http: TestClient, scene: Scene, secret: Callable[[str], str]
+) -> None:
+    """Browsers tell cookies apart by machine, and not by port."""
+    http.cookies.set(COOKIE, "of-another-league")
+    assert http.get("/").status_code == 200
+    player = scene.publish(1)
+    change = {"reason": "strong", "expected": "candidate"}
+    promoted = http.post(f"/players/{player.id}/promote", data=change, headers=OWN, follow_redirects=False)
+    assert promoted.status_code == 303
+    assert http.get("/live", headers={"Last-Event-ID": "nonsense"}).status_code == 422
+    secret("read")
+    assert http.get("/", follow_redirects=False).headers["location"] == "/sign-in"
+
+
+def test_pages_are_followed_for_as_long_as_the_league_is_open(
+    scene: Scene, http: TestClient, secret: Callable[[str], str]
+) -> None:
+    request = Request({"type": "http", "headers": [(b"cookie", f"{COOKIE}=of-another-league".encode())]})
+
+    async def follow() -> tuple[bool, bool]:
+        lasts = await visitor_lasts(request, http.app.state.league, clock)
+        while_open = await lasts()
+        secret("read")
+        return while_open, await lasts()
+
+    assert asyncio.run(follow()) == (True, False)
 
 
 def test_an_address_too_long_to_come_back_to_still_leads_to_the_form(
