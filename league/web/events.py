@@ -62,7 +62,8 @@ def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
     with league.database.read() as session:
         page = _page(session, visit, asked, None)
         kinds, actors = audit.kinds(session), audit.actors(session)
-    return visit.page("events.html", "events", "Events", page=page, asked=asked, kinds=kinds, actors=actors, told=told)
+    values = {"page": page, "asked": asked, "kinds": kinds, "actors": actors, "most": PAGE, "told": told}
+    return visit.page("events.html", "events", "Events", **values)
 
 
 @router.get("/events/older")
@@ -77,7 +78,7 @@ def older(league: Running, visit: Visiting, asked: Asking, before: Cursor) -> HT
 def newer(
     league: Running, visit: Visiting, asked: Asking, after: Annotated[int, Query(ge=0, lt=ID_LIMIT)]
 ) -> HTMLResponse:
-    """Show the lines that came after one."""
+    """Show the lines that came after one, the newest `PAGE` of them: whoever gets so many loads the page anew."""
     with league.database.read() as session:
         lines = audit.lines(session, asked.choice(visit.environment), PAGE, after=after)
     return visit.part("_events.html", page=Lines(lines, None), told=told)

@@ -16,6 +16,7 @@ async function fetchNewer() {
   const rows = document.createElement("tbody");
   rows.innerHTML = await answer.text();
   const fresh = [...rows.querySelectorAll("tr[data-id]")].filter(({ dataset }) => Number(dataset.id) > newest());
+  if (fresh.length >= Number(table.dataset.most)) location.reload(); // there may be others between
   if (!fresh.length) return;
   for (const row of fresh) row.classList.add("changed");
   body.prepend(...fresh);

@@ -84,3 +84,12 @@ def test_a_page_that_is_open_gets_what_came_since(http: TestClient, scene: Scene
     scene.client.retire(players[1], "superseded")
     assert len(lines(http.get(f"/events/newer?after={last}").text)) == 1
     assert lines(http.get(f"/events/newer?after={last}&kind=promote").text) == []
+
+
+def test_a_page_knows_when_more_came_than_it_is_given(
+    http: TestClient, players: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "PAGE", 3)
+    page = http.get("/events").text
+    assert 'data-most="3"' in page
+    assert lines(http.get("/events/newer?after=0").text) == lines(page)
