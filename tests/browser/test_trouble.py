@@ -1,0 +1,66 @@
+"""What pages do where the server is busy or away, and where a reader goes back."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+BUSY = {
+    "status": 503,
+    "content_type": "application/problem+json",
+    "body": json.dumps({"detail": "busy: <b>others</b> wait before it"}),
+}
+FILTERED = "**/?*q=*"
+LIVE = '[data-live-state="live"]'
+
+
+@pytest.fixture
+def page(visit: Callable[..., Any]) -> Iterator[Any]:
+    opened = visit("/", expect_errors=True)
+    opened.wait_for_selector(LIVE)
+    yield opened
+    opened.unroute_all()
+
+
+def test_what_a_busy_server_says_is_shown_in_words_until_it_answers(page: Any) -> None:
+    page.route(FILTERED, lambda route: route.fulfill(**BUSY))
+    for sought in ("a", "ab"):
+        page.fill("#q", sought)
+        expect(page.locator("#notice")).to_have_text("busy: <b>others</b> wait before it")
+    page.unroute(FILTERED)
+    page.fill("#q", "")
+    expect(page.locator("#notice")).to_have_text("")
+    assert page.locator("#standings tbody tr").count() > 1
+
+
+def test_a_server_that_is_away_is_said_to_be(page: Any) -> None:
+    page.route(FILTERED, lambda route: route.abort())
+    page.fill("#q", "a")
+    expect(page.locator("#notice")).to_contain_text("does not answer")
+
+
+def test_a_page_follows_again_after_an_answer_that_was_no_stream(page: Any) -> None:
+    answers = iter([BUSY])
+
+    def answer(route: Any) -> None:
+        busy = next(answers, None)
+        route.continue_() if busy is None else route.fulfill(**busy)
+
+    page.add_init_script("document.addEventListener('league:return', () => (window.returned = true))")
+    page.route("**/live", answer)
+    page.reload()
+    page.wait_for_selector(LIVE)
+    assert next(answers, None) is None
+    assert page.evaluate("window.returned")
+
+
+def test_going_back_brings_the_whole_page_as_it_was_asked_for(page: Any) -> None:
+    page.click("#sort-games")
+    page.wait_for_url("**sort=games**")
+    page.go_back()
+    page.wait_for_selector(LIVE)
+    assert "sort=games" not in page.url
+    expect(page.locator("th[aria-sort]")).to_have_class("number is-rank")
+    assert page.locator("header.top").count() == 1
