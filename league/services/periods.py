@@ -93,9 +93,14 @@ def close(
 
 
 def close_if_due(database: Database, settings: Settings, environment: str, now: datetime) -> wire.RatingPeriod | None:
-    """Close the open period if the rule says so and nobody else does so first."""
-    reason = due(database, settings, environment, now)
-    return None if reason is None else _close(database, settings, environment, "rule", reason, now)
+    """Close the open period if the rule says so of just what it takes in, and nobody else closes one first."""
+    watermark = _watermark(database, environment)
+    with database.read() as session:
+        reason = _due(session, settings, environment, now, watermark)
+        if reason is None:
+            return None
+        draft = _draft(session, settings, environment, watermark)
+    return _write_if_first(database, settings, environment, draft, "rule", reason, now)
 
 
 def due(database: Database, settings: Settings, environment: str, now: datetime) -> str | None:
@@ -167,10 +172,13 @@ def _watermark(database: Database, environment: str) -> int:
         return match_log.end(session, environment)
 
 
-def _due(session: Session, settings: Settings, environment: str, now: datetime) -> str | None:
+def _due(session: Session, settings: Settings, environment: str, now: datetime, end: int | None = None) -> str | None:
+    """Say why a period of the open matches up to `end`, None for all, is to close now; None while it is not."""
     last = newest(session, environment)
     start = last.last_match_id if last else 0
-    still_open = Match.environment == environment, Match.id > start, *exclusion.rated(session)
+    still_open = [Match.environment == environment, Match.id > start, *exclusion.rated(session)]
+    if end is not None:
+        still_open.append(Match.id <= end)
     oldest = session.scalar(select(Match.reported_at).where(*still_open).order_by(Match.id).limit(1))
     if oldest is None:
         return None
@@ -203,6 +211,13 @@ def _close(
     watermark = _watermark(database, environment)
     with database.read() as session:
         draft = _draft(session, settings, environment, watermark)
+    return _write_if_first(database, settings, environment, draft, actor, reason, now)
+
+
+def _write_if_first(
+    database: Database, settings: Settings, environment: str, draft: _Draft, actor: str, reason: str, now: datetime
+) -> wire.RatingPeriod | None:
+    """Write a period unless another process changed what it rests on; None where one did."""
     with database.write() as session:
         if not ground.still_holds(session, environment, draft.ground):
             return None

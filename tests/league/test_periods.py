@@ -212,6 +212,52 @@ def test_a_period_that_another_process_closed_meanwhile_is_not_closed_twice(
     assert [period.matches for period in scene.client.periods().items] == [20]
 
 
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have something done just before, or just after, the next closing finds how far the log goes."""
+
+    def arrange(*, before: Callable[[], Any] | None = None, after: Callable[[], Any] | None = None) -> None:
+        watermark = periods._watermark
+
+        def disturbed(*arguments: Any) -> int:
+            monkeypatch.setattr(periods, "_watermark", watermark)
+            if before is not None:
+                before()
+            found = watermark(*arguments)
+            if after is not None:
+                after()
+            return found
+
+        monkeypatch.setattr(periods, "_watermark", disturbed)
+
+    return arrange
+
+
+def test_a_period_that_was_due_is_not_closed_once_somebody_closed_it_by_hand(
+    scene: Scene, database: Database, configure: Configure, time: Any, meanwhile: Callable[..., None]
+) -> None:
+    settings, later = configure(period_age_s=60), time.now + timedelta(seconds=60)
+    scene.train(3)
+    assert periods.due(database, settings, scene.environment, later) is not None
+    for moment in ("before", "after"):
+        scene.train(3)
+        meanwhile(**{moment: scene.client.close_period})
+        assert periods.close_if_due(database, settings, scene.environment, later) is None
+    assert [period.matches for period in scene.client.periods().items] == [3, 6]
+
+
+def test_results_that_a_period_cannot_take_in_do_not_make_it_due(
+    scene: Scene, database: Database, configure: Configure, time: Any, meanwhile: Callable[..., None]
+) -> None:
+    settings = configure(period_games=15)
+    scene.train(14)
+    meanwhile(after=lambda: scene.train(1))
+    assert periods.close_if_due(database, settings, scene.environment, time.now) is None
+    period = periods.close_if_due(database, settings, scene.environment, time.now)
+    assert period is not None
+    assert period.matches == 15
+
+
 @pytest.mark.parametrize("promoted_meanwhile", [False, True])
 def test_the_rules_of_promotion_see_everybody_as_the_period_leaves_them(
     scene: Scene, database: Database, configure: Configure, time: Any, monkeypatch: pytest.MonkeyPatch,
