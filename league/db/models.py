@@ -492,6 +492,7 @@ class Event(Base):
     """The audit log: who changed what, when and why."""
 
     __tablename__ = "events"
+    __table_args__ = (Index(None, "kind", "id"), Index(None, "actor", "id"))
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
     kind: Mapped[str]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league.db.models import Event, Player
 
@@ -95,10 +95,21 @@ def lines(
 
 
 def kinds(session: Session) -> Sequence[str]:
-    """Name the kinds of lines that there are."""
-    return session.scalars(select(Event.kind).distinct().order_by(Event.kind)).all()
+    """Name the kinds of lines that there are, in order."""
+    return _values(session, Event.kind)
 
 
 def actors(session: Session) -> Sequence[str]:
-    """Name those who did something."""
-    return session.scalars(select(Event.actor).distinct().order_by(Event.actor)).all()
+    """Name those who did something, in order."""
+    return _values(session, Event.actor)
+
+
+def _values(session: Session, column: InstrumentedAttribute[str]) -> Sequence[str]:
+    """Read the different values of an indexed column by a look into the index for each, however many rows have it.
+
+    DISTINCT would read every row; PostgreSQL's wiki has this as "loose indexscan".
+    """
+    least = select(func.min(column).label("value")).cte("values_in_order", recursive=True)
+    following = select(func.min(column)).where(column > least.c.value).correlate(least).scalar_subquery()
+    found = least.union_all(select(following).where(least.c.value.is_not(None)))
+    return session.scalars(select(found.c.value).where(found.c.value.is_not(None)).order_by(found.c.value)).all()

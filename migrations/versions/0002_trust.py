@@ -25,9 +25,11 @@ def upgrade() -> None:
     _add_behaviours()
     _add_replays()
     _add_metric_points()
+    _add_filters_of_events()
 
 
 def downgrade() -> None:
+    _drop_filters_of_events()
     _drop_metric_points()
     _drop_replays()
     _drop_behaviours()
@@ -412,3 +414,16 @@ def _drop_metric_points() -> None:
     op.drop_table("metric_points")
     op.drop_column("learners", "points")
     op.drop_column("learners", "verdicts")
+
+
+# --- events ----------------------------------------------------------------------------------------------------------
+
+
+def _add_filters_of_events() -> None:
+    op.create_index(op.f("ix_events_kind_id"), "events", ["kind", "id"])
+    op.create_index(op.f("ix_events_actor_id"), "events", ["actor", "id"])
+
+
+def _drop_filters_of_events() -> None:
+    op.drop_index(op.f("ix_events_actor_id"), "events")
+    op.drop_index(op.f("ix_events_kind_id"), "events")
