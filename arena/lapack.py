@@ -44,8 +44,9 @@ def inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         size, failed = ctypes.c_int(len(columns)), ctypes.c_int()
         routine(_LOWER, size, columns.ctypes.data, size, failed)
         _require_definite(failed.value)
-    lower: NDArray[np.float64] = np.tril(columns)
-    return lower + np.tril(lower, -1).T
+    for place in range(len(columns)):
+        columns[place, place + 1 :] = columns[place + 1 :, place]
+    return columns.T
 
 
 def solution(matrix: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -171,7 +171,8 @@ def fit(
     if not pinned.all():
         with _one_thread():
             covariance = _learn(theta, _pairs(results, pinned), pinned, descent, config)
-    return Fit(rating=np.where(pinned, given, SCALE * theta), covariance=SCALE**2 * covariance)
+    covariance *= SCALE**2
+    return Fit(rating=np.where(pinned, given, SCALE * theta), covariance=covariance)
 
 
 @dataclass(frozen=True)

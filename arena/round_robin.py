@@ -25,12 +25,16 @@ Source: Robinson, "That BLUP is a good thing" (1991), for E[d_ij]; Royall, "On f
 certain linear regression models" (1970), for what is left uncertain of a sum of which a part was seen.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.special import expit
 
+from arena.all_pairs import AllPairs, polynomials
 from arena.lapack import solution
 
 FloatArray = NDArray[np.float64]
@@ -39,6 +43,9 @@ IntArray = NDArray[np.int64]
 _TOLERANCE = 1e-9
 _STEPS = 100
 _STEP_MAX = 2.0  # 350 points
+_DENSE_MAX = 1_000  # players; up to there matrices of all pairs take about a second
+_DENSE_PER_POLYNOMIAL = 4  # where somebody is so far off that players are not many beside polynomials
+_BLOCK = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +63,12 @@ def rate(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ratings of a round robin of P players and their covariance, from strengths and games.
 
+    Of many players no matrix of all pairs is made (`arena.all_pairs`): it takes O(F^2) time, and no second
+    matrix of all pairs.
+
     Args:
         theta: (P,) strengths, in units of `arena.glicko2.SCALE` points.
-        covariance: (F, F) of the strengths of those who are free to move.
+        covariance: (F, F) of the strengths of those who are free to move; it may be overwritten.
         free: (F,) who that is.
         meetings: Who met whom.
         correlation: rho of a pair's games, in (0, 1).
@@ -67,41 +77,117 @@ def rate(
     Returns:
         (P,) ratings, those of the others being their strengths, and (F, F) covariance.
     """
+    if theta.size <= max(_DENSE_MAX, _DENSE_PER_POLYNOMIAL * polynomials(theta)):
+        return _rate_few(theta, covariance, free, meetings, correlation, hold)
+    return _rate_many(theta, covariance, free, meetings, correlation, hold)
+
+
+def _rate_few(
+    theta: FloatArray, covariance: FloatArray, free: IntArray, meetings: Meetings, correlation: float, hold: float
+) -> tuple[FloatArray, FloatArray]:
+    """Rate by matrices of all pairs."""
     chance = expit(theta[:, None] - theta)
-    open_share, told = _of_pairs(chance, meetings, correlation)
-    rating = _foretelling(theta, chance.sum(axis=1) + told, free, hold)
+    share, told = _of_pairs(theta, meetings, correlation)
+    rating = _foretelling(theta, chance.sum(axis=1) + told, hold, free, lambda at: _Matrix.of(at, free, hold))
+    open_share = np.ones_like(chance)
+    open_share[meetings.low, meetings.high] = open_share[meetings.high, meetings.low] = 1.0 - share
     unknown = _laplacian(open_share * chance * (1.0 - chance))[np.ix_(free, free)]
-    chance = expit(rating[:, None] - rating)
-    both = _laplacian(chance * (1.0 - chance))[np.ix_(free, free)] + hold * np.eye(free.size)
+    both = _Matrix.of(rating, free, hold)
     held = unknown + hold * np.eye(free.size)
-    half = solution(both.copy(), held @ covariance @ held + correlation * unknown)
-    spread = solution(both, half.T)
+    half = both.solution(held @ covariance @ held + correlation * unknown)
+    spread = both.solution(half.T)
     return rating, 0.5 * (spread + spread.T)
 
 
-def _of_pairs(chance: FloatArray, meetings: Meetings, correlation: float) -> tuple[FloatArray, FloatArray]:
-    """Return 1 - k of each pair, (P, P), and what everybody's opponents tell of themselves beyond strengths, (P,)."""
+def _rate_many(
+    theta: FloatArray, covariance: FloatArray, free: IntArray, meetings: Meetings, correlation: float, hold: float
+) -> tuple[FloatArray, FloatArray]:
+    """Rate by what all pairs do to some columns at a time; the covariance is overwritten."""
+    before = AllPairs.of(theta, free, hold)
+    share, told = _of_pairs(theta, meetings, correlation)
+    rating = _foretelling(theta, before.score + told, hold, free, lambda at: AllPairs.of(at, free, hold))
+    both = AllPairs.of(rating, free, hold)
+    lead = theta[meetings.low] - theta[meetings.high]
+    known = _sparse_laplacian(meetings, share * expit(lead) * expit(-lead), theta.size)[free][:, free]
+
+    def held(columns: FloatArray) -> FloatArray:
+        told: FloatArray = known @ columns
+        return before.times(columns) - told
+
+    _carry(covariance, held)
+    for block in _blocks(free.size):
+        unit = np.eye(free.size, block.stop - block.start, -block.start)
+        covariance[:, block] += correlation * (held(unit) - hold * unit)
+    _carry(covariance, both.solution)
+    covariance += covariance.T
+    covariance *= 0.5
+    return rating, covariance
+
+
+def _carry(covariance: FloatArray, carry: Callable[[FloatArray], FloatArray]) -> None:
+    """Turn C into A C A' in place, where `carry` multiplies (F, K) columns by the (F, F) A."""
+    for side in (covariance, covariance.T):
+        for block in _blocks(len(side)):
+            side[:, block] = carry(side[:, block])
+
+
+def _blocks(size: int) -> list[slice]:
+    return [slice(first, min(first + _BLOCK, size)) for first in range(0, size, _BLOCK)]
+
+
+class _Foretold(Protocol):
+    """What ratings foretell of a round robin, and how that changes with them."""
+
+    @property
+    def score(self) -> FloatArray:
+        """(P,) what each scores against everybody and itself."""
+
+    def solution(self, right: FloatArray) -> FloatArray:
+        """Return the (F, K) changes of ratings that change scores by `right`, where h holds."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Matrix:
+    """The chances of few players: their sums, and the (F, F) Laplacian of their slopes with h on the diagonal."""
+
+    score: FloatArray
+    laplacian: FloatArray
+
+    @classmethod
+    def of(cls, rating: FloatArray, free: IntArray, hold: float) -> Self:
+        chance = expit(rating[:, None] - rating)
+        score = chance.sum(axis=1)
+        return cls(score, _laplacian(chance * (1.0 - chance))[np.ix_(free, free)] + hold * np.eye(free.size))
+
+    def solution(self, right: FloatArray) -> FloatArray:
+        return solution(self.laplacian.copy(), right)
+
+
+def _of_pairs(theta: FloatArray, meetings: Meetings, correlation: float) -> tuple[FloatArray, FloatArray]:
+    """Return k of each pair that met, (K,), and what everybody scores beyond strengths because of whom it met, (P,)."""
     low, high, games = meetings.low, meetings.high, meetings.games
     share = games * correlation / (1.0 + (games - 1.0) * correlation)
-    own = share * (meetings.points / games - chance[low, high])
-    open_share = np.ones_like(chance)
-    open_share[low, high] = open_share[high, low] = 1.0 - share
-    size = len(chance)
-    told = np.bincount(low, own, size) - np.bincount(high, own, size)
-    return open_share, told.astype(np.float64, copy=False)
+    own = share * (meetings.points / games - expit(theta[low] - theta[high]))
+    told = np.bincount(low, own, theta.size) - np.bincount(high, own, theta.size)
+    return share, told.astype(np.float64, copy=False)
 
 
-def _foretelling(theta: FloatArray, score: FloatArray, free: IntArray, hold: float) -> FloatArray:
+def _foretelling(
+    theta: FloatArray,
+    score: FloatArray,
+    hold: float,
+    free: IntArray,
+    foretold_by: Callable[[FloatArray], _Foretold],
+) -> FloatArray:
     """Return the (P,) ratings that foretell everybody's score, by Newton's method from the strengths.
 
     The score counts a player's own half against itself, as the chances do.
     """
     rating = theta.copy()
     for _ in range(_STEPS):
-        chance = expit(rating[:, None] - rating)
-        lacking = score - chance.sum(axis=1) - hold * (rating - theta)
-        curvature = _laplacian(chance * (1.0 - chance))[np.ix_(free, free)] + hold * np.eye(free.size)
-        step = solution(curvature, lacking[free, None])[:, 0]
+        foretold = foretold_by(rating)
+        lacking = score - foretold.score - hold * (rating - theta)
+        step = foretold.solution(lacking[free, None])[:, 0]
         step *= _STEP_MAX / max(np.abs(step).max(), _STEP_MAX)
         rating[free] += step
         if np.abs(step).max() < _TOLERANCE:
@@ -116,3 +202,10 @@ def _laplacian(weights: FloatArray) -> FloatArray:
     np.negative(weights, out=weights)
     np.fill_diagonal(weights, total)
     return weights
+
+
+def _sparse_laplacian(meetings: Meetings, weights: FloatArray, size: int) -> csr_array:
+    """Return the (P, P) Laplacian of the graph of the K pairs that met, by their (K,) weights."""
+    low, high = meetings.low, meetings.high
+    places = np.concatenate((low, high, low, high)), np.concatenate((low, high, high, low))
+    return csr_array((np.concatenate((weights, weights, -weights, -weights)), places), shape=(size, size))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from arena import round_robin
 from arena.round_robin import Meetings, rate
 
 HOLD = 1e-6
@@ -94,3 +95,29 @@ def test_who_is_far_from_everybody_stays_there_and_finite(far: float) -> None:
     assert np.isfinite(covariance).all()
     assert rating[5] < far
     assert np.linalg.eigvalsh(covariance).min() > 0.0
+
+
+@pytest.mark.parametrize(("spread", "anchors"), [(1.0, 0), (6.0, 3)])
+def test_many_players_are_rated_as_few_are(monkeypatch: pytest.MonkeyPatch, spread: float, anchors: int) -> None:
+    rng = np.random.default_rng(5)
+    players, free = 300, np.arange(anchors, 300)
+    theta, before = rng.normal(0.0, spread, players), covariance_of(rng, free.size) / free.size
+    met = meetings_of(rng, players, 3_000, 16)
+    expected, apart = rate(theta, before.copy(), free, met, 0.3, 0.0075)
+    monkeypatch.setattr(round_robin, "_DENSE_MAX", 0)
+    monkeypatch.setattr(round_robin, "_DENSE_PER_POLYNOMIAL", 1)
+    monkeypatch.setattr(round_robin, "_rate_few", None)
+    rating, covariance = rate(theta, before.copy(), free, met, 0.3, 0.0075)
+    assert rating == pytest.approx(expected, abs=1e-8)
+    assert covariance == pytest.approx(apart, rel=1e-7, abs=1e-9)
+
+
+def test_of_many_players_one_far_beyond_all_others_is_rated_by_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    theta, met = np.append(rng.normal(size=40), 1e5), meetings_of(rng, 40, 100, 16)
+    expected = rate(theta, np.eye(40), np.arange(40), met, 0.3, 0.0075)
+    monkeypatch.setattr(round_robin, "_DENSE_MAX", 0)
+    monkeypatch.setattr(round_robin, "_rate_many", None)
+    rating, covariance = rate(theta, np.eye(40), np.arange(40), met, 0.3, 0.0075)
+    assert np.array_equal(rating, expected[0])
+    assert np.array_equal(covariance, expected[1])
