@@ -1,6 +1,7 @@
 """A trainer's side of the league's contract: attach, lease, report, publish, beat."""
 
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -8,7 +9,7 @@ from typing import TypeVar
 from arena.environments import EnvironmentSpec
 from league import wire
 from league.client import LeagueClient
-from league.errors import LeagueUnreachable, UnknownCheckpointError
+from league.errors import InvalidRequestError, LeagueUnreachable, UnknownCheckpointError
 from trainer.link import Kind, Link
 from trainer.settings import LeagueSettings
 from trainer.settings.run import WORKER_NAME_MAX
@@ -17,6 +18,7 @@ from trainer.surroundings import Surroundings
 ATTACH_PAUSE_S = 0.25
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Membership:
         self.attachment: Attachment | None = None
         self.heartbeat_s = settings.heartbeat_s
         self.learner_step = 0
+        self._verdicts_stay_here = False
 
     def attach(self) -> bool:
         """Register worker and learner; false while the league is away.
@@ -148,14 +151,22 @@ class Membership:
     ) -> wire.HeartbeatAnswer | None:
         """Give a sign of life, say how far training has come and what is wrong with it; None while the league is away.
 
-        With `since_step`, the step of the last snapshot, it asks whether the next one is due.
+        With `since_step`, the step of the last snapshot, it asks whether the next one is due. A league of an older
+        version does not know verdicts: it is told the rest, and offered them again at the next beat.
         """
 
         def send(client: LeagueClient, own: Attachment) -> wire.HeartbeatAnswer:
             progress = wire.LearnerProgress(
-                learner_id=own.learner_id, step=step, since_step=since_step, metrics=metrics, verdicts=verdicts
+                learner_id=own.learner_id, step=step, since_step=since_step, metrics=metrics
             )
-            return client.heartbeat(own.worker_id, wire.Heartbeat(learners=[progress]))
+            in_words = progress.model_copy(update={"verdicts": verdicts})
+            try:
+                return client.heartbeat(own.worker_id, wire.Heartbeat(learners=[in_words]))
+            except InvalidRequestError as refusal:
+                if not _knows_no_verdicts(refusal):
+                    raise
+                self._say_once_that_verdicts_stay_here()
+                return client.heartbeat(own.worker_id, wire.Heartbeat(learners=[progress]))
 
         return self._ask("heartbeats", send)
 
@@ -172,6 +183,11 @@ class Membership:
             return [each for each in known if each.learner.player_id == own.player_id]
 
         return self._ask("alarms", ask)
+
+    def _say_once_that_verdicts_stay_here(self) -> None:
+        if not self._verdicts_stay_here:
+            logger.warning("the league's version is too old to be told what is wrong with training: update its server")
+        self._verdicts_stay_here = True
 
     def _ask(self, kind: Kind, call: Callable[[LeagueClient, Attachment], T]) -> T | None:
         own = self.attachment
@@ -206,3 +222,9 @@ class Membership:
         self.learner_step = learner.step or 0
         self.attachment = Attachment(worker.id, learner.id, learner.player_id)
         return self.attachment
+
+
+def _knows_no_verdicts(refusal: InvalidRequestError) -> bool:
+    """Tell a league that does not have the field from one that refuses what is in it."""
+    place = refusal.value.partition("=")[0]
+    return place.endswith(".verdicts") and refusal.rule.startswith("extra inputs")

@@ -68,7 +68,7 @@ class Spool:
 
     def append(self, result: Result) -> None:
         """Add a result; it is safe from a crash after the next `sync`."""
-        self._open.add(result.model_dump_json().encode())
+        self._open.add(_line(result))
 
     def sync(self) -> None:
         """Write what was appended to the disk.
@@ -169,7 +169,7 @@ class Spool:
         aside = LineFile(path)
         try:
             known = set(path.read_bytes().splitlines())  # of a batch that a crash has sent again
-            for line in (result.model_dump_json().encode() for result in refused):
+            for line in map(_line, refused):
                 if line not in known:
                     aside.add(line)
             aside.write(durably=True)
@@ -216,6 +216,11 @@ class Spool:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"results-{number:08d}.jsonl"
+
+
+def _line(result: Result) -> bytes:
+    """A result as its line, without what it does not say: read again, it says no more to the league."""
+    return result.model_dump_json(exclude_unset=True).encode()
 
 
 def _parse_all(lines: Sequence[bytes]) -> list[Result]:

@@ -86,7 +86,8 @@ class Connection:
     ) -> httpx2.Response:
         headers = dict(self._headers)
         if body is not None:
-            content, headers["Content-Type"] = body.model_dump_json().encode(), "application/json"
+            written = body.model_dump_json(exclude_unset=True)  # an older server refuses fields that it does not know
+            content, headers["Content-Type"] = written.encode(), "application/json"
         params = {key: value for key, value in (query or {}).items() if value is not None}
         lane, until = lane_of(method, path), self._patience.begin()
         start = 0 if content is None or isinstance(content, bytes) else content.tell()

@@ -1,5 +1,6 @@
 """The client raises what the server raised, and waits for nobody in vain."""
 
+import json
 import socket
 
 import httpx2
@@ -47,6 +48,20 @@ def test_something_else_at_the_address_is_told_from_a_league(status: int, conten
     client = LeagueClient(http=httpx2.Client(transport=elsewhere, base_url="http://elsewhere"))
     with pytest.raises(LeagueError, match="elsewhere"):
         client.player(1)
+
+
+def test_an_older_server_gets_no_field_that_the_caller_did_not_fill() -> None:
+    sent = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(json.loads(request.content))
+        return httpx2.Response(200, json={"command": "continue", "next_poll_s": 1.0})
+
+    client = LeagueClient(http=httpx2.Client(transport=httpx2.MockTransport(answer), base_url="http://league"))
+    progress = wire.LearnerProgress(learner_id=1, step=2, since_step=None)
+    client.heartbeat("w", wire.Heartbeat(learners=[progress]))
+    client.heartbeat("w")
+    assert sent == [{"learners": [{"learner_id": 1, "step": 2, "since_step": None}]}, {}]
 
 
 @pytest.mark.parametrize("token", ["", "päss", "two words", "word\n"])
