@@ -33,13 +33,22 @@ def replay(visit: Callable[..., Any], served: Any) -> Any:
     return page
 
 
+def settle(page: Any) -> None:
+    """Wait until what was asked for is drawn: a replay shows everything with the next frame."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def frame(page: Any) -> int:
-    return int(page.locator(TIME).input_value())
+    return int(chosen(page, TIME))
+
+
+def chosen(page: Any, control: str) -> str:
+    settle(page)
+    return str(page.locator(control).input_value())
 
 
 def picture(page: Any) -> str:
-    """The map once it is drawn."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    settle(page)
     return str(page.locator(BATTLEFIELD).evaluate(PICTURE))
 
 
@@ -84,7 +93,7 @@ def test_keys_step_and_jump(replay: Any, recording: Any) -> None:
     assert frame(replay) == recording.header.outcome.decisions
     press(replay, "Home", ".", ".")
     assert frame(replay) == 0
-    assert replay.locator("[data-speed]").input_value() == "4"
+    assert chosen(replay, "[data-speed]") == "4"
 
 
 def test_what_stands_beside_the_map_is_what_the_recording_says(replay: Any, recording: Any) -> None:
@@ -110,12 +119,12 @@ def test_a_line_of_the_log_leads_to_its_moment(replay: Any, recording: Any) -> N
 def test_a_mech_is_followed_from_the_list_the_keyboard_and_the_map(replay: Any, recording: Any) -> None:
     whole = picture(replay)
     replay.locator(".roster.away tbody button").first.click()
-    assert replay.locator("[data-follow]").input_value() == str(recording.header.agents_per_side[0])
+    assert chosen(replay, "[data-follow]") == str(recording.header.agents_per_side[0])
     assert "hit points" in replay.locator("[data-chosen]").inner_text()
     replay.wait_for_timeout(600)
     assert picture(replay) != whole
     press(replay, "f")
-    assert replay.locator("[data-follow]").input_value() == str(recording.header.agents_per_side[0] + 1)
+    assert chosen(replay, "[data-follow]") == str(recording.header.agents_per_side[0] + 1)
     press(replay, "Escape")
     assert picture(replay) == whole
     canvas = replay.locator(BATTLEFIELD)
@@ -124,7 +133,7 @@ def test_a_mech_is_followed_from_the_list_the_keyboard_and_the_map(replay: Any, 
     x, y = (float(column[0, 0]) / 100.0 for column in (recording.frames.x, recording.frames.y))
     place = {"x": (x + side / 2.0) / side * width, "y": (side / 2.0 - y) / side * width}
     canvas.click(position=place, force=True)  # the button that starts it lies over the middle
-    assert replay.locator("[data-follow]").input_value() != ""
+    assert chosen(replay, "[data-follow]") != ""
 
 
 def test_the_map_zooms_and_moves(replay: Any) -> None:
