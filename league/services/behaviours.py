@@ -29,7 +29,7 @@ class Packed:
 
 def pack(behaviour: wire.Behaviour) -> Packed:
     """Write a behaviour as it is stored."""
-    return Packed(_name(behaviour.measures), pack_values(behaviour.home), pack_values(behaviour.away))
+    return Packed(set_id(behaviour.measures), pack_values(behaviour.home), pack_values(behaviour.away))
 
 
 def unpack(values: Sequence[bytes]) -> NDArray[np.float64]:
@@ -50,7 +50,7 @@ def of_match(session: Session, match_id: int) -> wire.Behaviour | None:
 
 def keep(session: Session, behaviours: Mapping[int, wire.Behaviour]) -> None:
     """Store how sides played, by the ids of new matches."""
-    sets = {_name(each.measures): each.measures for each in behaviours.values()}
+    sets = {set_id(each.measures): each.measures for each in behaviours.values()}
     for _, measures in sorted(sets.items()):
         keep_set(session, measures)
     rows = []
@@ -63,19 +63,20 @@ def keep(session: Session, behaviours: Mapping[int, wire.Behaviour]) -> None:
 
 def keep_set(session: Session, measures: Sequence[str]) -> str:
     """Store names of values, once; return the id of this set of them."""
-    set_id = _name(measures)
-    row = {"id": set_id, "measures": measures}
+    kept = set_id(measures)
+    row = {"id": kept, "measures": measures}
     session.execute(insert_into(session, MeasureSet).values(row).on_conflict_do_nothing())
-    return set_id
+    return kept
+
+
+def set_id(measures: Sequence[str]) -> str:
+    """Return the id of a set of names: their hash."""
+    return hashlib.blake2b("\n".join(measures).encode(), digest_size=_ID_BYTES).hexdigest()
 
 
 def pack_values(values: Sequence[float | None]) -> bytes:
     """Write values as they are stored; None is not known."""
     return np.array([np.nan if value is None else value for value in values], dtype=_VALUE).tobytes()
-
-
-def _name(measures: Sequence[str]) -> str:
-    return hashlib.blake2b("\n".join(measures).encode(), digest_size=_ID_BYTES).hexdigest()
 
 
 def _told(values: bytes) -> list[float | None]:

@@ -3,23 +3,29 @@
 Points are numbered as they come. Of the last `KEPT` every one stays, of twice as many every second, and so on: of N
 points KEPT / 2 (log2(N / KEPT) + 2) are left, a few thousand after a year, and each new one costs at most one old one.
 What is told of single opponents is not kept: their names change all the time, and the last of it is with the learner.
+
+A learner's points have at most `SETS_MAX` different sets of names. Of each the last point stays, whatever its age: no
+set is left without points, and what points there are tells how many sets a learner has ever had.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import delete, select
-from sqlalchemy.orm import Session
+from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session, aliased
 
 from league import wire
 from league.db.models import MeasureSet, MetricPoint
-from league.db.upsert import insert_into
 from league.services import behaviours, learners
 
 KEPT = 720
 """How many of the newest points all stay: an hour of reports five seconds apart. Even."""
+
+SETS_MAX = 64
+"""Sets of names that a learner's points may have: they are kept for ever, up to 64 KiB each."""
 
 OF_OPPONENTS = ("win_rate/", "matches/")
 """Followed by an opponent's name."""
@@ -34,6 +40,8 @@ def add(
 ) -> None:
     """Add a learner's point, and take away the old one whose time has come; a step that is known keeps its point.
 
+    Where the names are a set too many, those are kept that the learner's last point has.
+
     Args:
         session: A write transaction.
         learner_id: Whose.
@@ -45,17 +53,13 @@ def add(
     names = sorted(name for name in metrics if not name.startswith(OF_OPPONENTS))
     if not names:
         return
-    point = {
-        "learner_id": learner_id,
-        "number": number,
-        "step": step,
-        "measure_set_id": behaviours.keep_set(session, names),
-        "readings": behaviours.pack_values([_storable(metrics[name]) for name in names]),
-        "reported_at": now,
-    }
-    session.execute(insert_into(session, MetricPoint).values(point).on_conflict_do_nothing())
+    if not _is_known(session, learner_id, step):
+        set_id, kept = _set_of(session, learner_id, names)
+        readings = behaviours.pack_values([_storable(metrics.get(name)) for name in kept])
+        point = {"learner_id": learner_id, "number": number, "step": step, "measure_set_id": set_id}
+        session.execute(insert(MetricPoint).values({**point, "readings": readings, "reported_at": now}))
     if (old := outlived(number)) > 0:
-        session.execute(delete(MetricPoint).where(MetricPoint.learner_id == learner_id, MetricPoint.number == old))
+        _forget(session, learner_id, old)
 
 
 def outlived(number: int) -> int:
@@ -109,9 +113,39 @@ def spread(steps: Sequence[int], most: int) -> list[int]:
     """
     if len(steps) <= most:
         return list(range(len(steps)))
-    column = np.array(steps, dtype=np.int64)
-    span = (column - column[0]) * most // (column[-1] - column[0] + 1)
-    return [*np.flatnonzero(np.diff(span)).tolist(), len(steps) - 1]
+    whole = steps[-1] - steps[0] + 1
+    span = [(step - steps[0]) * most // whole for step in steps]  # beyond 64 bits where steps are many
+    return [place for place, (one, following) in enumerate(pairwise(span)) if one != following] + [len(steps) - 1]
+
+
+def _is_known(session: Session, learner_id: int, step: int) -> bool:
+    told = select(MetricPoint.number).where(MetricPoint.learner_id == learner_id, MetricPoint.step == step)
+    return session.scalar(told) is not None
+
+
+def _set_of(session: Session, learner_id: int, names: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return the id and the names of the set that a learner's new point has, which is stored."""
+    set_id = behaviours.set_id(names)
+    sets = select(MetricPoint.measure_set_id).where(MetricPoint.learner_id == learner_id)
+    newest_first = sets.order_by(MetricPoint.number.desc()).limit(1)
+    if session.scalar(newest_first.where(MetricPoint.measure_set_id == set_id)) is not None:
+        return set_id, names
+    if len(session.scalars(sets.distinct()).all()) < SETS_MAX:
+        return behaviours.keep_set(session, names), names
+    last = session.get_one(MeasureSet, session.scalar(newest_first))
+    return last.id, last.measures
+
+
+def _forget(session: Session, learner_id: int, number: int) -> None:
+    """Take a learner's point away, unless it is the last one of its set."""
+    other = aliased(MetricPoint)
+    same = other.learner_id == learner_id, other.measure_set_id == MetricPoint.measure_set_id
+    another = select(other.number).where(*same, other.number != number).exists()
+    session.execute(
+        delete(MetricPoint)
+        .where(MetricPoint.learner_id == learner_id, MetricPoint.number == number, another)
+        .execution_options(synchronize_session=False)
+    )
 
 
 def _storable(value: float | None) -> float | None:

@@ -140,3 +140,38 @@ def test_a_short_curve_spans_the_whole(steps: list[int], most: int) -> None:
     assert places[-1] == len(steps) - 1
     if len(steps) <= most:
         assert len(places) == len(steps)
+
+
+def stored_sets(database: Database) -> int:
+    with database.read() as session:
+        return session.scalar(select(func.count()).select_from(MeasureSet)) or 0
+
+
+def test_names_that_change_all_the_time_are_left_out_at_last(
+    scene: Scene, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(curves, "SETS_MAX", 3)
+    monkeypatch.setattr(curves, "KEPT", 4)
+    for step in range(1, 21):
+        beat(scene, step, {"a": float(step), f"b{step}": 1.0})
+    told = scene.client.metrics(scene.learner.id)
+    assert set(told.metrics) == {"a", "b1", "b2", "b3"}
+    assert told.steps[-4:] == [17, 18, 19, 20]
+    assert told.metrics["a"] == [float(step) for step in told.steps]
+    assert set(told.steps) > {1, 2}, "the only point of a set stays"
+    assert stored_sets(database) == 3
+    beat(scene, 21, {"a": 21.0, "b1": 1.0})
+    assert scene.client.metrics(scene.learner.id).metrics["b1"][-1] == 1.0, "a set that is known is taken"
+
+
+def test_names_of_a_step_that_is_known_are_not_stored(scene: Scene, database: Database) -> None:
+    for name in ("a", "b", "c"):
+        beat(scene, 64, {name: 1.0})
+    assert stored_sets(database) == 1
+
+
+@pytest.mark.parametrize("last", [2**53 - 1, 2**62])
+def test_a_short_curve_of_a_very_long_run_spans_the_whole(last: int) -> None:
+    steps = [last * place // 9_999 for place in range(10_000)]
+    places = curves.spread(steps, 5_000)
+    assert places == list(range(1, 10_000, 2))
