@@ -7,6 +7,7 @@ _UNITS = ((86400 * 365, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 NONE = "\N{EN DASH}"
 """What stands where there is no value."""
 
+_LONG = 1e12
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -51,7 +52,12 @@ def count(value: int) -> str:
 
 def percent(share: float | None) -> str:
     """Return a share as `54.3 %`; a dash where there is none."""
-    return NONE if share is None else f"{100 * share:.1f} %"
+    return NONE if share is None else f"{short(100 * share, '.1f')} %"
+
+
+def short(value: float, spec: str) -> str:
+    """Return a number by a format specification, or in three digits with an exponent where that would be long."""
+    return f"{value:{spec}}" if abs(value) < _LONG else f"{value:.3g}"
 
 
 def points(value: float) -> str:

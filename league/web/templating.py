@@ -28,6 +28,7 @@ _FILTERS = (
     formats.iso,
     formats.percent,
     formats.points,
+    formats.short,
     formats.size,
     formats.utc,
     formats.words,

@@ -52,9 +52,17 @@ def test_a_learner_that_has_not_reported_says_so_and_how_to_begin(http: TestClie
 def test_numbers_verdicts_and_advice_are_on_the_page(http: TestClient, scene: Scene) -> None:
     beat(scene, 123456, METRICS, verdicts=[VERDICT])
     page = http.get("/training").text
-    for shown in ("123,456", "12,345", "1.250", "75.0 %", "entropy collapsed", VERDICT.meaning, VERDICT.evidence):
+    for shown in ("123,456", "12,346", "1.250", "75.0 %", "entropy collapsed", VERDICT.meaning, VERDICT.evidence):
         assert shown in page
     assert "raise &lt;schedules.entropy&gt; or run <code>trainer doctor</code>" in page
+
+
+def test_numbers_that_have_gone_astray_take_no_more_room_than_others(http: TestClient, scene: Scene) -> None:
+    beat(scene, 64, dict.fromkeys(METRICS, 1e308) | {"losses/approx_kl": -1e300})
+    page = http.get("/training/now").text
+    assert "1e+308" in page
+    assert "-1e+300" in page
+    assert "0" * 30 not in page
 
 
 def test_a_healthy_learner_is_called_so_only_by_who_looks(http: TestClient, scene: Scene) -> None:
