@@ -504,6 +504,9 @@ class Event(Base):
     created_at: Mapped[datetime]
 
 
+Index("ix_events_no_period", Event.id, sqlite_where=Event.kind != "period", postgresql_where=Event.kind != "period")
+
+
 class SnapshotDecision(Base):
     """That a learner was to leave a snapshot after the one of `since_step`, when it had come to `step`.
 

@@ -422,8 +422,11 @@ def _drop_metric_points() -> None:
 def _add_filters_of_events() -> None:
     op.create_index(op.f("ix_events_kind_id"), "events", ["kind", "id"])
     op.create_index(op.f("ix_events_actor_id"), "events", ["actor", "id"])
+    no_period = sa.text("kind != 'period'")
+    op.create_index("ix_events_no_period", "events", ["id"], sqlite_where=no_period, postgresql_where=no_period)
 
 
 def _drop_filters_of_events() -> None:
+    op.drop_index("ix_events_no_period", "events")
     op.drop_index(op.f("ix_events_actor_id"), "events")
     op.drop_index(op.f("ix_events_kind_id"), "events")

@@ -115,3 +115,16 @@ def test_a_longer_log_makes_naming_what_there_is_no_slower(database: Database, r
     short = steps(database, read)
     write(database, lines * 900)
     assert 0 < steps(database, read) == short
+
+
+@ON_SQLITE
+def test_lines_are_found_below_any_number_of_closed_periods(database: Database) -> None:
+    def newest(session: Session) -> list[str]:
+        return [line.kind for line in audit.lines(session, audit.Choice("rps"), 10)]
+
+    write(database, [("retire", "open"), *[("period", "rule")] * 100])
+    few = steps(database, newest)
+    write(database, [("period", "rule")] * 900)
+    assert 0 < steps(database, newest) == few
+    with database.read() as session:
+        assert newest(session) == ["retire"]
