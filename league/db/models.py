@@ -261,6 +261,7 @@ class Match(Base):
         Index(None, "environment", "id"),
         Index(None, "home_id", "id"),
         Index(None, "away_id", "id"),
+        Index(None, "home_id", "away_id", "id"),
     )
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)

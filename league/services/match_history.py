@@ -1,11 +1,10 @@
 """The match log as people read it: newest first, with the ratings that players had then, and which are recorded."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, Select, select, union_all
+from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, or_, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from league import wire
@@ -120,25 +119,39 @@ def listing(session: Session, wanted: Wanted, limit: int, before: int | None) ->
     """
     end = before if before is not None else match_log.end(session, wanted.environment) + 1
     floor = end - SEARCHED if wanted.kind is not None and not (wanted.players or wanted.recorded) else 0
-    ids = sorted(session.scalars(_ids(wanted, max(floor, 0), end, limit + 1)), reverse=True)
+    ids = sorted(session.scalars(last_ids(wanted, max(floor, 0), end, limit + 1)), reverse=True)
     if len(ids) > limit:
         return Found(_read(session, ids[:limit]), ids[limit - 1])
     return Found(_read(session, ids), floor if floor > 1 else None)
 
 
-def _ids(wanted: Wanted, floor: int, end: int, limit: int) -> Select[int]:
-    """Select the last ids in [floor, end), each way of sitting by an index of its own."""
-    conditions = [Match.environment == wanted.environment, Match.id >= floor, Match.id < end]
+def last_ids(wanted: Wanted, floor: int, end: int, limit: int) -> Select[int]:
+    """Select the last `limit` ids in [floor, end) of the matches that are wanted."""
+    conditions = [_within(wanted)]
     if wanted.kind is not None:
         conditions.append(Match.kind == wanted.kind)
+    ways = [and_(*conditions, *seated) for seated in _seats(wanted.players)]
+    return (_recorded if wanted.recorded else _among_all)(ways, floor, end, limit)
 
-    def last(*seated: ColumnElement[bool]) -> Select[Any]:
-        query = select(Match.id)
-        if wanted.recorded:
-            query = query.join(Replay, Replay.match_id == Match.id)
-        return select(query.where(*conditions, *seated).order_by(Match.id.desc()).limit(limit).subquery())
 
-    found = union_all(*(last(*seated) for seated in _seats(wanted.players))).subquery()
+def _within(wanted: Wanted) -> ColumnElement[bool]:
+    """Match an environment: by its players where they are named, so that nothing tempts to walk all its matches."""
+    if not wanted.players:
+        return Match.environment == wanted.environment
+    return select(Player.id).where(Player.id == wanted.players[0], Player.environment == wanted.environment).exists()
+
+
+def _recorded(ways: Sequence[ColumnElement[bool]], floor: int, end: int, limit: int) -> Select[int]:
+    """Select the last ids of matches with a recording, beginning with recordings: of those there are few."""
+    match = select(Match.id).where(Match.id == Replay.match_id, or_(*ways))
+    recordings = select(Replay.match_id).where(Replay.match_id >= floor, Replay.match_id < end, match.exists())
+    return recordings.order_by(Replay.match_id.desc()).limit(limit)
+
+
+def _among_all(ways: Sequence[ColumnElement[bool]], floor: int, end: int, limit: int) -> Select[int]:
+    """Select the last ids of matches, each way of sitting by an index of its own."""
+    ids = select(Match.id).where(Match.id >= floor, Match.id < end).order_by(Match.id.desc()).limit(limit)
+    found = union_all(*(select(ids.where(way).subquery()) for way in ways)).subquery()
     return select(found.c.id).distinct().order_by(found.c.id.desc()).limit(limit)
 
 

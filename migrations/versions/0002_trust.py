@@ -26,9 +26,11 @@ def upgrade() -> None:
     _add_replays()
     _add_metric_points()
     _add_filters_of_events()
+    _add_pairs_of_matches()
 
 
 def downgrade() -> None:
+    _drop_pairs_of_matches()
     _drop_filters_of_events()
     _drop_metric_points()
     _drop_replays()
@@ -430,3 +432,14 @@ def _drop_filters_of_events() -> None:
     op.drop_index("ix_events_no_period", "events")
     op.drop_index(op.f("ix_events_actor_id"), "events")
     op.drop_index(op.f("ix_events_kind_id"), "events")
+
+
+# --- matches ---------------------------------------------------------------------------------------------------------
+
+
+def _add_pairs_of_matches() -> None:
+    op.create_index(op.f("ix_matches_home_id_away_id_id"), "matches", ["home_id", "away_id", "id"])
+
+
+def _drop_pairs_of_matches() -> None:
+    op.drop_index(op.f("ix_matches_home_id_away_id_id"), "matches")

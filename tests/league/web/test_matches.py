@@ -5,6 +5,7 @@ from collections.abc import Callable
 from importlib.resources import files
 
 import pytest
+import sqlalchemy
 from fastapi.testclient import TestClient
 from league_scene import Scene, result
 from recorded_match import play_recorded
@@ -106,6 +107,31 @@ def test_a_rare_kind_is_looked_for_among_so_many_matches_at_once(
             before, pages = page.before, pages + 1
     assert found == [each for each in every_match(played) if played.client.match(each).kind == "training"]
     assert pages == -(-newest // 3)
+
+
+def plan(database: Database, wanted: Wanted) -> list[str]:
+    """Return how SQLite goes about listing matches."""
+    with database.read() as session:
+        chosen = match_history.last_ids(wanted, 0, 100, 50)
+        query = chosen.compile(session.get_bind(), compile_kwargs={"literal_binds": True})
+        return [row.detail for row in session.execute(sqlalchemy.text(f"EXPLAIN QUERY PLAN {query}"))]
+
+
+@pytest.mark.parametrize("players", [(), (1,), (1, 2)])
+def test_few_recordings_are_not_looked_for_among_all_matches(database: Database, players: tuple[int, ...]) -> None:
+    scanned, *rest = plan(database, Wanted("rps", "training", players, recorded=True))
+    assert "replays" in scanned
+    assert [step for step in rest if "matches" in step] == ["SEARCH matches USING INTEGER PRIMARY KEY (rowid=?)"]
+
+
+@pytest.mark.parametrize(
+    ("players", "ways"), [((1,), ["home_id=?", "away_id=?"]), ((1, 2), ["home_id=? AND away_id=?"] * 2)]
+)
+def test_matches_of_who_is_named_are_not_looked_for_among_all(
+    database: Database, players: tuple[int, ...], ways: list[str]
+) -> None:
+    searches = [step for step in plan(database, Wanted("rps", None, players, recorded=False)) if "matches" in step]
+    assert [search.partition("(")[2] for search in searches] == [f"{way} AND id>? AND id<?)" for way in ways]
 
 
 def test_ratings_are_those_before_the_match(played: Scene, database: Database) -> None:
