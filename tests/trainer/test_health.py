@@ -82,7 +82,7 @@ def test_a_run_writes_every_figure_that_a_symptom_is_read_from(play, never):
     played, scores = play(), Scoreboard()
     metrics = played.learner.learn(played.collect(), never)
     for episode in played.episodes:
-        rated = replace(episode.assignment, lease=Lease.model_construct())
+        rated = replace(episode.assignment, lease=Lease.model_construct(branch="pfsp"))
         scores.add(replace(episode, assignment=rated, components={"all": episode.earned}))
     metrics |= scores.metrics()
 
