@@ -14,7 +14,6 @@ WEIGHT_MAX_BYTES = 500_000
 FIRST_CONTENT_MAX_MS = 1000
 ATTEMPTS = 3  # of which one must be in time: others may keep the machine busy meanwhile
 PAGES = ("standings", "player", "payoff", "training", "matches", "match", "workers", "events", "sign-in")
-COLOURS = 200
 SERIOUS = ("serious", "critical")
 LOOKS = {
     "light": {"color_scheme": "light"},
@@ -126,6 +125,4 @@ def test_screenshots(visit: Callable[..., Any], served: Any, request: pytest.Fix
         if name == "match":
             page.locator("[data-time]").evaluate(IN_THE_FIGHT)
         page.wait_for_timeout(700)
-        picture = Image.open(BytesIO(page.screenshot())).convert("RGB")
-        few = picture.quantize(COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)  # in fewer bytes
-        few.save(folder / f"{name}.png", optimize=True)
+        Image.open(BytesIO(page.screenshot())).convert("RGB").save(folder / f"{name}.png", optimize=True)
