@@ -19,3 +19,7 @@ class CheckpointError(ArenaError):
 
 class UnknownPolicyError(ArenaError):
     """No baseline of that name exists for the environment."""
+
+
+class LostMatchesError(ArenaError):
+    """Processes that play matches die again and again."""

@@ -1,17 +1,17 @@
 """Who becomes a commander, who the champion, and who retires, by rule and with the reason in words.
 
-While places are free a candidate that is very probably better than the median frozen player takes one. When all are
-taken a candidate must outdo the weakest commander, stand its ground against every commander and pass a gate, which is
-a sequential test that plays matches of its own (`arena.gate`); afterwards the weakest beyond the capacity retire.
-Scripted baselines, the champion and players with few games never retire. The champion is a commander; another one
-follows it where it is very probably the better of the two.
+While places are free a candidate that is very probably better than the median frozen player, or than the champion,
+takes one. When all are taken a candidate must outdo the weakest commander, stand its ground against every commander and
+pass a gate, which is a sequential test that plays matches of its own (`arena.gate`); afterwards the weakest beyond the
+capacity retire. Scripted baselines, the champion and players with few games never retire. The champion is a commander;
+another one follows it where it is very probably the better of the two.
 
 Each rule reads a roster and answers with decisions.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -40,7 +40,8 @@ class PromotionConfig:
         least_games: Rated games before a player is promoted or retired, >= 0.
         least_win_rate: Lowest win rate against any commander for a promotion beyond capacity, in [0, 1].
         least_pair_games: Effective games behind a win rate before it can refuse a promotion, >= 0.
-        succession: Probability of being better than the champion that makes a commander follow it, in (0.5, 1).
+        succession: Probability of being better than the champion that makes a commander follow it, and that suffices
+            for a place that is free, in (0.5, 1).
         gate: Whom a candidate is tested against before it takes a place that is not free: the `weakest` commander, or
             the `champion` where there is one; `off` for no test.
         gate_elo0: Lead at which that test rejects, in points.
@@ -272,7 +273,10 @@ def succession(roster: Roster, config: PromotionConfig) -> Decision | None:
     if not champions.size:
         reason = f"nobody was champion; its conservative rating {floor[player]:.0f} is the commanders' highest"
         return Decision(player, approved=True, reason=reason)
-    champion = int(champions[0])
+    return _judge_against_champion(player, int(champions[0]), roster, config)
+
+
+def _judge_against_champion(player: int, champion: int, roster: Roster, config: PromotionConfig) -> Decision:
     rating, deviation = roster.ratings.rating, roster.ratings.deviation
     joint = math.hypot(float(deviation[player]), float(deviation[champion]))
     chance = superiority(float(rating[player]), joint, float(rating[champion]))
@@ -290,11 +294,24 @@ def _judge(player: int, commanders: list[int], roster: Roster, config: Promotion
     if games < config.least_games:
         return Decision(player, approved=False, reason=f"{games} of the {config.least_games} games it needs")
     if len(commanders) < config.capacity:
-        return _judge_against_median(player, len(commanders), roster, config)
+        return _judge_for_free_place(player, len(commanders), roster, config)
     return _judge_against_commanders(player, commanders, roster, config)
 
 
-def _judge_against_median(player: int, taken: int, roster: Roster, config: PromotionConfig) -> Decision:
+def _judge_for_free_place(player: int, taken: int, roster: Roster, config: PromotionConfig) -> Decision:
+    """Judge against the median and, where that is not enough, against the champion.
+
+    In a league whose snapshots are alike nobody is above the median; a champion who is below must not stay for that.
+    """
+    decision = _judge_against_median(player, roster, config)
+    champions = np.flatnonzero(roster.champion)
+    if not decision.approved and champions.size:
+        instead = _judge_against_champion(player, int(champions[0]), roster, config)
+        decision = instead if instead.approved else decision
+    return replace(decision, reason=f"{decision.reason}; {taken} of {config.capacity} places were taken")
+
+
+def _judge_against_median(player: int, roster: Roster, config: PromotionConfig) -> Decision:
     others = np.delete(roster.ratings.rating, player)
     if not others.size:
         return Decision(player, approved=False, reason="there is no other frozen player to be better than")
@@ -305,8 +322,7 @@ def _judge_against_median(player: int, taken: int, roster: Roster, config: Promo
         player,
         approved=approved,
         reason=f"P(better than the median frozen player at {median:.0f}) is {chance:.3f}, "
-        f"{'at least' if approved else 'under'} {config.superiority:g}; "
-        f"{taken} of {config.capacity} places were taken",
+        f"{'at least' if approved else 'under'} {config.superiority:g}",
     )
 
 

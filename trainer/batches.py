@@ -10,16 +10,19 @@ ROWS_OF_A_THREAD = 512
 
 
 def open_batches(played: EnvironmentSettings, run: RunSettings) -> list[Environment]:
-    """Open all environments, in batches that differ by one match at most.
+    """Open all environments, in batches that differ by one match at most; in one where processes step them.
 
     Raises:
         UnknownEnvironmentError: No environment has that name.
+        ArenaError: Processes were asked for, and the game steps a whole batch by itself.
     """
     agents = max(declare(played.name).agents_per_side)
-    sizes = batch_sizes(played.num_envs, agents, run.threads if run.device == "cpu" else 1)
+    threads = run.threads if run.device == "cpu" and not played.processes else 1
+    sizes = batch_sizes(played.num_envs, agents, threads)
     seeds = [run.seed, *(derive(run.seed, "batch", number) for number in range(1, len(sizes)))]
     return [
-        make(played.name, num_envs=size, device=run.device, seed=seed) for size, seed in zip(sizes, seeds, strict=True)
+        make(played.name, num_envs=size, device=run.device, seed=seed, processes=played.processes)
+        for size, seed in zip(sizes, seeds, strict=True)
     ]
 
 

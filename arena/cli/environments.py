@@ -1,24 +1,27 @@
 """`arena environments`."""
 
+import math
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import typer
 
 from arena.cli.options import AsJson
 from arena.cli.output import make_table, print_json, stdout
-from arena.environments import EnvironmentSpec, ObservationBlock, baselines, declare, names
+from arena.environments import EnvironmentSpec, ObservationBlock, baselines, declare_all
 
 app = typer.Typer()
 
 
 @app.command(epilog="Example: arena environments --json")
 def environments(as_json: AsJson = False) -> None:
-    """List the built-in games: teams, observation blocks, action heads, baselines, length and signature.
+    """List the games at hand: teams, observation blocks, action heads, baselines, length and signature.
 
-    NAME:rounds=N plays matches of N rounds of any of them.
+    Commands take others too: any game of a family (openspiel:, pettingzoo:, mpe2:, magent2:), a game of your own as
+    MODULE:CALLABLE, and matches of N rounds of any of them as NAME:rounds=N.
     """
-    specs = [declare(name) for name in names()]
+    specs = list(declare_all(leave_out=partial(typer.echo, err=True)))
     if as_json:
         print_json({"items": [_describe(spec) for spec in specs], "next_cursor": None})
         return
@@ -42,7 +45,7 @@ def _describe(spec: EnvironmentSpec) -> dict[str, Any]:
         "agents_per_side": spec.agents_per_side,
         "roles": spec.roles,
         "observation": [
-            {"name": block.name, "shape": block.shape, "low": block.low, "high": block.high}
+            {"name": block.name, "shape": block.shape, "low": _bound(block.low), "high": _bound(block.high)}
             for block in spec.observation
         ],
         "heads": [
@@ -67,5 +70,13 @@ def _write_teams(spec: EnvironmentSpec) -> str:
     return "\n".join(lines)
 
 
+def _bound(value: float) -> float | None:
+    """A bound, or null where there is none: JSON has no infinity."""
+    return value if math.isfinite(value) else None
+
+
 def _write_shape(block: ObservationBlock) -> str:
-    return f"{'x'.join(str(size) for size in block.shape)} in [{block.low:g}, {block.high:g}]"
+    shape = "x".join(str(size) for size in block.shape)
+    if math.isinf(block.low) and math.isinf(block.high):
+        return shape
+    return f"{shape} [{block.low:g},{block.high:g}]"

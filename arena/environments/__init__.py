@@ -1,6 +1,6 @@
 """Environments: what they declare, how they step, and the registry. Importing this package loads no torch."""
 
-from arena.environments.registry import baselines, declare, make, make_baseline, names, split_rounds
+from arena.environments.registry import baselines, declare, declare_all, make, make_baseline, names, split_rounds
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock, RoundsSpec
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "RoundsSpec",
     "baselines",
     "declare",
+    "declare_all",
     "make",
     "make_baseline",
     "names",

@@ -95,10 +95,12 @@ class StepResult:
 
 @dataclass(frozen=True)
 class RoundResult(StepResult):
-    """What came of one decision where a match has several rounds, each an episode of its own.
+    """What came of one decision where an episode's end need not be the match's.
+
+    A match has several rounds, each an episode of its own; or what played it was lost, and it is played anew.
 
     Attributes:
-        match_over: (E,) bool, the last round of the match ended; true only where an episode ended.
+        match_over: (E,) bool, the match ended; true only where an episode ended.
     """
 
     match_over: Bool[Tensor, " E"]

@@ -2,12 +2,13 @@
 
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from arena.environments.own.plugins import plugins
 from arena.environments.spec import RoundsSpec
-from arena.errors import UnknownEnvironmentError, UnknownPolicyError
+from arena.errors import ArenaError, UnknownEnvironmentError, UnknownPolicyError
 
 if TYPE_CHECKING:
     from arena.environments.protocol import Environment
@@ -25,12 +26,18 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Entry:
-    """Where an environment, what it declares and its scripted players come from, each as `module:callable`."""
+    """Where an environment, what it declares and its scripted players come from, each as `module:callable`.
+
+    Attributes:
+        hosted: Whether it plays one match at a time, so that processes of its own can step it; `factory` is then told
+            how many.
+    """
 
     factory: str
     spec: str
     policies: str
     baselines: tuple[Baseline, ...]
+    hosted: bool
 
 
 # Over 2,000 side-swapped matches (seed 1) lieutenant scores against
@@ -56,12 +63,14 @@ ENVIRONMENTS: dict[str, Entry] = {
         "arena.environments.matrix:declare_rps",
         "arena.policies.scripted:make_baseline",
         (Baseline("random", 1500.0),),
+        hosted=False,
     ),
     "recall": Entry(
         "arena.environments.recall:make_recall",
         "arena.environments.recall:declare_recall",
         "arena.policies.scripted:make_baseline",
         (Baseline("random", 1500.0),),
+        hosted=False,
     ),
     **{
         name: Entry(
@@ -69,6 +78,7 @@ ENVIRONMENTS: dict[str, Entry] = {
             "arena.environments.mech.layout:declare_preset",
             "arena.environments.mech.baselines:make_baseline",
             _MECH_BASELINES,
+            hosted=False,
         )
         for name in ("mech-duel", "mech-pack", "mech-company")
     },
@@ -82,28 +92,50 @@ class Family:
 
     Attributes:
         entry: Where each of them comes from.
-        package: What has to be installed.
+        packages: What has to be installed.
         listed: Those of `names` where it is.
     """
 
     entry: Entry
-    package: str
+    packages: tuple[str, ...]
     listed: tuple[str, ...]
 
 
+ANY_ENVIRONMENT = (Baseline("random", 1500.0),)
+"""Baselines of an environment whose rules this installation does not know: acting at random needs none."""
+
+
+def _brought(factory: str, spec: str, *, hosted: bool) -> Entry:
+    """Make the entry of games whose rules are somebody else's."""
+    return Entry(factory, spec, "arena.policies.scripted:make_baseline", ANY_ENVIRONMENT, hosted=hosted)
+
+
+_PETTINGZOO = _brought(
+    "arena.environments.pettingzoo.environment:make_pettingzoo",
+    "arena.environments.pettingzoo.game:declare_pettingzoo",
+    hosted=True,
+)
+
 FAMILIES: dict[str, Family] = {
     "openspiel": Family(
-        Entry(
+        _brought(
             "arena.environments.openspiel.game:make_openspiel",
             "arena.environments.openspiel.layout:declare_openspiel",
-            "arena.policies.scripted:make_baseline",
-            (Baseline("random", 1500.0),),
+            hosted=False,
         ),
-        "pyspiel",
+        ("pyspiel",),
         ("openspiel:kuhn_poker", "openspiel:leduc_poker"),
     ),
+    "pettingzoo": Family(
+        _PETTINGZOO, ("pettingzoo", "pygame"), ("pettingzoo:connect_four_v3", "pettingzoo:tictactoe_v3")
+    ),
+    "mpe2": Family(_PETTINGZOO, ("mpe2",), ("mpe2:simple_tag_v3",)),
+    "magent2": Family(_PETTINGZOO, ("magent2",), ()),
 }
 """Families of environments, by what stands before the colon."""
+
+OWN = _brought("arena.environments.own.environment:make_own", "arena.environments.own.game:declare_own", hosted=True)
+"""Games of the reader's own: `MODULE:CALLABLE`, and plug-ins."""
 
 ROUNDS = ":rounds="
 """Stands between the name of a game and how many rounds of it a match has: `openspiel:kuhn_poker:rounds=20`."""
@@ -111,14 +143,23 @@ ROUNDS = ":rounds="
 MAX_ROUNDS = 1000
 """Most rounds of a match."""
 
-ANY_ENVIRONMENT = (Baseline("random", 1500.0),)
-"""Baselines of an environment that this installation does not know: acting at random needs no rules."""
-
 
 def names() -> tuple[str, ...]:
-    """Registered environments, in alphabetical order; of a family whose package is installed, a few."""
-    installed = [family for family in FAMILIES.values() if importlib.util.find_spec(family.package)]
-    return tuple(sorted([*ENVIRONMENTS, *(name for family in installed for name in family.listed)]))
+    """Registered environments and plug-ins, in alphabetical order; of a family that is installed, a few."""
+    installed = [family for family in FAMILIES.values() if all(map(importlib.util.find_spec, family.packages))]
+    return tuple(sorted({*ENVIRONMENTS, *plugins(), *(name for family in installed for name in family.listed)}))
+
+
+def declare_all(leave_out: Callable[[str], None]) -> "Iterator[EnvironmentSpec]":
+    """What all of `names()` declare; `leave_out` is told why one that does not load is missing.
+
+    A plug-in with a mistake does not take the others with it.
+    """
+    for name in names():
+        try:
+            yield declare(name)
+        except ArenaError as error:
+            leave_out(f"{name} is left out: {error}")
 
 
 def baselines(environment: str) -> tuple[Baseline, ...]:
@@ -145,15 +186,27 @@ def split_rounds(name: str) -> tuple[str, int | None]:
     return game, int(count)
 
 
-def make(name: str, *, num_envs: int, device: str = "cpu", seed: int = 0) -> "Environment":
+def make(name: str, *, num_envs: int, device: str = "cpu", seed: int = 0, processes: int = 0) -> "Environment":
     """Make `num_envs` matches of an environment that run at once.
+
+    Args:
+        name: Registry name.
+        num_envs: E.
+        device: Where its tensors live.
+        seed: What the seeds of its matches follow from.
+        processes: Processes of their own that step the matches, where the game plays one at a time; 0 for this one.
 
     Raises:
         UnknownEnvironmentError: No environment has that name.
+        ArenaError: It cannot be played here, or not like that.
     """
     game, rounds = split_rounds(name)
-    factory = cast("Callable[..., Environment]", _resolve(_entry(game).factory))
-    env = factory(game, num_envs=num_envs, device=device, seed=seed)
+    entry = _entry(game)
+    if processes and not entry.hosted:
+        raise ArenaError(f"{game} steps a whole batch by itself, and was given {processes} processes: leave them out")
+    factory = cast("Callable[..., Environment]", _resolve(entry.factory))
+    told = {"processes": processes} if entry.hosted else {}
+    env = factory(game, num_envs=num_envs, device=device, seed=seed, **told)
     if rounds is None:
         return env
     wrap = cast("Callable[..., Environment]", _resolve("arena.environments.rounds:play_in_rounds"))
@@ -188,14 +241,18 @@ def make_baseline(environment: str, baseline: str) -> "Policy":
 
 
 def _find(name: str) -> Entry | None:
-    family = FAMILIES.get(name.partition(":")[0]) if ":" in name else None
-    return ENVIRONMENTS.get(name) if family is None else family.entry
+    prefix, colon, _ = name.partition(":")
+    if colon:
+        return FAMILIES[prefix].entry if prefix in FAMILIES else OWN
+    return ENVIRONMENTS.get(name) or (OWN if name in plugins() else None)
 
 
 def _entry(name: str) -> Entry:
     entry = _find(name)
     if entry is None:
-        raise UnknownEnvironmentError(f"unknown environment {name!r}: choose one of {', '.join(names())}")
+        raise UnknownEnvironmentError(
+            f"unknown environment {name!r}: choose one of {', '.join(names())}, or a game of your own, MODULE:CALLABLE"
+        )
     return entry
 
 

@@ -23,7 +23,8 @@ class Rounds(SeededRows):
     A round is an episode: memory, advantages and final observations are the game's own. Whoever is ahead after the
     last round wins, by the sum of home's scores: home's score of the match is 1, 0.5 or 0.
 
-    The first round is opened by the match's own seed, round r (from 0) by one that follows from it and r.
+    The first round is opened by the match's own seed, round r (from 0) by one that follows from it and r. A round that
+    ends without being over, since it was lost with the process that played it, is played anew and counts once.
 
     Args:
         game: Plays the rounds; it belongs to these matches from now on.
@@ -83,7 +84,7 @@ class Rounds(SeededRows):
         self._announce()
         self.game.next_seeds.copy_(self._account["opening"])
         step = self.game.step(actions)
-        self._round["ended"].copy_(step.ended)
+        self._round["ended"].copy_(step.over)
         self._round["score"].copy_(step.outcome.score)
         self._round["decisions"].copy_(step.outcome.decisions)
         self._count()

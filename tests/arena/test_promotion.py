@@ -83,7 +83,8 @@ def test_nobody_is_promoted_under_twenty_games(games, takes_a_place):
 
 def test_a_candidate_alone_in_the_league_waits():
     (decision,) = promotions(roster([(1900, 50, 40, "candidate")]), PromotionConfig())
-    assert decision == Decision(0, approved=False, reason="there is no other frozen player to be better than")
+    reason = "there is no other frozen player to be better than; 0 of 20 places were taken"
+    assert decision == Decision(0, approved=False, reason=reason)
 
 
 def test_the_median_leaves_the_candidate_itself_out():
@@ -91,6 +92,20 @@ def test_the_median_leaves_the_candidate_itself_out():
     (decision,) = promotions(roster(players), PromotionConfig())
     assert decision.approved
     assert "median frozen player at 1500" in decision.reason
+
+
+@pytest.mark.parametrize(("rating", "takes_a_place"), [(1611, False), (1612, True)])
+def test_among_equals_who_is_clearly_better_than_the_champion_takes_a_free_place_and_follows_it(rating, takes_a_place):
+    # nobody is above the median of 1620; 1500 + 2.326 * hypot(40, 26.75) = 1611.9
+    equals = [(1620, 30, 90, "candidate")] * 5
+    players = roster([(1500, 26.75, 200, "champion"), *equals, (rating, 40, 50, "candidate")])
+    decision = next(each for each in promotions(players, PromotionConfig()) if each.player == 6)
+    assert decision.approved is takes_a_place
+    if takes_a_place:
+        assert decision.reason.startswith("P(better than the champion Player 0 at 1500) is 0.99")
+        assert decision.reason.endswith("of 20 places were taken")
+    else:
+        assert "median frozen player at 1620" in decision.reason
 
 
 @pytest.mark.parametrize(("rating", "takes_a_place"), [(1480, False), (1481, True)])

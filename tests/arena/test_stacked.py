@@ -5,103 +5,29 @@ from dataclasses import replace
 
 import pytest
 import torch
+from policy_stacks import (
+    ARCHITECTURES,
+    CLOSE,
+    CPU,
+    SLOTS,
+    SMALL,
+    WITH_SETS,
+    batched,
+    fused,
+    network_of,
+    networks_of,
+    observation_of,
+    rows_of,
+    stack_of,
+    state_of,
+)
 
-from arena.environments.protocol import Observation
-from arena.environments.spec import ActionHead, HeadKind
 from arena.errors import ArenaError
-from arena.policies import ActorCritic, Architecture, CoreKind, NetworkPolicy, RecurrentState
+from arena.policies import ActorCritic, NetworkPolicy, RecurrentState
 from arena.policies.batched import BatchedNetworks, Plan
-from arena.policies.deciding import Decision, Draw, Look, Said
-from arena.policies.distributions import ActionDistribution, ActionLayout
-from arena.policies.encoder import EncoderKind
+from arena.policies.distributions import ActionDistribution
 from arena.policies.fused import CHUNK, FusedNetworks, fits
-from arena.policies.sets import SetLayout
-from arena.policies.stacked import LiveNetwork, StackedPolicies
-
-HEADS = (
-    ActionHead("move", HeadKind.GAUSSIAN, 3, masked=True),
-    ActionHead("trigger", HeadKind.BERNOULLI, 5, masked=True),
-    ActionHead("target", HeadKind.CATEGORICAL, 6, masked=True),
-    ActionHead("switch", HeadKind.BERNOULLI, 1, masked=False),
-    ActionHead("comm", HeadKind.GAUSSIAN, 2, masked=False),
-)
-SMALL = Architecture(19, HEADS, EncoderKind.TANH, (32,), CoreKind.LSTM, 16, -0.5, ())
-RECTIFIED = replace(SMALL, encoder=EncoderKind.RELU_NORM)
-SETS = (
-    SetLayout(members=3, mask=1, blocks=((4, 2), (11, 1)), heads=("target",), width=8),
-    SetLayout(members=2, mask=14, blocks=((16, 1),), heads=(), width=5),
-)
-ARCHITECTURES = {
-    "one encoder layer": SMALL,
-    "two uneven encoder layers": replace(SMALL, encoder_sizes=(70, 33), recurrent_size=48),
-    "no encoder": replace(SMALL, encoder_sizes=()),
-    "no memory": replace(SMALL, core=CoreKind.FEEDFORWARD, recurrent_size=32),
-    "one rectified layer": RECTIFIED,
-    "two uneven rectified layers": replace(RECTIFIED, encoder_sizes=(70, 33), recurrent_size=48),
-    "rectified without memory": replace(RECTIFIED, core=CoreKind.FEEDFORWARD, recurrent_size=32),
-    "many heads": replace(SMALL, heads=(*HEADS, ActionHead("choice", HeadKind.CATEGORICAL, 90, masked=True))),
-}
-WITH_SETS = {
-    "sets": replace(RECTIFIED, sets=SETS),
-    "sets and two layers with tanh": replace(SMALL, sets=SETS, encoder_sizes=(32, 16)),
-    "sets and no encoder, without memory": replace(RECTIFIED, sets=SETS, encoder_sizes=(), core=CoreKind.FEEDFORWARD),
-}
-CPU = torch.device("cpu")
-CLOSE = {"atol": 1e-5, "rtol": 0.0}
-SLOTS = 4
-
-
-def network_of(architecture: Architecture, seed: int) -> ActorCritic:
-    """A network whose every number was moved away from where it began."""
-    torch.manual_seed(seed)
-    network = ActorCritic(architecture).eval()
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter += 0.3 * torch.randn_like(parameter)
-    network.observation_mean.normal_()
-    network.observation_std.uniform_(0.5, 2.0)
-    return network
-
-
-def networks_of(architecture: Architecture, slots: int = SLOTS) -> list[ActorCritic]:
-    return [network_of(architecture, seed) for seed in range(slots)]
-
-
-def observation_of(architecture: Architecture, rows: int) -> Observation:
-    masks = {head.name: torch.rand(rows, head.size) < 0.6 for head in architecture.heads if head.masked}
-    for mask in masks.values():
-        mask[:, 0] = True
-    return Observation(3.0 * torch.randn(rows, architecture.observation_size), masks, torch.rand(rows) < 0.8)
-
-
-def state_of(network: ActorCritic, rows: int) -> RecurrentState:
-    """A state that some history has left behind."""
-    return RecurrentState(*(torch.tanh(torch.randn_like(part)) for part in network.initial_state(rows)))
-
-
-def rows_of(state: RecurrentState, rows: torch.Tensor) -> RecurrentState:
-    return RecurrentState(*(part[rows] for part in state))
-
-
-def stack_of(networks: list[ActorCritic]) -> StackedPolicies:
-    stack = StackedPolicies(networks[0].architecture, len(networks), CPU)
-    for slot, network in enumerate(networks):
-        stack.put(slot, network)
-    return stack
-
-
-def filled(together: FusedNetworks | BatchedNetworks, networks: list[ActorCritic]) -> FusedNetworks | BatchedNetworks:
-    for slot, network in enumerate(networks):
-        together.put(slot, network)
-    return together
-
-
-def fused(networks: list[ActorCritic]) -> FusedNetworks | BatchedNetworks:
-    return filled(FusedNetworks(networks[0].architecture, len(networks)), networks)
-
-
-def batched(networks: list[ActorCritic]) -> FusedNetworks | BatchedNetworks:
-    return filled(BatchedNetworks(networks[0].architecture, len(networks), CPU), networks)
+from arena.policies.stacked import LiveNetwork
 
 
 @pytest.fixture(params=[fused, batched])
@@ -265,100 +191,6 @@ def test_python_threads_may_share_slots():
         expected = list(alone.map(steps, sizes))
     for one, other in zip(found, expected, strict=True):
         assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
-
-
-WIDE = (
-    ActionHead("move", HeadKind.GAUSSIAN, 37, masked=False),
-    ActionHead("way", HeadKind.CATEGORICAL, 4, masked=False),
-)
-
-
-def kept_by(layout: ActionLayout, rows: int) -> Decision:
-    """Memory for a decision, filled with what nobody may leave there."""
-    return Decision(
-        observation=torch.full((rows, SMALL.observation_size), torch.nan),
-        mask=torch.zeros(rows, layout.mask_size, dtype=torch.bool),
-        raw=torch.full((rows, layout.raw_size), torch.nan),
-        active=torch.zeros(rows, dtype=torch.bool),
-        episode_start=torch.zeros(rows, dtype=torch.bool),
-    )
-
-
-def actions_of(heads: tuple[ActionHead, ...], agents: int) -> dict[str, torch.Tensor]:
-    return {
-        head.name: torch.full((agents,), -1)
-        if head.kind is HeadKind.CATEGORICAL
-        else torch.zeros(agents, head.size, dtype=torch.float32 if head.kind is HeadKind.GAUSSIAN else torch.bool)
-        for head in heads
-    }
-
-
-@pytest.mark.parametrize("heads", [HEADS, WIDE, ARCHITECTURES["many heads"].heads], ids=["mixed", "wide", "many"])
-@pytest.mark.parametrize("environments", [1, 90])
-def test_a_decision_in_one_piece_is_that_of_its_steps(heads, environments, threads):
-    """Rows are some agents of all environments, in any order; a few only look through their eyes."""
-    networks, agents = networks_of(replace(SMALL, heads=heads)), 3
-    layout, together, rows = networks[0].layout, fused(networks), 2 * environments
-    shown = observation_of(networks[0].architecture, environments * agents)
-    everybody = Observation(
-        *(
-            shown.values.unflatten(0, (-1, agents)),
-            {name: each.unflatten(0, (-1, agents)) for name, each in shown.masks.items()},
-        ),
-        shown.active.unflatten(0, (-1, agents)),
-    )
-    look = Look(
-        everybody,
-        opened=torch.rand(environments) < 0.3,
-        numbers=torch.randperm(environments * agents)[:rows],
-        present=torch.rand(rows) < 0.8,
-    )
-    slots, state = torch.randint(0, SLOTS, (rows,)), state_of(networks[0], rows)
-    scale = torch.stack([layout.noise_scale(network.log_std.detach()) for network in networks])
-    draw = Draw(layout.draw_noise((rows,), torch.Generator().manual_seed(1)), scale)
-
-    own = shown.rows(look.numbers)
-    active, starts, mask = own.active & look.present, look.opened[look.numbers // agents], layout.pack_masks(own)
-    with torch.inference_mode():
-        output = together.arrange(slots)(own.values, state, starts, active)
-        raw = layout.choose(output.parameters, draw.noise, scale[slots], mask)
-    expected = actions_of(heads, environments * agents)
-    for name, action in layout.to_actions(raw).items():
-        expected[name][look.numbers[look.present]] = action[look.present]
-
-    for count in (1, 3):
-        threads(count)
-        kept, done = kept_by(layout, rows), actions_of(heads, environments * agents)
-        said = Said(
-            torch.empty(rows, layout.parameter_size + 1), RecurrentState(*(torch.empty_like(each) for each in state))
-        )
-        together.decide(slots, layout, agents)(look, state, draw, kept, said, done)
-        for stored, right in zip(kept, (own.values, mask, raw, active, starts), strict=True):
-            torch.testing.assert_close(stored, right, **CLOSE)
-        assert torch.equal(said.readout, torch.cat([output.parameters, output.value.unsqueeze(1)], dim=1))
-        assert all(torch.equal(*parts) for parts in zip(said.state, output.state, strict=True))
-        for name, action in expected.items():
-            torch.testing.assert_close(done[name], action, **CLOSE)
-
-
-def test_what_environments_show_must_be_what_native_code_reads():
-    networks, rows = networks_of(SMALL, 1), 4
-    layout, state = networks[0].layout, networks[0].initial_state(rows)
-    seen = observation_of(SMALL, rows)
-    values, everybody = seen.values.unsqueeze(1), torch.ones(rows, dtype=torch.bool)
-    masks = {name: each.unsqueeze(1) for name, each in seen.masks.items()}
-    decide = fused(networks).decide(torch.zeros(rows, dtype=torch.int64), layout, 1)
-    draw, said = (
-        Draw(torch.zeros(rows, layout.parameter_size), torch.ones(1, layout.parameter_size)),
-        Said(torch.zeros(0), state),
-    )
-    for wrong in (
-        Observation(values.double(), masks, seen.active.unsqueeze(1)),
-        Observation(values[:3], masks, seen.active.unsqueeze(1)),
-        Observation(values, masks | {"target": masks["target"][..., :2]}, seen.active.unsqueeze(1)),
-    ):
-        with pytest.raises(ArenaError, match="native code got"):
-            decide(Look(wrong, everybody, torch.arange(rows), everybody), state, draw, kept_by(layout, rows), said, {})
 
 
 def test_another_policy_in_a_slot_changes_its_own_rows_only(put_together):

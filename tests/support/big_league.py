@@ -82,12 +82,12 @@ class Simulation:
     def play(self, rounds: int = ROUNDS) -> BigLeague:
         """Train, publish, evaluate and rate, again and again."""
         for number in range(rounds):
+            self._advance(ROUND / 2)
+            self._beat()
             for name, learner in self.learners.items():
                 self._train(name, learner)
-                self._beat(name, learner)
             self._evaluate(self.evaluators[number % len(self.evaluators)])
             self._client.close_period()
-            self._advance(ROUND / 2)
         self._govern()
         champion = self._client.champion(ENVIRONMENT).player.id
         return BigLeague(ENVIRONMENT, len(self._strength), self.matches, self.learners, champion, self._watch())
@@ -150,21 +150,26 @@ class Simulation:
         )
         self._play_out(self.trainers[name], self._client.lease(request).items)
 
-    def _beat(self, name: str, learner: wire.Learner) -> None:
-        """Report how training went since the last round, a point for each of some updates."""
-        worker, steps = self.trainers[name], STEPS_A_SNAPSHOT * SNAPSHOTS_A_ROUND[name]
+    def _beat(self) -> None:
+        """Report how training goes until the next snapshots, a point for each of some updates."""
         for part in range(1, BEATS_A_ROUND + 1):
-            step = self._steps[name] - steps + part * steps // BEATS_A_ROUND
-            progress = wire.LearnerProgress(
-                learner_id=learner.id, step=step, metrics=self._metrics(step), verdicts=self._verdicts(name)
-            )
-            self._client.heartbeat(worker.id, wire.Heartbeat(learners=[progress]))
-            self._advance(ROUND / 2 / BEATS_A_ROUND / len(ROLES))
+            self._advance(ROUND / 2 / BEATS_A_ROUND)
+            for name, worker in self.trainers.items():
+                self._client.heartbeat(worker.id, wire.Heartbeat(learners=[self._progress(name, part)]))
+            for worker in self.evaluators:
+                self._client.heartbeat(worker.id)
+
+    def _progress(self, name: str, part: int) -> wire.LearnerProgress:
+        step = self._steps[name] + part * STEPS_A_SNAPSHOT * SNAPSHOTS_A_ROUND[name] // BEATS_A_ROUND
+        return wire.LearnerProgress(
+            learner_id=self.learners[name].id, step=step, metrics=self._metrics(step), verdicts=self._verdicts(name)
+        )
 
     def _metrics(self, step: int) -> dict[str, float | None]:
         done = 1.0 - np.exp(-step / 6e7)
         means = {
             "charts/SPS": 41_000.0,
+            "charts/updates": step / 65_536,
             "charts/episodic_return": -1.0 + 4.0 * done,
             "charts/score": 0.35 + 0.25 * done,
             "charts/learning_rate": 3e-4 * (1.0 - 0.6 * done),

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 from league_scene import Scene
+from recorded_match import play_recorded
+from recordings import make_steps
 
 from league import wire
 from league.db.engine import Database
@@ -23,6 +25,14 @@ def play_periods(scene: Scene, time: Any, number: int = 6) -> list[wire.Player]:
         if period == number // 2 - 1:
             players.append(scene.publish(10))
     return players
+
+
+def put_to_work(scene: Scene, time: Any) -> None:
+    """Play periods, make a commander, and play matches of no period yet, one of them recorded."""
+    play_periods(scene, time)
+    scene.client.promote(scene.client.players(scene.environment, standing="candidate").items[0].id)
+    scene.train(3)
+    play_recorded(scene, make_steps())
 
 
 def recomputed(database: Database) -> list[Rebuilt]:

@@ -1,5 +1,6 @@
 """A learner's update on its share of a rollout's rows, alone or as one of several processes."""
 
+import multiprocessing
 from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
@@ -73,7 +74,9 @@ def learn_together(folder: Path, config: TrainerConfig, rollouts: list[list[Roll
     """What came of every rank's rollouts."""
     for number, own in enumerate(rollouts):
         torch.save(own, folder / f"rollouts-{number}.pt")
-    torch.multiprocessing.spawn(work, (len(rollouts), folder, config), nprocs=len(rollouts))
+    multiprocessing.set_forkserver_preload(["trainer.learner"])  # what takes long to load is loaded once for all ranks
+    arguments = (len(rollouts), folder, config)
+    torch.multiprocessing.start_processes(work, arguments, nprocs=len(rollouts), start_method="forkserver")
     return [torch.load(folder / f"learned-{number}.pt") for number in range(len(rollouts))]
 
 

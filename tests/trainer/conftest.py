@@ -12,13 +12,13 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import served_app
 import torch
 from fake_games import FakeGame, ScriptedDealer, never, tagged
 from fastapi.testclient import TestClient
 from rich.console import Console
 
 from arena.policies import NetworkPolicy
-from league.app import create_app
 from league.client import LeagueClient
 from league.config import Settings
 from league.db import schema
@@ -156,7 +156,7 @@ def serve(_migrated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
             home.mkdir()
             shutil.copy(_migrated, home / "league.db")
             loaded = Settings.load(home=home, **settings)
-            return started.enter_context(FlakyTransport(create_app(loaded)))
+            return started.enter_context(FlakyTransport(served_app.make(loaded, {})))
 
         yield start
 

@@ -42,6 +42,14 @@ def test_recurrent_networks_go_over_a_rollout_twice_at_most(environment):
     assert config.ppo.epochs <= 2 or config.network.core is CoreKind.FEEDFORWARD
 
 
+@pytest.mark.parametrize(
+    ("share", "num_envs", "rows"), [(0.95, 128, 122), (0.95, 8, 7), (0.8, 2, 1), (0.99, 1, 0), (1.0, 8, 8), (0.0, 8, 0)]
+)
+def test_some_environment_is_left_to_others_unless_all_are_for_self_play(share, num_envs, rows):
+    settings = validate({"environment": {"self_play": share, "num_envs": num_envs}}).environment
+    assert len(settings.self_play_rows) == rows
+
+
 def test_defaults_are_those_on_which_the_reviews_were_settled():
     """Where they contradict each other docs/checklist.md says which one was followed."""
     config = validate({})

@@ -7,7 +7,7 @@ from typing import Annotated
 import torch
 import typer
 
-from arena.environments import make, names
+from arena.environments import declare, declare_all
 from league.client import DEFAULT_URL
 from trainer.cli.connection import connect, link_of, open_terminal, version
 from trainer.cli.options import League, Token, runs
@@ -72,7 +72,7 @@ def evaluate(
     torch.set_num_threads(1)
     terminal = open_terminal()
     signals = Signals(terminal.say)
-    specs = [make(each, num_envs=1).spec for each in environment or names()]
+    specs = [declare(each) for each in environment] if environment else list(declare_all(leave_out=terminal.say))
     folder = RunFolder(run_folder or runs() / name)
     rng = random.Random()  # noqa: S311  jitter
     with signals.entered() as outside, folder.taken(), connect(league, token, EVALUATOR_TIMEOUT_S) as client:

@@ -72,11 +72,22 @@ class EnvironmentSettings(Section):
     self_play: float = Field(
         0.35, ge=0.0, le=1.0, description="Share of them in which the learner plays itself and learns from both sides"
     )
+    processes: int = Field(
+        0,
+        ge=0,
+        le=256,
+        description="Processes that step them, where the game plays one match at a time, such as PettingZoo's; 0 for "
+        "the trainer's own",
+    )
 
     @property
     def self_play_rows(self) -> frozenset[int]:
-        """Numbers of the environments of self-play, always the same; neighbours have their share, however few."""
-        count = round(self.self_play * self.num_envs)
+        """Numbers of the environments of self-play, always the same; neighbours have their share, however few.
+
+        A share below 1 leaves one environment to others: a learner that met nobody would never be rated.
+        """
+        most = self.num_envs if self.self_play == 1.0 else self.num_envs - 1
+        count = min(round(self.self_play * self.num_envs), most)
         return frozenset(
             row for row in range(self.num_envs) if (row + 1) * count // self.num_envs > row * count // self.num_envs
         )

@@ -1,0 +1,25 @@
+"""Games of the reader's own as environments."""
+
+from arena.environments.own.game import declare_own
+from arena.environments.own.lookup import batch_factory, find
+from arena.environments.processes.hosting import make_hosted
+from arena.environments.protocol import Environment
+from arena.errors import ArenaError
+
+OPENER = "arena.environments.own.game:host_own"
+
+
+def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int) -> Environment:
+    """`MODULE:ATTRIBUTE`, or the name of a plug-in; see `declare_own` for what is refused.
+
+    Raises:
+        ArenaError: It steps a whole batch by itself, and processes were asked for.
+    """
+    factory = batch_factory(find(name))
+    if factory is None:
+        return make_hosted(OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes)
+    if processes:
+        raise ArenaError(f"{name} steps a whole batch by itself, and was given {processes} processes: leave them out")
+    declare_own(name)  # refuses what is called otherwise
+    env: Environment = factory(name, num_envs=num_envs, device=device, seed=seed)
+    return env

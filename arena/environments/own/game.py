@@ -1,0 +1,48 @@
+"""What games of the reader's own declare."""
+
+from functools import lru_cache, partial
+
+from arena.environments.own.lookup import batch_factory, find
+from arena.environments.pettingzoo.layout import Declared, look_at
+from arena.environments.pettingzoo.matches import open_match
+from arena.environments.pettingzoo.sides import TwoSided
+from arena.environments.processes.match import Hosted
+from arena.environments.spec import EnvironmentSpec
+from arena.errors import ArenaError
+
+KEPT_GAMES = 8
+"""Games whose declarations stay in memory."""
+
+
+@lru_cache(maxsize=KEPT_GAMES)
+def declare_own(name: str) -> EnvironmentSpec:
+    """What a game declares.
+
+    Raises:
+        UnknownEnvironmentError: There is no such thing.
+        ArenaError: It is no game, or cannot be played by two sides.
+    """
+    factory = batch_factory(find(name))
+    if factory is None:
+        return _declared(name).spec
+    spec: EnvironmentSpec = factory(name, num_envs=1, device="cpu", seed=0).spec
+    if spec.name != name:
+        raise ArenaError(f"{name} declares the name {spec.name!r}: give its spec the name that it is called by")
+    return spec
+
+
+def host_own(name: str) -> Hosted:
+    """A game that plays one match at a time."""
+    declared = _declared(name)
+    return Hosted(declared.spec, partial(open_match, declared))
+
+
+@lru_cache(maxsize=KEPT_GAMES)
+def _declared(name: str) -> Declared:
+    found = find(name)
+    if isinstance(found, TwoSided):
+        return look_at(name, found)
+    if not callable(found):
+        kind = type(found).__name__
+        raise ArenaError(f"{name} is a {kind}: name what makes an environment of PettingZoo, or a TwoSided")
+    return look_at(name, TwoSided(found))

@@ -1,0 +1,47 @@
+"""What stands behind `MODULE:ATTRIBUTE` and behind the name of a plug-in."""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from arena.environments.own.plugins import plugins
+from arena.errors import ArenaError, UnknownEnvironmentError
+
+
+def find(name: str) -> Any:  # noqa: ANN401  whatever has that name
+    """The object that a name stands for; modules are also looked for in the working directory, as `python` does.
+
+    Raises:
+        UnknownEnvironmentError: There is no such module, or nothing of that name in it.
+        ArenaError: The module does not load.
+    """
+    point = plugins().get(name)
+    path, _, attribute = (point.value if point else name).partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+    module = _import(name, path)
+    if not hasattr(module, attribute):
+        raise UnknownEnvironmentError(f"unknown environment {name!r}: module {path} has no {attribute!r}")
+    return getattr(module, attribute)
+
+
+def batch_factory(found: Any) -> Callable[..., Any] | None:  # noqa: ANN401
+    """What is called as the arena's own environments are: it takes `num_envs`. None for anything else."""
+    return found if callable(found) and "num_envs" in inspect.signature(found).parameters else None
+
+
+def _import(name: str, path: str) -> ModuleType:
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{path}.".startswith(f"{error.name}."):
+            raise ArenaError(f"{name} does not load ({error}): install what it needs") from error
+        raise UnknownEnvironmentError(
+            f"unknown environment {name!r}: there is no module {path!r} here; write MODULE:CALLABLE of a game that "
+            "Python finds, or the name of one that `arena environments` lists"
+        ) from error

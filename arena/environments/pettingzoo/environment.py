@@ -1,0 +1,11 @@
+"""`LIBRARY:GAME` as an environment."""
+
+from arena.environments.processes.batch import MatchBatch
+from arena.environments.processes.hosting import make_hosted
+
+OPENER = "arena.environments.pettingzoo.game:host_pettingzoo"
+
+
+def make_pettingzoo(name: str, *, num_envs: int, device: str, seed: int, processes: int) -> MatchBatch:
+    """`LIBRARY:GAME`; see `find_game` and `look_at` for what is refused."""
+    return make_hosted(OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes)

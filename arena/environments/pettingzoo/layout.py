@@ -1,0 +1,139 @@
+"""What a game of the PettingZoo interface declares, found out from one that is opened to look at it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gymnasium import spaces
+
+from arena.environments.pettingzoo.acting import Hands, bounds_of, factors_of, heads_for
+from arena.environments.pettingzoo.observing import ACTION_MASK, Eyes, lay_out, parts_of
+from arena.environments.pettingzoo.sides import TwoSided, prefix, seat
+from arena.environments.spec import EnvironmentSpec
+from arena.errors import ArenaError
+
+DEFAULT_DECISIONS = 1000
+"""Longest match of a game that does not say how long it lasts, in turns of each agent."""
+
+REASONS = ("end", "limit")
+END, LIMIT = range(len(REASONS))
+
+
+@dataclass(frozen=True)
+class Agents:
+    """Everybody in a game, home first.
+
+    Attributes:
+        keys: What the game calls each.
+        eyes: Write what each observes.
+        hands: Read what each does.
+        home: How many of them play at home.
+    """
+
+    keys: tuple[Any, ...]
+    eyes: tuple[Eyes, ...]
+    hands: tuple[Hands, ...]
+    home: int
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A game, and what it declares.
+
+    Attributes:
+        game: Which it is.
+        spec: What it declares.
+        agents: Who plays in it.
+        sequential: Whether agents move one at a time, as in an AEC environment.
+    """
+
+    game: TwoSided
+    spec: EnvironmentSpec
+    agents: Agents
+    sequential: bool
+
+
+def look_at(name: str, game: TwoSided) -> Declared:
+    """Open a game, and find out what it declares.
+
+    Raises:
+        ArenaError: It has not the interface of PettingZoo, or cannot be played by two sides, or its spaces have no
+            fixed size; the message says why.
+    """
+    env = game.make()
+    sequential = _is_sequential(name, env)
+    known = {str(key): key for key in env.possible_agents}
+    home, away = seat(name, list(known), game)
+    seats = [*home, *away]
+    seen = {each: env.observation_space(known[each]) for each in seats}
+    done = {each: env.action_space(known[each]) for each in seats}
+    roles = _roles(seats, seen, done)
+    blocks, placed = lay_out({role: parts_of(seen[each], each) for each, role in roles.items()})
+    heads = heads_for({each: factors_of(done[each], each) for each in seats}, masked=_masks_actions(env, seen.values()))
+    agents = Agents(
+        keys=tuple(known[each] for each in seats),
+        eyes=tuple(Eyes(placed[roles[each]], away=each in away) for each in seats),
+        hands=tuple(Hands(number, done[each], heads) for number, each in enumerate(seats)),
+        home=len(home),
+    )
+    spec = EnvironmentSpec(
+        name=name,
+        agents_per_side=(len(home), len(away)),
+        roles=tuple(roles[each] for each in seats),
+        observation=blocks,
+        heads=heads,
+        max_decisions=_longest(name, game, env, len(seats) if sequential else 1),
+        turn_based=sequential,
+        reproducible=game.reproducible,
+        limit_decides=False,
+        reasons=REASONS,
+        rules={
+            "agents": seats,
+            "scoring": dict(game.scoring.rule),
+            "actions": [bounds_of(done[each]) for each in seats],
+        },
+    )
+    env.close()
+    return Declared(game, spec, agents, sequential)
+
+
+def _is_sequential(name: str, env: Any) -> bool:  # noqa: ANN401  whatever was made
+    """Whether it is an AEC environment and not a parallel one."""
+    common = ("possible_agents", "observation_space", "action_space", "reset", "step")
+    if missing := [each for each in common if not hasattr(env, each)]:
+        raise ArenaError(
+            f"{name} makes a {type(env).__name__}, which is no environment of PettingZoo (it has no "
+            f"{', '.join(missing)}): make an AECEnv or a ParallelEnv"
+        )
+    return hasattr(env, "last") and hasattr(env, "observe")
+
+
+def _roles(
+    seats: Sequence[str], seen: Mapping[str, spaces.Space[Any]], done: Mapping[str, spaces.Space[Any]]
+) -> dict[str, str]:
+    """Role of each agent: its name without a number, or its whole name where its like have other spaces."""
+    kinds = {
+        prefix(each): {str((seen[other], done[other])) for other in seats if prefix(other) == prefix(each)}
+        for each in seats
+    }
+    return {each: prefix(each) if len(kinds[prefix(each)]) == 1 else each for each in seats}
+
+
+def _masks_actions(env: Any, seen: Any) -> bool:  # noqa: ANN401
+    """Whether the game says which actions are legal, in what is observed or beside it."""
+    if any(isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces for space in seen):
+        return True
+    opened = env.reset(seed=0)
+    infos = env.infos if opened is None else opened[1]
+    return any(ACTION_MASK in info for info in infos.values())
+
+
+def _longest(name: str, game: TwoSided, env: Any, decisions_per_cycle: int) -> int:  # noqa: ANN401
+    """Longest match, in decisions."""
+    limit = game.max_decisions
+    if limit is None:
+        cycles = getattr(env.unwrapped, "max_cycles", None) if hasattr(env, "unwrapped") else None
+        return (cycles if isinstance(cycles, int) else DEFAULT_DECISIONS) * decisions_per_cycle
+    if limit < 1:
+        raise ArenaError(f"{name} was given max_decisions={limit}: a match has at least 1 decision")
+    return limit

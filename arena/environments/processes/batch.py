@@ -1,0 +1,172 @@
+"""Matches that are played one at a time, as a batch with the interface of all environments."""
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from arena.environments.episodes import SeededRows
+from arena.environments.processes.buffers import GOING_ON, TRUNCATED, Buffers
+from arena.environments.processes.match import BoolArray, Hosted, Sight
+from arena.environments.processes.rows import Rows
+from arena.environments.protocol import Actions, Observation, Outcome, RoundResult
+from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
+from arena.errors import InvalidActionError
+
+
+@runtime_checkable
+class Stepper(Protocol):
+    """Who steps a batch's matches.
+
+    Attributes:
+        buffers: Where they are.
+    """
+
+    buffers: Buffers
+
+    def open(self) -> None:
+        """Open a match in every row, by `buffers.seeds`."""
+        ...
+
+    def step(self) -> BoolArray:
+        """Play one decision of every row.
+
+        Returns:
+            (E,) rows whose match was lost on the way and has been opened anew by the same seed.
+        """
+        ...
+
+
+class Here:
+    """Steps all matches in this process."""
+
+    def __init__(self, game: Hosted, num_envs: int) -> None:
+        memory = memoryview(bytearray(Buffers.size_bytes(game.spec, num_envs)))
+        self.buffers = Buffers(game.spec, num_envs, memory)
+        self._rows = Rows(game, self.buffers, 0, num_envs)
+        self._nothing_lost = np.zeros(num_envs, dtype=np.bool_)
+
+    def open(self) -> None:
+        """Open a match in every row."""
+        self._rows.open()
+
+    def step(self) -> BoolArray:
+        """Play one decision of every row; none is lost."""
+        self._rows.step()
+        return self._nothing_lost
+
+
+class MatchBatch(SeededRows):
+    """E matches of a game that plays one at a time.
+
+    A match that is lost with the process that played it is cut off, is not over, and is played anew from its start:
+    by the same seed, between the same players, and under the same lease. Its episode's final observation is then what
+    was shown last.
+
+    Args:
+        spec: What the game declares.
+        host: Makes what steps so many matches.
+        num_envs: E.
+        device: Where the tensors that come out of it live.
+        seed: The environment's seed.
+    """
+
+    def __init__(
+        self, spec: EnvironmentSpec, host: Callable[[int], Stepper], *, num_envs: int, device: str, seed: int
+    ) -> None:
+        super().__init__(spec, num_envs=num_envs, device=device, seed=seed)
+        self._stepper = host(num_envs)
+        self._buffers = self._stepper.buffers
+        self._categorical = [head for head in spec.heads if head.kind is HeadKind.CATEGORICAL]
+        self._sides = np.arange(spec.num_agents) >= spec.agents_per_side[0]
+
+    def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
+        """Start a new match in every row; see `Environment.reset`."""
+        self._open_all(seeds)
+        self._buffers.seeds[:] = self.seeds.cpu().numpy()
+        self._stepper.open()
+        self._shown = self._observation(self._buffers.seen.copy())
+        return self._shown
+
+    def step(self, actions: Actions) -> RoundResult:
+        """Play one decision of every row; see `Environment.step`.
+
+        Raises:
+            InvalidActionError: Actions are of the wrong shape, or somebody who acts chose an illegal one.
+            LostMatchesError: Processes that play the matches die again and again.
+        """
+        self._require_fit(actions)
+        for name, array in self._buffers.actions.items():
+            array[:] = actions[name].cpu().numpy()
+        self._require_legal()
+        self._buffers.next_seeds[:] = self.next_seeds.cpu().numpy()
+        lost = self._stepper.step()
+        return self._result(lost, (self._buffers.ending != GOING_ON) & ~lost)
+
+    def _result(self, lost: BoolArray, over: BoolArray) -> RoundResult:
+        buffers = self._buffers
+        seen, final = buffers.seen.copy(), self._final(lost, over)
+        truncated = (buffers.ending == TRUNCATED) | lost
+        if over.any():
+            self._open_episodes(self._tensor(over))
+            buffers.seeds[:] = self.seeds.cpu().numpy()
+        self._shown = self._observation(seen)
+        return RoundResult(
+            observation=self._shown,
+            reward=self._tensor(buffers.reward.copy()),
+            terminated=self._tensor(over & ~truncated),
+            truncated=self._tensor(truncated),
+            final_observation=self._shown if final is None else self._observation(final),
+            outcome=Outcome(
+                score=self._tensor(buffers.score.copy()),
+                reason=self._tensor(buffers.reason.copy()),
+                decisions=self._tensor(buffers.decisions.copy()),
+            ),
+            match_over=self._tensor(over),
+        )
+
+    def _final(self, lost: BoolArray, over: BoolArray) -> Sight | None:
+        """What was perceived last where an episode has ended; None where none has."""
+        if not (over | lost).any():
+            return None
+        final = self._buffers.seen.copy()
+        final.take(over, self._buffers.final)
+        if lost.any():
+            shown = self._shown
+            masks = {name: mask.cpu().numpy() for name, mask in shown.masks.items()}
+            final.take(lost, Sight(shown.values.cpu().numpy(), masks, shown.active.cpu().numpy()))
+        return final
+
+    def _require_legal(self) -> None:
+        active = self._buffers.seen.active
+        for head in self._categorical:
+            chosen = self._buffers.actions[head.name]
+            legal = (chosen >= 0) & (chosen < head.size)
+            if head.masked:
+                options = self._buffers.seen.masks[head.name]
+                legal &= np.take_along_axis(options, np.where(legal, chosen, 0)[..., None], axis=-1)[..., 0]
+            if not (legal | ~active).all():
+                row, agent = np.argwhere(active & ~legal)[0].tolist()
+                self._refuse(head, row, agent)
+
+    def _refuse(self, head: ActionHead, row: int, agent: int) -> None:
+        masks = self._buffers.seen.masks
+        allowed = np.flatnonzero(masks[head.name][row, agent]).tolist() if head.masked else range(head.size)
+        options = ", ".join(map(str, allowed)) or "nothing, which is the game's mistake"
+        side, chosen = ("home", "away")[int(self._sides[agent])], int(self._buffers.actions[head.name][row, agent])
+        raise InvalidActionError(
+            f"agent {agent} ({side}) chose {chosen} of head {head.name!r} in match {row} of {self.spec.name}: "
+            f"allowed is {options}"
+        )
+
+    def _tensor(self, array: NDArray[np.generic]) -> Tensor:
+        """An array that nobody else has, on the batch's device."""
+        return torch.from_numpy(array).to(self.device)
+
+    def _observation(self, sight: Sight) -> Observation:
+        masks = {name: self._tensor(mask) for name, mask in sight.masks.items()}
+        return Observation(self._tensor(sight.values), masks, self._tensor(sight.active))

@@ -1,0 +1,30 @@
+"""Batches of games that play one match at a time: stepped in this process, or in several."""
+
+from arena.environments.processes.batch import Here, MatchBatch, Stepper
+from arena.environments.processes.pool import Workers
+from arena.environments.processes.worker import find_hosted
+from arena.errors import ArenaError
+
+
+def make_hosted(opener: str, name: str, *, num_envs: int, device: str, seed: int, processes: int) -> MatchBatch:
+    """A batch of matches of a game.
+
+    Args:
+        opener: `module:callable` that finds the game by its name, here and in other processes.
+        name: Of the game.
+        num_envs: E.
+        device: Where its tensors live.
+        seed: The environment's seed.
+        processes: How many step it; 0 for this one.
+
+    Raises:
+        ArenaError: A number is out of range, or the game cannot be played.
+    """
+    if processes < 0:
+        raise ArenaError(f"{name} was given {processes} processes: give 0 to step it in this one, or at least 1")
+    game = find_hosted(opener, name)
+
+    def host(rows: int) -> Stepper:
+        return Workers(game.spec, opener, rows, processes=processes) if processes else Here(game, rows)
+
+    return MatchBatch(game.spec, host, num_envs=num_envs, device=device, seed=seed)

@@ -1,0 +1,160 @@
+"""What it costs to play PettingZoo's games as environments of the arena, and what processes bring.
+
+    python benchmarks/adapters.py
+
+The first table: the same decisions of the same matches, played by the loop of PettingZoo's documentation and by the
+environment, in this process, with one torch thread. Actions are drawn before. CPU seconds; both take turns, medians of
+the repeats are printed. The second: decisions a second by the wall clock, stepped here and by processes.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from arena.environments import make
+from arena.environments.pettingzoo.library import find_game
+from arena.environments.pettingzoo.matches import LARGEST_SEED
+from arena.policies.scripted import RandomPolicy
+from arena.throughput import measure
+
+GAMES = ("pettingzoo:connect_four_v3", "pettingzoo:tictactoe_v3", "mpe2:simple_tag_v3")
+PROCESSES = (1, 2, 4)
+MATCHES_AT_ONCE = 64
+STEPS = 60
+POOL_STEPS = 40
+
+
+@dataclass(frozen=True)
+class Script:
+    """Matches to play: the actions of every decision for the environment, and match by match for the plain loop.
+
+    Attributes:
+        name: Of the game.
+        seed: Of the environment.
+        actions: (E, N) of every decision.
+        matches: Seed and actions of every match; those of all agents in a parallel game.
+        sequential: Whether agents move one at a time.
+    """
+
+    name: str
+    seed: int
+    actions: list[Tensor]
+    matches: list[tuple[int, list[Any]]]
+    sequential: bool
+
+    @property
+    def decisions(self) -> int:
+        """Of all matches together."""
+        return len(self.actions) * MATCHES_AT_ONCE
+
+
+def main() -> None:
+    """Measure and print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--table", choices=("cost", "processes", "both"), default="both")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if arguments.table != "processes":
+        print("| us per decision of a match | plain loop | environment | more |")
+        print("|---|---|---|---|")
+        for name in GAMES:
+            script = write_script(name, seed=0)
+            plain, ours = medians(arguments.repeats, partial(play_plainly, script), partial(play_batched, script))
+            print(f"| `{name}` | {plain:.1f} | {ours:.1f} | {100 * (ours / plain - 1):+.0f} % |")
+        print()
+    if arguments.table != "cost":
+        print(
+            f"| decisions/s in processes | in this one | {' | '.join(f'by {count}' for count in PROCESSES)} | 2 to 1 |"
+        )
+        print("|---|---|---|---|---|---|")
+        for name in GAMES:
+            rates = medians(arguments.repeats, *(in_processes(name, count) for count in (0, *PROCESSES)))
+            print(f"| `{name}` | {' | '.join(f'{rate:,.0f}' for rate in rates)} | {rates[2] / rates[1]:.2f} |")
+
+
+def medians(repeats: int, *works: Callable[[], float]) -> list[float]:
+    """Median of what each work says; they take turns."""
+    return [
+        statistics.median(column) for column in zip(*([work() for work in works] for _ in range(repeats)), strict=True)
+    ]
+
+
+def write_script(name: str, seed: int) -> Script:
+    """Draw legal random actions, and note whose they are."""
+    env, rng = make(name, num_envs=MATCHES_AT_ONCE, seed=seed), torch.Generator().manual_seed(seed)
+    player, observation = RandomPolicy(env.spec.heads), env.reset()
+    script = Script(name, seed, [], [], env.spec.turn_based)
+    open_matches: list[list[Any]] = [[] for _ in range(MATCHES_AT_ONCE)]
+    for _ in range(STEPS):
+        rows = observation.side(slice(0, env.spec.num_agents))
+        chosen, _ = player.act(rows, (), rows.active, rng)
+        actions = chosen["action"].unflatten(0, (MATCHES_AT_ONCE, -1))
+        script.actions.append(actions)
+        for match, active, taken in zip(open_matches, observation.active, actions, strict=True):
+            match.append(int(taken[active]) if script.sequential else taken.tolist())
+        seeds, step = env.seeds.clone(), env.step({"action": actions})
+        for row in step.over.nonzero().flatten().tolist():
+            script.matches.append((int(seeds[row]) & LARGEST_SEED, open_matches[row]))
+            open_matches[row] = []
+        observation = step.observation
+    rest = zip(env.seeds.tolist(), open_matches, strict=True)
+    script.matches.extend((seed & LARGEST_SEED, match) for seed, match in rest if match)
+    return script
+
+
+def play_batched(script: Script) -> float:
+    """CPU microseconds of a decision of a match in the environment."""
+    env = make(script.name, num_envs=MATCHES_AT_ONCE, seed=script.seed)
+    start = time.thread_time()
+    env.reset()
+    for actions in script.actions:
+        env.step({"action": actions})
+    return 1e6 * (time.thread_time() - start) / script.decisions
+
+
+def play_plainly(script: Script) -> float:
+    """CPU microseconds of a decision of a match in the plain loop."""
+    game = find_game(script.name).make()
+    play = _play_in_turns if script.sequential else _play_at_once
+    start = time.thread_time()
+    for seed, actions in script.matches:
+        play(game, seed, actions)
+    return 1e6 * (time.thread_time() - start) / script.decisions
+
+
+def _play_in_turns(game: Any, seed: int, actions: list[int]) -> None:  # noqa: ANN401  whatever has PettingZoo's interface
+    game.reset(seed=seed)
+    ahead = iter(actions)
+    for _ in game.agent_iter():
+        _, _, terminated, truncated, _ = game.last()
+        if terminated or truncated:
+            game.step(None)
+            continue
+        action = next(ahead, None)
+        if action is None:
+            return
+        game.step(action)
+
+
+def _play_at_once(game: Any, seed: int, actions: list[list[int]]) -> None:  # noqa: ANN401
+    game.reset(seed=seed)
+    for taken in actions:
+        game.step(dict(zip(game.agents, taken, strict=True)))
+
+
+def in_processes(name: str, processes: int) -> Callable[[], float]:
+    """Says how many decisions of matches a second so many processes play, by the wall clock."""
+    env, rng = make(name, num_envs=MATCHES_AT_ONCE, processes=processes), torch.Generator().manual_seed(0)
+    return lambda: measure(env, steps=POOL_STEPS, repeats=1, clock=time.perf_counter, rng=rng).env_steps_per_s
+
+
+if __name__ == "__main__":
+    main()

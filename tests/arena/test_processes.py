@@ -1,0 +1,193 @@
+"""Matches that several processes step are those that one steps, whatever becomes of the processes."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from arena.environments import make
+from arena.environments.processes.batch import MatchBatch
+from arena.environments.protocol import StepResult
+from arena.errors import ArenaError, LostMatchesError
+from arena.policies.scripted import RandomPolicy
+
+E, FRAGILE = 5, "zoo_games:fragile"
+PATIENCE_S = 120.0
+"""Longest wait for what takes milliseconds where nothing else runs."""
+
+
+@pytest.fixture
+def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What breaks a fragile game: nothing yet."""
+    monkeypatch.setenv("FRAGILE", str(tmp_path / "trap"))
+    return tmp_path / "trap"
+
+
+def play(env: MatchBatch, steps: int) -> Iterator[StepResult]:
+    rng, player, observation = torch.Generator().manual_seed(0), RandomPolicy(env.spec.heads), env.reset()
+    for _ in range(steps):
+        rows = observation.side(slice(0, env.spec.num_agents))
+        actions, _ = player.act(rows, (), rows.active, rng)
+        step = env.step({name: action.unflatten(0, (E, -1)) for name, action in actions.items()})
+        yield step
+        observation = step.observation
+
+
+def alive(process: int) -> bool:
+    """Whether it runs: one that has ended, and that nobody has asked about, does not."""
+    stat = Path(f"/proc/{process}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def wait_until_gone(processes: list[int]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while any(map(alive, processes)):
+        assert time.monotonic() < deadline, "processes were left behind"
+        time.sleep(0.01)
+
+
+def test_the_number_of_processes_changes_nothing_that_is_played():
+    for count in (1, 2):
+        one, other = (make("zoo_games:relay", num_envs=E, seed=3, processes=processes) for processes in (0, count))
+        for here, there in zip(play(one, 40), play(other, 40), strict=True):
+            for name in ("reward", "terminated", "truncated", "match_over"):
+                assert torch.equal(getattr(here, name), getattr(there, name)), name
+            for seen in ("observation", "final_observation"):
+                mine, theirs = getattr(here, seen), getattr(there, seen)
+                assert torch.equal(mine.values, theirs.values)
+                assert torch.equal(mine.masks["action"], theirs.masks["action"])
+                assert torch.equal(mine.active, theirs.active)
+            assert torch.equal(here.outcome.score, there.outcome.score)
+            assert torch.equal(here.outcome.decisions, there.outcome.decisions)
+        assert torch.equal(one.seeds, other.seeds)
+        assert int(one._episodes.min()) >= 3
+
+
+@pytest.mark.parametrize(
+    ("way", "cause"), [("killed", "killed by SIGKILL"), ("raised", "RuntimeError: the fence is broken")]
+)
+def test_matches_of_a_process_that_dies_are_played_anew_and_not_scored(trap: Path, caplog, way: str, cause: str):
+    env = make(FRAGILE, num_envs=E, seed=1, processes=2)
+    played = play(env, 11)
+    before = [next(played) for _ in range(2)][-1].observation
+    seeds = env.seeds.clone()
+    trap.write_text(way)
+    with caplog.at_level(logging.WARNING):
+        lost = next(played)
+    (record,) = caplog.records
+    assert cause in record.message
+    assert record.message.startswith("a process that plays matches ")
+    assert ("tests/support/zoo_games.py" in record.message) is (way == "raised"), "the traceback says where"
+    rows = lost.truncated
+    assert 2 <= int(rows.sum()) <= 3
+    assert not lost.over.any()
+    assert not lost.terminated.any()
+    assert torch.equal(lost.outcome.score, torch.full((E,), 0.5, dtype=torch.float64))
+    assert not lost.reward[rows].any()
+    assert torch.equal(lost.final_observation.values[rows], before.values[rows]), "what was shown last"
+    assert torch.equal(env.seeds, seeds), "the same matches"
+    rest = list(played)
+    lengths = torch.stack([step.outcome.decisions for step in rest])[torch.stack([step.over for step in rest])]
+    assert set(lengths.tolist()) == {5}, "whole matches, from their start"
+    over_at = torch.stack([step.over for step in rest]).int().argmax(dim=0)
+    assert over_at[rows].tolist() == [4] * int(rows.sum())
+    assert over_at[~rows].tolist() == [1] * int((~rows).sum())
+
+
+def test_a_game_that_breaks_again_and_again_is_given_up_with_the_cause(trap: Path):
+    trap.write_text("killed always")
+    env = make(FRAGILE, num_envs=E, seed=1, processes=2)
+    with pytest.raises(
+        LostMatchesError, match=r"matches 0 to 1 of .* died 3 times before any .* \(killed by SIGKILL\)"
+    ):
+        list(play(env, 20))
+
+
+def test_a_game_that_another_process_does_not_find_is_refused_at_once(monkeypatch: pytest.MonkeyPatch):
+    env = make(FRAGILE, num_envs=1)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("support")])
+    with pytest.raises(LostMatchesError, match=r"could not begin .*no module 'zoo_games' here"):
+        make(FRAGILE, num_envs=E, processes=1)
+    assert env.spec.name == FRAGILE
+
+
+def test_a_mistake_in_a_game_says_in_which_match_it_was_made(trap: Path):
+    trap.write_text("raised")
+    with pytest.raises(RuntimeError, match="the fence is broken") as raised:
+        list(play(make(FRAGILE, num_envs=E, seed=1), 5))
+    assert raised.value.__notes__ == [f"in decision 3 of match 0 of {FRAGILE}"]
+
+
+def test_processes_end_with_the_environment(trap: Path):
+    env = make(FRAGILE, num_envs=E, processes=3)
+    processes = [worker._process.pid for worker in env._stepper._workers]
+    assert all(map(alive, processes))
+    del env
+    wait_until_gone(processes)
+
+
+@pytest.mark.parametrize(
+    ("game", "ending"), [("zoo_games:endless", signal.SIGKILL), ("zoo_games:relay", signal.SIGINT)]
+)
+def test_processes_end_with_who_started_them(game: str, ending: signal.Signals):
+    """Killed in the middle of a decision, or stopped by Ctrl-C, which goes to all of a terminal's processes."""
+    script = (
+        "import signal, sys, torch\\nfrom arena.environments import make\\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background would ignore it\\n"
+        f"env = make({game!r}, num_envs=2, processes=2)\\nobservation = env.reset()\\n"
+        "actions = {'action': torch.zeros(2, env.spec.num_agents, dtype=torch.int64)}\\n"
+        "try:\\n    print(*(worker._process.pid for worker in env._stepper._workers), flush=True)\\n"
+        "    while True: env.step(actions)\\nexcept KeyboardInterrupt: sys.exit(3)\\n"
+    ).replace("\\n", "\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    ) as started:
+        assert started.stdout is not None
+        assert started.stderr is not None
+        processes = [int(each) for each in started.stdout.readline().split()]
+        assert len(processes) == 2
+        assert all(map(alive, processes))
+        os.killpg(started.pid, ending)
+        try:
+            _, said = started.communicate(timeout=PATIENCE_S)
+        finally:
+            started.kill()
+        assert started.returncode == (3 if ending is signal.SIGINT else -ending)
+        assert said == ""
+    wait_until_gone(processes)
+
+
+def test_numbers_of_processes_that_make_no_sense_are_refused():
+    with pytest.raises(ArenaError, match="was given -1 processes: give 0 to step it in this one"):
+        make("zoo_games:relay", num_envs=1, processes=-1)
+    with pytest.raises(
+        ArenaError, match="rps steps a whole batch by itself, and was given 2 processes: leave them out"
+    ):
+        make("rps", num_envs=1, processes=2)
+    with pytest.raises(ArenaError, match="was asked for 0 environments: give at least 1"):
+        make("zoo_games:relay", num_envs=0, processes=2)
+
+
+def test_rounds_that_are_lost_with_a_process_are_played_anew(trap: Path):
+    env = make(f"{FRAGILE}:rounds=2", num_envs=E, seed=1, processes=1)
+    played = play(env, 14)
+    next(played)
+    trap.write_text("killed")
+    steps = list(played)
+    over = torch.stack([step.over for step in steps])
+    assert over.sum(dim=0).tolist() == [1] * E
+    assert over.int().argmax(dim=0).tolist() == [11] * E, "two decisions and the third are lost, then ten are played"
+    assert steps[11].outcome.decisions.tolist() == [10] * E

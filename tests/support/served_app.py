@@ -1,0 +1,32 @@
+"""Applications of a test's leagues, all with the routes of the first one.
+
+FastAPI works out what the routes of an application take when they are first called, which is more work than most tests
+do. Nothing in a route belongs to a league, but for the functions that stand in for its dependencies.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+from fastapi import FastAPI
+
+from league.app import create_app
+from league.config import Settings
+
+Function = Callable[..., Any]
+
+
+def make(settings: Settings, standing_in: Mapping[Function, Function]) -> FastAPI:
+    """Make an application; what stands in for dependencies does so in all that are there at the same time."""
+    app, first = create_app(settings), _first()
+    first.dependency_overrides = dict(standing_in)
+    app.router.routes[:] = first.router.routes
+    return app
+
+
+@cache
+def _first() -> FastAPI:
+    """Make one that is never started, whatever LEAGUE_* say: it opens nothing and leaves nothing behind."""
+    return create_app(Settings.model_construct(home=Path(gettempdir())))

@@ -1,0 +1,46 @@
+"""Games that others bring train in a league like the arena's own."""
+
+import pytest
+from small_runs import logged, same_results, spooled
+
+from arena.environments import make
+from arena.match import play_series, resolve_policy
+from trainer.batches import open_batches
+from trainer.config import resolve
+
+SMALL = ["environment.num_envs=8", "rollout.steps=20", "rollout.chunk=10", "league.lease_budget=2"]
+SHORT = [*SMALL, "network.encoder_sizes=[16]", "network.recurrent_size=16", "league.snapshot_every_steps=320"]
+
+
+@pytest.mark.parametrize(
+    "game",
+    [
+        "pettingzoo:connect_four_v3",
+        "pettingzoo:tictactoe_v3",
+        "pettingzoo:leduc_holdem_v4",
+        "mpe2:simple_tag_v3",
+        "magent2:battle_v4(map_size=16,max_cycles=30)",
+        "zoo_games:relay",
+        "zoo_games:meadow",
+        "zoo_games:box",
+    ],
+)
+def test_a_short_run_reports_publishes_and_can_be_played_with(worker_of, client, tmp_path, game):
+    worker = worker_of(client, resolve(game, None, [*SHORT, "run.total_steps=640"]))
+    worker.run()
+    assert worker.learner.steps == 640
+    matches = logged(client, game)
+    assert same_results(spooled(tmp_path), matches)
+    assert len(matches) >= 4
+    assert {match.reason for match in matches} <= {"end", "limit"}
+    assert client.players(game, kind="snapshot").items
+    trained, random = resolve_policy(game, str(tmp_path / "run")), resolve_policy(game, "random")
+    assert len(play_series(game, trained, random, matches=2, seed=0).matches) == 2
+
+
+def test_a_run_asks_for_as_many_processes_as_its_settings_say():
+    config = resolve("zoo_games:relay", None, [*SHORT, "environment.processes=2", "run.threads=2"])
+    (batch,) = open_batches(config.environment, config.run)
+    assert [worker.rows for worker in batch._stepper._workers] == [slice(0, 4), slice(4, 8)]
+    alone = make("zoo_games:relay", num_envs=8, seed=config.run.seed)
+    assert batch.reset().values.equal(alone.reset().values)

@@ -1,0 +1,120 @@
+"""The reader's own game: what docs/your_game.md says is so."""
+
+import json
+import re
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+import torch
+from small_runs import logged
+
+from arena.cli import main
+from arena.environments import baselines, declare, make, names
+from arena.environments.own import plugins as own_plugins
+from arena.errors import ArenaError
+from trainer.config import resolve
+
+ROOT = Path(__file__).parents[2]
+CODE = re.search(r"```python\n(.+?)```", (ROOT / "docs" / "your_game.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
+def run_arena(*arguments):
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert not left.value.code
+
+
+@pytest.fixture
+def game(tmp_path, monkeypatch):
+    """The page's game in a folder of its own, in which the reader works."""
+    assert CODE is not None
+    (tmp_path / "readers_race.py").write_text(CODE[1], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield "readers_race:Race"
+    sys.modules.pop("readers_race", None)
+
+
+def test_the_page_has_the_example_and_it_is_short():
+    assert CODE is not None
+    assert CODE[1] == (ROOT / "examples" / "race.py").read_text(encoding="utf-8")
+    assert len([line for line in CODE[1].splitlines() if line.strip()]) < 30
+
+
+def test_it_is_played_and_trained_by_name_from_the_readers_folder(game, capsys, worker_of, client, tmp_path):
+    run_arena("match", "random", "random", "--environment", game, "--matches", "20", "--json")
+    played = json.loads(capsys.readouterr().out)
+    assert (played["environment"], played["matches"], played["reasons"]) == (game, 20, {"end": 20})
+    small = ["environment.num_envs=8", "rollout.steps=16", "rollout.chunk=8", "network.recurrent_size=16"]
+    worker_of(client, resolve(game, None, [*small, "environment.processes=2", "run.total_steps=512"])).run()
+    assert len(logged(client, game)) > 10
+    assert game not in names()
+
+
+def test_all_chance_follows_from_the_seed(game):
+    walks = {"action": torch.full((2, 2), 2)}
+    for env in (make(game, num_envs=2), make(game, num_envs=2, processes=1)):
+        env.reset(torch.tensor([7, 7]))
+        for _ in range(5):
+            seen = env.step(walks).observation.values
+            assert torch.equal(seen[0], seen[1])
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Install plug-ins: names, and what they stand for."""
+
+    def install(**plugins):
+        points = [EntryPoint(name, value, own_plugins.GROUP) for name, value in plugins.items()]
+        monkeypatch.setattr(own_plugins, "entry_points", lambda group: points if group == own_plugins.GROUP else [])
+        own_plugins.plugins.cache_clear()
+
+    yield install
+    monkeypatch.undo()
+    own_plugins.plugins.cache_clear()
+
+
+def test_plugins_have_names_of_their_own(installed, game):
+    installed(race=game)
+    assert "race" in names()
+    assert declare("race").name == "race"
+    assert [each.name for each in baselines("race")] == ["random"]
+    assert declare("race").signature != declare(game).signature
+
+
+def test_a_plugin_with_a_mistake_is_left_out_of_the_list_and_named(installed, capsys, monkeypatch):
+    installed(broken="nopackage.nogame:make")
+    monkeypatch.setattr("arena.environments.registry.names", lambda: ("broken", "rps"))
+    run_arena("environments", "--json")
+    printed = capsys.readouterr()
+    assert [item["name"] for item in json.loads(printed.out)["items"]] == ["rps"]
+    assert printed.err.startswith(
+        "broken is left out: unknown environment 'broken': there is no module 'nopackage.nogame'"
+    )
+
+
+def test_a_game_may_step_a_whole_batch_by_itself(tmp_path, monkeypatch):
+    code = (
+        "from dataclasses import replace\nfrom arena.environments.recall import Recall, declare_recall\n\n\n"
+        "def make(name, *, num_envs, device, seed):\n"
+        "    return Recall(declare_recall(name), num_envs=num_envs, device=device, seed=seed)\n\n\n"
+        "def misnamed(name, *, num_envs, device, seed):\n"
+        "    return make('other', num_envs=num_envs, device=device, seed=seed)\n"
+    )
+    (tmp_path / "readers_batch.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    env = make("readers_batch:make", num_envs=3)
+    assert (env.num_envs, env.spec.name) == (3, "readers_batch:make")
+    assert declare("readers_batch:make:rounds=2").rounds == 2
+    with pytest.raises(ArenaError, match="steps a whole batch by itself, and was given 2 processes: leave them out"):
+        make("readers_batch:make", num_envs=3, processes=2)
+    with pytest.raises(ArenaError, match="readers_batch:misnamed declares the name 'other': give its spec the name"):
+        declare("readers_batch:misnamed")
+
+
+def test_the_server_runs_no_code_for_a_name(monkeypatch):
+    """A name comes with a request: baselines are told without a look at what it stands for."""
+    monkeypatch.setattr("importlib.import_module", lambda name: pytest.fail(f"imported {name}"))
+    assert [each.name for each in baselines("readers_module:make")] == ["random"]
