@@ -7,6 +7,7 @@ import http.client
 import itertools
 import json
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ TENTHS = 10
 CONNECTIONS = 8
 
 _OK = 200
+_TRIES = 5
 _MIB = 2**20
 _HEADERS = {"Content-Type": "application/json"}
 
@@ -78,21 +80,22 @@ def _live(server: Server, requests: list[Body], times: int) -> None:
 
 
 def _post(connection: http.client.HTTPConnection, path: str, body: Body) -> Body:
-    try:
-        answer = _ask(connection, path, body)
-    except ConnectionError:  # idle for too long, as where the whole machine was paused: the client's turn to try again
-        connection.close()
-        answer = _ask(connection, path, body)
-    content = answer.read()
-    if answer.status != _OK:
-        raise SystemExit(f"{path} answered {answer.status}: {content[:300]!r}")
-    told: Body = json.loads(content)
-    return told
-
-
-def _ask(connection: http.client.HTTPConnection, path: str, body: Body) -> http.client.HTTPResponse:
-    connection.request("POST", path, json.dumps(body), _HEADERS)
-    return connection.getresponse()
+    """Post until it is answered: where the whole machine was paused, connections end, and so do transactions."""
+    refusal = "not at all"
+    for _ in range(_TRIES):
+        try:
+            connection.request("POST", path, json.dumps(body), _HEADERS)
+            answer = connection.getresponse()
+        except ConnectionError:
+            connection.close()
+            continue
+        content = answer.read()
+        if answer.status == _OK:
+            told: Body = json.loads(content)
+            return told
+        refusal = f"{answer.status}: {content[:300]!r}"
+        time.sleep(int(answer.headers.get("Retry-After", 0)))
+    raise SystemExit(f"{path} answered {refusal}")
 
 
 def _resident_mib(pid: int) -> float:

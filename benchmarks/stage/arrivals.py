@@ -37,7 +37,7 @@ class Arrivals:
 
     def __post_init__(self) -> None:
         address = urlsplit(self.url)
-        self._host, self._port = address.hostname, address.port
+        self._netloc, self._host, self._port = address.netloc, address.hostname, address.port
         self._start_s = time.perf_counter()
 
     def begin(self) -> None:
@@ -78,8 +78,9 @@ class Arrivals:
     async def _call(self, path: str, content: bytes) -> tuple[int, dict[bytes, bytes], bytes]:
         reader, writer = await asyncio.open_connection(self._host, self._port, limit=2**20)
         try:
-            head = f"POST {path} HTTP/1.1\r\nHost: league\r\nConnection: close\r\nContent-Type: application/json\r\n"
-            writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+            head = f"POST {path} HTTP/1.1\r\nHost: {self._netloc}\r\nConnection: close\r\n"
+            kind = f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+            writer.write(f"{head}{kind}".encode() + content)
             top, _, rest = (await reader.read(-1)).partition(b"\r\n\r\n")
         finally:
             writer.close()

@@ -2,12 +2,12 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.stage.stage import Stage
+from benchmarks.value import tethered
 from benchmarks.value.conditions import Condition
 from league.cli.up.plan import Trainee
 from league.client import LeagueClient
@@ -46,11 +46,8 @@ class Training:
         for trainee in self.condition.trainees:
             words = [word for setting in self._settings(trainee) for word in ("--set", setting)]
             who = ("--learner", trainee.name, "--role", trainee.role, "--run", str(self.run_folder(trainee.name)))
-            command = [sys.executable, "-m", "trainer", "run", "--environment", self.environment, *who, *words]
-            with self._log(trainee.name).open("ab") as log:
-                self._trainers[trainee.name] = subprocess.Popen(
-                    command, env=variables, stdout=log, stderr=log, start_new_session=True
-                )
+            command = ("-m", "trainer", "run", "--environment", self.environment, *who, *words)
+            self._trainers[trainee.name] = tethered.start(command, variables, self._log(trainee.name))
 
     @property
     def processes(self) -> dict[str, int]:
