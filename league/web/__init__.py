@@ -6,9 +6,10 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from league.errors import UnknownRouteError
+from league.api import problems
+from league.errors import LeagueError, UnknownRouteError
 from league.web import actions, events, live, matches, payoff, player, session, standings, training, workers
-from league.web.shell import HEADERS, error_page
+from league.web.shell import HEADERS, error_page, is_part
 from league.wire import PREFIX
 
 PAGES = (session, live, standings, player, actions, training, payoff, matches, workers, events)
@@ -25,14 +26,27 @@ def install(app: FastAPI) -> None:
     elsewhere = app.exception_handlers[HTTPException]
 
     async def answer(request: Request, error: HTTPException) -> Response:
-        if request.url.path.startswith(PREFIX) or "text/html" not in request.headers.get("accept", ""):
+        if not _wants_page(request):
             return await elsewhere(request, error)  # type: ignore[no-any-return,misc]
-        missing = UnknownRouteError(request.url.path, "there is no such page", "begin at /")
-        response = error_page(request, missing)
-        response.headers.update(HEADERS)
-        return response
+        return refusal(request, UnknownRouteError(request.url.path, "there is no such page", "begin at /"))
 
     app.add_exception_handler(HTTPException, answer)  # type: ignore[arg-type]
+
+
+def refusal(request: Request, error: LeagueError) -> Response:
+    """Answer a call that reaches no route: a browser as pages do, a program with a problem document."""
+    if not _wants_page(request):
+        return problems.response(error)
+    response = error_page(request, error)
+    response.headers.update(HEADERS)
+    return response
+
+
+def _wants_page(request: Request) -> bool:
+    """Say whether somebody asks for a page or a script for a piece of one, and not a program for a call."""
+    if request.url.path.startswith(PREFIX):
+        return False
+    return is_part(request) or "text/html" in request.headers.get("accept", "")
 
 
 class _Files(StaticFiles):

@@ -12,12 +12,15 @@ from sqlalchemy.orm import Session
 from league.api.dependencies import ID_LIMIT, TEXT, Running
 from league.services import audit
 from league.services.audit import Choice, Line
+from league.web import formats
 from league.web.shell import PageRoute, Visit, Visiting
 from league.web.templating import query
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PAGE = 100
+
+_SAID = frozenset({"worker", "worker_id", "call_sign"})
 
 Cursor = Annotated[int, Query(ge=1, lt=ID_LIMIT)]
 
@@ -85,15 +88,22 @@ def newer(
 
 
 def told(details: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the details of a line as words; tables of numbers are left to `GET /api/v1/events/history`."""
+    """Return the details of a line as words; tables of numbers are left to `GET /api/v1/events/history`.
+
+    What the line says elsewhere, its worker and the call-sign of its player, is left out.
+    """
     return [
-        (name.replace("_", " "), _short(value))
+        (formats.words(name), _short(value))
         for name, value in details.items()
-        if value is not None and not isinstance(value, Mapping | list)
+        if value is not None and not isinstance(value, Mapping | list) and name not in _SAID
     ]
 
 
 def _short(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return formats.count(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

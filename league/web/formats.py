@@ -3,6 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from markupsafe import Markup
+
 _UNITS = ((86400 * 365, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 NONE = "\N{EN DASH}"
 """What stands where there is no value."""
@@ -26,6 +28,11 @@ class Named(Protocol):
 def display_name(one: Named) -> str:
     """Return a call-sign, or the name of who has none."""
     return one.call_sign or one.name
+
+
+def breakable(name: str) -> Markup:
+    """Return a name that narrow columns break before the step in it: `main` and below it `@16000000`."""
+    return Markup("<wbr>@").join(name.split("@"))
 
 
 def age(then: datetime, now: datetime) -> str:

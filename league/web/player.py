@@ -161,11 +161,14 @@ def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
             found = lineages.descent(session, league.settings, player.learner_id, SNAPSHOTS_DRAWN)
     drawing = None
     if found is not None:
-        drawing = Markup(lineage_picture.drawing(found, "/players/{}".format))  # noqa: S704 - it escapes names itself
+        picture = lineage_picture.drawing(found, "/players/{}".format, player_id)
+        drawing = Markup(picture)  # noqa: S704 - it escapes names itself
     return visit.part(
         "_player_descent.html",
         player=player,
         drawing=drawing,
+        drawn=0 if found is None else len(found.snapshots),
+        most=SNAPSHOTS_DRAWN,
         width=lineage_picture.WIDTH,
         height=lineage_picture.HEIGHT,
     )
@@ -192,7 +195,7 @@ def _profile(session: Session, league: League, player_id: int) -> Profile:
         parent = standings.show(session, league.settings, player.parent_id)
     return Profile(
         player=player,
-        line=rankings.find(session, player_id),
+        line=rankings.table(session, league.population, player.environment).find(player_id),
         champion=champions.holder(session, player.environment) == player_id,
         parent=parent,
         weights=_weights(league, player),

@@ -53,7 +53,7 @@ async def sign_out(request: Request) -> Response:
     """Drop the token from the browser; it stays a token."""
     require_own_page(request)
     response = _go(SIGN_IN)
-    forget(response)
+    forget(request, response)
     return response
 
 

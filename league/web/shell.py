@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -160,19 +160,39 @@ def _to_sign_in(request: Request) -> Response:
     """Send somebody to the form; who follows a link from elsewhere comes without the cookie and loads the page anew."""
     if request.headers.get("sec-fetch-site") == "cross-site" and request.method == "GET":
         return HTMLResponse(render("_reload.html"), headers=_FRESH)
-    place = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    returns = request.method == "GET" and place != "/" and len(place) <= GOAL_MAX
-    address = f"{SIGN_IN}?next={quote(place)}" if returns else SIGN_IN
     if is_part(request):
-        return Response(status_code=HTTPStatus.UNAUTHORIZED, headers=_FRESH | {"HX-Redirect": SIGN_IN})
+        headers = _FRESH | {"HX-Redirect": _sign_in_for(*_page_of(request))}
+        return Response(status_code=HTTPStatus.UNAUTHORIZED, headers=headers)
+    address = _sign_in_for(request.url.path, request.url.query) if request.method == "GET" else SIGN_IN
     return RedirectResponse(address, status_code=HTTPStatus.SEE_OTHER, headers=_FRESH)
 
 
+def _page_of(request: Request) -> tuple[str, str]:
+    """Return path and query of the page that asks for a piece of itself; empty where it does not say."""
+    try:
+        shown = urlsplit(request.headers.get("hx-current-url", ""))
+    except ValueError:
+        return "", ""
+    return shown.path, shown.query
+
+
+def _sign_in_for(path: str, question: str) -> str:
+    """Return the address of the form that leads to a page afterwards."""
+    place = f"{path}?{question}" if question else path
+    return f"{SIGN_IN}?next={quote(place)}" if place not in ("", "/") and len(place) <= GOAL_MAX else SIGN_IN
+
+
 def error_page(request: Request, error: LeagueError) -> HTMLResponse:
-    """Return what an error says, as a page, or as a piece for a page that asked for one."""
+    """Return what an error says, as a page, or as a piece for a page that asked for one.
+
+    A page that may succeed after a while loads itself anew then; a form is left to the reader to send again.
+    """
+    pause_s, headers = problems.pause_s(error), dict(_FRESH)
+    again = pause_s is not None and request.method == "GET" and not is_part(request)
+    if pause_s is not None:
+        headers |= {"Retry-After": str(pause_s)} | ({"Refresh": str(pause_s)} if again else {})
     template = "_error.html" if is_part(request) else "error.html"
-    content = render(template, title=error.title.capitalize(), error=error)
-    headers = _FRESH if error.retry_after_s is None else _FRESH | {"Retry-After": str(error.retry_after_s)}
+    content = render(template, title=error.title.capitalize(), error=error, pause_s=pause_s if again else None)
     return HTMLResponse(content, status_code=error.status, headers=headers)
 
 

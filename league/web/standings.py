@@ -9,9 +9,9 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, TEXT, Running
+from league.api.dependencies import ID_LIMIT, TEXT, League, Running
 from league.services import champions, rankings
-from league.services.rankings import Choice, Extent, Ranked, Show, Sort
+from league.services.rankings import Choice, Extent, Ranked, Show, Sort, Table
 from league.web.shell import PageRoute, Visit, Visiting, is_part
 from league.web.templating import query
 
@@ -45,10 +45,9 @@ class Asked(BaseModel):
         """Whether players may be left out that are in play."""
         return any((self.q, self.kind, self.role, self.lineage, self.show not in ("in_play", "all")))
 
-    def choice(self, environment: str) -> Choice:
+    def choice(self) -> Choice:
         """Return what the league's table is asked for."""
         return Choice(
-            environment=environment,
             search=self.q,
             kind=self.kind or None,
             show=self.show,
@@ -136,12 +135,13 @@ class Highlights:
 def show(request: Request, league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
     """Show the table, or the part of it below the filters where a script asks."""
     with league.database.read() as session:
-        lines = _lines(session, visit, asked, 0)
+        table, champion = _table(session, league, visit)
+        lines = _lines(table, visit, asked, 0, champion)
         values: dict[str, Any] = {"lines": lines, "asked": asked, "columns": COLUMNS}
         if is_part(request):
             return visit.part("_standings.html", **values)
         values["lineages"] = {"": "every lineage", **rankings.lineages(session, visit.environment)}
-        values["highlights"] = _highlights(session, visit, lines.champion)
+        values["highlights"] = _highlights(table, champion)
     return visit.page("standings.html", "standings", "Standings", **values)
 
 
@@ -154,7 +154,8 @@ def rows(
 ) -> HTMLResponse:
     """Show a further page of the table."""
     with league.database.read() as session:
-        return visit.part("_standings_rows.html", lines=_lines(session, visit, asked, offset), asked=asked)
+        table, champion = _table(session, league, visit)
+    return visit.part("_standings_rows.html", lines=_lines(table, visit, asked, offset, champion), asked=asked)
 
 
 @router.get("/standings/now")
@@ -165,15 +166,11 @@ def now(
     ids: Annotated[str, Query(pattern=r"^[0-9]{1,18}(,[0-9]{1,18})*$", max_length=19 * _IDS_MAX)],
 ) -> HTMLResponse:
     """Show lines that a page has as they are now, in the order that they have now."""
-    wanted = [int(each) for each in ids.split(",")]
+    wanted = {int(each) for each in ids.split(",")}
     with league.database.read() as session:
-        choice = asked.choice(visit.environment)
-        lines = Lines(
-            players=rankings.among(session, choice, wanted),
-            extent=rankings.extent(session, choice),
-            champion=champions.holder(session, visit.environment),
-            more=None,
-        )
+        table, champion = _table(session, league, visit)
+    chosen = table.chosen(asked.choice())
+    lines = Lines([one for one in chosen if one.id in wanted], rankings.extent(chosen), champion, more=None)
     return visit.part("_standings_now.html", lines=lines, asked=asked)
 
 
@@ -181,21 +178,22 @@ def now(
 def highlights(league: Running, visit: Visiting) -> HTMLResponse:
     """Show whom the league is about."""
     with league.database.read() as session:
-        found = _highlights(session, visit, champions.holder(session, visit.environment))
+        found = _highlights(*_table(session, league, visit))
     return visit.part("_highlights.html", highlights=found)
 
 
-def _lines(session: Session, visit: Visit, asked: Asked, offset: int) -> Lines:
-    choice = asked.choice(visit.environment)
-    found = rankings.table(session, choice, PAGE + 1, offset)
-    more = asked.address(visit, "/standings/rows", offset=offset + PAGE) if len(found) > PAGE else None
-    return Lines(found[:PAGE], rankings.extent(session, choice), champions.holder(session, visit.environment), more)
+def _table(session: Session, league: League, visit: Visit) -> tuple[Table, int | None]:
+    """Return the league's table, and who is its champion."""
+    table = rankings.table(session, league.population, visit.environment)
+    return table, champions.holder(session, visit.environment)
 
 
-def _highlights(session: Session, visit: Visit, champion: int | None) -> Highlights:
-    environment = visit.environment
-    return Highlights(
-        champion=None if champion is None else rankings.find(session, champion),
-        strongest=rankings.strongest(session, environment),
-        newest=rankings.newest(session, environment),
-    )
+def _lines(table: Table, visit: Visit, asked: Asked, offset: int, champion: int | None) -> Lines:
+    chosen, end = table.chosen(asked.choice()), offset + PAGE
+    more = asked.address(visit, "/standings/rows", offset=end) if len(chosen) > end else None
+    return Lines(chosen[offset:end], rankings.extent(chosen), champion, more)
+
+
+def _highlights(table: Table, champion: int | None) -> Highlights:
+    holder = None if champion is None else table.find(champion)
+    return Highlights(champion=holder, strongest=table.strongest(), newest=table.newest())

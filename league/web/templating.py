@@ -23,6 +23,7 @@ NAVIGATION = (
 
 _FILTERS = (
     formats.age,
+    formats.breakable,
     formats.count,
     formats.display_name,
     formats.iso,

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.api.dependencies import ID_LIMIT, Id, League, Running
 from league.errors import UnknownLearnerError
-from league.services import curves, learners, opposition, regressions
+from league.services import curves, learners, opposition, regressions, standings
 from league.web.shell import PageRoute, Visit, Visiting
 from league.web.visitors import Visitor
 
@@ -139,6 +139,7 @@ def show(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLRespon
     with league.database.read() as session:
         learnings = _learnings(session, league, visit)
         chosen = _chosen(learnings, learner)
+        snapshot = _snapshot(session, league, chosen)
         met = opposition.of_learner(session, league.settings, league.population, chosen.learner.player_id)
     return visit.page(
         "training.html",
@@ -146,6 +147,7 @@ def show(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLRespon
         "Training",
         learnings=learnings,
         chosen=chosen,
+        snapshot=snapshot,
         charts=CHARTS,
         opposition=met,
         opponents_shown=OPPONENTS_SHOWN,
@@ -157,7 +159,9 @@ def now(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLRespons
     """Show how far learners have come now, and what is wrong."""
     with league.database.read() as session:
         learnings = _learnings(session, league, visit)
-    return visit.part("_training_now.html", learnings=learnings, chosen=_chosen(learnings, learner))
+        chosen = _chosen(learnings, learner)
+        snapshot = _snapshot(session, league, chosen)
+    return visit.part("_training_now.html", learnings=learnings, chosen=chosen, snapshot=snapshot)
 
 
 @router.get("/training/opposition")
@@ -210,6 +214,11 @@ def _learnings(session: Session, league: League, visit: Visit) -> list[Learning]
         )
         for learner in sorted(found, key=lambda each: order.index(each.role))
     ]
+
+
+def _snapshot(session: Session, league: League, learning: Learning) -> wire.Player | None:
+    latest = learning.learner.latest_snapshot
+    return None if latest is None else standings.show(session, league.settings, latest)
 
 
 def _chosen(learnings: Sequence[Learning], learner_id: int | None) -> Learning:

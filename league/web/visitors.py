@@ -16,16 +16,23 @@ COOKIE = "league_token"
 _KEPT_S = 90 * 86400
 
 
+def cookie_at(port: int | None) -> str:
+    """Return what the token's cookie is called at an address with this port, None where it has none.
+
+    Browsers share cookies among all ports of a machine, where several leagues may be.
+    """
+    return COOKIE if port is None else f"{COOKIE}_{port}"
+
+
 async def visitor(request: Request, league: Running, now: Now) -> Principal:
     """Find out who reads a page; every token may read.
 
-    Browsers send the cookie of one league to all leagues of its machine, whatever their ports: a token that is not of
-    this league is as good as none.
+    A browser may have the token of a league that was served here before: it is as good as none.
 
     Raises:
         UnauthenticatedError: Nobody is signed in, and the league is closed.
     """
-    secret = request.cookies.get(COOKIE)
+    secret = _secret(request)
     if secret is not None:
         with suppress(UnauthenticatedError):
             return await identify(request, league, secret, now)
@@ -44,7 +51,7 @@ async def visitor_lasts(
     request: Request, league: Running, now: Annotated[Callable[[], Awaitable[datetime]], Depends(timepiece)]
 ) -> Callable[[], Awaitable[bool]]:
     """Return what says whether the token of the cookie is still one, or none is needed."""
-    signed_in, unneeded = (lasting(league, secret, now) for secret in (request.cookies.get(COOKIE), None))
+    signed_in, unneeded = (lasting(league, secret, now) for secret in (_secret(request), None))
 
     async def lasts() -> bool:
         return await signed_in() or await unneeded()
@@ -70,7 +77,7 @@ def is_signed_in(principal: Principal) -> bool:
 def remember(request: Request, response: Response, secret: str, until: datetime | None) -> None:
     """Have the browser keep a token: for this site alone, out of reach of scripts, and over TLS only where there is."""
     response.set_cookie(
-        COOKIE,
+        cookie_at(request.url.port),
         secret,
         max_age=_KEPT_S if until is None else None,
         expires=until,
@@ -80,9 +87,9 @@ def remember(request: Request, response: Response, secret: str, until: datetime 
     )
 
 
-def forget(response: Response) -> None:
+def forget(request: Request, response: Response) -> None:
     """Have the browser drop its token."""
-    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    response.delete_cookie(cookie_at(request.url.port), httponly=True, samesite="strict")
 
 
 def require_own_page(request: Request) -> None:
@@ -100,6 +107,11 @@ def require_own_page(request: Request) -> None:
     if not own:
         rule = "the forms of the dashboard are sent by its own pages only"
         raise ForbiddenError(f"from {origin or 'nowhere'!r:.120}", rule, "use the page, or the calls under /api/v1")
+
+
+def _secret(request: Request) -> str | None:
+    """Return the token that a browser keeps."""
+    return request.cookies.get(cookie_at(request.url.port))
 
 
 def _place(origin: str) -> str | None:

@@ -7,13 +7,15 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import HTMLResponse
+from pydantic import BaseModel, Field
 
 from league import wire
-from league.api.dependencies import League, Now, Running, Word
+from league.api.dependencies import TEXT, League, Now, Running, Word
 from league.services import activity, quarantines, reviews, workers
 from league.services.activity import Activity
 from league.web.actions import Reason, done
 from league.web.shell import PageRoute, Visit, Visiting
+from league.web.templating import query
 from league.web.visitors import Actor
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -21,15 +23,31 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 WORKERS_MAX = 500
 """Workers that are shown, those that were seen last."""
 
+CHANGED_MAX = 40
+"""Workers whose changes are offered: the first of those that are shown. A search finds others."""
+
 MISSED_BEATS = 3
 """So many heartbeats without a sign of life, and a worker is away."""
 
 SINCE = {"1": "the last hour", "24": "the last day", "168": "the last week", "": "all that it ever reported"}
 """What of a worker's results may be taken back, by hours."""
 
-Kind = Annotated[wire.WorkerKind | Literal[""], Query()]
 State = Literal["quarantined", "suspect", "draining", "stopping", "attached", "away"]
 _TOLD: Mapping[wire.Command, State] = {"drain": "draining", "stop": "stopping"}
+
+
+class Asked(BaseModel):
+    """What the address asks for; an empty word is none, as forms send it."""
+
+    q: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
+    kind: wire.WorkerKind | Literal[""] = ""
+
+    def address(self, visit: Visit, path: str) -> str:
+        """Return an address that asks for the same."""
+        return query(path, environment=visit.chosen, **self.model_dump(exclude_defaults=True))
+
+
+Asking = Annotated[Asked, Query()]
 
 
 @dataclass(frozen=True)
@@ -42,16 +60,16 @@ class Line:
 
 
 @router.get("/workers")
-def show(league: Running, visit: Visiting, kind: Kind = "") -> HTMLResponse:
+def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
     """Show the workers, those to look at first."""
-    lines = _lines(league, visit, kind)
-    return visit.page("workers.html", "workers", "Workers", lines=lines, kind=kind, since=SINCE, most=WORKERS_MAX)
+    values = {"lines": _lines(league, visit, asked), "asked": asked, "since": SINCE}
+    return visit.page("workers.html", "workers", "Workers", **values, most=WORKERS_MAX, changed=CHANGED_MAX)
 
 
 @router.get("/workers/now")
-def now(league: Running, visit: Visiting, kind: Kind = "") -> HTMLResponse:
+def now(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
     """Show the same as it is now, as far as it changes by itself."""
-    return visit.part("_workers_now.html", lines=_lines(league, visit, kind), kind=kind, most=WORKERS_MAX)
+    return visit.part("_workers_now.html", lines=_lines(league, visit, asked), asked=asked, most=WORKERS_MAX)
 
 
 @router.post("/workers/{worker_id}/quarantine")
@@ -106,14 +124,15 @@ def command(
     return done(request, "/workers")
 
 
-def _lines(league: League, visit: Visit, kind: wire.WorkerKind | Literal[""]) -> list[Line]:
+def _lines(league: League, visit: Visit, asked: Asked) -> list[Line]:
     with league.database.read() as session:
-        found = reviews.latest(session, league.settings, WORKERS_MAX, kind or None)
+        found = reviews.latest(session, league.settings, league.review, WORKERS_MAX, asked.kind or None, visit.now)
         busy = activity.of_workers(session, visit.now)
     away = timedelta(seconds=MISSED_BEATS * league.settings.heartbeat_s)
     lines = [
         Line(worker, busy.get(worker.id, Activity()), _state(worker, is_away=visit.now - worker.seen_at > away))
         for worker in found
+        if asked.q.lower() in worker.name.lower()
     ]
     order: list[State] = ["quarantined", "suspect"]
     return sorted(lines, key=lambda line: order.index(line.state) if line.state in order else len(order))

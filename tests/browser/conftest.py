@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import big_league
 import pytest
 from fastapi.testclient import TestClient
 from live_server import listening
 
+from league import wire
 from league.api.dependencies import clock, timepiece
 from league.app import create_app
 from league.auth import Scope
@@ -20,7 +22,7 @@ from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.services import fingerprint_sums, tokens
-from league.web.visitors import COOKIE
+from league.web.visitors import cookie_at
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (
@@ -57,6 +59,17 @@ class Served:
         """Make an admin's client."""
         return LeagueClient(self.url, token=self.tokens["admin"])
 
+    def beat(self) -> None:
+        """Have every worker say that it is there, and every learner what it said last."""
+        with self.client() as client:
+            progress = [
+                wire.LearnerProgress(learner_id=one.id, step=one.step, metrics=one.metrics, verdicts=one.verdicts)
+                for one in client.learners(self.league.environment).items
+                if one.step is not None
+            ]
+            for worker in client.workers().items:
+                client.heartbeat(worker.id, wire.Heartbeat(learners=progress if worker.kind == "trainer" else []))
+
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
@@ -74,7 +87,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def served(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Play the league once, on a clock that ends about now, then serve it on the real one."""
+    """Play the league once, on a clock that is behind and catches up, then serve it on the real one."""
     home = tmp_path_factory.mktemp("league")
     settings = Settings.load(home=home, aggregation_interval_s=3600.0, token_memory_s=0.0)
     played = play(settings)
@@ -92,14 +105,14 @@ def play(settings: Settings) -> big_league.BigLeague:
     database = Database(settings.database_address)
     schema.upgrade(database)
     database.close()
-    now = datetime.now(UTC) - big_league.ROUNDS * big_league.ROUND
+    behind = big_league.ROUNDS * big_league.ROUND
 
     def advance(passed: timedelta) -> None:
-        nonlocal now
-        now += passed
+        nonlocal behind
+        behind -= passed
 
     async def read() -> datetime:
-        return now
+        return datetime.now(UTC) - behind
 
     app = create_app(settings)
     app.dependency_overrides |= {clock: read, timepiece: lambda: read}
@@ -119,7 +132,8 @@ def visit(browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         if scope is not None:
-            context.add_cookies([{"name": COOKIE, "value": served.tokens[scope], "url": served.url}])
+            cookie = cookie_at(urlsplit(served.url).port)
+            context.add_cookies([{"name": cookie, "value": served.tokens[scope], "url": served.url}])
         page = context.new_page()
         if not expect_errors:
             page.on("console", lambda message: message.type == "error" and wrong.append(f"{path}: {message.text}"))

@@ -88,6 +88,14 @@ def test_every_page_is_reached_by_keyboard_from_the_first(visit: Callable[..., A
     assert leads == ["/", "/payoff", "/training", "/matches", "/workers", "/events"]
 
 
+@pytest.mark.parametrize("name", ["standings", "events"])
+def test_the_entry_of_the_page_is_in_sight_on_a_phone(name: str, visit: Callable[..., Any], served: Any) -> None:
+    page = visit(address(name, served), viewport={"width": 360, "height": 780})
+    entry = page.locator("nav [aria-current=page]")
+    until(page, "document.querySelector('nav [aria-current=page]').getBoundingClientRect().right <= innerWidth")
+    assert entry.bounding_box()["x"] >= 0
+
+
 def test_light_and_dark_are_switched_and_remembered(visit: Callable[..., Any]) -> None:
     page = visit("/", color_scheme="light")
     ground = "getComputedStyle(document.body).backgroundColor"
@@ -120,6 +128,7 @@ def test_screenshots(visit: Callable[..., Any], served: Any, request: pytest.Fix
         pytest.skip("asked for by --screenshots FOLDER")
     folder.mkdir(parents=True, exist_ok=True)
     for name in PAGES:
+        served.beat()
         page = visit(address(name, served), None if name == "sign-in" else "read", color_scheme="light")
         settle(page)
         if name == "match":

@@ -37,6 +37,8 @@ def test_lineage_and_behaviour_come_as_a_reader_does(visit: Callable[..., Any], 
     page.locator("#descent-title").scroll_into_view_if_needed()
     page.wait_for_selector(".descent .mark")
     assert page.locator(".descent a").count() > 50
+    name = page.inner_text("h1")
+    assert page.locator(".descent a[aria-current]").get_attribute("aria-label").startswith(name)
     page.locator("#likeness-title").scroll_into_view_if_needed()
     page.wait_for_selector("text=engagement range m")
 

@@ -91,6 +91,7 @@ def test_keys_step_and_jump(replay: Any, recording: Any) -> None:
     assert frame(replay) == 2 + round(5.0 / recording.decision_s)
     press(replay, "End")
     assert frame(replay) == recording.header.outcome.decisions
+    assert replay.locator(CLOCK).inner_text() == replay.locator("[data-length]").inner_text(), "the last moment"
     press(replay, "Home", ".", ".")
     assert frame(replay) == 0
     assert chosen(replay, "[data-speed]") == "4"

@@ -17,6 +17,9 @@ ATTEMPTS = 3
 
 ROW = "#standings tbody tr[data-id]"
 
+SNAPSHOTS = "/?kind=snapshot"
+"""Of a learner nobody can retire anything, and it may be among the first."""
+
 
 def column(page: Any, number: int) -> list[str]:
     """The text of a column, from the top."""
@@ -57,10 +60,28 @@ def test_filters_and_search_work_together(visit: Callable[..., Any]) -> None:
     wait_for_table(page, lambda: page.select_option("#role", "main_exploiter"))
     assert {*column(page, 4)} == {"main exploiter"}
     wait_for_table(page, lambda: page.fill("#q", "exploiter@12"))
-    assert all("exploiter@12" in each for each in column(page, 2))
+    assert all("exploiter@12" in each for each in page.locator(f"{ROW} > th").all_text_contents())
     wait_for_table(page, lambda: page.fill("#q", "no such player"))
     page.wait_for_selector("text=Nobody is like that")
     assert page.evaluate("document.activeElement.id") == "q"
+
+
+def test_an_order_outlives_a_filter(visit: Callable[..., Any]) -> None:
+    page = visit("/")
+    wait_for_table(page, lambda: page.click("#sort-games"))
+    wait_for_table(page, lambda: page.select_option("#kind", "snapshot"))
+    assert {"sort=games", "kind=snapshot"} <= set(page.url.partition("?")[2].split("&"))
+    games = [int(each.replace(",", "")) for each in column(page, 8)]
+    assert games == sorted(games, reverse=True)
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_champion_is_marked_whatever_the_width(visit: Callable[..., Any], served: Any, width: int) -> None:
+    page = visit("/", viewport={"width": width, "height": 800})
+    line = page.locator(f"#player-{served.league.champion}")
+    cell, badge = (line.locator(each).bounding_box() for each in ("th", ".badge.champion"))
+    assert cell["x"] <= badge["x"]
+    assert badge["x"] + badge["width"] <= cell["x"] + cell["width"]
 
 
 def test_the_rest_of_the_table_comes_as_a_reader_scrolls(visit: Callable[..., Any], served: Any) -> None:
@@ -81,7 +102,7 @@ NOTICED = """number => { window.noticed = new Promise(resolve => new MutationObs
 
 def delay_ms(page: Any, client: LeagueClient, number: int) -> float:
     """Retire a player and return after what time a page shows that; then have it as it was."""
-    page.goto("/")
+    page.goto(SNAPSHOTS)
     is_live(page)
     page.evaluate(NOTICED, number)
     asked_ms = time.time() * 1000
@@ -93,14 +114,14 @@ def delay_ms(page: Any, client: LeagueClient, number: int) -> float:
 
 
 def test_a_change_in_the_league_is_on_the_page_within_two_seconds(visit: Callable[..., Any], served: Any) -> None:
-    page = visit("/")
+    page = visit(SNAPSHOTS)
     number = int(page.locator(ROW).nth(4).get_attribute("data-id"))
     with served.client() as client:
         assert any(delay_ms(page, client, number) < LIVE_MS for _ in range(ATTEMPTS))
 
 
 def test_lines_change_where_they_are_and_the_order_waits_for_its_reader(visit: Callable[..., Any], served: Any) -> None:
-    page = visit("/")
+    page = visit(SNAPSHOTS)
     is_live(page)
     page.mouse.move(300, 400)  # somebody is there
     order = page.locator(ROW).evaluate_all("all => all.map(each => each.dataset.id)")

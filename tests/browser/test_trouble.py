@@ -35,10 +35,25 @@ def test_what_a_busy_server_says_is_shown_in_words_until_it_answers(page: Any) -
     assert page.locator("#standings tbody tr").count() > 1
 
 
-def test_a_server_that_is_away_is_said_to_be(page: Any) -> None:
+def test_a_server_that_is_away_is_said_to_be_until_it_answers_anything(page: Any) -> None:
     page.route(FILTERED, lambda route: route.abort())
     page.fill("#q", "a")
     expect(page.locator("#notice")).to_contain_text("does not answer")
+    page.evaluate("document.dispatchEvent(new CustomEvent('league:period', {detail: {}}))")
+    expect(page.locator("#notice")).to_have_text("")
+
+
+@pytest.mark.parametrize("path", ["/?sort=games", "/events?periods=on"])
+def test_whose_token_ends_is_led_to_the_form_and_back(visit: Callable[..., Any], served: Any, path: str) -> None:
+    page = visit(path, expect_errors=True)
+    page.wait_for_selector(LIVE)
+    page.context.clear_cookies()
+    page.route("**/live", lambda route: route.fulfill(status=503, body=""))
+    page.evaluate("document.dispatchEvent(new CustomEvent('league:return'))")
+    page.wait_for_selector("#token")
+    page.fill("#token", served.tokens["read"])
+    page.click("button.primary")
+    page.wait_for_url(f"{served.url}{path}")
 
 
 def test_a_page_follows_again_after_an_answer_that_was_no_stream(page: Any) -> None:

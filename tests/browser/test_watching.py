@@ -110,6 +110,16 @@ def test_an_admin_has_a_worker_leave_and_the_log_shows_it(visit: Visit, served: 
         client.command_worker(worker.id, "continue")
 
 
+def test_a_worker_is_found_by_its_name(visit: Visit) -> None:
+    page = live(visit("/workers"))
+    lines = page.locator(".workers tbody tr")
+    assert lines.count() > 1
+    page.fill("#q", "RATER-1")
+    with page.expect_navigation():
+        page.press("#q", "Enter")
+    assert lines.locator("th").all_inner_texts() == ["rater-1"]
+
+
 def test_readers_are_offered_no_orders(visit: Visit) -> None:
     page = live(visit("/workers"))
     assert page.locator("[data-opens]").count() == 0

@@ -1,8 +1,12 @@
 // Curves by uPlot in the colours of the page, redrawn when these or the width change.
 import { local } from "./times.js";
 
+// A custom property of a colour holds light and dark: only an element that wears it knows which it is.
+const probe = document.body.appendChild(Object.assign(document.createElement("i"), { hidden: true }));
+
 export function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  probe.style.color = `var(--${name})`;
+  return getComputedStyle(probe).color;
 }
 
 export function axis(options = {}) {
@@ -34,7 +38,7 @@ export function rating(element, curve, say) {
   return plot(element, {
     cursor: { y: false, points: { size: 7 } },
     scales: { x: { time: true }, y: { range: (_, low, high) => padded(low, high) } },
-    axes: [axis({ values: times }), axis({ size: 52 })],
+    axes: [axis({ values: times }), axis({ size: 52, values: (_, ticks) => ticks.map((tick) => tick.toFixed(0)) })],
     series: [
       {},
       { stroke: "transparent", points: { show: false } },
@@ -50,14 +54,16 @@ export function ratingColumns(curve) {
   return [curve.at, curve.high, curve.low, curve.rating];
 }
 
-// Labels of a time axis in seconds: hours and minutes by the reader's clock, and the day where it is a new one.
+// Labels of a time axis in seconds: the time of day by the reader's clock, and the day where it is a new one.
 export function times(_, splits, axis, space, apart) {
   let before = "";
   return splits.map((split) => {
-    const [day, minute] = local(new Date(split * 1000)).split(" ");
-    const short = day.slice(5);
-    const label = apart >= 86400 ? short : `${minute}${short === before ? "" : `\n${short}`}`;
-    before = short;
+    const at = new Date(split * 1000);
+    const [date, minute] = local(at).split(" ");
+    const day = date.slice(5);
+    const time = apart >= 60 ? minute : `${minute}:${String(at.getSeconds()).padStart(2, "0")}`;
+    const label = apart >= 86400 ? day : `${time}${day === before ? "" : `\n${day}`}`;
+    before = day;
     return label;
   });
 }

@@ -1,4 +1,6 @@
 // Puts new lines on top of the log as they are written.
+import { ask } from "./ask.js";
+
 const CALM_MS = 150; // events that come together are fetched together
 const table = document.querySelector(".log");
 const body = document.getElementById("log");
@@ -11,8 +13,8 @@ function newest() {
 async function fetchNewer() {
   const address = new URL(table.dataset.newer, location);
   address.searchParams.set("after", newest());
-  const answer = await fetch(address, { headers: { "HX-Request": "true" } });
-  if (!answer.ok) return;
+  const answer = await ask(address);
+  if (!answer) return;
   const rows = document.createElement("tbody");
   rows.innerHTML = await answer.text();
   const fresh = [...rows.querySelectorAll("tr[data-id]")].filter(({ dataset }) => Number(dataset.id) > newest());

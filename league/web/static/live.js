@@ -1,6 +1,8 @@
 // Follows the league: every event becomes `league:event` and `league:KIND` on the document, with the event in `detail`.
 // A hidden tab follows nothing: browsers open few connections to one server. When it is followed again, `league:return`
 // says that something may have been missed; so it does where a browser gave up on a server that was busy or away.
+import { leaveIfSignedOut } from "./ask.js";
+
 const RETRY_MS = 5000;
 const state = document.querySelector("[data-live-state]");
 let source = null;
@@ -29,6 +31,7 @@ function retry() {
   say("connecting");
   if (source.readyState !== EventSource.CLOSED) return;
   close();
+  leaveIfSignedOut();
   setTimeout(() => {
     if (!document.hidden && !source) open();
   }, RETRY_MS);

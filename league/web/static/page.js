@@ -1,4 +1,8 @@
-// Dialogs, copying, forms that send themselves, and where answers to failed requests are shown.
+// Dialogs, copying, forms that send themselves, and where answers to failed requests are shown. The entry of the current
+// page is brought into sight where not all have room.
+const current = document.querySelector("nav [aria-current=page]");
+if (current) current.parentElement.scrollLeft = current.offsetLeft - current.parentElement.offsetLeft - 40;
+
 document.addEventListener("click", async (event) => {
   const target = event.target.closest("[data-opens], [data-closes], [data-copy]");
   if (!target) return;
@@ -20,18 +24,35 @@ document.addEventListener("htmx:beforeSwap", ({ detail }) => {
   if (!detail.xhr.getResponseHeader("Content-Type")?.startsWith("text/html")) detail.serverResponse = worded(detail.xhr);
 });
 
+document.addEventListener("htmx:configRequest", ({ detail }) => {
+  if (detail.verb !== "get") return;
+  for (const [name, value] of [...detail.formData]) if (value === "") detail.formData.delete(name); // a short address
+});
+
 document.addEventListener("htmx:sendError", ({ detail }) => {
   placeOfErrors(detail.requestConfig.elt).textContent = "The server does not answer. Try again when it does.";
+  away = true;
 });
 
 document.addEventListener("htmx:afterOnLoad", ({ detail }) => {
-  if (detail.xhr.status < 400 && detail.requestConfig.elt === failed) document.getElementById("notice").replaceChildren();
+  if (detail.xhr.status < 400 && (away || detail.requestConfig.elt === failed)) forget();
+});
+
+document.addEventListener("league:return", () => {
+  if (away) forget();
 });
 
 let failed = null; // the element whose request failed last
+let away = false; // whether that was for want of an answer
+
+function forget() {
+  document.getElementById("notice").replaceChildren();
+  away = false;
+}
 
 function placeOfErrors(element) {
   failed = element;
+  away = false;
   return element.closest("dialog")?.querySelector(".refused") ?? document.getElementById("notice");
 }
 

@@ -1,8 +1,11 @@
 // The heat map: rows and columns are the players of the table below, a cell is the row's score against the column.
+import { ask } from "./ask.js";
+
 const GAP = 0.06; // of a cell, between two
 const CELL_MIN = 4;
 const CELL_MAX = 30;
 const LABELLED_FROM = 11; // pixels of a cell
+const NUMBERED_FROM = 20; // below it every fifth column has its number
 const STRENGTH_POWER = 0.7; // below 1: small differences from even are seen as well
 const SURE_FROM = 30; // matches from which a cell has its full colour
 const FAINTEST = 0.3;
@@ -80,7 +83,7 @@ function label(brush, palette) {
     brush.textAlign = "right";
     brush.fillText(fitting(brush, name, `  ${number + 1}`, left - 8), left - 6, top + middle);
     brush.textAlign = "center";
-    if (cell >= 16 || number % 5 === 4) brush.fillText(number + 1, left + middle, top / 2);
+    if (cell >= NUMBERED_FROM || number % 5 === 4) brush.fillText(number + 1, left + middle, top / 2);
   });
 }
 
@@ -204,8 +207,8 @@ function show(circle) {
 
 async function begin() {
   const first = document.querySelector("[data-circle]");
-  const answer = await fetch(canvas.dataset.cells);
-  if (!answer.ok) return;
+  const answer = await ask(canvas.dataset.cells);
+  if (!answer) return;
   cells = await answer.json();
   show(first ? first.dataset.circle.split(",").map(Number) : []);
   canvas.dataset.drawn = "";

@@ -1,4 +1,5 @@
 // The rating curve of a player's page, drawn anew after every rating period.
+import { ask } from "./ask.js";
 import { rating, ratingColumns } from "./charts.js";
 import { local } from "./times.js";
 
@@ -19,8 +20,8 @@ function say(index) {
 }
 
 async function draw() {
-  const answer = await fetch(place.dataset.curve);
-  if (!answer.ok) return;
+  const answer = await ask(place.dataset.curve);
+  if (!answer) return;
   curve = await answer.json();
   if (!curve.at.length) return;
   if (chart) chart.setData(ratingColumns(curve));

@@ -1,5 +1,7 @@
 // Keeps the table as the league is now. Lines change where they are; a new order is shown at once only to nobody:
 // whoever moved, typed or scrolled of late is told how many lines moved, and asks for it.
+import { ask } from "./ask.js";
+
 const IDLE_MS = 20000;
 const KINDS = new Set(["period", "snapshot", "champion", "promote", "retire", "reinstate", "quarantine"]);
 const CALM_MS = 150; // events that come together are answered together
@@ -31,8 +33,8 @@ async function refresh() {
   const ids = lines.map((line) => line.dataset.id);
   const address = new URL(table().dataset.liveRows, location);
   address.searchParams.set("ids", ids.join(","));
-  const answer = await fetch(address, { headers: { "HX-Request": "true" } });
-  if (!answer.ok) return;
+  const answer = await ask(address);
+  if (!answer) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const line of fresh.querySelectorAll("tr[data-id]")) update(line);
   const order = [...fresh.querySelectorAll("tr[data-id]")].map((line) => line.dataset.id);

@@ -1,4 +1,5 @@
 // Draws a learner's curves over its steps and follows them: new points appear as its trainer reports them.
+import { ask } from "./ask.js";
 import { LineChart } from "./lines.js";
 
 const FOLLOW_MS = 5000;
@@ -32,12 +33,8 @@ async function follow() {
 }
 
 async function fetchCurves(after) {
-  try {
-    const answer = await fetch(`${section.dataset.curves}?after=${after}`);
-    return answer.ok ? await answer.json() : null;
-  } catch {
-    return null; // the server is away: the mark in the header says so
-  }
+  const answer = await ask(`${section.dataset.curves}?after=${after}`);
+  return answer && answer.json();
 }
 
 function redraw() {

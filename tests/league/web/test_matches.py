@@ -18,6 +18,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.services import match_history
 from league.services.match_history import Wanted
+from league.web.visitors import COOKIE
 
 PAGE = {"Accept": "text/html"}
 SCRIPTS = files("league.web").joinpath("static", "replay")
@@ -207,7 +208,7 @@ def test_recordings_of_a_closed_league_are_for_those_who_signed_in(
     address = f"/matches/{match.id}/recording"
     assert http.get(address, headers=PAGE, follow_redirects=False).status_code == 303
     secret = reader._headers["Authorization"].removeprefix("Bearer ")
-    http.cookies.set("league_token", secret)
+    http.cookies.set(COOKIE, secret)
     assert http.get(address).json()["kind"] == "steps"
     assert http.get(f"/api/v1{address.replace('recording', 'replay')}").status_code == 401
 

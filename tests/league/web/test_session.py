@@ -14,7 +14,7 @@ from league_scene import Scene
 from league.api.dependencies import clock
 from league.db.engine import Database
 from league.services import tokens
-from league.web.visitors import COOKIE, visitor_lasts
+from league.web.visitors import COOKIE, cookie_at, visitor_lasts
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
 
@@ -63,7 +63,7 @@ def test_a_closed_league_asks_and_then_goes_where_the_reader_wanted(
 def test_the_token_of_another_league_is_as_good_as_none(
     http: TestClient, scene: Scene, secret: Callable[[str], str]
 ) -> None:
-    """Browsers tell cookies apart by machine, and not by port."""
+    """Another league may have been served at this address before."""
     http.cookies.set(COOKIE, "of-another-league")
     assert http.get("/").status_code == 200
     player = scene.publish(1)
@@ -75,10 +75,27 @@ def test_the_token_of_another_league_is_as_good_as_none(
     assert http.get("/", follow_redirects=False).headers["location"] == "/sign-in"
 
 
+def test_leagues_of_one_machine_keep_their_tokens_apart(http: TestClient, secret: Callable[[str], str]) -> None:
+    """A browser sends what one of them had it keep to all, and lets each overwrite the others'."""
+    token = secret("read")
+    kept = []
+    for port in ("8000", "8001"):
+        http.headers["Host"] = f"league.example:{port}"
+        assert http.get("/", follow_redirects=False).status_code == 303
+        kept.append(sign_in(http, token).headers["set-cookie"].partition("=")[0])
+        assert http.get("/").status_code == 200
+    assert kept == [cookie_at(8000), cookie_at(8001)]
+    http.post("/sign-out", headers=OWN, follow_redirects=False)
+    assert http.get("/", follow_redirects=False).status_code == 303
+    http.headers["Host"] = "league.example:8000"
+    assert http.get("/").status_code == 200
+
+
 def test_pages_are_followed_for_as_long_as_the_league_is_open(
     scene: Scene, http: TestClient, secret: Callable[[str], str]
 ) -> None:
-    request = Request({"type": "http", "headers": [(b"cookie", f"{COOKIE}=of-another-league".encode())]})
+    headers = [(b"cookie", f"{COOKIE}=of-another-league".encode())]
+    request = Request({"type": "http", "path": "/live", "query_string": b"", "headers": headers})
 
     async def follow() -> tuple[bool, bool]:
         lasts = await visitor_lasts(request, http.app.state.league, clock)
@@ -183,6 +200,22 @@ def test_a_script_of_a_page_whose_session_ended_is_sent_to_the_form(
     answer = http.get("/", headers={"HX-Request": "true"}, follow_redirects=False)
     assert answer.status_code == 401
     assert answer.headers["hx-redirect"] == "/sign-in"
+
+
+@pytest.mark.parametrize(
+    ("page", "form"),
+    [
+        ("http://testserver/events?kind=gate", "/sign-in?next=/events%3Fkind%3Dgate"),
+        ("http://testserver/", "/sign-in"),
+        ("http://[", "/sign-in"),
+    ],
+)
+def test_from_the_form_a_reader_comes_back_to_the_page_whose_script_asked(
+    http: TestClient, secret: Callable[[str], str], page: str, form: str
+) -> None:
+    secret("read")
+    answer = http.get("/", headers={"HX-Request": "true", "HX-Current-URL": page}, follow_redirects=False)
+    assert answer.headers["hx-redirect"] == form
 
 
 def test_the_interface_takes_no_cookie(http: TestClient, secret: Callable[[str], str]) -> None:

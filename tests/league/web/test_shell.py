@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 from league_scene import Scene
 
 from league.client import LeagueClient
+from league.web.standings import Highlights
 
 PAGE = {"Accept": "text/html"}
 PIECE = {"HX-Request": "true"}
@@ -69,6 +70,30 @@ def test_where_there_is_no_page_a_browser_gets_one_and_a_program_a_problem(http:
         answer = http.get(address, headers=headers)
         assert answer.status_code == 404
         assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_who_finds_no_room_is_told_when_to_come_back_and_a_page_comes_by_itself(
+    serve: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http = serve(lanes={"reads_running": 1, "reads_waiting": 0})
+    Scene(LeagueClient(http=http))
+    asked = (("/events", PAGE), ("/events", PIECE), ("/events", {}), ("/api/v1/players", PAGE))
+    answers = []
+
+    def ask_others(*_: object) -> Highlights:
+        answers.extend(http.get(address, headers=headers) for address, headers in asked)
+        return Highlights(None, None, None)
+
+    monkeypatch.setattr("league.web.standings._highlights", ask_others)
+    assert http.get("/standings/highlights").status_code == 200
+    page, piece, *problems = answers
+    assert all(answer.status_code == 503 and int(answer.headers["retry-after"]) >= 1 for answer in answers)
+    assert page.headers["refresh"] == page.headers["retry-after"]
+    assert f"tries again by itself in {page.headers['retry-after']} s" in page.text
+    assert "content-security-policy" in page.headers
+    assert piece.text.startswith("<p")
+    assert "refresh" not in piece.headers
+    assert [answer.headers["content-type"] for answer in problems] == ["application/problem+json"] * 2
 
 
 def test_an_error_is_a_page_or_a_piece_of_one_and_is_escaped(http: TestClient, scene: Scene) -> None:

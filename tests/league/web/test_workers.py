@@ -8,7 +8,7 @@ from league_scene import Scene, result
 
 from league import wire
 from league.db.engine import Database
-from league.services import activity, tokens
+from league.services import activity, reviews, tokens
 from league.web.visitors import COOKIE
 
 FROM_PAGE = {"Sec-Fetch-Site": "same-origin"}
@@ -128,3 +128,25 @@ def test_suspicion_is_told_with_its_evidence(http: TestClient, scene: Scene) -> 
     assert "suspect" in page
     assert "<strong>score</strong> in rating matches of rps" in page
     assert page.index("evaluator-1") < page.index("trainer-1")
+
+
+def test_open_pages_share_a_look_at_the_last_matches(
+    http: TestClient, scene: Scene, time: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    monkeypatch.setattr(reviews, "_checks", lambda *_: looks.append(1) or ())
+    scene.publish(1)
+
+    def played() -> int:
+        scene.report(*(result(lease) for lease in scene.opponent_leases(2)))
+        looks.clear()
+        for _ in range(3):
+            assert http.get("/workers/now").status_code == 200
+        return len(looks)
+
+    assert played() == 1
+    assert played() == 0, "a moment ago"
+    time.advance(15)
+    assert played() == 1
+    scene.client.close_period()
+    assert played() == 1, "ratings have changed"

@@ -54,7 +54,7 @@ class Row {
     this.button.title = weapons.length ? `Seen to use ${weapons.join(", ")}` : "Not seen to shoot";
     this.hull = bar("hull");
     this.heat = bar("heat");
-    this.cells = { state: element("td", { className: "state" }), kills: number(), dealt: number() };
+    this.cells = { state: element("td", { className: "state" }), kills: number(), dealt: number("spare") };
     const head = element("th", { scope: "row" }, this.button);
     const { kills, dealt, state } = this.cells;
     this.element = element("tr", {}, head, this.hull.cell, this.heat.cell, kills, dealt, state);
@@ -93,7 +93,7 @@ function bar(kind) {
   };
 }
 
-const number = () => element("td", { className: "number" });
+const number = (also = "") => element("td", { className: `number ${also}` });
 
 function set(cell, text) {
   if (cell.textContent !== text) cell.textContent = text;

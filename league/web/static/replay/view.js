@@ -40,7 +40,7 @@ class View {
   start() {
     const { header, length } = this.stage.recording;
     this.#part("[data-time]").max = length - 1;
-    this.#part("[data-limit]").textContent = clock(header.max_decisions * this.stage.decisionS);
+    this.#part("[data-length]").textContent = clock(this.stage.last * this.stage.decisionS);
     fillSpeeds(this.#part("[data-speed]"));
     this.#fillFollow();
     this.#part("[data-outcome]").append(...coloured(describeOutcome(header)));
