@@ -18,7 +18,7 @@ run: $(VENV)/.run ## start a league on this machine: server, trainer, evaluator,
 	@$(BIN)/league up $(if $(PORT),--port $(PORT)) $(ARGS)
 
 test: $(VENV)/.dev ## run the tests, all but the slow ones and those in a browser (JOBS=4 ARGS=tests/league)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow and not browser" $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not slow and not browser" $(ARGS)
 
 test-slow: $(VENV)/.dev ## run the tests that learn something; minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow $(ARGS)

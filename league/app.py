@@ -31,10 +31,11 @@ from league.api import (
 )
 from league.api.admission import Admission
 from league.api.callers import Callers
-from league.api.commits import BEATS_TOGETHER, REGISTRATIONS_TOGETHER, Commits
+from league.api.commits import Commits
 from league.api.dependencies import League
 from league.api.limits import BodyLimit
 from league.api.metrics import Measurement, Metrics
+from league.api.news import News
 from league.api.request_ids import RequestIds
 from league.bookkeeping import Bookkeeper
 from league.config import Settings
@@ -44,8 +45,10 @@ from league.duty import Duty
 from league.services import tokens
 from league.services.gate_verdicts import Judge
 from league.services.population import PopulationCache
+from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
+from league.services.workers import heartbeats, register
 from league.storage.opening import open_store
 from league.sweeper import Sweeper
 
@@ -71,12 +74,15 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         terms=TermsCache(),
         comparisons=Comparisons(),
         judge=Judge(),
+        review=LatestReview(),
+        news=News(settings.events_poll_s / 2, time.monotonic),
         metrics=Metrics(),
         callers=Callers(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
-        beats=Commits(database, BEATS_TOGETHER),
-        registrations=Commits(database, REGISTRATIONS_TOGETHER),
+        beats=Commits(database, partial(heartbeats, settings=settings)),
+        registrations=Commits(database, partial(register, settings=settings)),
         ending=threading.Event(),
         streams=WeakSet(),
+        rng=np.random.default_rng(),
     )
     app = FastAPI(
         title="Echelon League",
@@ -111,7 +117,12 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         BodyLimit, body_max_bytes=settings.body_max_bytes, checkpoint_max_bytes=settings.checkpoint_max_bytes
     )
     app.add_middleware(
-        Admission, config=settings.lanes, metrics=league.metrics, clock=time.monotonic, rng=np.random.default_rng()
+        Admission,
+        config=settings.lanes,
+        metrics=league.metrics,
+        clock=time.monotonic,
+        rng=np.random.default_rng(),
+        refusal=web.refusal,
     )
     app.add_middleware(Measurement, metrics=league.metrics)
     app.add_middleware(RequestIds)

@@ -27,7 +27,7 @@ from league.duty import Duty
 from league.errors import LeagueError
 from league.gatekeeper import Gatekeeper
 from league.lookout import Lookout
-from league.pruner import Pruner
+from league.pruner import Pruner, ReplayPruner
 
 _AT_ONCE_S = 0.001
 _PAUSE_MAX_S = 60.0
@@ -113,6 +113,7 @@ def duties(database: Database, settings: Settings) -> list[Duty]:
         Aggregator(database, settings, _now),
         Gatekeeper(database, settings, _now),
         Lookout(database, settings, _now),
+        ReplayPruner(database, settings.replays, _now),
     ]
     return always if settings.retention_days is None else [*always, Pruner(database, settings.retention_days, _now)]
 

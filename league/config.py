@@ -28,11 +28,14 @@ from league.errors import ConfigurationError
 from league.lanes import LaneConfig
 from league.log import Format, Level
 
+MOST = 2**53
+"""Largest count: every database and every reader of JSON holds it exactly."""
+
 YEAR_S = 365 * 86400.0
 LONGEST_DAYS = 36500.0
 Seconds = Annotated[float, Field(gt=0, le=YEAR_S)]
 Points = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=MOST)]
 
 PREFIX = "LEAGUE_"
 CLIENT_SIDE = {"LEAGUE_URL", "LEAGUE_TOKEN"}
@@ -50,7 +53,7 @@ class ReplayConfig:
         upload_max_bytes: Largest recording, >= 1.
         keep_max: Most recordings, >= 1.
         keep_max_bytes: Most bytes of all recordings together, >= `upload_max_bytes`.
-        keep_days: Age at which a recording goes when the next one comes, > 0.
+        keep_days: Age at which a recording goes, within a day, > 0.
 
     Raises:
         ValueError: A value is out of its range.
@@ -62,9 +65,9 @@ class ReplayConfig:
     keep_days: float = 365.0
 
     def __post_init__(self) -> None:
-        for name in ("upload_max_bytes", "keep_max"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be 1 or more")
+        for name in ("upload_max_bytes", "keep_max", "keep_max_bytes"):
+            if not 1 <= getattr(self, name) <= MOST:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be 1 or more, and {MOST} or less")
         if self.keep_max_bytes < self.upload_max_bytes:
             sizes = f"keep_max_bytes is {self.keep_max_bytes}, upload_max_bytes {self.upload_max_bytes}"
             raise ValueError(f"{sizes}: the largest recording must find room")
@@ -148,7 +151,7 @@ class Settings(BaseSettings):
     unplayable_memory_s: Seconds = 3600.0
     """How long a worker is not leased what it called unplayable."""
 
-    retention_days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    retention_days: Annotated[float, Field(gt=0, le=LONGEST_DAYS)] | None = None
     """Age at which leases without matches, refused results and the opponents of draws go; they stay unless set."""
 
     replays: ReplayConfig = ReplayConfig()
@@ -162,7 +165,7 @@ class Settings(BaseSettings):
     """Rated games per active player after which a period is due."""
     period_age_s: Seconds = 60.0
     """Age of the oldest unrated match at which a period is due, whatever their number."""
-    period_spacing_s: Annotated[float, Field(ge=0)] = 10.0
+    period_spacing_s: Annotated[float, Field(ge=0, le=YEAR_S)] = 10.0
     """Least time between two periods that are due for their games."""
     events_poll_s: Seconds = 1.0
     """How often followers of the event stream hear news."""
@@ -221,9 +224,9 @@ class Settings(BaseSettings):
             settings = cls(**given)
         except ValidationError as error:
             first = error.errors()[0]
-            name = _variable(*first["loc"])
-            way_out = f"correct or unset {name}"
-            raise ConfigurationError(f"{name}={_shown(first['input'])}", reason(first), way_out) from error
+            given_as = _as_given(first["loc"], first["input"])
+            said = ", ".join(f"{name}={_shown(value)}" for name, value in given_as.items())
+            raise ConfigurationError(said, reason(first), f"correct or unset {' or '.join(given_as)}") from error
         except SettingsError as error:
             way_out = "name one number each, such as LEAGUE_MATCHMAKING__POWER=3"
             raise ConfigurationError("in LEAGUE_MATCHMAKING or LEAGUE_PROMOTION", str(error), way_out) from error
@@ -317,6 +320,13 @@ def is_loopback(host: str) -> bool:
 def _variable(*path: int | str) -> str:
     """Return the variable of the environment that sets a value."""
     return PREFIX + "__".join(str(part) for part in path).upper()
+
+
+def _as_given(path: tuple[int | str, ...], value: object) -> dict[str, object]:
+    """Return a value by its variable, and a group of numbers by theirs."""
+    if isinstance(value, dict):
+        return {_variable(*path, name): each for name, each in value.items()}
+    return {_variable(*path): value}
 
 
 def _paths() -> dict[str, tuple[str, ...]]:

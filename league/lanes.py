@@ -46,11 +46,11 @@ class LaneConfig:
         ValueError: A value is out of its range.
     """
 
-    beats_running: int = 16
+    beats_running: int = 64
     beats_waiting: int = 1000
     results_running: int = 4
     results_waiting: int = 200
-    registrations_running: int = 8
+    registrations_running: int = 64
     registrations_waiting: int = 1000
     changes_running: int = 4
     changes_waiting: int = 200

@@ -72,7 +72,7 @@ def picture(descent: Descent) -> str:
     return document(WIDTH, HEIGHT, STYLE, drawing(descent))
 
 
-def drawing(descent: Descent, address: Callable[[int], str] | None = None) -> str:
+def drawing(descent: Descent, address: Callable[[int], str] | None = None, current: int | None = None) -> str:
     """Draw a learner's descent as elements of an SVG that is WIDTH by HEIGHT.
 
     Steps run to the right, ratings upwards; a bar is two deviations to either side. A line leads to each snapshot from
@@ -81,16 +81,24 @@ def drawing(descent: Descent, address: Callable[[int], str] | None = None) -> st
     Args:
         descent: With a snapshot at least.
         address: Where a snapshot's mark leads to, by its id; None for nowhere.
+        current: Id of the snapshot whose page shows the drawing, if it is one.
     """
     steps = _Scale(0.0, max(1.0, *(_step(one) for one in descent.snapshots)), LEFT, WIDTH - RIGHT)
     ends = [one.rating + sign * 2.0 * one.deviation for one in descent.snapshots for sign in (-1, 1)]
     ratings = _Scale(min(ends), max(max(ends), min(ends) + 1.0), HEIGHT - BOTTOM, TOP)
+
+    def link(one: wire.Player, mark: str) -> str:
+        if address is None:
+            return mark
+        here = ' aria-current="page"' if one.id == current else ""
+        return f'<a href="{escape(address(one.id))}" aria-label="{escape(_name(one))}"{here}>{mark}</a>'
+
     layers = (
         _heading(descent),
         _grid(steps, ratings),
         _resets(descent.resets, steps),
         _parents(descent, steps, ratings),
-        *(_snapshot(one, descent, steps, ratings, address) for one in descent.snapshots),
+        *(_snapshot(one, descent, steps, ratings, link) for one in descent.snapshots),
         _names(descent.snapshots, steps, ratings),
     )
     return "".join(layers)
@@ -158,21 +166,27 @@ def _parents(descent: Descent, steps: _Scale, ratings: _Scale) -> str:
 
 
 def _snapshot(
-    one: wire.Player, descent: Descent, steps: _Scale, ratings: _Scale, address: Callable[[int], str] | None
+    one: wire.Player,
+    descent: Descent,
+    steps: _Scale,
+    ratings: _Scale,
+    link: Callable[[wire.Player, str], str],
 ) -> str:
     x, y = steps(_step(one)), ratings(one.rating)
     low, high = (ratings(one.rating + sign * 2.0 * one.deviation) for sign in (-1, 1))
     band = f'<line class="band" x1="{x}" x2="{x}" y1="{low}" y2="{high}"/>'
     ring = f'<circle class="ring" cx="{x}" cy="{y}" r="{RADIUS + 3}"/>' if one.id == descent.champion else ""
-    name = one.name if one.call_sign is None else f"{one.call_sign} ({one.name})"
     told = f"{one.rating:.0f} ± {2 * one.deviation:.0f}, {one.games} games, step {_step(one):,}"
-    story = [f"{name}: {told}"]
+    story = [f"{_name(one)}: {told}"]
     story += [
         f"{each.created_at:%Y-%m-%d %H:%M} {each.kind}: {each.reason}" for each in descent.changes.get(one.id, ())
     ]
     mark = _mark(one.standing or "candidate", x, y, escape("\n".join(story)))
-    linked = mark if address is None else f'<a href="{escape(address(one.id))}" aria-label="{escape(name)}">{mark}</a>'
-    return f"{band}{ring}{linked}"
+    return f"{band}{ring}{link(one, mark)}"
+
+
+def _name(one: wire.Player) -> str:
+    return one.name if one.call_sign is None else f"{one.call_sign} ({one.name})"
 
 
 def _mark(standing: str, x: float, y: float, title: str) -> str:

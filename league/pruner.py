@@ -1,15 +1,17 @@
-"""The duty to forget what is older than a league's settings say, once a day.
+"""The duties to forget what is older than a league's settings say, once a day.
 
-Every server has it where `retention_days` is set. What one has taken away the next does not find.
+Every server lets old recordings go, and the rest where `retention_days` is set. What one has taken away the next does
+not find.
 """
 
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from league.config import ReplayConfig
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import retention
+from league.services import replays, retention
 from league.services.retention import Outdated
 
 FIRST_S = 600.0
@@ -44,3 +46,28 @@ class Pruner(Duty):
             if self.interrupted(PAUSE_S):
                 return
         log.info("pruned %d leases, %d refused results, %d draws", gone.leases, gone.refusals, gone.draws)
+
+
+class ReplayPruner(Duty):
+    """Lets old recordings go, as often as a `Pruner` prunes.
+
+    Args:
+        database: Whose recordings.
+        config: How long they are kept.
+        clock: Tells the time.
+    """
+
+    name = "pruning recordings"
+
+    def __init__(self, database: Database, config: ReplayConfig, clock: Callable[[], datetime]) -> None:
+        super().__init__(FIRST_S, DAY_S)
+        self._database, self._config, self._clock = database, config, clock
+
+    def perform(self) -> None:
+        """Let go what is too old by now."""
+        gone = 0
+        for part in replays.prune(self._database, self._config, self._clock()):
+            gone += part
+            if self.interrupted(PAUSE_S):
+                return
+        log.info("pruned %d recordings", gone)

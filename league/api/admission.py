@@ -12,11 +12,12 @@ from functools import partial
 from typing import get_args
 
 import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from league.api import problems
 from league.api.metrics import Metrics
-from league.errors import BusyError
+from league.errors import BusyError, LeagueError
 from league.lanes import Lane, LaneConfig, lane_of
 
 _SMOOTHING = 0.1  # weight of the newest call in the mean duration
@@ -99,6 +100,7 @@ class Admission:
         metrics: Counts whom it refuses, and shows how many wait.
         clock: Monotonic seconds.
         rng: Chance of the times to come back.
+        refusal: Makes the answer to a request out of the error.
     """
 
     def __init__(
@@ -108,8 +110,10 @@ class Admission:
         metrics: Metrics,
         clock: Callable[[], float],
         rng: np.random.Generator,
+        refusal: Callable[[Request, LeagueError], Response],
     ) -> None:
         self._app, self._config, self._metrics, self._clock, self._rng = app, config, metrics, clock, rng
+        self._refusal = refusal
         self._lanes: dict[Lane, Turnstile] = {
             lane: Turnstile(config.running(lane), config.waiting(lane), clock) for lane in get_args(Lane)
         }
@@ -139,7 +143,7 @@ class Admission:
         rule = f"{self._config.running(lane)} calls of this kind run already and others wait before it"
         error = BusyError(f"for {scope['method']} {scope['path']}", rule, f"send it again in {retry_s} s")
         error.retry_after_s = retry_s
-        await problems.response(error)(scope, receive, send)
+        await self._refusal(Request(scope), error)(scope, receive, send)
 
     def _retry_s(self, lane: Lane) -> int:
         """Return whole seconds, as the header wants them, spread over those who are refused at one moment."""

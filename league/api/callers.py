@@ -11,8 +11,10 @@ for themselves.
 Source: the token bucket of RFC 2697, with one rate.
 """
 
+import asyncio
 import math
 import threading
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -51,6 +53,7 @@ class Callers:
         self._burst = float(burst)
         self._memory = timedelta(seconds=memory_s)
         self._known: dict[str | None, tuple[Principal, datetime, datetime]] = {}
+        self._asked: dict[str | None, asyncio.Future[Principal]] = {}
         self._buckets: dict[_Count, _Bucket] = {}
         self._noted: dict[str, datetime] = {}
         self._lock = threading.Lock()
@@ -65,6 +68,19 @@ class Callers:
         until = now + self._memory
         until = until if principal.expires_at is None else min(until, principal.expires_at)
         self._known[digest] = principal, now, until
+
+    async def ask_once(self, digest: str | None, ask: Callable[[], Awaitable[Principal]]) -> Principal:
+        """Ask who has a secret; calls that come meanwhile wait for the same answer, if answers last at all.
+
+        Otherwise each time that a memory ends, all calls under way would ask.
+        """
+        if not self._memory:
+            return await ask()
+        asked = self._asked.get(digest)
+        if asked is None:
+            asked = self._asked[digest] = asyncio.ensure_future(ask())
+            asked.add_done_callback(lambda _: self._asked.pop(digest))
+        return await asyncio.shield(asked)  # who is cut off does not take the answer from the others
 
     def admit(self, caller: str, lane: Lane | None, now: datetime, cost: int = 1) -> None:
         """Count a call in its lane; those without one are counted together.

@@ -125,11 +125,21 @@ class _Bytes(FileResponse):
             nonlocal refused
             if message["type"] == "http.response.start" and message["status"] >= _REFUSED:
                 refused = True
-                await problems.response(_unsatisfiable(scope))(scope, receive, send)
+                answer = problems.response(_unsatisfiable(scope))
+                answer.headers["Content-Range"] = f"bytes */{self.headers['content-length']}"
+                await answer(scope, receive, send)
             if not refused:
                 await send(message)
 
-        await super().__call__(scope, receive, telling)
+        await super().__call__(_without_other_units(scope), receive, telling)
+
+
+def _without_other_units(scope: Scope) -> Scope:
+    """Leave out a range of a unit that is not understood, which is to be ignored (RFC 9110, section 14.2)."""
+    unit, told, _ = dict(scope["headers"]).get(b"range", b"").partition(b"=")
+    if not told or unit.strip().lower() == b"bytes":
+        return scope
+    return {**scope, "headers": [(name, value) for name, value in scope["headers"] if name != b"range"]}
 
 
 def _unsatisfiable(scope: Scope) -> UnsatisfiableRangeError:

@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy.orm import Session
@@ -15,43 +15,45 @@ from sqlalchemy.orm import Session
 from league.db.engine import Database
 from league.errors import LeagueError
 
-BEATS_TOGETHER = 64  # in one transaction
-REGISTRATIONS_TOGETHER = 16  # each takes as long as four heartbeats, which may wait for it
+TOGETHER = 64  # in one transaction
 
-T = TypeVar("T")
-Work = Callable[[Session], Any]
+RequestT = TypeVar("RequestT")
+AnswerT = TypeVar("AnswerT")
+Work = Callable[[Session, Sequence[RequestT]], Sequence[AnswerT]]
+"""Does what several callers ask for, and answers them in order; raises if it must refuse any of them."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Waiting:
-    work: Work
-    outcome: "asyncio.Future[Any]"
+class _Waiting(Generic[RequestT, AnswerT]):
+    request: RequestT
+    outcome: "asyncio.Future[AnswerT]"
 
 
-class Commits:
+class Commits(Generic[RequestT, AnswerT]):
     """One writer for many callers. What comes while it is at work joins the next transaction.
 
     Args:
         database: Where to.
+        work: What the writer does.
         most: How many share a transaction at most: others wait for its end.
     """
 
-    def __init__(self, database: Database, most: int) -> None:
-        self._database, self._most = database, most
-        self._waiting: deque[_Waiting] = deque()
+    def __init__(self, database: Database, work: Work[RequestT, AnswerT], most: int = TOGETHER) -> None:
+        self._database, self._work, self._most = database, work, most
+        self._waiting: deque[_Waiting[RequestT, AnswerT]] = deque()
         self._writing: asyncio.Task[None] | None = None
 
-    async def run(self, work: Callable[[Session], T]) -> T:
-        """Do some work in a write transaction; return what it returned, once that is committed.
+    async def run(self, request: RequestT) -> AnswerT:
+        """Do what is asked for in a write transaction; return the answer, once that is committed.
 
-        Work that raises a `LeagueError` leaves nothing behind and does not touch the others of its transaction. Any
-        other error undoes them all, and is everybody's.
+        A request for which the work raises a `LeagueError` leaves nothing behind and does not touch the others of its
+        transaction. Any other error undoes them all, and is everybody's.
 
         Raises:
             LeagueError: As the work did.
         """
-        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(work, outcome))
+        outcome: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(request, outcome))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write_all())
         return await outcome
@@ -64,10 +66,11 @@ class Commits:
         finally:
             self._writing = None
 
-    async def _write(self, together: Sequence[_Waiting]) -> None:
+    async def _write(self, together: Sequence[_Waiting[RequestT, AnswerT]]) -> None:
         """Settle every outcome, one way or the other."""
+        told: Sequence[AnswerT | Exception]
         try:
-            told = await run_in_threadpool(self._commit, [each.work for each in together])
+            told = await run_in_threadpool(self._commit, [each.request for each in together])
         except Exception as error:  # noqa: BLE001 - it is handed to every caller
             told = [error] * len(together)
         for each, outcome in zip(together, told, strict=True):
@@ -78,19 +81,19 @@ class Commits:
             else:
                 each.outcome.set_result(outcome)
 
-    def _commit(self, works: Sequence[Work]) -> list[Any]:
-        """Return what each returned or raised. Savepoints cost as much as the work: they come when something failed."""
+    def _commit(self, requests: Sequence[RequestT]) -> Sequence[AnswerT | Exception]:
+        """Return what each is answered. Where one is refused, all are done again apart, each in a savepoint."""
         try:
-            return self._database.write_together(lambda session: [work(session) for work in works])
+            return self._database.write_together(lambda session: self._work(session, requests))
         except LeagueError as error:
-            if len(works) == 1:
+            if len(requests) == 1:
                 return [error]
-        return self._database.write_together(lambda session: [_attempt(session, work) for work in works])
+        return self._database.write_together(lambda session: [self._attempt(session, each) for each in requests])
 
-
-def _attempt(session: Session, work: Work) -> Any:  # noqa: ANN401 - whatever the work returns
-    try:
-        with session.begin_nested():
-            return work(session)
-    except LeagueError as error:
-        return error
+    def _attempt(self, session: Session, request: RequestT) -> AnswerT | Exception:
+        try:
+            with session.begin_nested():
+                (answer,) = self._work(session, [request])
+        except LeagueError as error:
+            return error
+        return answer

@@ -1,9 +1,10 @@
-"""What endpoints are given: the running league, the caller, the time and a source of chance."""
+"""What endpoints are given: the running league, the caller and the time."""
 
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -13,9 +14,11 @@ from fastapi import Depends, Path, Query, Request, Security
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from league import wire
 from league.api.callers import REFUSED_COST, Callers
 from league.api.commits import Commits
 from league.api.metrics import Metrics
+from league.api.news import News
 from league.auth import OPEN, Principal, Scope, digest
 from league.config import Settings, is_loopback
 from league.db.engine import Database
@@ -24,8 +27,10 @@ from league.lanes import lane_of
 from league.services import tokens
 from league.services.gate_verdicts import Judge
 from league.services.population import PopulationCache
+from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
+from league.services.workers import Beat, Registration
 from league.storage.directory import DirectoryStore
 from league.storage.s3 import S3Store
 
@@ -45,8 +50,9 @@ class Stream:
 class League:
     """What one API process holds; all truth is in the database and the store.
 
-    `ending` is set when the process is told to end: answers without an end of their own, of which `streams` has one
-    entry each, then end.
+    Threads share `rng`, which locks itself: to make one for each call takes as long as a statement. `ending` is set
+    when the process is told to end: answers without an end of their own, of which `streams` has one entry each, then
+    end.
     """
 
     settings: Settings
@@ -56,12 +62,15 @@ class League:
     terms: TermsCache
     comparisons: Comparisons
     judge: Judge
+    review: LatestReview
+    news: News
     metrics: Metrics
     callers: Callers
-    beats: Commits
-    registrations: Commits
+    beats: Commits[Beat, wire.HeartbeatAnswer]
+    registrations: Commits[Registration, wire.Worker]
     ending: threading.Event
     streams: WeakSet[Stream]
+    rng: np.random.Generator
 
 
 async def running_league(request: Request) -> League:
@@ -80,14 +89,8 @@ async def timepiece() -> Callable[[], Awaitable[datetime]]:
     return clock
 
 
-async def chance() -> np.random.Generator:
-    """Return a fresh source of chance."""
-    return np.random.default_rng()
-
-
 Running = Annotated[League, Depends(running_league)]
 Now = Annotated[datetime, Depends(clock)]
-Chance = Annotated[np.random.Generator, Depends(chance)]
 Id = Annotated[int, Path(ge=1, lt=ID_LIMIT)]
 Word = Annotated[str, Path(pattern=TEXT)]
 Filter = Annotated[str | None, Query(pattern=TEXT)]
@@ -181,15 +184,15 @@ async def _principal(league: League, secret: str | None, now: datetime) -> Princ
     key = None if secret is None else digest(secret)
     principal = league.callers.recall(key, now)
     if principal is None:
-        principal = await run_in_threadpool(_authenticate, league, secret, now)
+        principal = await league.callers.ask_once(key, partial(run_in_threadpool, _authenticate, league, secret, now))
         league.callers.remember(key, principal, now)
     return principal
 
 
 def _authenticate(league: League, secret: str | None, now: datetime) -> Principal:
     """Ask the database, and write down now and then that a token was used."""
-    with league.database.engine.connect() as connection:
-        principal = tokens.authenticate(connection, league.settings, secret, now)
+    with league.database.glance() as session:
+        principal = tokens.authenticate(session.connection(), league.settings, secret, now)
     if principal is not OPEN and league.callers.use_to_note(principal.name, now):
         with league.database.write() as session:
             tokens.note_use(session, principal.name, now)
@@ -200,12 +203,19 @@ def _refuse_foreign_page(request: Request) -> None:
     """Keep an open server from the pages of other sites that somebody of this machine has in a browser.
 
     Such a page says where it is from, or, where its site's name was made to lead here, calls the server by that name.
+    Names without a dot are no exception: a network's search domain may lead them here as well.
     """
     origin, host = request.headers.get("origin"), request.url.hostname or ""
     if origin is not None and not is_loopback(_hostname(origin)):
         raise _foreign(f"from a page of {origin:.120}")
-    if "." in host and not is_loopback(host):
-        raise _foreign(f"under the name {host}")
+    if not is_loopback(host) and host != _own_name(request):
+        raise _foreign(f"under the name {host:.120}")
+
+
+def _own_name(request: Request) -> str | None:
+    """Return what the server itself says it is called: its address, or a name where no socket is between (tests)."""
+    server = request.scope.get("server")
+    return None if server is None else server[0]
 
 
 def _hostname(url: str) -> str:
@@ -217,7 +227,8 @@ def _hostname(url: str) -> str:
 
 def _foreign(call: str) -> ForbiddenError:
     rule = "an open server takes calls from this machine only"
-    return ForbiddenError(call, rule, "close it with `league token create NAME --scope admin` and send that token")
+    way_out = "call it 127.0.0.1, or close it with `league token create NAME --scope admin` and send that token"
+    return ForbiddenError(call, rule, way_out)
 
 
 Reader = Annotated[Principal, Security(_caller(Scope.READ), scopes=[Scope.READ.word])]

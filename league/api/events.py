@@ -2,7 +2,9 @@
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
@@ -11,15 +13,13 @@ from fastapi.responses import StreamingResponse
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, Before, Filter, League, Limit, Permission, Reader, Running, Stream
+from league.api.news import Cursor, Fresh
 from league.api.paging import page
 from league.errors import BusyError, InvalidRequestError
 from league.services import events
 from league.wire import PREFIX
 
 router = APIRouter(prefix=PREFIX, tags=["events"])
-
-Cursor = tuple[int, int]
-"""Id of the last event and of the last match that the reader has heard of."""
 
 _BATCH = 500
 _CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
@@ -88,15 +88,20 @@ async def _messages(
 ) -> AsyncIterator[str]:
     try:
         while not league.ending.is_set() and await permission():
-            fresh = await run_in_threadpool(_since, league, cursor)
+            fresh = await run_in_threadpool(league.news.since, cursor, partial(_since, league, cursor))
             for cursor, event in fresh:
                 kind = f"event: {event.kind}\n" if named else ""
                 yield f"id: {cursor[0]}.{cursor[1]}\n{kind}data: {event.model_dump_json()}\n\n"
             if not fresh:
                 yield _KEEP_ALIVE
-            await asyncio.sleep(league.settings.events_poll_s)
+            await asyncio.sleep(until_next(time.monotonic(), league.settings.events_poll_s))
     finally:
         league.streams.discard(own)
+
+
+def until_next(now_s: float, every_s: float) -> float:
+    """Return how long it is until all streams ask again, who so ask for the same: a time in (0, every_s]."""
+    return every_s - now_s % every_s
 
 
 def _take_room(league: League) -> Stream:
@@ -119,7 +124,7 @@ def _latest(league: League) -> Cursor:
     return events.latest(league.database)
 
 
-def _since(league: League, cursor: Cursor) -> list[tuple[Cursor, wire.Event]]:
+def _since(league: League, cursor: Cursor) -> Fresh:
     """Return what came after the cursor, each with the cursor to go on from once it is known."""
     event_id, match_id = cursor
     with league.database.read() as session:

@@ -4,6 +4,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from league.api import problems
 from league.errors import TooLargeError
+from league.storage import refusals
 from league.wire import PREFIX
 
 CHECKPOINTS = f"{PREFIX}/checkpoints/"
@@ -36,10 +37,15 @@ class BodyLimit:
         if declared is None and not checkpoint:
             messages, size = await _read(receive, bound)
         if size > bound:
-            error = TooLargeError(f"{size} bytes", f"a body has at most {bound} bytes", "send it in smaller parts")
+            error = refusals.too_large(size, bound) if checkpoint else _too_large(size, bound)
             await problems.response(error)(scope, receive, send)
             return
         await self._app(scope, _replayed(messages, receive), send)
+
+
+def _too_large(size: int, max_bytes: int) -> TooLargeError:
+    way_out = "send it in smaller parts, or raise LEAGUE_BODY_MAX_BYTES"
+    return TooLargeError(f"{size} bytes", f"a body has at most {max_bytes} bytes", way_out)
 
 
 def _declared_bytes(scope: Scope) -> int | None:

@@ -6,7 +6,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, Chance, Now, Reader, Running, Word, Worker
+from league.api.answers import written
+from league.api.dependencies import ID_LIMIT, Now, Reader, Running, Word, Worker
 from league.services import draws, evaluating_matchmaking, leases, ownership
 from league.services.polling import next_poll_s
 from league.wire import PREFIX
@@ -15,19 +16,18 @@ router = APIRouter(prefix=PREFIX, tags=["matchmaking"])
 
 
 @router.post("/leases", response_model=wire.LeaseAnswer)
-def lease(body: wire.LeaseRequest, league: Running, now: Now, rng: Chance, caller: Worker) -> Response:
+def lease(body: wire.LeaseRequest, league: Running, now: Now, caller: Worker) -> Response:
     """Lease opponents for a learner, or pairs of frozen players."""
     if ownership.bound(caller):
-        with league.database.read() as session:
+        with league.database.glance() as session:
             ownership.require_worker(session, caller, body.worker_id)
             if isinstance(body, wire.TrainingLeases):
                 ownership.require_learner_of(session, caller, body.player_id)
     granted = leases.grant(
-        league.database, league.settings, league.population, league.terms, league.judge, body, now, rng
+        league.database, league.settings, league.population, league.terms, league.judge, body, now, league.rng
     )
     league.metrics.leases.labels(body.kind).inc(len(granted))
-    answer = wire.LeaseAnswer(items=granted, next_poll_s=next_poll_s(league.settings, rng))
-    return Response(answer.model_dump_json(), media_type="application/json")  # serialised once, not checked again
+    return written({"items": granted, "next_poll_s": next_poll_s(league.settings, league.rng)})
 
 
 @router.post("/leases/release")

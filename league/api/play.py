@@ -7,7 +7,8 @@ from fastapi.responses import Response
 
 from league import wire
 from league.api import problems
-from league.api.dependencies import Chance, Now, Running, Worker
+from league.api.answers import written
+from league.api.dependencies import Now, Running, Worker
 from league.errors import ResultConflictError
 from league.services import results
 from league.services.polling import next_poll_s
@@ -17,7 +18,7 @@ router = APIRouter(prefix=PREFIX, tags=["play"])
 
 
 @router.post("/results", response_model=wire.ResultBatchAnswer)
-def report(body: wire.ReceivedBatch, league: Running, now: Now, rng: Chance, caller: Worker) -> Response:
+def report(body: wire.ReceivedBatch, league: Running, now: Now, caller: Worker) -> Response:
     """Report finished matches; every item is answered on its own, and sending a batch again is safe.
 
     Where every item is a conflict the answer is a problem of status 409 that carries the items too.
@@ -25,10 +26,10 @@ def report(body: wire.ReceivedBatch, league: Running, now: Now, rng: Chance, cal
     answers = results.submit(league.database, league.settings, league.terms, caller, body, now)
     for status, count in Counter(item.status for item in answers).items():
         league.metrics.results.labels(status).inc(count)
-    answer = wire.ResultBatchAnswer(items=answers, next_poll_s=next_poll_s(league.settings, rng))
+    answer = wire.ResultBatchAnswer(items=answers, next_poll_s=next_poll_s(league.settings, league.rng))
     if answers and all(item.status == "conflict" for item in answers):
         first = f"{answers[0].sequence} of lease {answers[0].lease_id}"
         rule = f"it was reported otherwise before, as match {answers[0].match_id}, and so was all of the batch"
         error = ResultConflictError(first, rule, "drop it: the first report stays")
         return problems.response(error, answer.model_dump(mode="json"))
-    return Response(answer.model_dump_json(), media_type="application/json")  # serialised once, not checked again
+    return written(answer)

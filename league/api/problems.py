@@ -72,14 +72,18 @@ def response(error: LeagueError, members: Mapping[str, Any] | None = None) -> JS
     headers = {}
     if isinstance(error, UnauthenticatedError):
         headers["WWW-Authenticate"] = "Bearer"
-    wait_s = error.retry_after_s or (RETRY_AFTER_S if error.status == _SERVICE_UNAVAILABLE else None)
-    if wait_s is not None:
+    if (wait_s := pause_s(error)) is not None:
         headers["Retry-After"] = str(wait_s)
     asked = request_id.get()
     if asked is not None:
         headers[REQUEST_ID] = asked  # defects are answered outside of the middleware that names all other answers
     document = error.problem() | {"request_id": asked} | dict(members or {})
     return JSONResponse(document, status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def pause_s(error: LeagueError) -> int | None:
+    """Return after how many seconds a call may succeed that failed so; None where time alone mends nothing."""
+    return error.retry_after_s or (RETRY_AFTER_S if error.status == _SERVICE_UNAVAILABLE else None)
 
 
 def told(request: Request, error: Exception) -> LeagueError:
@@ -92,7 +96,7 @@ def told(request: Request, error: Exception) -> LeagueError:
         return InvalidRequestError(f"{request.method} {request.url.path}", str(error.detail).lower(), _WAY_OUT)
     if isinstance(error, ClientDisconnect):
         return InvalidRequestError("body", "the caller went away before its end", "send it again")
-    if isinstance(error, OperationalError | PoolTimeoutError):
+    if isinstance(error, OperationalError | PoolTimeoutError) or _is_cut_off(error):
         return _unavailable(request, error)
     return _defect(request, error)
 
@@ -129,7 +133,12 @@ def _methods(request: Request) -> list[str]:
     return [str(scope["method"]) for scope in asked if any(route.matches(scope)[0] is Match.FULL for route in routes)]
 
 
-def _unavailable(request: Request, error: OperationalError | PoolTimeoutError) -> LeagueError:
+def _is_cut_off(error: Exception) -> bool:
+    """Say whether the database ended the connection, as of a process that stood still within a transaction."""
+    return isinstance(error, DBAPIError) and error.connection_invalidated
+
+
+def _unavailable(request: Request, error: Exception) -> LeagueError:
     log.error("%s %s: %s", request.method, request.url.path, error)
     cause = str(getattr(error, "orig", error)).strip().splitlines()[0]
     return DatabaseUnavailableError(request.url.path, cause, "send the call again in a while")

@@ -4,25 +4,22 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
 from fastapi.concurrency import run_in_threadpool
-from sqlalchemy.orm import Session
+from fastapi.responses import Response
 
 from league import wire
-from league.api.dependencies import TEXT, Admin, Chance, Filter, Limit, Now, Reader, Running, Word, Worker
+from league.api.answers import written
+from league.api.dependencies import TEXT, Admin, Filter, Limit, Now, Reader, Running, Word, Worker
 from league.api.paging import page
-from league.services import decisions, ownership, quarantines, reviews, workers
+from league.services import decisions, quarantines, reviews, workers
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/workers", tags=["workers"])
 
 
-@router.post("")
-async def register(body: wire.WorkerCreate, league: Running, now: Now, rng: Chance, caller: Worker) -> wire.Worker:
+@router.post("", response_model=wire.Worker)
+async def register(body: wire.WorkerCreate, league: Running, now: Now, caller: Worker) -> Response:
     """Attach; the same instance, or the same name, kind and token, again is the same worker."""
-
-    def attach(session: Session) -> wire.Worker:
-        return workers.register(session, league.settings, body, caller, now, rng)
-
-    return await league.registrations.run(attach)
+    return written(await league.registrations.run(workers.Registration(body, caller, now, league.rng)))
 
 
 @router.get("")
@@ -39,31 +36,21 @@ def listing(
     return page(found, limit, lambda worker: worker.id)
 
 
-@router.post("/{worker_id}/heartbeat")
+@router.post("/{worker_id}/heartbeat", response_model=wire.HeartbeatAnswer)
 async def heartbeat(
     worker_id: Word,
     league: Running,
     now: Now,
-    rng: Chance,
     caller: Worker,
     body: Annotated[wire.Heartbeat | None, Body()] = None,
-) -> wire.HeartbeatAnswer:
+) -> Response:
     """Stay attached, report progress, hear what to do and which snapshots are due; the body may be empty."""
-    beat = body or wire.Heartbeat()
-
-    def note(session: Session) -> wire.HeartbeatAnswer:
-        ownership.require_worker(session, caller, worker_id)
-        for progress in beat.learners:
-            ownership.require_learner(session, caller, progress.learner_id)
-        return workers.heartbeat(session, league.settings, worker_id, beat, now, rng)
-
-    answer = await league.beats.run(note)
-    if all(progress.since_step is None for progress in beat.learners):
-        return answer
-    due = await run_in_threadpool(
-        decisions.ask, league.database, league.settings, league.population, beat.learners, now
-    )
-    return answer.model_copy(update={"decisions": due})
+    learners = [] if body is None else body.learners
+    answer = await league.beats.run(workers.Beat(worker_id, learners, caller, now, league.rng))
+    if all(progress.since_step is None for progress in learners):
+        return written(answer)
+    due = await run_in_threadpool(decisions.ask, league.database, league.settings, league.population, learners, now)
+    return written(answer.model_copy(update={"decisions": due}))
 
 
 @router.post("/{worker_id}/command")

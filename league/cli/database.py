@@ -92,7 +92,7 @@ def current(settings: Settings) -> Iterator[Database]:
 
 
 def migrate(settings: Settings) -> None:
-    """Bring an older schema to this version's head, saying so first.
+    """Bring an older schema to this version's head, or make a new league, saying so first.
 
     Raises:
         NewerDatabaseError: The schema belongs to a newer version.
@@ -101,7 +101,8 @@ def migrate(settings: Settings) -> None:
         try:
             schema.check(database)
         except OldDatabaseError:
-            typer.echo(f"migrating {database} to revision {schema.head()} ...", err=True)
+            new = "making a new league: " if schema.is_missing(database) else ""
+            typer.echo(f"{new}migrating {database} to revision {schema.head()} ...", err=True)
             schema.upgrade(database)
 
 

@@ -1,5 +1,6 @@
 """`league fork`: a new league out of another one's past."""
 
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from league.cli.database import DatabaseUrl, Home, Options
 from league.cli.exchange import shown_progress
 from league.cli.tables import moment
 from league.config import Settings
+from league.db.engine import Database
 from league.services import forking
 from league.services.forking import Place
 from league.storage.opening import open_store
@@ -62,5 +64,14 @@ def fork(
     rows = manifest.rows
     typer.echo(
         f"{target}: {rows['players']:,} players, {rows['matches']:,} matches, {manifest.checkpoints:,} checkpoints "
-        f"as of period {at} of {cut.environment}, {moment(cut.at)}; go on with `league up --home {destination}`"
+        f"as of period {at} of {cut.environment}, {moment(cut.at)}; go on with {_next(settings, new, target)}"
     )
+
+
+def _next(settings: Settings, new: Settings, target: Database) -> str:
+    """Name the command that runs the new league, also where the old one's place is in the environment."""
+    command = ["league", "up", "--home", str(new.home), "--learner", "NAME"]
+    if settings.database_url or new.database_url:
+        command += ["--database-url", str(target)]
+    unset = ", LEAGUE_STORE_URL being unset" if settings.store_url else ""
+    return f"`{shlex.join(command)}`, NAME being no learner's yet{unset}"

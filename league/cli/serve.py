@@ -22,6 +22,7 @@ app = typer.Typer()
 _SHUTDOWN_GRACE_S = 5
 _KEEP_ALIVE_S = 15  # idle connections: clients drop theirs after 5 s, and must be first, or a call meets a closing one
 _BACKLOG = 2048
+_ACCEPTED_AT_ONCE = 16
 _TURN_S = 0.001
 _COLLECTED_AFTER = 10_000, 20, 10  # more objects, collections of the young, and of the middle-aged
 
@@ -111,7 +112,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     _spare_what_stays()
     sys.setswitchinterval(_TURN_S)  # threads that compute leave Python's lock sooner to those that answer
     typer.echo(f"listening on {listening.url_of(listener)}; interface documentation at /docs; Ctrl-C stops")
-    server.run(sockets=[listener])
+    server.run(sockets=listening.at_once(listener, _ACCEPTED_AT_ONCE))
     typer.echo("stopped")
 
 

@@ -30,7 +30,10 @@ def collect_garbage(
         float, typer.Option("--older-than", metavar="HOURS", min=SHORTEST_H, help="Keep what is younger.")
     ] = DAY_H,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Also read every checkpoint that is kept, and set damaged ones aside.")
+        bool,
+        typer.Option(
+            "--verify", help="Also read every checkpoint that is kept; without --dry-run set damaged ones aside."
+        ),
     ] = False,
     as_json: AsJson = False,
     home: Home = None,
@@ -52,7 +55,7 @@ def collect_garbage(
             gone = list(collection.collect(connection, store, found, before))
             with connection.write() as session:
                 collection.note(session, gone, actor=person(), now=now)
-    damaged = [stored.sha256 for stored in collection.damaged(store, found)] if verify else []
+    damaged = [stored.sha256 for stored in collection.damaged(store, found, set_aside=not dry_run)] if verify else []
     if as_json:
         tables.show_json(_account(found, gone, damaged, dry_run=dry_run))
     else:

@@ -28,6 +28,7 @@ from sqlalchemy import (
 from sqlalchemy import cast as as_type
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.types import TypeEngine
 
 from league.db.models import Base
 
@@ -44,10 +45,28 @@ class _Taken:
 
 def among(session: Session, column: InstrumentedAttribute[Any], values: Collection[str | int]) -> ColumnElement[bool]:
     """Select the rows whose column has one of the values; text must be free of NUL, which PostgreSQL does not take."""
-    if session.get_bind().dialect.name == "postgresql":
-        return column == func.any(literal(list(values), ARRAY(column.type)))
-    each = func.json_each(literal(json.dumps(list(values)), String)).table_valued("value")
-    return column.in_(select(each.c.value))
+    dialect = session.get_bind().dialect.name
+    return _one_of(dialect, column, literal(listed(dialect, values), _list_type(dialect, column)))
+
+
+def among_bound(dialect: str, column: InstrumentedAttribute[Any], name: str) -> ColumnElement[bool]:
+    """Select as `among` does in a statement that is built once, and executed with `listed` values by this name."""
+    return _one_of(dialect, column, bindparam(name, type_=_list_type(dialect, column)))
+
+
+def listed(dialect: str, values: Collection[str | int]) -> list[str | int] | str:
+    """Return values as a database of this dialect takes them in one piece."""
+    return list(values) if dialect == "postgresql" else json.dumps(list(values))
+
+
+def _one_of(dialect: str, column: InstrumentedAttribute[Any], values: ColumnElement[Any]) -> ColumnElement[bool]:
+    if dialect == "postgresql":
+        return column == func.any(values)
+    return column.in_(select(func.json_each(values).table_valued("value").c.value))
+
+
+def _list_type(dialect: str, column: InstrumentedAttribute[Any]) -> TypeEngine[Any]:
+    return ARRAY(column.type) if dialect == "postgresql" else String()
 
 
 def insert_new(
@@ -134,7 +153,10 @@ def _insert_into_sqlite(
     in_order = itemgetter(*names)
     inserted: list[Row[*tuple[Any, ...]]] = []
     for some in _in_powers_of_two(rows):
-        values = tuple(map(_as_sqlite, chain.from_iterable(map(in_order, some))))
+        values = tuple(
+            _as_bare_time(value) if type(value) is datetime else value
+            for value in chain.from_iterable(map(in_order, some))
+        )
         outcome = connection.exec_driver_sql(_values_statement(target, names, len(some), taken, returning), values)
         if returning:
             inserted += outcome.all()
@@ -163,10 +185,6 @@ def _values_statement(
     answer = f" RETURNING {', '.join(returning)}" if returning else ""
     values = ", ".join([row] * count)
     return f"INSERT INTO {target.name} ({', '.join(names)}) VALUES {values} ON CONFLICT {conflict}{answer}"  # noqa: S608
-
-
-def _as_sqlite(value: object) -> object:
-    return _as_bare_time(value) if type(value) is datetime else value
 
 
 @lru_cache

@@ -1,5 +1,6 @@
 """Versions of the schema, through alembic."""
 
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -51,6 +52,12 @@ def check(database: Database) -> None:
         raise _old(f"{database} at revision {current}")
 
 
+def is_missing(database: Database) -> bool:
+    """Say whether there is no schema."""
+    with database.engine.connect() as connection:
+        return _current(connection) is None
+
+
 def revision(database: Database) -> str:
     """Return the revision of a schema that is this version's or an older one.
 
@@ -68,12 +75,13 @@ def revision(database: Database) -> str:
 
 def head() -> str:
     """Return the revision that this version needs."""
-    return str(_scripts().get_current_head())
+    return revisions()[0]
 
 
-def revisions() -> list[str]:
+@cache  # every readiness probe asks, and the answer takes reading all migrations
+def revisions() -> tuple[str, ...]:
     """Return every revision that this version knows, newest first."""
-    return [script.revision for script in _scripts().walk_revisions()]
+    return tuple(script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions())
 
 
 def _refuse_newer(database: Database, connection: Connection) -> None:
@@ -84,15 +92,12 @@ def _refuse_newer(database: Database, connection: Connection) -> None:
 
 
 def _old(found: str) -> OldDatabaseError:
-    return OldDatabaseError(found, f"this version needs revision {head()}", "run `league db upgrade`")
+    way_out = "run `league db upgrade` with the same --home or --database-url"
+    return OldDatabaseError(found, f"this version needs revision {head()}", way_out)
 
 
 def _current(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
-
-
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config())
 
 
 def _config() -> Config:

@@ -1,4 +1,8 @@
-"""How sides played, as it is reported with results and kept beside the matches."""
+"""How sides played, as it is reported with results and kept beside the matches.
+
+Sets of names are stored once and for ever. Matches have few of them, one for each version of a game: where there are
+very many, new ones are left out, and the results count without.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -6,13 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from league import wire
 from league.db.bulk import insert_new
-from league.db.models import Behaviour, MeasureSet
+from league.db.models import Behaviour, Learner, MeasureSet
 from league.db.upsert import insert_into
+
+SETS_MAX = 64
+"""Sets of names, of up to 64 KiB, that the points of each learner's curves may have, and as many all matches."""
 
 _ID_BYTES = 16
 _VALUE = np.dtype("<f4")
@@ -49,16 +56,31 @@ def of_match(session: Session, match_id: int) -> wire.Behaviour | None:
 
 
 def keep(session: Session, behaviours: Mapping[int, wire.Behaviour]) -> None:
-    """Store how sides played, by the ids of new matches."""
+    """Store how sides played, by the ids of new matches; by a set of names too many it is left out."""
     sets = {set_id(each.measures): each.measures for each in behaviours.values()}
-    for _, measures in sorted(sets.items()):
-        keep_set(session, measures)
+    kept = _keep_sets(session, sets)
     rows = []
     for match_id, behaviour in sorted(behaviours.items()):
         packed = pack(behaviour)
-        columns = {"measure_set_id": packed.measure_set_id, "home": packed.home, "away": packed.away}
-        rows.append({"match_id": match_id, **columns})
-    insert_new(session, Behaviour, rows)
+        if packed.measure_set_id in kept:
+            columns = {"measure_set_id": packed.measure_set_id, "home": packed.home, "away": packed.away}
+            rows.append({"match_id": match_id, **columns})
+    if rows:
+        insert_new(session, Behaviour, rows)
+
+
+def _keep_sets(session: Session, sets: Mapping[str, Sequence[str]]) -> set[str]:
+    """Store those sets of names that are new and have room; return the ids of all that are stored."""
+    kept = set(session.scalars(select(MeasureSet.id).where(MeasureSet.id.in_(sets))))
+    if new := sorted(sets.keys() - kept):
+        kept.update(keep_set(session, sets[each]) for each in new[: _room(session)])
+    return kept
+
+
+def _room(session: Session) -> int:
+    """Count the sets of names that may still be stored."""
+    learners, stored = (session.scalar(select(func.count()).select_from(table)) or 0 for table in (Learner, MeasureSet))
+    return max(0, SETS_MAX * (1 + learners) - stored)
 
 
 def keep_set(session: Session, measures: Sequence[str]) -> str:

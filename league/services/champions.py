@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.config import Settings
-from league.db.models import Champion, Player
+from league.db.models import Champion, Event, Player
 from league.errors import UnknownChampionError
 from league.services import learners, standings
 
@@ -63,6 +63,13 @@ def holder(session: Session, environment: str) -> int | None:
     """Return the champion's player id; None where there is none."""
     last = _last(session, environment)
     return None if last is None else last.player_id
+
+
+def told(session: Session, environment: str) -> int | None:
+    """Return the player id that the alias went to last, as the audit log has it; None where there is none."""
+    changes = select(Event.details).where(Event.kind == "champion", Event.environment == environment)
+    details = session.scalar(changes.order_by(Event.id.desc()).limit(1))
+    return None if details is None else details.get("to")
 
 
 def hand_over(

@@ -59,7 +59,7 @@ def check(
         if found:
             return found  # the rest is read along them
         for each in learners.environments(session) if environment is None else [environment]:
-            found += [*_players(session, each), *_gates(session, each)]
+            found += [*_players(session, each), *_champion(session, each), *_gates(session, each)]
             in_log = list(_matches(session, each))
             found += in_log or [*_payoffs(session, each), *_ratings(session, each)]
         found += _replays(session)
@@ -177,7 +177,7 @@ def _ratings(session: Session, environment: str) -> Iterator[Violation]:
 
 
 def _players(session: Session, environment: str) -> Iterator[Violation]:
-    """Learners have a player each, snapshots a checkpoint, and standings and decisions are as the audit log has it."""
+    """Learners have a player each, snapshots a checkpoint; standings, call-signs, decisions are as the log has them."""
     own = select(func.count()).where(Player.learner_id == Learner.id, Player.kind == "learner")
     alone = own.correlate(Learner).scalar_subquery() != 1
     lost = session.scalars(select(Learner.id).where(Learner.environment == environment, alone)).all()
@@ -188,16 +188,27 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
     empty = session.scalars(select(Player.id).where(*snapshot, bare)).all()
     if empty:
         yield Violation("players", environment, f"snapshots without a checkpoint or learner: {_some(empty)}")
-    query = select(Player.id).outerjoin(Event, Event.id == standings.last_change())
-    told = standings.standing_told()
-    unlike = session.scalars(query.where(*snapshot, or_(Player.standing.is_(None), Player.standing != told))).all()
-    if unlike:
-        finding = f"players whose standing is not what the audit log says: {_some(unlike)}"
-        yield Violation("standings", environment, finding)
+    query = select(Player.id).outerjoin(Event, Event.id == standings.last_change()).where(*snapshot)
+    told = {
+        "standing": (Player.standing, standings.standing_told()),
+        "call-sign": (Player.call_sign, standings.call_sign_told()),
+    }
+    for what, (stored, logged) in told.items():
+        unlike = session.scalars(query.where(stored.is_distinct_from(logged)).order_by(Player.id)).all()
+        if unlike:
+            finding = f"players whose {what} is not what the audit log says: {_some(unlike)}"
+            yield Violation("standings", environment, finding)
     groundless = decisions.inconsistent(session, environment)
     if groundless:
         yield Violation("decisions", environment, f"events that their evidence does not lead to: {_some(groundless)}")
-    champion = champions.holder(session, environment)
+
+
+def _champion(session: Session, environment: str) -> Iterator[Violation]:
+    """The champion is a commander, and who the audit log says."""
+    champion, told = champions.holder(session, environment), champions.told(session, environment)
+    if champion != told:
+        finding = f"{_named(champion)} is champion, by the audit log it is {_named(told)}"
+        yield Violation("champion", environment, finding)
     if champion is not None and standings.require(session, champion)[0].standing != "commander":
         yield Violation("champion", environment, f"player {champion} is champion and no commander")
 
@@ -220,15 +231,23 @@ def _replays(session: Session) -> Iterator[Violation]:
 
 
 def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -> Iterator[Violation]:
-    """Players' checkpoints are in the store, and nothing else is."""
+    """Players' checkpoints are in the store with the bytes that they came with, and nothing else is."""
     found = collection.survey(database, store, before)
     if found.missing:
         finding = f"not in the store, and players have them: {_some(found.missing)}"
+        yield Violation("checkpoints", None, finding)
+    damaged = [one.sha256 for one in collection.damaged(store, found, set_aside=False)]
+    if damaged:
+        finding = f"damaged, their bytes not hashing to their names: {_some(damaged)}; put them back from a copy"
         yield Violation("checkpoints", None, finding)
     if found.deletable:
         size = sum(one.size_bytes for one in found.deletable)
         finding = f"files that no player has: {len(found.deletable)}, {size:,} bytes; `league gc` deletes them"
         yield Violation("checkpoints", None, finding)
+
+
+def _named(player_id: int | None) -> str:
+    return "nobody" if player_id is None else f"player {player_id}"
 
 
 def _some(values: Sequence[object]) -> str:

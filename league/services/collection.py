@@ -83,9 +83,10 @@ def note(session: Session, gone: list[Stored | Leftover], *, actor: str, now: da
         events.record(session, "gc", environment=None, player_id=None, actor=actor, reason="", details=details, now=now)
 
 
-def damaged(store: CheckpointStore, found: Survey) -> Iterator[Stored]:
-    """Read every checkpoint that players need, and set aside those whose bytes are not their own any more."""
-    return (stored for stored in found.needed if not store.sound(stored.sha256))
+def damaged(store: CheckpointStore, found: Survey, *, set_aside: bool) -> Iterator[Stored]:
+    """Read every checkpoint that players need, and name those whose bytes are not their own any more."""
+    is_fine = store.sound if set_aside else store.intact
+    return (stored for stored in found.needed if not is_fine(stored.sha256))
 
 
 def _remove(database: Database, store: CheckpointStore, sha256: str, before: datetime) -> bool:

@@ -4,8 +4,8 @@ Points are numbered as they come. Of the last `KEPT` every one stays, of twice a
 points KEPT / 2 (log2(N / KEPT) + 2) are left, a few thousand after a year, and each new one costs at most one old one.
 What is told of single opponents is not kept: their names change all the time, and the last of it is with the learner.
 
-A learner's points have at most `SETS_MAX` different sets of names. Of each the last point stays, whatever its age: no
-set is left without points, and what points there are tells how many sets a learner has ever had.
+A learner's points have at most `behaviours.SETS_MAX` different sets of names. Of each the last point stays, whatever
+its age: no set is left without points, and what points there are tells how many sets a learner has ever had.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,21 +14,42 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import delete, insert, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy.orm import Session
 
 from league import wire
-from league.db.models import MeasureSet, MetricPoint
+from league.db.models import Base, MeasureSet, MetricPoint
 from league.services import behaviours, learners
 
 KEPT = 720
 """How many of the newest points all stay: an hour of reports five seconds apart. Even."""
 
-SETS_MAX = 64
-"""Sets of names that a learner's points may have: they are kept for ever, up to 64 KiB each."""
-
 OF_OPPONENTS = ("win_rate/", "matches/")
 """Followed by an opponent's name."""
+
+# without the object mapper, which costs more than these statements
+_POINTS = Base.metadata.tables[MetricPoint.__tablename__]
+_OLDER = _POINTS.alias()
+_OWN = _POINTS.c.learner_id == bindparam("learner")
+_OWN_NEWEST_FIRST = select(_POINTS.c.measure_set_id).where(_OWN).order_by(_POINTS.c.number.desc()).limit(1)
+_KNOWN = select(
+    select(_POINTS.c.number).where(_OWN, _POINTS.c.step == bindparam("at_step")).exists(),
+    _OWN_NEWEST_FIRST.where(_POINTS.c.measure_set_id == bindparam("set_id")).scalar_subquery().is_not(None),
+)
+_OWN_SETS = select(_POINTS.c.measure_set_id).where(_OWN).distinct()
+_FORGET = delete(_POINTS).where(
+    _OWN,
+    _POINTS.c.number == bindparam("old"),
+    select(_OLDER.c.number)
+    .where(
+        _OLDER.c.learner_id == _POINTS.c.learner_id,
+        _OLDER.c.measure_set_id == _POINTS.c.measure_set_id,
+        _OLDER.c.number != _POINTS.c.number,
+    )
+    .correlate(_POINTS)
+    .exists(),
+)
+"""Takes a learner's point away, unless it is the last one of its set."""
 
 _LIMIT = 1e30
 _DIGITS = 6
@@ -53,13 +74,18 @@ def add(
     names = sorted(name for name in metrics if not name.startswith(OF_OPPONENTS))
     if not names:
         return
-    if not _is_known(session, learner_id, step):
-        set_id, kept = _set_of(session, learner_id, names)
+    set_id = behaviours.set_id(names)
+    connection, own = session.connection(), {"learner": learner_id}
+    step_is_known, set_is_known = connection.execute(_KNOWN, own | {"at_step": step, "set_id": set_id}).one()
+    if not step_is_known:
+        kept: Sequence[str] = names
+        if not set_is_known:
+            set_id, kept = _kept_set(session, own, names)
         readings = behaviours.pack_values([_storable(metrics.get(name)) for name in kept])
         point = {"learner_id": learner_id, "number": number, "step": step, "measure_set_id": set_id}
-        session.execute(insert(MetricPoint).values({**point, "readings": readings, "reported_at": now}))
+        connection.execute(insert(_POINTS), {**point, "readings": readings, "reported_at": now})
     if (old := outlived(number)) > 0:
-        _forget(session, learner_id, old)
+        connection.execute(_FORGET, own | {"old": old})
 
 
 def outlived(number: int) -> int:
@@ -118,34 +144,12 @@ def spread(steps: Sequence[int], most: int) -> list[int]:
     return [place for place, (one, following) in enumerate(pairwise(span)) if one != following] + [len(steps) - 1]
 
 
-def _is_known(session: Session, learner_id: int, step: int) -> bool:
-    told = select(MetricPoint.number).where(MetricPoint.learner_id == learner_id, MetricPoint.step == step)
-    return session.scalar(told) is not None
-
-
-def _set_of(session: Session, learner_id: int, names: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return the id and the names of the set that a learner's new point has, which is stored."""
-    set_id = behaviours.set_id(names)
-    sets = select(MetricPoint.measure_set_id).where(MetricPoint.learner_id == learner_id)
-    newest_first = sets.order_by(MetricPoint.number.desc()).limit(1)
-    if session.scalar(newest_first.where(MetricPoint.measure_set_id == set_id)) is not None:
-        return set_id, names
-    if len(session.scalars(sets.distinct()).all()) < SETS_MAX:
+def _kept_set(session: Session, own: Mapping[str, int], names: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Store a set of names that is new to a learner; where it is one too many, return that of the last point."""
+    if len(session.connection().execute(_OWN_SETS, own).all()) < behaviours.SETS_MAX:
         return behaviours.keep_set(session, names), names
-    last = session.get_one(MeasureSet, session.scalar(newest_first))
+    last = session.get_one(MeasureSet, session.connection().execute(_OWN_NEWEST_FIRST, own).scalar_one())
     return last.id, last.measures
-
-
-def _forget(session: Session, learner_id: int, number: int) -> None:
-    """Take a learner's point away, unless it is the last one of its set."""
-    other = aliased(MetricPoint)
-    same = other.learner_id == learner_id, other.measure_set_id == MetricPoint.measure_set_id
-    another = select(other.number).where(*same, other.number != number).exists()
-    session.execute(
-        delete(MetricPoint)
-        .where(MetricPoint.learner_id == learner_id, MetricPoint.number == number, another)
-        .execution_options(synchronize_session=False)
-    )
 
 
 def _storable(value: float | None) -> float | None:

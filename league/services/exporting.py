@@ -1,10 +1,12 @@
 """A whole league into one file, as of one moment, while its servers go on."""
 
+import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from glob import escape
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import mkstemp
@@ -20,6 +22,8 @@ from league.db.models import Player
 from league.errors import ConfigurationError, UnknownCheckpointError
 from league.services.archive import AT_ONCE, FORMAT, ArchiveWriter, Manifest, Progress, WrittenRow
 from league.storage.store import CheckpointStore
+
+_PART = ".part"
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,14 +158,19 @@ def _sound(store: CheckpointStore, sha256: str) -> bool:
 
 @contextmanager
 def _appearing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that has its name when the block ends without an error, and else is gone."""
+    """Open a file that has its name when the block ends without an error, and else is gone.
+
+    It is locked meanwhile, so that the next one knows what killed exports left.
+    """
     if path.exists():
         raise ConfigurationError(f"file {path}", "it exists", "remove it or choose another name")
     try:
-        descriptor, name = mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        _clear(path)
+        descriptor, name = mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_PART)
         part = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -172,3 +181,11 @@ def _appearing(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         rule = f"it cannot be written ({error.strerror or error})"
         raise ConfigurationError(f"file {path}", rule, "make room or choose another place") from error
+
+
+def _clear(path: Path) -> None:
+    """Delete parts of a file that nobody is writing any more."""
+    for part in path.parent.glob(f".{escape(path.name)}.*{_PART}"):
+        with suppress(BlockingIOError), part.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            part.unlink(missing_ok=True)

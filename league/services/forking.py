@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, case, false, func, literal, null, or_, select, true
@@ -46,6 +45,9 @@ from league.services import events, exporting, importing, match_log, payoffs, st
 from league.services.archive import ArchiveReader, Manifest, Progress
 from league.services.exporting import View
 from league.storage.store import CheckpointStore
+
+_ARCHIVE = ".fork.zip"
+"""Name of what is on its way, in the scratch folder."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +98,16 @@ def fork(
     """
     with source.database.read() as session:
         cut = cut_at(session, period_id)
-    with TemporaryDirectory(dir=scratch, prefix=".fork-") as folder:
-        path = Path(folder) / "league.zip"
+    path = scratch / _ARCHIVE
+    path.unlink(missing_ok=True)  # a fork that was killed may have left its own
+    try:
         manifest = exporting.export(
             source.database, source.store, path, now, progress, view=lambda session: view_of(session, cut)
         )
         with ArchiveReader(path) as archive:
             importing.load(archive, destination.database, destination.store, now, progress)
+    finally:
+        path.unlink(missing_ok=True)
     with destination.database.write() as session:
         events.record(
             session,
@@ -199,8 +204,8 @@ def _learners(at: datetime) -> Select[Any]:
 
 def _players(at: datetime) -> Select[Any]:
     """Select the players of a time with the standing and call-sign that the audit log tells of then."""
-    call_sign = Event.details["call_sign"].as_string()
-    chosen = _rows(Player, Player.created_at <= at, standing=standings.standing_told(), call_sign=call_sign)
+    told = {"standing": standings.standing_told(), "call_sign": standings.call_sign_told()}
+    chosen = _rows(Player, Player.created_at <= at, **told)
     return chosen.outerjoin(Event, Event.id == standings.last_change(at))
 
 

@@ -81,7 +81,7 @@ class Judged:
     def differs(self, gate: Gate) -> bool:
         """Say whether a gate's verdict is another."""
         stop = self.verdict.stop
-        told = gate.state, gate.verdict["games"], gate.verdict["counts"]
+        told = gate.state, gate.verdict.get("games"), gate.verdict.get("counts")
         return (self.state, stop.games, list(stop.counts)) != told
 
 

@@ -42,7 +42,8 @@ def read(session: Session, environment: str) -> Ground:
     to change it.
     """
     concerns = or_(Event.environment == environment, Event.environment.is_(None))
-    disturbing = select(func.max(Event.id)).where(concerns, Event.player_id.is_(None), Event.kind != "period")
+    of_nobody = func.coalesce(Event.player_id, 0) == 0  # IS NULL would lead SQLite to an index that has all periods
+    disturbing = select(func.max(Event.id)).where(concerns, of_nobody, Event.kind != "period")
     last = select(func.max(Period.id)).where(Period.environment == environment)
     period_id, event_id = session.execute(select(last.scalar_subquery(), disturbing.scalar_subquery())).one()
     return Ground(period_id or 0, event_id or 0)

@@ -21,12 +21,13 @@ from league.errors import UnknownLeaseError
 from league.services import draws, exclusion, gate_pairs, payoffs, unplayable, workers
 from league.services.draws import PAIRING, Account, LearnerDraw
 from league.services.gate_verdicts import Judge
-from league.services.population import Member, Population, PopulationCache
+from league.services.population import NEWEST, Member, Population, PopulationCache
 from league.services.terms import Terms, TermsCache
 from league.services.workers import Trusted
 
 _RANDOM_DIGITS = 16  # beside the time in milliseconds: no two leases ever have the same id
 _SEED_LIMIT = 2**63
+_TRUST_AND_VERSION = workers.TRUST.add_columns(*NEWEST)  # of a worker and of everybody, in one trip to the database
 
 Row = dict[str, Any]
 
@@ -49,10 +50,11 @@ def grant(
     request: wire.LeaseRequest,
     now: datetime,
     rng: np.random.Generator,
-) -> list[wire.Lease]:
+) -> list[Row]:
     """Lease opponents for a learner, or pairs of frozen players. Drawing reads; only storing holds up other writers.
 
-    The results are likely to come to the process that granted the leases, so it remembers their terms.
+    The leases are as `wire.Lease` has them: to check what was just made takes as long as to draw it. The results are
+    likely to come to the process that granted the leases, so it remembers their terms.
 
     Raises:
         UnknownWorkerError: There is no such worker.
@@ -180,9 +182,11 @@ def _drawn_from(
     player_id, self_play = request.player_id, request.self_play
     renewing = cache.renewing(player_id)
     with database.glance() as session:
-        worker = workers.require_trusted(session, request.worker_id)
+        found = session.connection().execute(_TRUST_AND_VERSION, {"worker": request.worker_id}).one_or_none()
+        worker = workers.trusted(request.worker_id, found)
+        present = () if found is None else tuple(found[-len(NEWEST) :])
         kept_away = _kept_away(session, settings, request.worker_id, worker, now)
-        for population in cache.known(session, player_id, lately=renewing.locked()):
+        for population in cache.known(session, player_id, present, lately=renewing.locked()):
             learner = draws.known(population, player_id, self_play=self_play, unplayable=kept_away)
             if learner is not None:
                 return population, learner
@@ -312,7 +316,7 @@ def _terms(population: Population, row: Row) -> Terms:
     )
 
 
-def _bodies(granted: Grant) -> list[wire.Lease]:
+def _bodies(granted: Grant) -> list[Row]:
     population, rows = granted.population, granted.rows
     seated = {player for row in rows for player in (row["home_id"], row["away_id"])}
     seats = {player: _seat(population.members[population.place(player)]) for player in seated}
@@ -320,29 +324,29 @@ def _bodies(granted: Grant) -> list[wire.Lease]:
     return [_body(row, seats, reasons[row["branch"]]) for row in rows]
 
 
-def _seat(player: Player | Member) -> wire.Seat:
-    return wire.Seat(player_id=player.id, checkpoint=player.checkpoint, name=player.name)
+def _seat(player: Player | Member) -> Row:
+    return {"player_id": player.id, "checkpoint": player.checkpoint, "name": player.name}
 
 
 def _columns(lease: Lease) -> Row:
     return {column.key: getattr(lease, column.key) for column in Lease.__table__.columns}
 
 
-def _body(row: Row, seats: Mapping[int, wire.Seat], reason: str) -> wire.Lease:
-    return wire.Lease(
-        lease_id=row["id"],
-        kind="training" if row["kind"] == "training" else "rating",
-        home=seats[row["home_id"]],
-        away=seats[row["away_id"]],
-        learner_side=row["learner_side"],
-        seed=row["seed"],
-        budget=row["budget"],
-        expires_at=row["expires_at"],
-        propensity=row["propensity"],
-        branch=row["branch"],
-        reason=reason,
-        gate_id=row["gate_id"],
-    )
+def _body(row: Row, seats: Mapping[int, Row], reason: str) -> Row:
+    return {
+        "lease_id": row["id"],
+        "kind": "training" if row["kind"] == "training" else "rating",
+        "home": seats[row["home_id"]],
+        "away": seats[row["away_id"]],
+        "learner_side": row["learner_side"],
+        "seed": row["seed"],
+        "budget": row["budget"],
+        "expires_at": row["expires_at"],
+        "propensity": row["propensity"],
+        "branch": row["branch"],
+        "reason": reason,
+        "gate_id": row["gate_id"],
+    }
 
 
 def _state(lease: Lease, matches: int, now: datetime) -> str:

@@ -10,11 +10,13 @@ from sqlalchemy import Select, SQLColumnExpression, func, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league.db import locks
-from league.db.columns import read_columns
+from league.db.columns import gather_columns, read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Learner, Match
 from league.services import exclusion
+
+_AT_ONCE = 1_000_000  # ids: what a database gathers of them takes some 50 MB of its memory
 
 PATIENCE_S = 0.25
 """How long a reader holds up those who write matches."""
@@ -58,9 +60,7 @@ class Games:
 def read(session: Session, environment: str, after: int, through: int | None) -> Games:
     """Read the matches with ids in (after, through]; to the end of the log where `through` is None."""
     columns = Match.home_id, Match.away_id, Match.score, Match.kind == "training"
-    home, away, score, training = read_columns(
-        session, _chosen(session, environment, after, through, *columns), len(columns)
-    )
+    home, away, score, training = _gathered(session, environment, after, through, *columns)
     return Games(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
 
 
@@ -91,8 +91,8 @@ def last_of(session: Session, player_id: int, through: int, count: int, *, after
 
 def ids(session: Session, environment: str, after: int, through: int | None) -> NDArray[np.int64]:
     """Read the ids of the matches that `read` returns."""
-    (found,) = read_columns(session, _chosen(session, environment, after, through, Match.id), 1)
-    return np.asarray(found, dtype=np.int64)
+    ids: NDArray[np.int64] = _gathered(session, environment, after, through, Match.id)[0].astype(np.int64)
+    return ids
 
 
 def end(session: Session, environment: str) -> int:
@@ -116,9 +116,15 @@ def settled_after(database: Database, match_id: int) -> int:
     return last if all(outlasted) else match_id
 
 
-def _chosen(
+def _gathered(
     session: Session, environment: str, after: int, through: int | None, *columns: SQLColumnExpression[Any]
-) -> Select[Any]:
-    query = select(*columns).where(Match.environment == environment, Match.id > after, *exclusion.rated(session))
-    query = query.order_by(Match.id)
-    return query if through is None else query.where(Match.id <= through)
+) -> NDArray[np.float64]:
+    """Read columns of the matches that count, (columns, M), oldest first."""
+    last = end(session, environment) if through is None else through
+    which = Match.environment == environment, *exclusion.rated(session)
+    query = select(*columns).where(*which).order_by(Match.id)
+    parts = [
+        gather_columns(session, query.where(Match.id > start, Match.id <= min(start + _AT_ONCE, last)), len(columns))
+        for start in range(after, last, _AT_ONCE)
+    ]
+    return np.concatenate(parts, axis=1) if parts else np.empty((len(columns), 0))

@@ -10,9 +10,9 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league import wire
 from league.config import Settings
-from league.db.models import Lease, Match, Player
+from league.db.models import Lease, Match
 from league.services import draws, exclusion
-from league.services.population import PopulationCache
+from league.services.population import Population, PopulationCache
 
 LOOKED_AT = 1000
 """So many of the learner's last matches are counted."""
@@ -98,15 +98,16 @@ def of_learner(session: Session, settings: Settings, cache: PopulationCache, pla
         UnknownPlayerError: There is no such player.
         InvalidRequestError: It is not a learner.
     """
-    preview = draws.preview(session, settings, cache, player_id)
-    played = _played(session, player_id)
-    shares = {branch.name: branch.share for branch in preview.branches} | {draws.SELF_PLAY: preview.self_play}
-    rules = {branch.name: branch.rule for branch in preview.branches}
+    population = cache.of_player(session, player_id)
+    content = draws.of_learner(session, population, settings, player_id).account.content
+    played, items = _played(session, player_id), content["items"]
+    shares = {branch["name"]: branch["share"] for branch in content["branches"]}
+    shares[draws.SELF_PLAY] = content["self_play"]
+    rules = {branch["name"]: branch["rule"] for branch in content["branches"]}
     by_branch = _met((each.branch, each.score) for each in played)
     by_opponent = _met((each.opponent, each.score) for each in played)
-    likely = {item.player_id: item for item in preview.items}
-    now = {item.player_id: item.propensity or 0.0 for item in preview.items} | {player_id: preview.self_play}
-    names = _names(session, {*now, *by_opponent})
+    win_rates = dict(zip(items["player_id"], items["win_rate"], strict=True))
+    now = dict(zip(items["player_id"], items["propensity"], strict=True)) | {player_id: content["self_play"]}
 
     def share(met: Met) -> float | None:
         return met.matches / len(played) if played else None
@@ -120,9 +121,9 @@ def of_learner(session: Session, settings: Settings, cache: PopulationCache, pla
     opponents = [
         OpponentShare(
             player_id=each,
-            name=names[each],
+            name=_name(population, each),
             now=now.get(each, 0.0),
-            win_rate=likely[each].win_rate if each in likely else None,
+            win_rate=win_rates.get(each),
             met=met,
             share=share(met),
         )
@@ -158,6 +159,6 @@ def _met(scores: Iterable[tuple[K, float]]) -> Mapping[K, Met]:
     return {key: Met(len(each), sum(each) / len(each)) for key, each in collected.items()}
 
 
-def _names(session: Session, player_ids: set[int]) -> Mapping[int, str]:
-    rows = session.execute(select(Player.id, Player.call_sign, Player.name).where(Player.id.in_(player_ids)))
-    return {player_id: call_sign or name for player_id, call_sign, name in rows}
+def _name(population: Population, player_id: int) -> str:
+    member = population.members[population.place(player_id)]
+    return member.call_sign or member.name

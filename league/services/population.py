@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,10 @@ T = TypeVar("T")
 REMARKS = ("regression", "recovery")
 """Kinds of events that say what was seen, and change nobody."""
 
-_NEWEST = select(*(func.coalesce(select(func.max(table.id)).scalar_subquery(), 0) for table in (Player, Period, Event)))
+NEWEST = tuple(func.coalesce(select(func.max(table.id)).scalar_subquery(), 0) for table in (Player, Period, Event))
+"""Columns of the version of everybody, in all environments."""
+
+_NEWEST = select(*NEWEST)
 _OWN = bindparam("environment", type_=String)
 _CHANGES = select(
     or_(
@@ -47,8 +50,7 @@ _CHANGES = select(
 )
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A player's unchanging side, its standing and the call-sign that came with it."""
 
     id: int
@@ -229,19 +231,20 @@ class PopulationCache:
             self._kept[environment] = renewed
         return renewed.population
 
-    def known(self, session: Session, player_id: int, *, lately: bool) -> list[Population]:
+    def known(self, session: Session, player_id: int, present: Version, *, lately: bool) -> list[Population]:
         """Return the population that a player belongs to as far as it is known, at best the present one.
 
         Args:
             session: Sees what has changed.
             player_id: Who.
+            present: The version that there is.
             lately: Whether one from before the last rating period will do, as long as nothing else has changed since.
         """
         environment = self._environments.get(player_id, "")
         kept = self._kept.get(environment)
         if kept is None:
             return []
-        if kept.version == version(session):
+        if kept.version == present:
             known = [kept.population, kept.before if lately else None]
         else:
             known = [kept.population if lately and not _changes(session, environment, kept.version).others else None]

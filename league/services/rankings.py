@@ -1,16 +1,23 @@
-"""The league table as people look at it: ranked, filtered, searched and sorted by the database, a page at a time."""
+"""The league table as people look at it: ranked, filtered, searched and sorted.
 
-from collections.abc import Sequence
+It is read once between two changes of the population, whoever looks: after a period all open pages ask for it at once.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Row, Subquery, case, func, or_, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from league import wire
 from league.db.models import Learner, Player, Rating
+from league.errors import UnknownPlayerError
 from league.services import standings
+from league.services.population import PopulationCache
 
 Sort = Literal["rank", "name", "kind", "role", "standing", "rating", "deviation", "games", "win_rate", "lineage", "age"]
 Show = Literal["in_play", "all", "candidate", "commander", "retired", "quarantined"]
@@ -21,10 +28,9 @@ _HASH_LEAST = 6
 
 @dataclass(frozen=True)
 class Choice:
-    """Which players of an environment are wanted, and in what order.
+    """Which players of a table are wanted, and in what order.
 
     Attributes:
-        environment: Whose players.
         search: Part of a name or call-sign, or the beginning of a checkpoint's hash; empty for all.
         kind: None for all.
         show: Of which standing; learners and baselines are in play.
@@ -34,7 +40,6 @@ class Choice:
         descending: Whether the most comes first.
     """
 
-    environment: str
     search: str = ""
     kind: wire.Kind | None = None
     show: Show = "in_play"
@@ -44,7 +49,7 @@ class Choice:
     descending: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ranked:
     """A line of the table.
 
@@ -56,6 +61,7 @@ class Ranked:
         kind: What it is.
         role: Of its lineage, if it has one.
         standing: Of a snapshot.
+        checkpoint: Hash of its weights, or the name of a baseline's; None for learners.
         rating: On the Glicko scale, after the last period.
         deviation: RD.
         games: Rated ones.
@@ -73,6 +79,7 @@ class Ranked:
     kind: wire.Kind
     role: wire.Role | None
     standing: wire.Standing | None
+    checkpoint: str | None
     rating: float
     deviation: float
     games: int
@@ -85,45 +92,58 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Extent:
-    """How many players a choice leaves, and the ends of all their 95 % bands; 0 where there are none."""
+    """How many players there are, and the ends of all their 95 % bands; 0 where there are none."""
 
     players: int
     low: float
     high: float
 
 
-def table(session: Session, choice: Choice, limit: int, offset: int = 0) -> list[Ranked]:
-    """Return a page of the chosen players, in the chosen order."""
-    everybody = _ranked(choice.environment)
-    query = select(everybody).where(*_chosen(everybody, choice)).order_by(*_order(everybody, choice))
-    return [_line(row) for row in session.execute(query.limit(limit).offset(offset))]
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Everybody of an environment, in order of their ranks; who has none comes last."""
+
+    players: Sequence[Ranked]
+
+    def chosen(self, choice: Choice) -> list[Ranked]:
+        """Return the chosen players, in the chosen order."""
+        return _ordered([one for one in self.players if _is_chosen(one, choice)], choice)
+
+    def find(self, player_id: int) -> Ranked:
+        """Return one player's line.
+
+        Raises:
+            UnknownPlayerError: It has none in this table.
+        """
+        if player_id not in self._by_id:
+            raise UnknownPlayerError(player_id, "no player of this environment has this id", "see GET /players")
+        return self._by_id[player_id]
+
+    def strongest(self) -> Ranked | None:
+        """Return the snapshot in play with the highest rating - 2 RD."""
+        return next(self._snapshots_in_play(), None)
+
+    def newest(self) -> Ranked | None:
+        """Return the snapshot in play that was published last."""
+        return max(self._snapshots_in_play(), key=lambda one: (one.created_at, one.id), default=None)
+
+    def _snapshots_in_play(self) -> Iterator[Ranked]:
+        return (one for one in self.players if one.kind == "snapshot" and one.rank is not None)
+
+    @cached_property
+    def _by_id(self) -> dict[int, Ranked]:
+        return {one.id: one for one in self.players}
 
 
-def among(session: Session, choice: Choice, ids: Sequence[int]) -> list[Ranked]:
-    """Return those of the chosen players that have one of these ids, in the chosen order."""
-    everybody = _ranked(choice.environment)
-    query = select(everybody).where(*_chosen(everybody, choice), everybody.c.id.in_(ids))
-    return [_line(row) for row in session.execute(query.order_by(*_order(everybody, choice)))]
+def table(session: Session, cache: PopulationCache, environment: str) -> Table:
+    """Return the table of an environment as the session sees it."""
+    return cache.get(session, environment).once("table", lambda: _read(session, environment))
 
 
-def extent(session: Session, choice: Choice) -> Extent:
-    """Measure what a choice leaves."""
-    everybody = _ranked(choice.environment)
-    ends = [everybody.c.rating + sign * 2.0 * everybody.c.deviation for sign in (-1, 1)]
-    query = select(func.count(), func.min(ends[0]), func.max(ends[1])).where(*_chosen(everybody, choice))
-    players, low, high = session.execute(query).one()
-    return Extent(players, low or 0.0, high or 0.0)
-
-
-def find(session: Session, player_id: int) -> Ranked:
-    """Return one player's line.
-
-    Raises:
-        UnknownPlayerError: There is no such player.
-    """
-    player, _ = standings.require(session, player_id)
-    everybody = _ranked(player.environment)
-    return _line(session.execute(select(everybody).where(everybody.c.id == player_id)).one())
+def extent(players: Iterable[Ranked]) -> Extent:
+    """Measure some players."""
+    ends = [(one.rating - 2.0 * one.deviation, one.rating + 2.0 * one.deviation) for one in players]
+    return Extent(len(ends), min((low for low, _ in ends), default=0.0), max((high for _, high in ends), default=0.0))
 
 
 def lineages(session: Session, environment: str) -> dict[int, str]:
@@ -132,25 +152,9 @@ def lineages(session: Session, environment: str) -> dict[int, str]:
     return dict(session.execute(query).all())
 
 
-def strongest(session: Session, environment: str) -> Ranked | None:
-    """Return the snapshot in play with the highest rating - 2 RD."""
-    return next(iter(table(session, Choice(environment, kind="snapshot"), 1)), None)
-
-
-def newest(session: Session, environment: str) -> Ranked | None:
-    """Return the snapshot in play that was published last."""
-    choice = Choice(environment, kind="snapshot", sort="age")
-    return next(iter(table(session, choice, 1)), None)
-
-
-def _ranked(environment: str) -> Subquery:
-    """Select an environment's players, each with its rank among those in play."""
-    rated = standings.rated().where(Player.environment == environment)
-    playing = standings.in_play()
-    place = func.row_number().over(partition_by=playing, order_by=(standings.conservative().desc(), Player.id))
+def _read(session: Session, environment: str) -> Table:
     columns = (
         Player.id,
-        case((playing, place)).label("rank"),
         Player.name,
         Player.call_sign,
         Player.kind,
@@ -160,49 +164,50 @@ def _ranked(environment: str) -> Subquery:
         func.coalesce(Rating.rating, Player.start_rating).label("rating"),
         func.coalesce(Rating.deviation, Player.start_deviation).label("deviation"),
         func.coalesce(Rating.games, 0).label("games"),
-        case((Rating.games > 0, Rating.score / Rating.games)).label("win_rate"),
+        Rating.score,
         Player.learner_id,
         Learner.name.label("lineage"),
         Player.step,
         Player.created_at,
-        func.coalesce(Player.call_sign, Player.name).label("shown"),
     )
-    return rated.with_only_columns(*columns).outerjoin(Learner, Learner.id == Player.learner_id).subquery()
+    everybody = standings.rated().where(Player.environment == environment)
+    query = everybody.with_only_columns(*columns).outerjoin(Learner, Learner.id == Player.learner_id)
+    playing = standings.in_play().label("in_play")
+    ranked = query.add_columns(playing).order_by(playing.desc(), standings.conservative().desc(), Player.id)
+    return Table([_line(rank, row._asdict()) for rank, row in enumerate(session.execute(ranked), start=1)])
 
 
-def _chosen(everybody: Subquery, choice: Choice) -> list[ColumnElement[bool]]:
-    column = everybody.c
-    equal = ((column.kind, choice.kind), (column.role, choice.role), (column.learner_id, choice.learner_id))
-    conditions = [each == value for each, value in equal if value is not None]
-    if choice.show == "in_play":
-        conditions.append(column.rank.is_not(None))
-    elif choice.show != "all":
-        conditions.append(column.standing == choice.show)
-    if choice.search.strip():
-        conditions.append(_named(everybody, choice.search.strip().lower()))
-    return conditions
+def _line(rank: int, values: dict[str, Any]) -> Ranked:
+    score, games = values.pop("score"), values["games"]
+    return Ranked(rank=rank if values.pop("in_play") else None, win_rate=score / games if games else None, **values)
 
 
-def _named(everybody: Subquery, sought: str) -> ColumnElement[bool]:
-    names = everybody.c.name, everybody.c.call_sign
-    found = [func.lower(name).contains(sought, autoescape=True) for name in names]
-    if len(sought) >= _HASH_LEAST:
-        found.append(everybody.c.checkpoint.startswith(sought, autoescape=True))
-    return or_(*found)
+def _is_chosen(one: Ranked, choice: Choice) -> bool:
+    wanted = ((one.kind, choice.kind), (one.role, choice.role), (one.learner_id, choice.learner_id))
+    if any(asked is not None and value != asked for value, asked in wanted):
+        return False
+    shown = one.rank is not None if choice.show == "in_play" else choice.show in ("all", one.standing)
+    return shown and _is_named(one, choice.search.strip().lower())
 
 
-def _order(everybody: Subquery, choice: Choice) -> tuple[ColumnElement[Any], ...]:
-    """Return what to sort by. Who is out of play, or has no value, comes last either way."""
-    names = {"name": "shown", "age": "created_at"}
-    column: ColumnElement[Any] = everybody.c[names.get(choice.sort, choice.sort)]
-    column = func.lower(column) if choice.sort in ("name", "lineage") else column
-    by_rank = everybody.c.rank.asc().nulls_last(), everybody.c.id.asc()
-    if choice.sort != "age":
-        return (column.desc() if choice.descending else column.asc()).nulls_last(), *by_rank
-    youth = column, everybody.c.id  # of those that were published in one moment, too, one was the last
-    return tuple(each.asc() if choice.descending else each.desc() for each in youth)
+def _is_named(one: Ranked, sought: str) -> bool:
+    if not sought or sought in one.name.lower() or (one.call_sign is not None and sought in one.call_sign.lower()):
+        return True
+    return len(sought) >= _HASH_LEAST and (one.checkpoint or "").startswith(sought)
 
 
-def _line(row: "Row[Any]") -> Ranked:
-    values = row._asdict()
-    return Ranked(**{name: values[name] for name in Ranked.__dataclass_fields__})
+def _ordered(players: list[Ranked], choice: Choice) -> list[Ranked]:
+    """Sort players that come by rank. Who is out of play, or has no value, comes last either way."""
+    if choice.sort == "age":
+        return sorted(players, key=lambda one: (one.created_at, one.id), reverse=not choice.descending)
+    value: Callable[[Ranked], Any] = _VALUES.get(choice.sort, attrgetter(choice.sort))
+    known = [one for one in players if value(one) is not None]
+    unknown = [one for one in players if value(one) is None]
+    return sorted(known, key=value, reverse=choice.descending) + unknown
+
+
+_VALUES: dict[Sort, Callable[[Ranked], Any]] = {
+    "name": lambda one: (one.call_sign or one.name).lower(),
+    "lineage": lambda one: None if one.lineage is None else one.lineage.lower(),
+}
+"""What those columns are sorted by that are not sorted by just what they hold."""

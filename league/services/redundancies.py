@@ -78,7 +78,8 @@ def _among(
         Ratings(*(column[places] for column in (ratings.rating, ratings.deviation, ratings.volatility)))
     )
     few = everybody.games[places] < settings.promotion.least_games
-    stays = np.array([member.kind == "baseline" or member.id == champion for member in members]) | few
+    bound = _newest(members) | {champion}
+    stays = np.array([member.kind == "baseline" or member.id in bound for member in members]) | few
     config = RedundancyConfig(
         win_rate_distance=settings.redundancy_distance,
         fingerprint_distance=settings.redundancy_behaviour,
@@ -90,6 +91,12 @@ def _among(
         Alike(members[each.player], members[each.twin], each)
         for each in redundant(counts, strength, config, keep=stays, fingerprints=behaviour)
     ]
+
+
+def _newest(members: Sequence[Member]) -> set[int | None]:
+    """Return the ids of the newest snapshot of each lineage: as these its exploiters and rivals meet a learner."""
+    by_age = sorted((member for member in members if member.kind == "snapshot"), key=lambda each: each.step or 0)
+    return set({member.learner_id: member.id for member in by_age}.values())
 
 
 def _likeness(alike: Alike) -> wire.Likeness | None:

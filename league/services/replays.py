@@ -19,6 +19,7 @@ from league import wire
 from league.auth import Principal
 from league.config import ReplayConfig
 from league.db.bulk import insert_new
+from league.db.engine import Database
 from league.db.models import Match, Player, Replay
 from league.errors import (
     RefusedReplayError,
@@ -31,6 +32,9 @@ from league.services import champions, ownership
 
 KEPT_SHARE = 0.95
 """Where recordings exceed a bound they go until this share of it is left: the next ones find room without a search."""
+
+PRUNED_AT_ONCE = 100
+"""Old recordings that one transaction lets go."""
 
 UNPACKED = 16
 """A recording's text is at most so many times as long as the largest file: one of mechs about eleven times its own."""
@@ -119,7 +123,7 @@ def store(
         "content": data,
     }
     if insert_new(session, Replay, [row], returning=(Replay.match_id,)):
-        _make_room(session, config, now)
+        _make_room(session, config)
     else:
         _require_known(session, replay)
     return replay
@@ -162,6 +166,22 @@ def damaged(session: Session) -> Iterator[int]:
             yield match_id
 
 
+def prune(database: Database, config: ReplayConfig, now: datetime) -> Iterator[int]:
+    """Let recordings go that are older than `config` keeps.
+
+    Yields:
+        How many went, transaction by transaction: between two there is room for others, and to stop.
+    """
+    with database.read() as session:
+        too_old = Replay.stored_at < now - timedelta(days=config.keep_days)
+        old = session.scalars(select(Replay.match_id).where(too_old).order_by(Replay.match_id)).all()
+    for first in range(0, len(old), PRUNED_AT_ONCE):
+        part = old[first : first + PRUNED_AT_ONCE]
+        with database.write() as session:
+            session.execute(delete(Replay).where(Replay.match_id.in_(part)))
+        yield len(part)
+
+
 def surplus(kept: Sequence[Kept], config: ReplayConfig) -> list[int]:
     """Choose whose recordings go where there are more than `config` keeps.
 
@@ -200,9 +220,8 @@ def _sum(kept: Iterable[Kept]) -> Usage:
     return Usage(len(sizes), sum(sizes))
 
 
-def _make_room(session: Session, config: ReplayConfig, now: datetime) -> None:
-    """Delete what is too old, and what is too much."""
-    session.execute(delete(Replay).where(Replay.stored_at < now - timedelta(days=config.keep_days)))
+def _make_room(session: Session, config: ReplayConfig) -> None:
+    """Delete what is too much."""
     used = usage(session)
     if used.count <= config.keep_max and used.size_bytes <= config.keep_max_bytes:
         return

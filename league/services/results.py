@@ -93,7 +93,7 @@ def submit(
         lease_ids = {result.lease_id for result in batch.results if wire.storable_lease_id(result.lease_id)}
         terms = cache.terms(session, lease_ids)
         before = _told(session, reporter.worker_id, lease_ids) if refused_before else {}
-        limits = cache.limits(session, {each.game for each in terms.values()})
+        limits = cache.limits(session, {each.game for each in terms.values()}, now)
         places = _sort(batch.results, terms, before, limits, reporter, settings, now)
         doubted = {place: readable[place] for place in places.doubtful}
         verdicts = places.settled | _compare(session, doubted, places.doubtful)

@@ -1,8 +1,10 @@
 """Workers as their results show them: how they fit what others' and the ratings lead to expect."""
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +15,15 @@ from arena.glicko2 import Ratings, expected_score
 from league import wire
 from league.config import Settings
 from league.db.models import Match, Period, Player, Quarantine, Rating, Refusal, Worker
-from league.services import exclusion, learners, standings, worker_checks, workers
+from league.services import exclusion, learners, population, standings, worker_checks, workers
+from league.services.population import Version
 from league.services.worker_checks import Fit, Reports
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+LASTS = timedelta(seconds=15)
+"""How long a look at the last matches is good for pages."""
 
 KINDS: tuple[wire.MatchKind, ...] = ("training", "rating")
 MEASURES: dict[wire.Measure, worker_checks.Check] = {"score": worker_checks.scores, "length": worker_checks.lengths}
@@ -39,12 +45,46 @@ class _Log:
 
 
 @dataclass(frozen=True)
+class _Seen:
+    """What the last matches say of all workers.
+
+    Attributes:
+        since: When the first of them came; None where there are none.
+        results: How many are each worker's, by its id.
+        checks: How they fit, likewise.
+    """
+
+    since: datetime | None
+    results: Mapping[str, int]
+    checks: Mapping[str, Sequence[wire.WorkerCheck]]
+
+
+@dataclass(frozen=True)
 class _Review:
     """What the last matches and refusals say of one worker."""
 
     results: int
     refused: int
     checks: Sequence[wire.WorkerCheck]
+
+
+class LatestReview:
+    """What the last matches said of all workers at the last look, for whoever looks again soon after.
+
+    A look takes tenths of a second, and every open page of workers asks for one again and again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: tuple[Version, datetime, _Seen] | None = None
+
+    def look(self, session: Session, settings: Settings, now: datetime) -> _Seen:
+        """Return the last look, or a new one where that is `LASTS` old or something but matches has come since."""
+        present = population.version(session)
+        with self._lock:
+            if self._kept is None or self._kept[0] != present or not timedelta(0) <= now - self._kept[1] < LASTS:
+                self._kept = present, now, _look(session, settings)
+            return self._kept[2]
 
 
 def listing(session: Session, settings: Settings, limit: int, after: str, name: str | None) -> list[wire.ListedWorker]:
@@ -54,44 +94,54 @@ def listing(session: Session, settings: Settings, limit: int, after: str, name: 
     """
     query = select(Worker).where(Worker.id > after).order_by(Worker.id).limit(limit)
     query = query if name is None else query.where(Worker.name == name)
-    return _listed(session, settings, session.scalars(query).all())
+    return _listed(session, settings, session.scalars(query).all(), _look(session, settings))
 
 
-def latest(session: Session, settings: Settings, limit: int, kind: wire.WorkerKind | None) -> list[wire.ListedWorker]:
-    """List the workers that were seen last, all or those of a kind, as `listing` does."""
+def latest(
+    session: Session,
+    settings: Settings,
+    review: LatestReview,
+    limit: int,
+    kind: wire.WorkerKind | None,
+    now: datetime,
+) -> list[wire.ListedWorker]:
+    """List the workers that were seen last, all or those of a kind, as `listing` did a moment ago."""
     query = select(Worker).order_by(Worker.seen_at.desc(), Worker.id).limit(limit)
     query = query if kind is None else query.where(Worker.kind == kind)
-    return _listed(session, settings, session.scalars(query).all())
+    return _listed(session, settings, session.scalars(query).all(), review.look(session, settings, now))
 
 
-def _listed(session: Session, settings: Settings, found: Sequence[Worker]) -> list[wire.ListedWorker]:
+def _listed(session: Session, settings: Settings, found: Sequence[Worker], seen: _Seen) -> list[wire.ListedWorker]:
     still_open = session.scalars(select(Quarantine).where(Quarantine.lifted_at.is_(None)))
     quarantines = {row.worker_id: row for row in still_open}
-    reviews = _reviews(session, settings, [worker.id for worker in found])
-    return [_body(settings, worker, quarantines.get(worker.id), reviews[worker.id]) for worker in found]
+    refused = _refused(session, [worker.id for worker in found], seen.since)
+    return [
+        _body(settings, worker, quarantines.get(worker.id), _review(settings, worker.id, seen, refused))
+        for worker in found
+    ]
 
 
-def _reviews(session: Session, settings: Settings, worker_ids: Sequence[str]) -> dict[str, _Review]:
-    results = dict.fromkeys(worker_ids, 0)
-    checks: dict[str, list[wire.WorkerCheck]] = {worker_id: [] for worker_id in worker_ids}
+def _look(session: Session, settings: Settings) -> _Seen:
     since: list[datetime] = []
+    results: Counter[str] = Counter()
+    checks: dict[str, list[wire.WorkerCheck]] = {}
     for environment in learners.environments(session):
         log = _read(session, environment, settings.review_matches)
         if log is None:
             continue
         since.append(log.since)
-        for place, worker_id in enumerate(log.workers):
-            if worker_id in results:
-                results[worker_id] += int((log.worker == place).sum())
+        reported = np.bincount(log.worker, minlength=len(log.workers)).tolist()
+        results.update(dict(zip(log.workers, reported, strict=True)))
         for worker_id, check in _checks(session, settings, environment, log):
-            if worker_id in checks:
-                checks[worker_id].append(check)
-    refused = _refused(session, worker_ids, min(since, default=None))
-    for worker_id in worker_ids:
-        fit = worker_checks.refusals(refused.get(worker_id, 0), refused.get(worker_id, 0) + results[worker_id])
-        if fit is not None:
-            checks[worker_id].append(_check("refusals", None, None, fit, settings))
-    return {each: _Review(results[each], refused.get(each, 0), checks[each]) for each in worker_ids}
+            checks.setdefault(worker_id, []).append(check)
+    return _Seen(min(since, default=None), results, checks)
+
+
+def _review(settings: Settings, worker_id: str, seen: _Seen, refusals: Mapping[str, int]) -> _Review:
+    results, refused = seen.results.get(worker_id, 0), refusals.get(worker_id, 0)
+    fit = worker_checks.refusals(refused, refused + results)
+    of_refusals = [] if fit is None else [_check("refusals", None, None, fit, settings)]
+    return _Review(results, refused, [*seen.checks.get(worker_id, ()), *of_refusals])
 
 
 def _read(session: Session, environment: str, limit: int) -> _Log | None:
@@ -149,17 +199,21 @@ def _predictions(session: Session, environment: str, log: _Log) -> tuple[IntArra
 
 def _history(session: Session, players: IntArray, before: int, periods: Sequence[int]) -> Ratings:
     """Return the ratings of P players before the first of N periods and after each, one after the other: (N + 1) P."""
-    rating, deviation = np.zeros((2, len(periods) + 1, players.size))
     start = standings.rated(before).where(Player.id.in_(players.tolist())).order_by(Player.id)
-    first = standings.ratings(session.execute(start).all())
-    rating[:], deviation[:] = first.rating, first.deviation
-    changes = select(Rating).where(Rating.period_id.in_(periods), Rating.player_id.in_(players.tolist()))
-    number = {period_id: place for place, period_id in enumerate(periods, start=1)}
-    for change in session.scalars(changes.order_by(Rating.period_id)):
-        place = int(np.searchsorted(players, change.player_id))
-        rating[number[change.period_id] :, place] = change.rating
-        deviation[number[change.period_id] :, place] = change.deviation
-    return Ratings(rating.reshape(-1), deviation.reshape(-1), np.zeros(rating.size))
+    begun = start.with_only_columns(
+        func.coalesce(Rating.rating, Player.start_rating), func.coalesce(Rating.deviation, Player.start_deviation)
+    )
+    changes = select(Rating.period_id, Rating.player_id, Rating.rating, Rating.deviation).order_by(Rating.period_id)
+    chosen = Rating.period_id.in_(periods), Rating.player_id.in_(players.tolist())
+    changed = np.array([tuple(row) for row in session.execute(changes.where(*chosen))]).reshape(-1, 4)
+    ends = np.searchsorted(changed[:, 0], periods, side="right")
+    strength = np.empty((len(periods) + 1, players.size, 2))
+    strength[0] = [tuple(row) for row in session.execute(begun)]
+    for number, part in enumerate(np.split(changed, ends)[: len(periods)], start=1):
+        strength[number] = strength[number - 1]
+        strength[number, np.searchsorted(players, part[:, 1])] = part[:, 2:]
+    rating, deviation = strength.reshape(-1, 2).T
+    return Ratings(rating, deviation, np.zeros(rating.size))
 
 
 def _refused(session: Session, worker_ids: Sequence[str], since: datetime | None) -> dict[str, int]:

@@ -76,7 +76,7 @@ def table(
     if as_of is not None:
         closed_at = _period(session, as_of, environment).closed_at
         query = query.where(Player.created_at <= closed_at).outerjoin(Event, Event.id == last_change(closed_at))
-        columns = standing_told(), Event.details["call_sign"].as_string()
+        columns = standing_told(), call_sign_told()
     if standing is not None:
         query = query.where(columns[0] == standing)
     ranked = query.order_by(conservative().desc(), Player.id).limit(limit).offset(offset)
@@ -170,6 +170,12 @@ def last_change(until: datetime | None = None) -> ScalarSelect[int]:
     changes = select(Event.id).where(Event.player_id == Player.id, Event.kind.in_(_CHANGES))
     changes = changes if until is None else changes.where(Event.created_at <= until)
     return changes.order_by(Event.id.desc()).limit(1).correlate(Player).scalar_subquery()
+
+
+def call_sign_told() -> ColumnElement[str | None]:
+    """Return the call-sign that a player had after the joined change; before its first it has none."""
+    told: ColumnElement[str | None] = Event.details["call_sign"].as_string()
+    return told
 
 
 def standing_told() -> ColumnElement[str | None]:

@@ -1,12 +1,14 @@
-"""What results are judged by: leases, and how long matches can be. Neither changes, so each process keeps them."""
+"""What results are judged by: leases, and how long matches can be. Neither changes, so each process keeps them.
+
+That nobody has declared how long a game's matches are may change, and is kept for a moment only.
+"""
 
 import threading
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Row, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
@@ -17,12 +19,14 @@ from league.db.models import Learner, Lease, Player
 CACHE_SIZE = 2**16
 """Leases that one process remembers; about 20 MB."""
 
+UNDECLARED = timedelta(seconds=10)
+"""How long a process goes by it that a game has no limit."""
+
 Game = tuple[str, str]
 """An environment and its signature."""
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(NamedTuple):
     """A lease as far as its results are judged and kept by it; `signature` is that of its players' environment."""
 
     lease_id: str
@@ -50,6 +54,7 @@ class TermsCache:
         self._lock = threading.Lock()
         self._terms: dict[str, Terms] = {}
         self._limits: dict[Game, int] = {}
+        self._undeclared: dict[Game, datetime] = {}
 
     def terms(self, session: Session, lease_ids: Collection[str]) -> Mapping[str, Terms]:
         """Return the leases that exist, by id."""
@@ -69,15 +74,23 @@ class TermsCache:
             for oldest in list(islice(self._terms, max(0, len(self._terms) - self._size))):
                 del self._terms[oldest]
 
-    def limits(self, session: Session, games: Collection[Game]) -> Mapping[Game, int]:
+    def limits(self, session: Session, games: Collection[Game], now: datetime) -> Mapping[Game, int]:
         """Return the longest match of each game for which a learner declared it."""
-        missing = {environment for environment, signature in games if (environment, signature) not in self._limits}
+        missing = {game for game in games if game not in self._limits and not self._is_undeclared(game, now)}
         if missing:
             own = Learner.environment, Learner.signature
-            declared = select(*own, func.max(Learner.max_decisions)).where(Learner.environment.in_(missing))
-            rows = session.execute(declared.group_by(*own))
+            declared = select(*own, func.max(Learner.max_decisions))
+            rows = session.execute(
+                declared.where(Learner.environment.in_({each for each, _ in missing})).group_by(*own)
+            )
             self._limits |= {(environment, signature): longest for environment, signature, longest in rows if longest}
+            self._undeclared |= dict.fromkeys(missing - self._limits.keys(), now)
         return self._limits
+
+    def _is_undeclared(self, game: Game, now: datetime) -> bool:
+        """Say whether a game had no limit a moment ago; a clock that was set back makes no moment longer."""
+        asked_at = self._undeclared.get(game)
+        return asked_at is not None and asked_at <= now < asked_at + UNDECLARED
 
 
 _COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (

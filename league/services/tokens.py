@@ -14,6 +14,8 @@ from league.db.upsert import insert_into
 from league.errors import InvalidRequestError, NameTakenError, OpenServerError, UnauthenticatedError, UnknownTokenError
 from league.services import events
 
+NAME_MAX_CHARS = 128
+
 _ANY = select(Token.id).limit(1)
 _LIVE = select(Token.name, Token.scope, Token.expires_at).where(
     Token.digest == bindparam("digest"), Token.revoked_at.is_(None)
@@ -39,14 +41,15 @@ def create(
     """Make a token and return its secret, which nobody can read again.
 
     Raises:
-        InvalidRequestError: There is no such scope, the name is not one line of text, or the end has passed.
+        InvalidRequestError: There is no such scope, the name is not one short line of text, or the end has passed.
         NameTakenError: A token has this name, perhaps one that ended.
     """
     words = [known.word for known in Scope]
     if scope not in words:
         raise InvalidRequestError(f"scope {scope!r}", f"a token has one of {', '.join(words)}", "choose one of them")
-    if not (name.isprintable() and name.strip()):
-        raise InvalidRequestError(f"token name {name!r}", "a name is one line of text", "choose another name")
+    if not (name.isprintable() and name.strip() and len(name) <= NAME_MAX_CHARS):
+        rule = f"a name is one line of text of at most {NAME_MAX_CHARS} characters"
+        raise InvalidRequestError(f"token name {name!r:.80}", rule, "choose another name")
     _require_future(expires_at, now)
     secret = new_secret()
     row = {"name": name, "digest": digest(secret), "scope": scope, "created_at": now, "expires_at": expires_at}

@@ -2,19 +2,20 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from itertools import chain, count
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Insert, Update, bindparam, case, func, null, select, true, update
-from sqlalchemy.orm import Session
+from sqlalchemy import Insert, Row, Select, Update, bindparam, case, func, select, true, update
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league import wire
 from league.auth import Principal
 from league.config import Settings
+from league.db.bulk import among_bound, listed
 from league.db.models import Base, Learner, Quarantine, UnplayableReport, Worker
 from league.db.upsert import insert_of
 from league.errors import UnknownLearnerError, UnknownWorkerError, WorkerQuarantinedError
@@ -25,31 +26,49 @@ _ID_BYTES = 8
 _SEEN = ("version", "signatures", "command", "seen_at")
 """Columns that are as a worker last registered."""
 
-Row = dict[str, Any]
+Columns = dict[str, Any]
 _QUARANTINE = select(Quarantine).where(Quarantine.worker_id == bindparam("worker"), Quarantine.lifted_at.is_(None))
 
 # without the object mapper, which costs more than these statements
-_WORKERS, _QUARANTINES, _REPORTS = (
-    Base.metadata.tables[each.__tablename__] for each in (Worker, Quarantine, UnplayableReport)
+_WORKERS, _LEARNERS, _QUARANTINES, _REPORTS = (
+    Base.metadata.tables[each.__tablename__] for each in (Worker, Learner, Quarantine, UnplayableReport)
 )
 _PRESENT = (_QUARANTINES.c.worker_id == _WORKERS.c.id) & _QUARANTINES.c.lifted_at.is_(None)
-_TRUST = (
+TRUST = (
     select(
         _WORKERS.c.name,
         _WORKERS.c.signatures,
         _QUARANTINES.c.since,
         _QUARANTINES.c.reason,
-        select(_REPORTS.c.worker_id).where(_REPORTS.c.worker_id == _WORKERS.c.id).exists(),
+        select(_REPORTS.c.worker_id).where(_REPORTS.c.worker_id == _WORKERS.c.id).exists().label("reported"),
     )
     .select_from(_WORKERS.outerjoin(_QUARANTINES, _PRESENT))
     .where(_WORKERS.c.id == bindparam("worker"))
 )
-_TOUCH = (
+"""Selects what `trusted` judges the one called `worker` by."""
+
+_RENEW = (
     update(_WORKERS)
-    .where(_WORKERS.c.id == bindparam("worker"))
-    .values(seen_at=bindparam("now"))
-    .returning(_WORKERS.c.command, _QUARANTINE.exists())
+    .where(_WORKERS.c.id == bindparam("of_id"))
+    .values({name: bindparam(name) for name in _SEEN} | {"owner": func.coalesce(bindparam("owner"), _WORKERS.c.owner)})
 )
+
+Key = tuple[str, str, str]
+"""What a worker is known by: its kind, and its instance or, where it says none, its name; the column and its value."""
+
+_PROGRESS = (
+    update(_LEARNERS)
+    .where(_LEARNERS.c.id == bindparam("learner"))
+    .values(
+        step=bindparam("at_step"),
+        metrics=bindparam("told"),
+        metrics_at=bindparam("now"),
+        verdicts=bindparam("found"),
+        points=_LEARNERS.c.points + case((_LEARNERS.c.step == bindparam("at_step"), 0), else_=1),
+    )
+    .returning(_LEARNERS.c.points)
+)
+"""A step that is known is no new point."""
 
 
 @dataclass(frozen=True)
@@ -60,40 +79,126 @@ class Trusted:
     reported: bool
 
 
-def register(
-    session: Session,
-    settings: Settings,
-    request: wire.WorkerCreate,
-    caller: Principal,
-    now: datetime,
-    rng: np.random.Generator,
-) -> wire.Worker:
-    """Attach a worker. One that comes back keeps its id and forgets old commands.
+@dataclass(frozen=True)
+class Registration:
+    """A worker that attaches, and who asks for it when; chance gives it an id."""
+
+    request: wire.WorkerCreate
+    caller: Principal
+    now: datetime
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True)
+class Beat:
+    """A worker's sign of life with its learners' progress, and who sends it when; chance says when to call again."""
+
+    worker_id: str
+    learners: Sequence[wire.LearnerProgress]
+    caller: Principal
+    now: datetime
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A worker that is there."""
+
+    id: str
+    name: str
+    owner: str | None
+
+
+def register(session: Session, registrations: Sequence[Registration], settings: Settings) -> list[wire.Worker]:
+    """Attach workers. One that comes back keeps its id and forgets old commands.
 
     It is known by its instance, whatever else has its name; where it says none, by its name, its kind and whose it is.
     A name that is taken gets a number. Pairs of gates that an evaluator of this instance had leased are given back: its
     process is a new one, which plays none of them.
 
     Raises:
-        ForbiddenError: The instance is another token's.
+        ForbiddenError: An instance is another token's.
     """
-    row = {
-        "id": rng.bytes(_ID_BYTES).hex(),
+    rows = [_row(each) for each in registrations]
+    back = _come_back(session, registrations, rows) if len(rows) > 1 else {}
+    attached = []
+    for place, (each, row) in enumerate(zip(registrations, rows, strict=True)):
+        attach = _attach if each.request.instance is None else _attach_instance
+        worker_id, name = back[place] if place in back else attach(session, each.caller, row)
+        if each.request.kind == "evaluator" and each.request.instance is not None:
+            gate_pairs.give_back(session, worker_id, each.now)
+        attached.append(_body(row | {"id": worker_id, "name": name}, settings, next_poll_s(settings, each.rng)))
+    return attached
+
+
+def _row(registration: Registration) -> Columns:
+    request, now = registration.request, registration.now
+    return {
+        "id": registration.rng.bytes(_ID_BYTES).hex(),
         "name": request.name,
         "instance": request.instance,
         "kind": request.kind,
         "version": request.version,
         "signatures": request.signatures,
         "command": "continue",
-        "owner": ownership.owner(caller),
+        "owner": ownership.owner(registration.caller),
         "registered_at": now,
         "seen_at": now,
     }
-    attach = _attach if request.instance is None else _attach_instance
-    worker_id, name = attach(session, caller, row)
-    if request.kind == "evaluator" and request.instance is not None:
-        gate_pairs.give_back(session, worker_id, now)
-    return _body(row | {"id": worker_id, "name": name}, settings, next_poll_s(settings, rng))
+
+
+def _come_back(
+    session: Session, registrations: Sequence[Registration], rows: Sequence[Columns]
+) -> dict[int, tuple[str, str]]:
+    """Renew what workers that were here before say of themselves; return the id and name of each, by place."""
+    known = _known(session, [each.request for each in registrations])
+    back, renewals = {}, []
+    for place, (each, row) in enumerate(zip(registrations, rows, strict=True)):
+        key = _key(each.request)
+        found = known.get(key)
+        if found is None or not _may_renew(each, found):
+            continue
+        known[key] = replace(found, owner=row["owner"] or found.owner)
+        back[place] = found.id, found.name
+        renewals.append({name: row[name] for name in (*_SEEN, "owner")} | {"of_id": found.id})
+    if renewals:
+        session.connection().execute(_RENEW, renewals)
+    return back
+
+
+@cache
+def _finding(dialect: str, column: InstrumentedAttribute[Any]) -> Select[*tuple[Any, ...]]:
+    """Build the statement that finds workers by a column and their kinds, and lets nobody change them meanwhile."""
+    query = select(Worker.kind, column.label("value"), Worker.id, Worker.name, Worker.owner)
+    alike = among_bound(dialect, Worker.kind, "kinds"), among_bound(dialect, column, "chosen")
+    return query.where(*alike).order_by(Worker.id).with_for_update()
+
+
+def _known(session: Session, requests: Sequence[wire.WorkerCreate]) -> dict[Key, _Known]:
+    """Find those of the workers that are there."""
+    dialect = session.get_bind().dialect.name
+    kinds = listed(dialect, {each.kind for each in requests})
+    names = {each.name for each in requests if each.instance is None}
+    instances = {each.instance for each in requests if each.instance is not None}
+    found: dict[Key, _Known] = {}
+    for column, chosen in ((Worker.name, names), (Worker.instance, instances)):
+        if chosen:
+            values = {"kinds": kinds, "chosen": listed(dialect, chosen)}
+            rows = session.connection().execute(_finding(dialect, column), values)
+            found |= {(row.kind, column.key, row.value): _Known(row.id, row.name, row.owner) for row in rows}
+    return found
+
+
+def _key(request: wire.WorkerCreate) -> Key:
+    if request.instance is None:
+        return request.kind, Worker.name.key, request.name
+    return request.kind, Worker.instance.key, request.instance
+
+
+def _may_renew(registration: Registration, found: _Known) -> bool:
+    """Say whether a worker is the caller's to take up; nobody's is by its instance, which nobody else knows."""
+    unclaimed = found.owner is None and registration.request.instance is not None
+    return not ownership.bound(registration.caller) or unclaimed or found.owner == registration.caller.name
 
 
 @dataclass(frozen=True)
@@ -151,7 +256,7 @@ def _changing(bound: bool) -> tuple[str, ...]:
     return (*_SEEN, "owner") if bound else _SEEN
 
 
-def _attach(session: Session, caller: Principal, row: Row) -> tuple[str, str]:
+def _attach(session: Session, caller: Principal, row: Columns) -> tuple[str, str]:
     """Find the caller's worker of this name, or make one; return its id and name."""
     statement = _statements(session, caller).by_name
     for name in _names(row["name"]):
@@ -161,7 +266,7 @@ def _attach(session: Session, caller: Principal, row: Row) -> tuple[str, str]:
     raise AssertionError("names do not end")
 
 
-def _attach_instance(session: Session, caller: Principal, row: Row) -> tuple[str, str]:
+def _attach_instance(session: Session, caller: Principal, row: Columns) -> tuple[str, str]:
     """Find the worker of this instance, or make one; the caller's of the name without an instance becomes it."""
     statements, bound = _statements(session, caller), ownership.bound(caller)
     changes = {name: row[name] for name in (*_changing(bound), "instance")}
@@ -197,30 +302,43 @@ def _numbered(name: str, first: int) -> Iterator[str]:
     return (f"{name} #{number}" for number in count(first))
 
 
-def heartbeat(
-    session: Session,
-    settings: Settings,
-    worker_id: str,
-    beat: wire.Heartbeat,
-    now: datetime,
-    rng: np.random.Generator,
-) -> wire.HeartbeatAnswer:
-    """Note a sign of life and the learners' progress; answer what the worker is to do.
+def heartbeats(session: Session, beats: Sequence[Beat], settings: Settings) -> list[wire.HeartbeatAnswer]:
+    """Note signs of life and the learners' progress; answer what each worker is to do.
 
     Raises:
-        UnknownWorkerError: The worker must register first.
+        UnknownWorkerError: A worker must register first.
+        ForbiddenError: A worker or a learner is another token's.
         UnknownLearnerError: Progress of a learner that does not exist.
     """
-    touched = session.connection().execute(_TOUCH, {"worker": worker_id, "now": now}).one_or_none()
-    if touched is None:
-        raise unknown(worker_id)
-    command, quarantined = touched
+    dialect = session.get_bind().dialect.name
+    alive = listed(dialect, {beat.worker_id for beat in beats})
+    touched = session.connection().execute(_touching(dialect), {"alive": alive, "now": max(beat.now for beat in beats)})
+    found = {worker_id: rest for worker_id, *rest in touched}
+    return [_answered(session, settings, beat, found.get(beat.worker_id)) for beat in beats]
+
+
+@cache
+def _touching(dialect: str) -> Update:
+    """Build the statement that notes signs of life; it returns each worker's command and what else it is told by."""
+    quarantined = _WORKERS.c.id.in_(select(_QUARANTINES.c.worker_id).where(_QUARANTINES.c.lifted_at.is_(None)))
+    alive = update(_WORKERS).where(among_bound(dialect, Worker.id, "alive")).values(seen_at=bindparam("now"))
+    return alive.returning(_WORKERS.c.id, _WORKERS.c.command, _WORKERS.c.owner, quarantined)
+
+
+def _answered(session: Session, settings: Settings, beat: Beat, found: Sequence[Any] | None) -> wire.HeartbeatAnswer:
+    """Answer a worker that was found, with its command, its owner and whether it is quarantined."""
+    if found is None:
+        raise unknown(beat.worker_id)
+    command, owner, quarantined = found
+    if owner != beat.caller.name:
+        ownership.require_worker(session, beat.caller, beat.worker_id)
     for progress in beat.learners:
-        _note_progress(session, progress, now)
-    quarantine = quarantine_of(session, worker_id) if quarantined else None
+        ownership.require_learner(session, beat.caller, progress.learner_id)
+        _note_progress(session, progress, beat.now)
+    quarantine = quarantine_of(session, beat.worker_id) if quarantined else None
     told = None if quarantine is None else quarantine_body(quarantine)
     return wire.HeartbeatAnswer.model_validate(
-        {"command": command, "next_poll_s": next_poll_s(settings, rng), "quarantine": told}
+        {"command": command, "next_poll_s": next_poll_s(settings, beat.rng), "quarantine": told}
     )
 
 
@@ -265,15 +383,23 @@ def require_trusted(session: Session, worker_id: str) -> Trusted:
         UnknownWorkerError: There is no such worker.
         WorkerQuarantinedError: It is quarantined.
     """
-    found = session.connection().execute(_TRUST, {"worker": worker_id}).one_or_none()
+    return trusted(worker_id, session.connection().execute(TRUST, {"worker": worker_id}).one_or_none())
+
+
+def trusted(worker_id: str, found: Row[*tuple[Any, ...]] | None) -> Trusted:
+    """Refuse leases to a worker that must not have any, given what `TRUST` selects of it.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+        WorkerQuarantinedError: It is quarantined.
+    """
     if found is None:
         raise unknown(worker_id)
-    name, signatures, since, reason, reported = found
-    if since is not None:
-        rule = f"what it reports since {since:%Y-%m-%dT%H:%M:%SZ} does not count ({reason})"
-        way_out = f"mend it, then have the league's keeper run `league workers reinstate {name!r}`"
-        raise WorkerQuarantinedError(name, rule, way_out)
-    return Trusted(signatures, reported)
+    if found.since is not None:
+        rule = f"what it reports since {found.since:%Y-%m-%dT%H:%M:%SZ} does not count ({found.reason})"
+        way_out = f"mend it, then have the league's keeper run `league workers reinstate {found.name!r}`"
+        raise WorkerQuarantinedError(found.name, rule, way_out)
+    return Trusted(found.signatures, found.reported)
 
 
 def quarantine_of(session: Session, worker_id: str) -> Quarantine | None:
@@ -295,17 +421,14 @@ def quarantine_body(quarantine: Quarantine) -> wire.Quarantine:
 
 def _note_progress(session: Session, progress: wire.LearnerProgress, now: datetime) -> None:
     metrics = {name: _finite_or_none(value) for name, value in progress.metrics.items()}
-    verdicts = None if progress.verdicts is None else [each.model_dump() for each in progress.verdicts]
-    noted = update(Learner).where(Learner.id == progress.learner_id).returning(Learner.points)
-    number = session.scalar(
-        noted.values(
-            step=progress.step,
-            metrics=metrics,
-            metrics_at=now,
-            verdicts=null() if verdicts is None else verdicts,
-            points=Learner.points + case((Learner.step == progress.step, 0), else_=1),
-        )
-    )
+    told = {
+        "learner": progress.learner_id,
+        "at_step": progress.step,
+        "told": metrics,
+        "now": now,
+        "found": None if progress.verdicts is None else [each.model_dump() for each in progress.verdicts],
+    }
+    number = session.connection().execute(_PROGRESS, told).scalar_one_or_none()
     if number is None:
         rule = "no learner has this id"
         raise UnknownLearnerError(progress.learner_id, rule, "register it with POST /learners")

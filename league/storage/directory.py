@@ -164,10 +164,13 @@ class DirectoryStore:
             return False
         return True
 
+    def intact(self, sha256: str) -> bool:
+        """Read a checkpoint's bytes and say whether they are still its own."""
+        return self._hash(sha256) == sha256
+
     def sound(self, sha256: str) -> bool:
         """Read a checkpoint's bytes and say whether they are still its own; damaged ones are set aside."""
-        with self.open(sha256) as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        found = self._hash(sha256)
         if found == sha256:
             return True
         log.error("checkpoint %s is damaged: its bytes hash to %s; set aside as %s", sha256, found, _DAMAGED)
@@ -234,6 +237,10 @@ class DirectoryStore:
                 yield path, path.stat()
             except FileNotFoundError:
                 continue  # finished or removed meanwhile
+
+    def _hash(self, sha256: str) -> str:
+        with self.open(sha256) as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
 
     def _fingerprint(self, sha256: str) -> Fingerprint:
         stat = self._stat(sha256)

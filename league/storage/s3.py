@@ -168,14 +168,16 @@ class S3Store:
             return False
         return True
 
+    def intact(self, sha256: str) -> bool:
+        """Say whether the bytes hash to the name."""
+        with _missing(sha256):
+            return self._hash(sha256) == sha256
+
     def sound(self, sha256: str) -> bool:
         """Say whether the bytes hash to the name; those that do not lose it."""
         key = self._key(sha256)
         with _missing(sha256):
-            found = self._bucket.sha256(key)
-            if found is None:  # brought here by other means: have the service hash it now
-                self._bucket.copy(key, key)
-                found = self._bucket.sha256(key)
+            found = self._hash(sha256)
             if found == sha256:
                 return True
             aside = self._under(_CHECKED, f"damaged-{sha256}")
@@ -238,6 +240,14 @@ class S3Store:
             self.find(sha256)  # another call admitted it meanwhile
         finally:
             self._bucket.delete(uploaded, checked)
+
+    def _hash(self, sha256: str) -> str | None:
+        key = self._key(sha256)
+        found = self._bucket.sha256(key)
+        if found is None:  # brought here by other means: have the service hash it now
+            self._bucket.copy(key, key)
+            found = self._bucket.sha256(key)
+        return found
 
     def _key(self, sha256: str) -> str:
         return f"{self._bucket.address.prefix}{sha256[:2]}/{sha256}"

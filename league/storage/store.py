@@ -63,6 +63,13 @@ class CheckpointStore(Protocol):
     def freshen(self, sha256: str, now: datetime) -> bool:
         """Say whether a checkpoint is there, sound, and from now on as young as one that was just sent."""
 
+    def intact(self, sha256: str) -> bool:
+        """Say whether the bytes are those that the name says.
+
+        Raises:
+            UnknownCheckpointError: The store does not have it.
+        """
+
     def sound(self, sha256: str) -> bool:
         """Say whether the bytes are those that the name says; damaged ones are set aside.
 

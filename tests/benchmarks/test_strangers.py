@@ -1,5 +1,6 @@
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -101,6 +102,29 @@ def test_who_is_ahead_stops_until_the_leader_has_caught_up_and_goes_on_at_the_en
         wait_until(lambda: state_of(follower) == "S")
         leader.kill()
         follower.kill()
+
+
+DYING = """
+import sys
+from pathlib import Path
+from benchmarks.value import tethered
+child = tethered.start(["-c", "import time; print(flush=True); time.sleep(60)"], {}, Path(sys.argv[1]))
+print(child.pid, flush=True)
+input()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at a parent's death is Linux's")
+def test_no_trainer_outlives_who_started_it_and_was_killed_not_even_one_that_was_held(tmp_path):
+    log, root = tmp_path / "log", Path(__file__).parents[2]
+    command = [sys.executable, "-c", DYING, str(log)]
+    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        trainer = SimpleNamespace(pid=int(parent.stdout.readline()))
+        wait_until(lambda: log.read_text())
+        os.kill(trainer.pid, signal.SIGSTOP)
+        wait_until(lambda: state_of(trainer) == "T")
+        parent.kill()
+    wait_until(lambda: not Path(f"/proc/{trainer.pid}").exists() or state_of(trainer) == "Z")
 
 
 def test_the_wall_clock_counts_the_mains_trainer_and_the_other_one_everything_that_runs(tmp_path, monkeypatch):

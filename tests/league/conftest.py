@@ -3,19 +3,24 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import postgres_server
+import psycopg
 import pytest
+import served_app
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from league_history import put_to_work
 from league_scene import Scene
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import make_url
 
 from league.api.dependencies import clock, timepiece
-from league.app import create_app
 from league.client import LeagueClient, patience_of
 from league.config import Settings
 from league.db import schema
@@ -101,12 +106,69 @@ def twin_database_url(backend: str, request: pytest.FixtureRequest, tmp_path: Pa
 
 
 def _migrated(backend: str, request: pytest.FixtureRequest, file: Path) -> Iterator[str]:
+    template = "sqlite_template" if backend == "sqlite" else "postgres_template"
+    yield from _copy(request.getfixturevalue(template), backend, request, file)
+
+
+def _copy(template: Path | str, backend: str, request: pytest.FixtureRequest, file: Path) -> Iterator[str]:
     if backend == "sqlite":
-        shutil.copy(request.getfixturevalue("sqlite_template"), file)
+        shutil.copy(template, file)
         yield f"sqlite:///{file}"
         return
-    template = request.getfixturevalue("postgres_template")
-    yield from _postgres_database(request.getfixturevalue("postgres_url"), template)
+    yield from _postgres_database(request.getfixturevalue("postgres_url"), str(template))
+
+
+# --- a league with a past, played once and copied --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Past:
+    """A league that was put to work.
+
+    Attributes:
+        database: SQLite's file, or the name in PostgreSQL.
+        home: Where its checkpoints are.
+        now: When it was left alone.
+    """
+
+    database: Path | str
+    home: Path
+    now: datetime
+
+
+@pytest.fixture(scope="session")
+def past_on_sqlite(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Past:
+    home = tmp_path_factory.mktemp("past")
+    file = Path(shutil.copy(sqlite_template, home / "league.db"))
+    return Past(file, home, _put_to_work(f"sqlite:///{file}", home))
+
+
+@pytest.fixture(scope="session")
+def past_on_postgresql(
+    postgres_url: str, postgres_template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Past]:
+    home = tmp_path_factory.mktemp("past")
+    for url in _postgres_database(postgres_url, postgres_template):
+        now = _put_to_work(url, home)
+        yield Past(str(make_url(url).database), home, now)
+
+
+def _put_to_work(url: str, home: Path) -> datetime:
+    """Without the rules, which may make somebody the champion, or may not."""
+    time = Clock()
+    settings = _settings(home=home, database_url=url, automatic_promotion=False)
+    with TestClient(_application(settings, time)) as http:
+        put_to_work(Scene(LeagueClient(http=http)), time)
+    return time.now
+
+
+@pytest.fixture
+def past_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path, time: Clock) -> Iterator[str]:
+    """A test's own copy of the league that was put to work; tests go on from there if `database_url` is this."""
+    past = request.getfixturevalue(f"past_on_{backend}")
+    time.now = past.now
+    shutil.copytree(past.home / "checkpoints", tmp_path / "checkpoints")
+    yield from _copy(past.database, backend, request, tmp_path / "league.db")
 
 
 def _postgres_database(server: str, template: str) -> Iterator[str]:
@@ -121,10 +183,9 @@ def _with_database(url: str, name: str) -> str:
 
 
 def _administer(url: str, statement: str) -> None:
-    engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(statement))
-    engine.dispose()
+    server = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(statement)
 
 
 def _migrate(url: str) -> None:
@@ -153,18 +214,17 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def configure(database_url: str, tmp_path: Path) -> Callable[..., Settings]:
-    """Make settings of this test's league; unless told otherwise the aggregator sleeps and no token is remembered."""
+    """Make settings of this test's league."""
+    return partial(_settings, home=tmp_path, database_url=database_url)
 
-    def make(**changes: Any) -> Settings:
-        given = {
-            "home": tmp_path,
-            "database_url": database_url,
-            "aggregation_interval_s": 3600.0,
-            "token_memory_s": 0.0,
-        }
-        return Settings.load(**given | changes)
 
-    return make
+def _settings(**given: Any) -> Settings:
+    """Unless told otherwise the aggregator sleeps and no token is remembered."""
+    return Settings.load(**{"aggregation_interval_s": 3600.0, "token_memory_s": 0.0} | given)
+
+
+def _application(settings: Settings, time: Clock) -> FastAPI:
+    return served_app.make(settings, {clock: time, timepiece: lambda: time})
 
 
 @pytest.fixture
@@ -178,9 +238,7 @@ def serve(configure: Callable[..., Settings], time: Clock) -> Iterator[Callable[
     clients: list[TestClient] = []
 
     def start(**changes: Any) -> TestClient:
-        app = create_app(configure(**changes))
-        app.dependency_overrides |= {clock: time, timepiece: lambda: time}
-        client = TestClient(app, raise_server_exceptions=False)
+        client = TestClient(_application(configure(**changes), time), raise_server_exceptions=False)
         client.__enter__()
         clients.append(client)
         return client

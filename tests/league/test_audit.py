@@ -8,6 +8,7 @@ import pytest
 from league_scene import ON_SQLITE, Scene
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
+from sqlite_steps import steps
 
 from league.client import LeagueClient
 from league.db.engine import Database
@@ -22,23 +23,6 @@ def write(database: Database, lines: list[tuple[str, str]]) -> None:
     about["created_at"] = datetime(2030, 1, 1, tzinfo=UTC)
     with database.write() as session:
         session.execute(insert(Event), [about | {"kind": kind, "actor": actor} for kind, actor in lines])
-
-
-def steps(database: Database, read: Callable[[Session], Any]) -> int:
-    """Count the instructions of SQLite's virtual machine that a read takes."""
-    taken = 0
-
-    def count() -> int:
-        nonlocal taken
-        taken += 1
-        return 0
-
-    with database.read() as session:
-        driver: Any = session.connection().connection.driver_connection
-        driver.set_progress_handler(count, 1)
-        read(session)
-        driver.set_progress_handler(None, 0)
-    return taken
 
 
 def test_the_log_says_who_changed_what_and_why_newest_first(scene: Scene) -> None:

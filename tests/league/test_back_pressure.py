@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from league_scene import Scene, result
 from live_server import listening
 
-from league import wire
+from league import web, wire
 from league.api.admission import Admission
 from league.api.metrics import Metrics
 from league.client import LeagueClient, patience_of
@@ -120,7 +120,8 @@ def test_a_refusal_repeats_with_the_chance_it_is_given() -> None:
     def told(seed: int) -> list[str]:
         """What callers are told who find the lane full."""
         lanes = LaneConfig(leases_waiting=0, retry_min_s=30.0)
-        door = Admission(never_reached, lanes, Metrics(), lambda: 0.0, np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        door = Admission(never_reached, lanes, Metrics(), lambda: 0.0, rng, web.refusal)
         for _ in range(lanes.leases_running):
             assert asyncio.run(door._lanes["leases"].enter(1.0))
         http = TestClient(door)

@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from league_history import play_periods
 from league_scene import Scene, safetensors, sha256
-from recorded_match import play_recorded
-from recordings import make_steps
 from sqlalchemy import delete, select, text, update
 
 from league.config import Settings
@@ -23,11 +20,12 @@ _ANOTHER_WORKER = select(Worker.id).where(Worker.id != Match.worker_id).limit(1)
 
 
 @pytest.fixture
-def league_at_work(scene: Scene, time: Any) -> Scene:
-    play_periods(scene, time)
-    scene.client.promote(scene.client.players(scene.environment, standing="candidate").items[0].id)
-    scene.train(3)
-    play_recorded(scene, make_steps())
+def database_url(past_url: str) -> str:
+    return past_url
+
+
+@pytest.fixture
+def league_at_work(scene: Scene) -> Scene:
     return scene
 
 
@@ -69,6 +67,7 @@ def broken(look: Callable[[], list[Violation]]) -> set[str]:
         (update(Match).where(Match.id == 1).values(reported_at=START + timedelta(minutes=12)), {"matches"}),
         (update(Lease).values(kind="rating"), {"matches"}),
         (update(Player).where(Player.kind == "snapshot").values(standing="retired"), {"standings"}),
+        (update(Player).where(Player.call_sign.is_not(None)).values(call_sign="Some Body 1"), {"standings"}),
         (update(Player).where(Player.kind == "learner").values(kind="baseline"), {"learners", "ratings"}),
         (update(Player).where(Player.kind == "snapshot").values(checkpoint=None), {"players", "checkpoints"}),
     ],
@@ -134,6 +133,29 @@ def test_a_champion_that_is_no_commander_is_found(
                      since=time.now)
         )  # fmt: skip
     assert broken(look) == {"champion"}
+
+
+def test_a_champion_that_the_audit_log_does_not_know_is_found(
+    look: Callable[[], list[Violation]], database: Database, league_at_work: Scene
+) -> None:
+    champion = league_at_work.client.players(league_at_work.environment, standing="candidate").items[0]
+    league_at_work.client.crown(champion.id, expected=None)
+    assert look() == []
+    with database.write() as session:
+        session.execute(delete(Champion))
+    (found,) = look()
+    assert found.finding == f"nobody is champion, by the audit log it is player {champion.id}"
+
+
+def test_changed_bytes_of_a_checkpoint_are_found_and_stay_where_they_are(
+    look: Callable[[], list[Violation]], league_at_work: Scene, tmp_path: Path
+) -> None:
+    name = str(league_at_work.publish(78).checkpoint)
+    file = tmp_path / "checkpoints" / name[:2] / name
+    file.write_bytes(file.read_bytes()[:-1] + b"\xff")
+    for _ in range(2):
+        (found,) = look()
+        assert (found.invariant, found.finding[:7], name in found.finding) == ("checkpoints", "damaged", True)
 
 
 def test_bytes_without_a_player_and_players_without_bytes_are_found(

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,7 +21,15 @@ from league.errors import UnknownWorkerError
 REFUSED = UnknownWorkerError("nobody", "no worker has this id", "register")
 
 
-def run_behind_a_first(database: Database, *works: Callable[[Session], str], most: int = 64) -> tuple[list[Any], int]:
+Work = Callable[[Session], str]
+
+
+def one_after_another(session: Session, works: Sequence[Work]) -> list[str]:
+    """Do works as they come."""
+    return [work(session) for work in works]
+
+
+def run_behind_a_first(database: Database, *works: Work, most: int = 64) -> tuple[list[Any], int]:
     """Run works that all arrive while an earlier one writes; return what they came to, and the transactions it took."""
     begun, go_on, transactions = threading.Event(), threading.Event(), 0
 
@@ -35,7 +43,7 @@ def run_behind_a_first(database: Database, *works: Callable[[Session], str], mos
         return adding("first")(session)
 
     async def run() -> list[Any]:
-        commits = Commits(database, most)
+        commits = Commits(database, one_after_another, most)
         tasks = [asyncio.create_task(commits.run(first))]
         assert await asyncio.to_thread(begun.wait, 60)
         tasks += [asyncio.create_task(commits.run(work)) for work in works]
@@ -83,7 +91,7 @@ def test_a_defect_undoes_all_and_is_told_to_all(database: Database) -> None:
 
 def test_who_was_cut_off_does_not_hold_up_the_others(database: Database) -> None:
     async def run() -> str:
-        commits = Commits(database, most=64)
+        commits = Commits(database, one_after_another)
         cut_off = asyncio.create_task(commits.run(adding("cut-off")))
         stayed = asyncio.create_task(commits.run(adding("stayed")))
         await asyncio.sleep(0)

@@ -14,7 +14,7 @@ from league import wire
 from league.db.engine import Database
 from league.db.models import MeasureSet, MetricPoint
 from league.errors import InvalidRequestError, UnknownLearnerError
-from league.services import curves
+from league.services import behaviours, curves
 
 VERDICT = wire.HealthVerdict(
     name="cycling", severity="warning", since_update=3, meaning="it loses", evidence="now 0.3", advice="publish more"
@@ -150,7 +150,7 @@ def stored_sets(database: Database) -> int:
 def test_names_that_change_all_the_time_are_left_out_at_last(
     scene: Scene, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(curves, "SETS_MAX", 3)
+    monkeypatch.setattr(behaviours, "SETS_MAX", 3)
     monkeypatch.setattr(curves, "KEPT", 4)
     for step in range(1, 21):
         beat(scene, step, {"a": float(step), f"b{step}": 1.0})

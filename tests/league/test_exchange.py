@@ -1,5 +1,6 @@
 """A whole league moves between SQLite and PostgreSQL in one file, and is equal afterwards."""
 
+import fcntl
 import json
 import shutil
 import sqlite3
@@ -372,6 +373,19 @@ def test_a_lost_checkpoint_is_refused_or_named(
     manifest = take_out(database, store, tmp_path / "league.zip", allow_missing=True)
     assert (manifest.missing, manifest.checkpoints) == ([lost.name], 7)
     take_in(tmp_path / "league.zip", other, store_at(tmp_path / "there"))
+
+
+@ON_SQLITE
+def test_an_export_clears_away_what_killed_ones_left_and_nothing_that_is_being_written(
+    secret: str, database: Database, store: DirectoryStore, tmp_path: Path
+) -> None:
+    left, written, other = (tmp_path / name for name in (".a.zip.1.part", ".a.zip.2.part", ".b.zip.3.part"))
+    left.write_bytes(b"PK")
+    other.write_bytes(b"PK")
+    with written.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        take_out(database, store, tmp_path / "a.zip")
+    assert set(tmp_path.glob(".*.part")) == {written, other}
 
 
 @ON_SQLITE

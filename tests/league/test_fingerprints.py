@@ -17,7 +17,7 @@ from league.db.engine import Database
 from league.db.models import Behaviour, Fingerprint, FingerprintMark, MeasureSet
 from league.errors import InvalidRequestError, UnknownPlayerError
 from league.lookout import Lookout
-from league.services import checking, exporting, fingerprint_sums, forking, importing
+from league.services import behaviours, checking, exporting, fingerprint_sums, forking, importing
 from league.services.archive import ArchiveReader
 from league.services.forking import Place
 from league.storage.directory import DirectoryStore
@@ -225,6 +225,23 @@ def test_names_that_never_end_fill_no_table(
     scene.client.close_period()
     look()
     assert sum(matches for (_, measure), (matches, *_) in sums(database).items() if measure == "c") == 4
+
+
+def test_sets_of_names_that_never_end_are_left_out_and_their_results_count(
+    scene: Scene, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(behaviours, "SETS_MAX", 2)
+    scene.publish(1)
+    shown = []
+    for name in ("a", "b", "c", "d", "e", "a", "e"):
+        lease = scene.rating_leases(1)[0]
+        style = played([1.0], [2.0], [name])
+        (answer,) = scene.report(result(lease, behaviour=style), worker=scene.evaluator)
+        assert answer.status == "accepted"
+        shown.append(scene.client.match(answer.match_id or 0).behaviour is not None)
+    assert shown == [True, True, True, True, False, True, False], "two sets, and two for the learner's curves"
+    with database.read() as session:
+        assert session.scalar(select(func.count()).select_from(MeasureSet)) == 4
 
 
 def test_a_measure_that_came_later_is_known_of_the_later_matches(

@@ -237,13 +237,35 @@ def test_the_command_makes_a_home_folder_that_can_be_served(
     told = capsys.readouterr().out
     assert not ended.value.code
     assert f"as of period {cut.id} of rps" in told
-    assert f"league up --home {destination}" in told
+    assert told.endswith(f"; go on with `league up --home {destination} --learner NAME`, NAME being no learner's yet\n")
     assert {path.name for path in destination.iterdir()} == {"league.db", "checkpoints"}
     assert any((destination / "checkpoints").rglob(str(players[0].checkpoint)))
     with pytest.raises(SystemExit) as refused:
         main(["fork", "--at", str(cut.id), str(destination)])
     assert refused.value.code == 1
     assert "choose a folder or a database that holds no league" in capsys.readouterr().err
+
+
+@ON_SQLITE
+def test_the_command_tells_how_to_run_the_new_league_where_the_environment_names_the_old_one(
+    scene: Scene,
+    tmp_path: Path,
+    database_url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cut = scene.client.close_period()
+    monkeypatch.setenv("LEAGUE_DATABASE_URL", database_url)
+    monkeypatch.setenv("LEAGUE_STORE_URL", (tmp_path / "checkpoints").as_uri())
+    destination = tmp_path / "new league"
+    destination.mkdir()
+    (destination / ".fork.zip").write_bytes(b"of a fork that was killed")
+    with pytest.raises(SystemExit):
+        main(["fork", "--at", str(cut.id), str(destination)])
+    place = f"--home '{destination}' --learner NAME --database-url 'sqlite:///{destination}/league.db'"
+    told = f"; go on with `league up {place}`, NAME being no learner's yet, LEAGUE_STORE_URL being unset\n"
+    assert capsys.readouterr().out.endswith(told)
+    assert {path.name for path in destination.iterdir()} == {"league.db"}
 
 
 @ON_SQLITE

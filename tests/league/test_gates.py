@@ -546,10 +546,14 @@ def test_a_check_of_the_books_finds_verdicts_and_leases_that_are_wrong(
     judged(scene, database, time)
     assert found() == []
     with database.write() as session:
+        verdict = session.scalars(select(Gate.verdict)).one()
         session.execute(update(Gate).values(state="rejected"))
     assert found() == [f"gates whose verdict is not what the log says: {gate.id}"]
     with database.write() as session:
-        session.execute(update(Gate).values(state="accepted"))
+        session.execute(update(Gate).values(state="accepted", verdict={}))
+    assert found() == [f"gates whose verdict is not what the log says: {gate.id}"]
+    with database.write() as session:
+        session.execute(update(Gate).values(verdict=verdict))
         session.execute(update(Lease).values(gate_id=gate.id + 1))
     assert found()[0].startswith("leases of gates that are not of their two players")
 

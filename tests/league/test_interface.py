@@ -45,8 +45,12 @@ def test_made_up_calls_find_no_breach_of_the_interface(
         {
             "headers": {"Authorization": f"Bearer {secret}"},
             "generation": {"max-examples": EXAMPLES, "deterministic": True},
-            # values at the bounds once, on the database that minds them more
-            "phases": {"coverage": {"enabled": backend == "postgresql"}, "stateful": {"enabled": False}},
+            # values at the bounds once, on the database that minds them more, and values at random on the other
+            "phases": {
+                "coverage": {"enabled": backend == "postgresql"},
+                "fuzzing": {"enabled": backend == "sqlite"},
+                "stateful": {"enabled": False},
+            },
             # a call that fits the description may still name what does not exist
             "checks": {"positive_data_acceptance": {"enabled": False}},
             "operations": [

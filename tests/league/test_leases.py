@@ -50,6 +50,18 @@ def test_rating_leases_come_in_swapped_pairs_of_frozen_players(scene: Scene) -> 
         assert one.away.checkpoint
 
 
+def test_leases_are_written_as_the_wire_has_them(scene: Scene, http: TestClient) -> None:
+    scene.publish(1)
+    scene.publish(2)
+    training = {"kind": "training", "worker_id": scene.trainer.id, "player_id": scene.learner.player_id}
+    rating = {"kind": "rating", "worker_id": scene.evaluator.id, "environment": scene.environment}
+    for request in (training, rating):
+        text = http.post("/api/v1/leases", json=request | {"count": 2, "budget": 1}).text
+        answer = wire.LeaseAnswer.model_validate_json(text)
+        assert len(answer.items) == 2
+        assert answer.model_dump_json() == text
+
+
 def test_an_odd_number_of_rating_leases_is_made_even(scene: Scene) -> None:
     scene.publish(1)
     assert len(scene.rating_leases(3)) == 4

@@ -32,6 +32,7 @@ from league.errors import (
     UnknownWorkerError,
 )
 from league.services import workers
+from league.services.workers import Registration
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -84,7 +85,8 @@ def test_a_worker_attaches_as_quickly_however_many_share_its_name(
         note = partial(_note, statements, instance)
         with database.write() as session:
             event.listen(database.engine, "before_cursor_execute", note)
-            worker = workers.register(session, settings, request, Principal("ann", Scope.WORKER), NOW, rng)
+            ann = Principal("ann", Scope.WORKER)
+            (worker,) = workers.register(session, [Registration(request, ann, NOW, rng)], settings)
             event.remove(database.engine, "before_cursor_execute", note)
         return worker.name
 

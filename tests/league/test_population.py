@@ -108,7 +108,7 @@ def test_while_ratings_are_read_again_those_of_the_last_period_do(scene: Scene, 
 
     def known(*, lately: bool) -> list[Population]:
         with database.glance() as session:
-            return cache.known(session, learner, lately=lately)
+            return cache.known(session, learner, population.version(session), lately=lately)
 
     assert known(lately=False) == [before]
     scene.client.close_period()

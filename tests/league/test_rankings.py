@@ -14,14 +14,19 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import UnknownPlayerError
 from league.services import profiles, rankings
+from league.services.population import PopulationCache
 from league.services.rankings import Choice
 
-EVERYBODY = Choice(ENVIRONMENT)
+EVERYBODY = Choice()
 
 
-def table(database: Database, choice: Choice, **page: int) -> list[rankings.Ranked]:
+def whole(database: Database, environment: str = ENVIRONMENT) -> rankings.Table:
     with database.read() as session:
-        return rankings.table(session, choice, page.get("limit", 100), page.get("offset", 0))
+        return rankings.table(session, PopulationCache(), environment)
+
+
+def table(database: Database, choice: Choice) -> list[rankings.Ranked]:
+    return whole(database).chosen(choice)
 
 
 @pytest.fixture
@@ -117,44 +122,49 @@ def test_the_newest_was_published_last(scene: Scene, database: Database, time: A
     for step in (1, 2):
         time.advance(60)
         scene.publish(step)
-    with database.read() as session:
-        newest = rankings.newest(session, ENVIRONMENT)
+    newest = whole(database).newest()
     assert newest is not None
     assert newest.step == 2
 
 
-def test_pages_follow_each_other_and_the_extent_covers_them_all(played: Scene, database: Database) -> None:
-    whole = table(database, EVERYBODY)
-    paged = [one for offset in range(0, len(whole), 2) for one in table(database, EVERYBODY, limit=2, offset=offset)]
-    assert paged == whole
-    with database.read() as session:
-        extent = rankings.extent(session, EVERYBODY)
-        nobody = rankings.extent(session, replace(EVERYBODY, search="nobody"))
-    assert extent.players == len(whole)
-    assert extent.low == min(one.rating - 2 * one.deviation for one in whole)
-    assert extent.high == max(one.rating + 2 * one.deviation for one in whole)
-    assert nobody == rankings.Extent(0, 0.0, 0.0)
-
-
-def test_some_lines_come_in_the_order_of_now(played: Scene, database: Database) -> None:
-    whole = table(database, EVERYBODY)
-    asked = [one.id for one in reversed(whole)][:3]
-    with database.read() as session:
-        found = rankings.among(session, EVERYBODY, [*asked, 10**9])
-    assert found == whole[-3:]
+def test_the_extent_covers_everybody(played: Scene, database: Database) -> None:
+    everybody = table(database, EVERYBODY)
+    extent = rankings.extent(everybody)
+    assert extent.players == len(everybody)
+    assert extent.low == min(one.rating - 2 * one.deviation for one in everybody)
+    assert extent.high == max(one.rating + 2 * one.deviation for one in everybody)
+    nobody = table(database, replace(EVERYBODY, search="nobody"))
+    assert rankings.extent(nobody) == rankings.Extent(0, 0.0, 0.0)
 
 
 def test_the_strongest_is_the_first_snapshot(played: Scene, database: Database) -> None:
-    with database.read() as session:
-        strongest = rankings.strongest(session, ENVIRONMENT)
-        assert rankings.strongest(session, "chess") is None
-    assert strongest == next(one for one in table(database, EVERYBODY) if one.kind == "snapshot")
+    assert whole(database, "chess").strongest() is None
+    assert whole(database).strongest() == next(one for one in table(database, EVERYBODY) if one.kind == "snapshot")
+
+
+def test_everybody_is_read_once_between_two_changes(played: Scene, database: Database, league: LeagueClient) -> None:
+    cache = PopulationCache()
+
+    def look() -> rankings.Table:
+        with database.read() as session:
+            return rankings.table(session, cache, ENVIRONMENT)
+
+    before = look()
+    assert look() is before
+    promoted = next(one for one in before.players if one.standing == "candidate")
+    league.promote(promoted.id)
+    assert look().find(promoted.id).standing == "commander"
+    newcomer = played.publish(9)
+    assert look().find(newcomer.id).games == 0
+    before = look()
+    league.close_period()
+    assert look() is not before
 
 
 def test_who_is_not_there_is_named(scene: Scene, database: Database) -> None:
     with database.read() as session:
         for look in (
-            rankings.find,
+            lambda _, player_id: whole(database).find(player_id),
             lambda *given: profiles.curve(*given, 10),
             lambda *given: profiles.opponents(*given, 1),
         ):

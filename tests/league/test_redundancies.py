@@ -1,7 +1,7 @@
 """Snapshots that another one, which is no weaker, scores like: found, listed, retired by a person or by rule."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -24,9 +24,9 @@ FEW_NEEDED = {"promotion": {"least_games": 0, "capacity": 20}}
 def scored(serve: Serve, database: Database) -> Callable[..., tuple[Scene, list[wire.Player]]]:
     """A league of seven snapshots; the first two score alike against the five others, which differ."""
 
-    def make(**settings: Any) -> tuple[Scene, list[wire.Player]]:
+    def make(steps: Sequence[int] = range(7), **settings: Any) -> tuple[Scene, list[wire.Player]]:
         scene = Scene(LeagueClient(http=serve(**FEW_NEEDED | settings)))
-        players = [scene.publish(step) for step in range(7)]
+        players = [scene.publish(step) for step in steps]
         rates = [[0.3, 0.6, 0.5, 0.8, 0.2], [0.3, 0.6, 0.5, 0.8, 0.2]]
         rows = [
             _record(player, other, rate)
@@ -141,6 +141,16 @@ def test_the_champion_stays(scored: Any) -> None:
     scene, _ = scored()
     (found,) = scene.client.redundant().items
     scene.client.crown(found.player.player_id, expected=None)
+    assert scene.client.redundant().items == []
+
+
+def test_the_newest_snapshot_of_a_learner_stays(scored: Any) -> None:
+    scene, players = scored(steps=(0, 9, 1, 2, 3, 4, 5))
+    assert scene.client.redundant().items == []
+    newer = scene.publish(10)
+    (found,) = scene.client.redundant().items
+    assert found.player.player_id == players[1].id
+    scene.client.retire(newer.id, expected="candidate")
     assert scene.client.redundant().items == []
 
 

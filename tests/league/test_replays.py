@@ -15,6 +15,7 @@ from sqlalchemy import select
 from arena.replay import Header, Result, StepsRecording, pack_recording, unpack_recording
 from arena.replay.recording import Step
 from league import wire
+from league.app import duties
 from league.client import LeagueClient
 from league.config import ReplayConfig, Settings
 from league.db.engine import Database
@@ -28,6 +29,7 @@ from league.errors import (
     UnknownMatchError,
     UnknownReplayError,
 )
+from league.pruner import ReplayPruner
 from league.services import replays
 from league.services.replays import Kept
 
@@ -229,16 +231,6 @@ def test_recordings_of_the_champion_and_of_gates_are_notable(
         assert dict(iter(rows)) == {match.id: False, honoured.id: True}
 
 
-def test_old_recordings_go_when_one_comes(scene: Scene, time: Any) -> None:
-    old, new = play(scene, 2)
-    scene.client.upload_replay(old.id, pack_recording(recording_of(old)))
-    time.advance(366 * 86400.0)
-    scene.client.upload_replay(new.id, pack_recording(recording_of(new)))
-    with pytest.raises(UnknownReplayError):
-        scene.client.replay(old.id)
-    assert scene.client.replay(new.id)
-
-
 @pytest.mark.parametrize(
     ("variable", "value", "rule"),
     [
@@ -251,3 +243,26 @@ def test_unusable_bounds_are_refused(monkeypatch: pytest.MonkeyPatch, variable: 
     monkeypatch.setenv(f"LEAGUE_REPLAYS__{variable}", value)
     with pytest.raises(ConfigurationError, match=rule):
         Settings.load()
+
+
+@ON_SQLITE
+def test_every_server_lets_old_recordings_go(serve: Callable[..., TestClient]) -> None:
+    league = serve(retention_days=None).app.state.league  # type: ignore[attr-defined]
+    assert any(isinstance(duty, ReplayPruner) for duty in duties(league, books_apart=False))
+
+
+def test_recordings_go_at_their_age_whether_or_not_another_comes(
+    scene: Scene, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replays, "PRUNED_AT_ONCE", 2)
+    pruner = ReplayPruner(database, ReplayConfig(keep_days=30.0), lambda: time.now)
+    matches = play(scene, 4)
+    for match in matches:
+        scene.client.upload_replay(match.id, pack_recording(recording_of(match)))
+        time.advance(1)
+    time.advance(30 * 86400 - 4)
+    pruner.perform()
+    assert [scene.client.match(match.id).recorded for match in matches] == [True] * 4, "thirty days are not over"
+    time.advance(3)
+    pruner.perform()
+    assert [scene.client.match(match.id).recorded for match in matches] == [False] * 3 + [True]

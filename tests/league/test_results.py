@@ -2,6 +2,7 @@
 
 import json
 import math
+import select as polling
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -20,10 +21,11 @@ from sqlalchemy.orm import Session
 from arena.seeding import match_seed
 from league import wire
 from league.client import LeagueClient
+from league.db import locks
 from league.db.engine import Database
 from league.db.models import Match, Refusal
 from league.errors import DatabaseUnavailableError, InvalidRequestError, UnknownWorkerError
-from league.services.terms import TermsCache
+from league.services.terms import UNDECLARED, TermsCache
 
 
 def counts(scene: Scene) -> tuple[list[list[int]], int]:
@@ -101,6 +103,28 @@ def test_a_failing_commit_is_a_server_error_and_keeps_nothing(scene: Scene, http
     assert answer.json()["type"] == DatabaseUnavailableError.type
     assert "disk I/O error" in answer.json()["detail"]
     assert scene.matches() == 0
+    assert scene.client.report(batch).items[0].status == "accepted"
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+def test_a_transaction_that_stood_still_for_too_long_is_sent_again(
+    scene: Scene, http: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "SILENCE_S", 0.01)
+    (lease,) = scene.opponent_leases(1)
+    batch = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease)])
+
+    def stand_still(connection: Connection, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("INSERT INTO matches"):
+            assert polling.select([connection.connection.driver_connection], [], [], 60)[0], "it was not cut off"
+
+    engine = http.app.state.league.database.engine
+    event.listen(engine, "before_cursor_execute", stand_still)
+    answer = http.post("/api/v1/results", json=batch.model_dump(mode="json"))
+    event.remove(engine, "before_cursor_execute", stand_still)
+    assert (answer.status_code, answer.json()["type"]) == (503, DatabaseUnavailableError.type)
+    assert "idle-in-transaction timeout" in answer.json()["detail"]
+    monkeypatch.undo()
     assert scene.client.report(batch).items[0].status == "accepted"
 
 
@@ -324,11 +348,12 @@ def test_a_match_is_played_on_its_own_seed_or_on_its_lease_s(scene: Scene) -> No
 
 
 @ON_SQLITE
-def test_a_match_is_no_longer_than_its_environment_allows(scene: Scene) -> None:
+def test_a_match_is_no_longer_than_its_environment_allows(scene: Scene, time: Any) -> None:
     declared = {"name": "main", "role": "main", "environment": scene.environment, "signature": scene.signature}
     (first,) = scene.opponent_leases(1, budget=2)
     assert scene.report(result(first, decisions=41))[0].status == "accepted"
     scene.client.learner(wire.LearnerCreate.model_validate(declared | {"max_decisions": 40}))
+    time.advance(UNDECLARED.total_seconds())
     refused, accepted = scene.report(result(first, 1, decisions=41), result(first, 1, decisions=40))
     assert (refused.status, accepted.status) == ("rejected", "accepted")
     assert str(refused.detail).startswith("decisions 41")

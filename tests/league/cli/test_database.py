@@ -30,13 +30,18 @@ def test_a_schema_behind_fails_the_check_with_the_command_that_helps(command: Ru
 def test_the_named_command_helps(command: Run, old_home: Path) -> None:
     upgraded = command("db", "upgrade", "--home", old_home)
     assert (upgraded.code, upgraded.out) == (0, f"at revision {schema.head()}\n")
-    assert f"to revision {schema.head()}" in upgraded.err
+    assert upgraded.err == f"migrating sqlite:///{old_home / 'league.db'} to revision {schema.head()} ...\n"
     checked = command("db", "check", "--home", old_home)
     assert (checked.code, checked.err) == (0, "")
     assert [line.split()[0] for line in command("token", "list", "--home", old_home).out.splitlines()[1:]] == [
         "laptop",
         "old",
     ]
+
+
+def test_an_upgrade_of_a_league_that_is_not_there_says_that_it_makes_one(command: Run, tmp_path: Path) -> None:
+    upgraded = command("db", "upgrade", "--home", tmp_path / "new")
+    assert upgraded.err.startswith("making a new league: migrating sqlite:///")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`league serve`: what it refuses before it starts, what it says, how it stops."""
 
+import asyncio
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import uvloop
 from league_command import Run
 
 from league.cli import listening, serve
@@ -151,6 +153,35 @@ def test_a_bound_socket_has_an_address_that_this_machine_reaches() -> None:
             continue
         with listener:
             assert listening.url_of(listener) == f"{url}:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_connections_that_wait_are_taken_in_many_a_turn_of_the_loop(at_once: int) -> None:
+    taken = 0
+
+    class Counted(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            nonlocal taken
+            taken += 1
+            transport.close()
+
+    async def most_in_a_turn() -> int:
+        loop, most, before = asyncio.get_running_loop(), 0, 0
+        with ExitStack() as stack:
+            listener = listening.take("127.0.0.1", 0)
+            listeners = [stack.enter_context(each) for each in listening.at_once(listener, at_once)]
+            listener.listen(64)
+            for _ in range(24):
+                stack.enter_context(socket.create_connection(listener.getsockname()))
+            servers = [await loop.create_server(Counted, sock=each) for each in listeners]
+            while taken < 24:
+                await asyncio.sleep(0)
+                most, before = max(most, taken - before), taken
+            for server in servers:
+                server.close()
+        return most
+
+    assert uvloop.run(most_in_a_turn()) == at_once
 
 
 def test_settings_are_listed_with_what_was_changed(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:

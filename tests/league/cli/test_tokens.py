@@ -42,6 +42,7 @@ def test_a_revoked_token_stays_on_the_list(command: Run, tmp_path: Path) -> None
         (("revoke", "nobody"), 1, "unknown token nobody"),
         (("create", "", "--scope", "worker"), 1, "token name ''"),
         (("create", "two\nlines", "--scope", "worker"), 1, "one line"),
+        (("create", "x" * 129, "--scope", "worker"), 1, "at most 128 characters"),
         (("create", "other", "--scope", "root"), 2, "root"),
         (("create", "other"), 2, "--scope"),
     ],

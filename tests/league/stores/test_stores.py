@@ -121,7 +121,10 @@ def test_damaged_bytes_are_found_at_rest_lose_their_name_and_are_healed_by_sendi
     name = sha256(data)
     league.upload(data, name)
     assert kept.store.sound(name)
+    assert kept.store.intact(name)
     kept.overwrite(place(name), data[:-1] + b"\xff")
+    assert not kept.store.intact(name)
+    assert not kept.store.intact(name)  # it is only looked at
     assert not kept.store.sound(name)
     with pytest.raises(UnknownCheckpointError, match=name):
         league.download(name)
@@ -188,4 +191,4 @@ def test_what_no_player_has_is_collected_with_what_uploads_left(
     assert [stored.sha256 for stored in found.needed] == [published.checkpoint]
     assert list(collection.collect(database, kept.store, found, later)) == found.deletable
     assert kept.names() == [place(str(published.checkpoint))]
-    assert list(collection.damaged(kept.store, found)) == []
+    assert list(collection.damaged(kept.store, found, set_aside=True)) == []
