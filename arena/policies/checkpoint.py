@@ -32,7 +32,10 @@ NAMED = 3
 """Tensors that an error names."""
 
 PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
-"""First bytes of a pickle, and of the zip archive of one that `torch.save` writes."""
+"""First bytes of a pickle, and of the zip archive of one that `torch.save` writes.
+
+They say what a file is that is none of safetensors. Such a file begins with its header's length, and may begin alike.
+"""
 
 
 def encode(network: ActorCritic, spec: EnvironmentSpec) -> bytes:
@@ -110,11 +113,13 @@ def load_strictly(network: torch.nn.Module, tensors: Mapping[str, Tensor], sourc
 
 
 def _read(data: bytes, source: str) -> tuple[dict[str, str], dict[str, Tensor]]:
-    if data.startswith(PICKLE_STARTS):
-        raise CheckpointError(f"{source} is a pickle, which can run code when it is read: export it as safetensors")
     try:
         tensors = load_tensors(data)
     except SafetensorError as error:
+        if data.startswith(PICKLE_STARTS):
+            raise CheckpointError(
+                f"{source} is a pickle, which can run code when it is read: export it as safetensors"
+            ) from error
         raise CheckpointError(f"{source} is not a safetensors file ({error}): export it as safetensors") from error
     metadata = _header(data).get("__metadata__", {})
     _check_format(metadata, source)

@@ -119,6 +119,16 @@ def test_interrupted_save_leaves_the_old_file_and_no_other(
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_header_whose_length_begins_like_a_pickle_is_read(spec: EnvironmentSpec):
+    network = ActorCritic(Architecture.of(spec, core=CoreKind.FEEDFORWARD, encoder_sizes=(12,), recurrent_size=8))
+    data = checkpoint.encode(network, spec)
+    body, inside = data[8 + int.from_bytes(data[:8], "little") :], json.dumps(header(data), separators=(",", ":"))
+    alike = (0x580).to_bytes(8, "little") + inside.encode().ljust(0x580) + body
+    assert alike.startswith(checkpoint.PICKLE_STARTS)
+    loaded = checkpoint.decode(alike).network.state_dict()
+    assert all(torch.equal(tensor, loaded[name]) for name, tensor in network.state_dict().items())
+
+
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_pickle_is_refused_unread(protocol: int):
     class Bomb:
