@@ -1,6 +1,7 @@
 """Who may call what: bearer tokens with one scope each, stored as hashes."""
 
 import hashlib
+import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,6 +39,11 @@ OPEN = Principal("open", Scope.ADMIN)
 def new_secret() -> str:
     """Make a token: 256 random bits, readable."""
     return secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def is_secret(text: str) -> bool:
+    """Say whether a text has the form of a token."""
+    return re.fullmatch(r"[A-Za-z0-9_-]{43}", text) is not None
 
 
 def digest(secret: str) -> str:

@@ -148,7 +148,8 @@ def _leave(number: int, _frame: FrameType | None) -> None:
 
 def _started(settings: Settings) -> "subprocess.Popen[bytes]":
     """Start a process of the books, in a group of its own: a terminal's Ctrl-C is the server's alone."""
-    variables = os.environ | {"LEAGUE_HOME": str(settings.home), "LEAGUE_DATABASE_URL": settings.database_address}
+    address = settings.database_url or settings.database_address  # a password of its own it reads for itself
+    variables = os.environ | {"LEAGUE_HOME": str(settings.home), "LEAGUE_DATABASE_URL": address}
     command = [sys.executable, "-P", "-m", "league.bookkeeping"]  # -P: modules of the working folder are not ours
     return subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, process_group=0)  # noqa: S603 - ours
 

@@ -4,6 +4,7 @@ A variable of the environment that begins with `LEAGUE_` and is none of them is 
 believes in and that has no effect. `league settings` shows them all.
 
 A number of the matchmaking or of the promotion rule is `LEAGUE_MATCHMAKING__POWER=3`, `LEAGUE_PROMOTION__CAPACITY=50`.
+What holds a password may come from a file: `LEAGUE_DATABASE_PASSWORD_FILE=/run/secrets/password`.
 """
 
 import json
@@ -27,6 +28,7 @@ from arena.refit import RefitConfig
 from league.errors import ConfigurationError
 from league.lanes import LaneConfig
 from league.log import Format, Level
+from league.secret_files import SUFFIX, TOKEN, secret
 
 MOST = 2**53
 """Largest count: every database and every reader of JSON holds it exactly."""
@@ -38,8 +40,11 @@ Points = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=MOST)]
 
 PREFIX = "LEAGUE_"
-CLIENT_SIDE = {"LEAGUE_URL", "LEAGUE_TOKEN"}
+CLIENT_SIDE = {"LEAGUE_URL", TOKEN, TOKEN + SUFFIX}
 """Variables that commands and workers read: where the server is, and what opens it."""
+
+FROM_FILES = ("database_url", "database_password")
+"""Settings that `LEAGUE_<NAME>_FILE` may name a file of; where `LEAGUE_<NAME>` is set as well, that wins."""
 
 _OF_TESTS = "LEAGUE_TEST_"
 _PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*(?=@)|([?&]password=)[^&]*")
@@ -104,6 +109,8 @@ class Settings(BaseSettings):
     """Lines for people, or JSON for programs."""
     database_url: str | None = None
     """`sqlite:///FILE` or `postgresql://...`; a file in the home folder unless set."""
+    database_password: Annotated[str | None, Field(repr=False)] = None
+    """Password for a `postgresql://` address that has none; any characters will do."""
     store_url: str | None = None
     """Where checkpoints are: `file:///FOLDER` or `s3://BUCKET/PREFIX`; a folder in the home folder unless set."""
     store_endpoint_url: str | None = None
@@ -220,6 +227,10 @@ class Settings(BaseSettings):
         """
         _refuse_unknown(os.environ)
         given = {name: value for name, value in overrides.items() if value is not None}
+        for name in FROM_FILES:
+            read = secret(_variable(name), os.environ)
+            if read is not None:
+                given.setdefault(name, read)
         try:
             settings = cls(**given)
         except ValidationError as error:
@@ -268,6 +279,10 @@ class Settings(BaseSettings):
         )
         for name in ("baseline_deviation", "snapshot_deviation", "reset_deviation"):
             self._require_below(name, "deviation_cap", "no player is less sure than the cap", or_equal=True)
+        if self.database_password and not self.database_url:
+            rule = "it is of a database postgresql://, and LEAGUE_DATABASE_URL is unset"
+            way_out = "unset it, or set LEAGUE_DATABASE_URL=postgresql://USER@HOST/NAME"
+            raise ConfigurationError("LEAGUE_DATABASE_PASSWORD", rule, way_out)
         for name in ("store_endpoint_url", "store_public_url"):
             if getattr(self, name) is not None and not (self.store_url or "").startswith("s3://"):
                 rule = f"it is of a store s3://, and LEAGUE_STORE_URL is {_shown(self.store_url) or 'unset'}"
@@ -287,14 +302,19 @@ class Settings(BaseSettings):
     def listing(self) -> list[Setting]:
         """List every setting by its variable, those of groups one by one."""
         return [
-            Setting(variable, _shown(_at(self, path)), _shown(_default(path)), _about(path))
+            Setting(variable, self._told(path), _shown(_default(path)), _about(path))
             for variable, path in _paths().items()
         ]
 
+    def _told(self, path: tuple[str, ...]) -> str:
+        value = _shown(_at(self, path))
+        return "***" if value and path == ("database_password",) else value
+
     @property
     def database_address(self) -> str:
-        """URL of the database; a SQLite file in the home folder unless set."""
-        return self.database_url or f"sqlite:///{self.home / 'league.db'}"
+        """URL of the database, its password included; a SQLite file in the home folder unless set."""
+        address = self.database_url or f"sqlite:///{self.home / 'league.db'}"
+        return _with_password(address, self.database_password) if self.database_password else address
 
     @property
     def on_loopback(self) -> bool:
@@ -315,6 +335,20 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _with_password(address: str, password: str) -> str:
+    """Put a password into the address of a database on a server, unless it has one."""
+    from sqlalchemy import make_url  # here: whoever only asks a server does without it
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(address)
+    except ArgumentError:
+        return address  # refused, naming the variable, by whoever opens it
+    if url.get_backend_name() != "postgresql" or url.password is not None:
+        return address
+    return url.set(password=password).render_as_string(hide_password=False)
 
 
 def _variable(*path: int | str) -> str:
@@ -384,7 +418,8 @@ def _refuse_unknown(names: Iterable[str]) -> None:
         ConfigurationError: There is one.
     """
     groups = {PREFIX + name.upper() for name in Settings.model_fields}
-    known = {*_paths(), *groups, *CLIENT_SIDE}
+    files = {_variable(name) + SUFFIX for name in FROM_FILES}
+    known = {*_paths(), *groups, *files, *CLIENT_SIDE}
     for name in sorted(names):
         variable = name.upper()
         if variable.startswith(PREFIX) and not variable.startswith(_OF_TESTS) and variable not in known:

@@ -1,5 +1,6 @@
 """What the commands that talk to a league server share: where it is, and who is meant."""
 
+import os
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Annotated, ClassVar, TypeVar
@@ -9,11 +10,17 @@ import typer
 from league import wire
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import LeagueError, UnknownChampionError, UnknownPlayerError
+from league.secret_files import TOKEN, secret
 
 Url = Annotated[str, typer.Option("--url", envvar="LEAGUE_URL", help="Where the league server listens.")]
 Token = Annotated[
     str | None,
-    typer.Option("--token", envvar="LEAGUE_TOKEN", show_envvar=True, help="Bearer token; an open league needs none."),
+    typer.Option(
+        "--token",
+        envvar=TOKEN,
+        show_envvar=True,
+        help="Bearer token, or LEAGUE_TOKEN_FILE with it; an open league needs none.",
+    ),
 ]
 Environment = Annotated[
     str | None, typer.Option("--environment", help="The game; may be left out where the league has only one.")
@@ -34,10 +41,10 @@ class AmbiguousPlayerError(LeagueError):
 
 
 def connect(url: str = DEFAULT_URL, token: str | None = None, timeout_s: float = 30.0) -> LeagueClient:
-    """Open a client on the server at `url`."""
+    """Open a client on the server at `url`, with the token that the environment says where none is given."""
     if not url.startswith(("http://", "https://")):
         raise typer.BadParameter(f"{url!r} is no http:// or https:// address; say for example {DEFAULT_URL}")
-    return LeagueClient(url, token=token or None, timeout_s=timeout_s)
+    return LeagueClient(url, token=token or secret(TOKEN, os.environ), timeout_s=timeout_s)
 
 
 def moment(text: str) -> datetime:

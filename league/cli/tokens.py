@@ -3,15 +3,19 @@
 import re
 import shlex
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from sqlalchemy.orm import Session
 
-from league.auth import Scope
+from league import secret_files
+from league.auth import Scope, is_secret
 from league.cli import database, tables
 from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home, person
 from league.config import Settings
+from league.errors import ConfigurationError
 from league.services import learners, ownership, tokens
 
 app = typer.Typer(help="Make, list, renew and revoke bearer tokens, on the league's database.", no_args_is_help=True)
@@ -31,6 +35,12 @@ Expiry = Annotated[
         help="Its end: 12h, 30d, 8w, or a date or time, without a zone this machine's. Never if not given.",
     ),
 ]
+KeptIn = Annotated[
+    Path | None,
+    typer.Option(
+        "--to", metavar="FILE", help="Write the token there, for its owner alone, for programs with LEAGUE_TOKEN_FILE."
+    ),
+]
 
 
 @app.command(epilog="Example: league token create laptop --scope worker --expires 90d")
@@ -38,19 +48,27 @@ def create(
     name: TokenName,
     scope: ScopeName,
     expires: Expiry = None,
+    to: KeptIn = None,
     as_json: AsJson = False,
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Make a token and print it, once: only its hash is kept. The first token closes the league."""
+    """Make a token and print it, once: only its hash is kept. The first token closes the league.
+
+    With --to nothing is done where the file holds this token already: what starts a league may run it every time.
+    """
     now = datetime.now(UTC)
     expires_at = end_of(expires, now)
     settings = Settings.load(home=home, database_url=database_url)
     database.migrate(settings)
     with database.connected(settings) as connection, connection.write() as session:
+        if to is not None and _holds(session, to, name):
+            typer.echo(f"{to} holds the token {name} already", err=True)
+            return
         secret = tokens.create(session, name, scope, now, actor=person(), expires_at=expires_at)
         unowned = ownership.unowned(session) if scope == Scope.WORKER.word else []
-    _show({"name": name, "scope": scope, "token": secret, "expires_at": expires_at}, as_json=as_json)
+        _keep(to, secret)
+    _show({"name": name, "scope": scope, "token": secret, "expires_at": expires_at}, to, as_json=as_json)
     for environment, learner in unowned:
         given = shlex.join(["league", "token", "assign", name, learner, "--environment", environment])
         typer.echo(f"learner {learner} of {environment} is nobody's: `{given}` makes it this token's", err=True)
@@ -60,6 +78,7 @@ def create(
 def renew(
     name: TokenName,
     expires: Expiry = None,
+    to: KeptIn = None,
     as_json: AsJson = False,
     home: Home = None,
     database_url: DatabaseUrl = None,
@@ -69,8 +88,11 @@ def renew(
     expires_at = end_of(expires, now)
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
+        if to is not None:
+            _holds(session, to, name)
         secret = tokens.renew(session, name, now, actor=person(), expires_at=expires_at)
-    _show({"name": name, "token": secret, "expires_at": expires_at}, as_json=as_json)
+        _keep(to, secret)
+    _show({"name": name, "token": secret, "expires_at": expires_at}, to, as_json=as_json)
 
 
 @app.command(epilog="Example: league token assign laptop main --environment mech-duel")
@@ -125,9 +147,38 @@ def end_of(expires: str | None, now: datetime) -> datetime | None:
         raise typer.BadParameter(f"{expires!r} is no time; say 12h, 30d, 8w, or a date such as 2030-01-31") from error
 
 
-def _show(issued: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        tables.show_json(issued)
+def _holds(session: Session, file: Path, name: str) -> bool:
+    """Say whether a file holds this token; one that is not there, or holds what no league knows, may be written.
+
+    Raises:
+        ConfigurationError: It holds another token of the league, or something else.
+    """
+    if not file.exists():
+        return False
+    kept = secret_files.line(file, f"--to {file}")
+    owner = tokens.name_of(session, kept)
+    if owner not in (None, name) or not is_secret(kept):
+        rule = f"the file holds {'something that is no token' if owner is None else f'the token {owner}'}"
+        raise ConfigurationError(f"--to {file}", rule, "name another file, or delete that one")
+    return owner == name
+
+
+def _keep(file: Path | None, secret: str) -> None:
+    """Write the secret down before the league knows it: what fails here is no token that nobody has."""
+    if file is None:
         return
-    typer.echo(issued["token"])
-    typer.echo("keep it: nobody can read it again; programs take it from LEAGUE_TOKEN", err=True)
+    try:
+        secret_files.keep(file, secret)
+    except OSError as error:
+        rule = f"the file cannot be written ({error.strerror})"
+        raise ConfigurationError(f"--to {file}", rule, "name a file in a folder that this user may write") from error
+
+
+def _show(issued: dict[str, Any], file: Path | None, *, as_json: bool) -> None:
+    if as_json:
+        tables.show_json({key: value for key, value in issued.items() if file is None or key != "token"})
+    elif file is None:
+        typer.echo(issued["token"])
+        typer.echo("keep it: nobody can read it again; programs take it from LEAGUE_TOKEN", err=True)
+    else:
+        typer.echo(f"{file} holds the token {issued['name']}; programs take it from LEAGUE_TOKEN_FILE", err=True)

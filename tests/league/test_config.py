@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import make_url
 
 from league.config import Settings
 from league.db.engine import Database
@@ -152,9 +153,77 @@ def test_a_mistyped_variable_is_refused_naming_the_nearest(
 def test_variables_of_commands_of_tests_and_of_others_are_no_settings_and_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("LEAGUE_URL", "LEAGUE_TOKEN", "LEAGUE_TEST_POSTGRES_URL", "LEAGUES", "OTHER_LEAGUE_PORT"):
+    for name in (
+        "LEAGUE_URL",
+        "LEAGUE_TOKEN",
+        "LEAGUE_TOKEN_FILE",
+        "LEAGUE_TEST_POSTGRES_URL",
+        "LEAGUES",
+        "OTHER_LEAGUE_PORT",
+    ):
         monkeypatch.setenv(name, "anything")
     assert Settings.load() == Settings()
+
+
+# --- secrets out of files --------------------------------------------------------------------------------------------
+
+
+def test_a_password_of_any_characters_comes_out_of_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    password = "p@ss/w:rd?#%& ü"
+    file = tmp_path / "password"
+    file.write_text(f"{password}\n", encoding="utf-8")
+    monkeypatch.setenv("LEAGUE_DATABASE_PASSWORD_FILE", str(file))
+    monkeypatch.setenv("LEAGUE_DATABASE_URL", "postgresql://league@host/league")
+    settings = Settings.load()
+    assert make_url(settings.database_address).password == password
+    assert make_url(settings.database_address).host == "host"
+    assert password not in repr(settings)
+    shown = {setting.variable: setting.value for setting in settings.listing()}
+    assert shown["LEAGUE_DATABASE_PASSWORD"] == "***"
+    assert password not in str(shown)
+
+
+def test_what_is_said_itself_wins_over_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("postgresql://in-file/league\n")
+    monkeypatch.setenv("LEAGUE_DATABASE_URL_FILE", str(tmp_path / "url"))
+    assert Settings.load().database_address == "postgresql://in-file/league"
+    monkeypatch.setenv("LEAGUE_DATABASE_URL", "postgresql://in-variable/league")
+    assert Settings.load().database_address == "postgresql://in-variable/league"
+    assert Settings.load(database_url="postgresql://as-argument/league").database_address.endswith("as-argument/league")
+    monkeypatch.setenv("LEAGUE_DATABASE_PASSWORD", "hunter2")
+    with_own = Settings.load(database_url="postgresql://me:mine@host/league")
+    assert with_own.database_address == "postgresql://me:mine@host/league"
+    assert Settings.load(database_url="sqlite:///a.db").database_address == "sqlite:///a.db"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(None, "No such file"), (b"", "one line"), (b"one\ntwo\n", "one line"), (b"\xff\xfe", "not text")],
+)
+def test_a_file_without_a_secret_is_refused_naming_the_variable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None, says: str
+) -> None:
+    file = tmp_path / "secret"
+    if content is not None:
+        file.write_bytes(content)
+    monkeypatch.setenv("LEAGUE_DATABASE_URL_FILE", str(file))
+    with pytest.raises(ConfigurationError, match=says) as refused:
+        Settings.load()
+    assert f"LEAGUE_DATABASE_URL_FILE={file}" in str(refused.value)
+    assert "two" not in str(refused.value)
+
+
+def test_a_password_without_a_database_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAGUE_DATABASE_PASSWORD", "hunter2")
+    with pytest.raises(ConfigurationError, match="LEAGUE_DATABASE_URL is unset") as refused:
+        Settings.load()
+    assert "hunter2" not in str(refused.value)
+
+
+def test_only_secrets_come_out_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAGUE_PORT_FILE", "/run/secrets/port")
+    with pytest.raises(ConfigurationError, match="LEAGUE_PORT_FILE"):
+        Settings.load()
 
 
 # --- showing ---------------------------------------------------------------------------------------------------------

@@ -9,7 +9,12 @@ import typer
 League = Annotated[str, typer.Option("--league", envvar="LEAGUE_URL", help="Where the league server listens.")]
 Token = Annotated[
     str | None,
-    typer.Option("--token", envvar="LEAGUE_TOKEN", show_envvar=True, help="Bearer token; an open league needs none."),
+    typer.Option(
+        "--token",
+        envvar="LEAGUE_TOKEN",
+        show_envvar=True,
+        help="Bearer token, or LEAGUE_TOKEN_FILE with it; an open league needs none.",
+    ),
 ]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="TOML file with sections as listed below.")

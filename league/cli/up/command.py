@@ -23,6 +23,7 @@ from league.cli.up.screen import LiveScreen, PlainLog
 from league.cli.up.supervisor import Supervisor
 from league.config import Settings
 from league.errors import ConfigurationError, LeagueError
+from league.secret_files import TOKEN, secret
 
 app = typer.Typer()
 
@@ -66,8 +67,9 @@ def up(
     the home folder: database, checkpoints, the learner's run (runs/LEARNER), the processes' output (logs). A process
     that dies is started again.
 
-    An open league needs no token. Where tokens exist and LEAGUE_TOKEN is unset, a worker token is made for trainer and
-    evaluator, kept in the home folder (up.token, readable by its owner alone) and used again.
+    An open league needs no token. Where tokens exist and neither LEAGUE_TOKEN nor LEAGUE_TOKEN_FILE is set, a worker
+    token is made for trainer and evaluator, kept in the home folder (up.token, readable by its owner alone) and used
+    again.
     """
     _require_playable(environment)
     whom = _whom(learner, league=league)
@@ -141,4 +143,5 @@ def _prepare(settings: Settings, environment: str, whom: tuple[Trainee, ...], ov
 
 
 def _credential(settings: Settings, given: str | None, plan: Plan) -> str | None:
+    given = given or secret(TOKEN, os.environ)
     return given or own_credential(settings, settings.home / "up.token", plan.environment, *plan.names)

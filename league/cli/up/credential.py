@@ -1,6 +1,5 @@
 """The token that `league up` gives to its own trainers and evaluator."""
 
-import os
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,10 +9,10 @@ from sqlalchemy.orm import Session
 from league.cli import database
 from league.config import Settings
 from league.errors import UnauthenticatedError
+from league.secret_files import keep
 from league.services import ownership, tokens
 
 _ACTOR = "league up"
-_OWNER_ONLY = 0o600
 
 
 def own_credential(settings: Settings, file: Path, environment: str, *learners: str) -> str | None:
@@ -31,7 +30,7 @@ def own_credential(settings: Settings, file: Path, environment: str, *learners: 
             tokens.authenticate(session, settings, kept, now)
         except UnauthenticatedError:
             kept = _usable(session, tokens.name_of(session, kept), now)
-            _keep(file, kept)
+            keep(file, kept)
         name = tokens.authenticate(session, settings, kept, now).name
         for learner in learners:
             ownership.adopt(session, name, environment, learner, actor=_ACTOR, now=now)
@@ -43,10 +42,3 @@ def _usable(session: Session, name: str | None, now: datetime) -> str:
     if name is not None:
         return tokens.renew(session, name, now, actor=_ACTOR)
     return tokens.create(session, f"up-{secrets.token_hex(4)}", "worker", now, actor=_ACTOR)
-
-
-def _keep(file: Path, secret: str) -> None:
-    """Write a secret to a file that was never readable by others."""
-    file.unlink(missing_ok=True)
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY), "w") as stream:
-        stream.write(f"{secret}\n")

@@ -1,6 +1,7 @@
 """`league token`."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from league_command import Run
 from league import wire
 from league.auth import OPEN
 from league.cli.tokens import end_of
+from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
-from league.services import events, learners
+from league.services import events, learners, tokens
 
 
 def test_a_token_is_printed_alone_on_stdout_and_listed_without_its_secret(command: Run, tmp_path: Path) -> None:
@@ -122,3 +124,79 @@ def test_a_learner_is_assigned_to_a_worker_token(command: Run, tmp_path: Path) -
     assert "nobody's" not in command("token", "create", "new", "--scope", "worker", "--home", tmp_path).err
     refused = command("token", "assign", "laptop", "other", "--home", tmp_path)
     assert "unknown learner other: rps has no learner of this name" in refused.one_line_error
+
+
+# --- in files --------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_goes_into_a_file_of_its_owner_alone_and_is_printed_nowhere(command: Run, tmp_path: Path) -> None:
+    file = tmp_path / "worker"
+    made = command("token", "create", "fleet", "--scope", "worker", "--to", file, "--home", tmp_path)
+    secret = file.read_text().strip()
+    assert made.code == 0
+    assert secret not in made.out + made.err
+    assert file.stat().st_mode & 0o777 == 0o600
+    with Database(f"sqlite:///{tmp_path / 'league.db'}").read() as session:
+        assert tokens.name_of(session, secret) == "fleet"
+    assert [path.name for path in tmp_path.iterdir() if "worker" in path.name] == ["worker"]
+
+
+def test_a_start_that_makes_its_token_every_time_makes_it_once(command: Run, tmp_path: Path) -> None:
+    file = tmp_path / "worker"
+    create = ("token", "create", "fleet", "--scope", "worker", "--to", file, "--home", tmp_path)
+    command(*create)
+    kept = file.read_text()
+    again = command(*create)
+    assert again.code == 0
+    assert "holds the token fleet already" in again.err
+    assert file.read_text() == kept
+    file.unlink()
+    lost = command(*create)
+    assert "league token renew fleet" in lost.one_line_error
+    assert not file.exists()
+    assert command("token", "renew", "fleet", "--to", file, "--home", tmp_path).code == 0
+    assert file.read_text() != kept
+    assert command(*create).code == 0
+
+
+def test_a_token_of_another_league_is_replaced(command: Run, tmp_path: Path) -> None:
+    file = tmp_path / "worker"
+    for home in ("old", "new"):
+        outcome = command("token", "create", "fleet", "--scope", "worker", "--to", file, "--home", tmp_path / home)
+        assert outcome.code == 0
+    with Database(f"sqlite:///{tmp_path / 'new' / 'league.db'}").read() as session:
+        assert tokens.name_of(session, file.read_text().strip()) == "fleet"
+
+
+def test_a_file_of_something_else_is_left_alone(command: Run, tmp_path: Path) -> None:
+    note, other = tmp_path / "note", tmp_path / "other"
+    note.write_text("not a token\n")
+    command("token", "create", "other", "--scope", "read", "--to", other, "--home", tmp_path)
+    kept = other.read_text()
+    for file, says in ((note, "something that is no token"), (other, "holds the token other")):
+        for how in (("create", "fleet", "--scope", "worker"), ("renew", "other")):
+            if (file, how[0]) != (other, "renew"):
+                assert says in command("token", *how, "--to", file, "--home", tmp_path).one_line_error
+    assert (note.read_text(), other.read_text()) == ("not a token\n", kept)
+
+
+def test_a_token_that_cannot_be_written_down_is_not_made(command: Run, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere" / "worker"
+    refused = command("token", "create", "fleet", "--scope", "worker", "--to", nowhere, "--home", tmp_path)
+    assert refused.code == 2
+    assert "the file cannot be written" in refused.err
+    assert json.loads(command("token", "list", "--json", "--home", tmp_path).out)["items"] == []
+
+
+def test_commands_take_their_token_from_a_file(
+    command: Run, online: Run, connect: Callable[..., LeagueClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect("admin")
+    monkeypatch.setenv("LEAGUE_TOKEN_FILE", str(tmp_path / "nothing"))
+    assert "LEAGUE_TOKEN_FILE" in online("players").one_line_error
+    made = command("token", "create", "me", "--scope", "read", "--to", tmp_path / "me", "--home", tmp_path)
+    assert made.code == 0
+    monkeypatch.setenv("LEAGUE_TOKEN_FILE", str(tmp_path / "me"))
+    assert online("players").code == 0
+    monkeypatch.setenv("LEAGUE_TOKEN", "wrong")
+    assert online("players").code == 1
