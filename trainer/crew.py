@@ -243,7 +243,10 @@ class Crew:
         return _Endings(bool(starts.any()), np.flatnonzero(truncated).tolist(), matches)
 
     def _value_final(self, rollout: Rollout, t: int, step: StepResult, cut: Sequence[int]) -> None:
-        """Value the final observations of episodes that a limit cut off, unless it decides them."""
+        """Value the final observations of episodes that a limit cut off, unless it decides them.
+
+        For who is not active in them the limit is the end of the game: it would not have gone on for those.
+        """
         spec = self.environment.spec
         if not cut or spec.limit_decides:
             return
@@ -252,8 +255,7 @@ class Crew:
         state = RecurrentState(*(part[rows] for part in self.state))
         everybody = torch.ones_like(active)
         rollout.final_value[t, rows] = self.acting.values(values, state, ~everybody, everybody)
-        if not spec.turn_based:
-            rollout.terminated[t, rows] = ~active
+        rollout.terminated[t, rows] = ~active
 
     def _checked(self, observation: Observation) -> Observation:
         self._require_shape("observation", observation.values, self._shapes.observation)

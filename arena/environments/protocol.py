@@ -71,7 +71,8 @@ class StepResult:
         reward: Reward (E, N) float32 of the action just taken.
         terminated: (E,) bool, the episode was ended by the game.
         truncated: (E,) bool, the episode was cut by a limit.
-        final_observation: Where an episode ended, its last observation; elsewhere equal to `observation`.
+        final_observation: Where an episode ended, its last observation; elsewhere equal to `observation`. Where a limit
+            cut it off, whoever would have gone on is active in it and sees something, also who waited for its turn.
         outcome: Explicit result, valid where `over`.
     """
 

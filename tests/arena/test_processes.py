@@ -101,6 +101,24 @@ def test_matches_of_a_process_that_dies_are_played_anew_and_not_scored(trap: Pat
     assert over_at[~rows].tolist() == [1] * int((~rows).sum())
 
 
+def test_a_match_in_turns_that_is_lost_ends_with_what_each_agent_was_shown_last(trap: Path):
+    """Three have had a turn, the fourth has it: what they are owed is what they then hoped for."""
+    env = make("zoo_games:brittle", num_envs=E, seed=1, processes=1)
+    played = play(env, 4)
+    by_turn = [(2, next(played)), (1, next(played))]
+    trap.write_text("killed")
+    by_turn.append((3, next(played)))
+    lost = next(played)
+    assert lost.truncated.all()
+    assert not lost.over.any()
+    assert lost.final_observation.active.all(), "also red_0, who moved first"
+    assert lost.final_observation.values[:, 0, :-1].any(dim=1).all()
+    for agent, step in by_turn:
+        assert step.observation.active[:, agent].all()
+        assert torch.equal(lost.final_observation.values[:, agent], step.observation.values[:, agent])
+        assert torch.equal(lost.final_observation.masks["action"][:, agent], step.observation.masks["action"][:, agent])
+
+
 def test_a_game_that_breaks_again_and_again_is_given_up_with_the_cause(trap: Path):
     trap.write_text("killed always")
     env = make(FRAGILE, num_envs=E, seed=1, processes=2)

@@ -1,6 +1,7 @@
 """A game and players whose every number a test can predict."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -78,6 +79,8 @@ class FakeGame:
         reward = (1000.0 * rows + 10.0 * self.decision).unsqueeze(1) + agents
         self.decision = self.decision + 1
         final, decisions = self._observe(), self.decision.clone()
+        if self.spec.turn_based:  # it would have gone on for who waits as well
+            final = replace(final, active=torch.ones_like(final.active))
         ended = self.decision >= torch.tensor([self._length(int(seed)) for seed in self.seeds])
         limited = torch.tensor([self._limited(int(seed)) for seed in self.seeds])
         score = (self.seeds % 3).double() / 2.0

@@ -142,6 +142,18 @@ class Duel(ParallelEnv):
         return self._observe(), dict.fromkeys(self.agents, 0.0), flags, dict(flags), {each: {} for each in self.agents}
 
 
+def way_to_break() -> str:
+    """What the file says that `FRAGILE` names; nothing to a process that another one was quicker than."""
+    file = Path(os.environ["FRAGILE"])
+    try:
+        way = file.read_text(encoding="utf-8")
+        if "always" not in way:
+            file.unlink()
+    except FileNotFoundError:
+        return ""
+    return way
+
+
 class Fragile(Meadow):
     """Meadow, in which a decision breaks as a file says that an environment variable names: `killed` or `raised`.
 
@@ -149,23 +161,21 @@ class Fragile(Meadow):
     """
 
     def step(self, actions):
-        way = self._way_to_break() if self._time == 2 else ""
+        way = way_to_break() if self._time == 2 else ""
         if "raised" in way:
             raise RuntimeError("the fence is broken")
         if "killed" in way:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().step(actions)
 
-    def _way_to_break(self) -> str:
-        """What the file says; nothing to a process that another one was quicker than."""
-        file = Path(os.environ["FRAGILE"])
-        try:
-            way = file.read_text(encoding="utf-8")
-            if "always" not in way:
-                file.unlink()
-        except FileNotFoundError:
-            return ""
-        return way
+
+class Brittle(Relay):
+    """Relay, in which the fourth decision breaks as `Fragile` breaks: everybody has had a turn but the mover."""
+
+    def step(self, action):
+        if self._time == 3 and "killed" in way_to_break():
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().step(action)
 
 
 class Endless(Meadow):
@@ -178,6 +188,7 @@ class Endless(Meadow):
 
 relay = TwoSided(Relay)
 fragile = TwoSided(Fragile, home=["wolf_0", "wolf_1"], away=["sheep_0"])
+brittle = TwoSided(Brittle)
 endless = TwoSided(Endless, home=["wolf_0", "wolf_1"], away=["sheep_0"])
 short_relay = TwoSided(Relay, max_decisions=6)
 meadow = TwoSided(Meadow, home=["wolf_0", "wolf_1"], away=["sheep_0"], scoring=ReturnMargin(10.0))

@@ -1,5 +1,7 @@
 """What is valued where a rollout or a limit cuts a match off."""
 
+from dataclasses import replace
+
 import torch
 from fake_games import FakeGame, tagged
 
@@ -50,6 +52,22 @@ def test_for_the_dead_a_limit_is_the_end_of_the_game(play):
     assert rollout.terminated[1].view(3, 2).tolist() == [[True, False]] * 3
     waiting = FakeGame(3, turn_based=True, length=lambda seed: 2, limited=lambda seed: True)
     assert not play(sides=2, game=waiting, opponents=[tagged(1.0)]).collect().terminated.any()
+
+
+class HomeIsOut(FakeGame):
+    """A game in turns that a limit ends when it is over for home already."""
+
+    def step(self, actions):
+        step = super().step(actions)
+        there = torch.tensor([[False, True]]).expand(self.num_envs, 2)
+        return replace(step, final_observation=replace(step.final_observation, active=there))
+
+
+def test_who_is_out_of_a_game_in_turns_is_owed_nothing_behind_a_limit(play):
+    game = HomeIsOut(2, turn_based=True, length=lambda seed: 5, limited=lambda seed: True)
+    rollout = play(game=game, environment={"num_envs": 2, "self_play": 1.0}).collect()
+    assert rollout.truncated[4].all()
+    assert rollout.terminated[4].tolist() == [True, True, False, False]
 
 
 def returns_of(played):

@@ -20,6 +20,8 @@ SHORT = [*SMALL, "network.encoder_sizes=[16]", "network.recurrent_size=16", "lea
         "pettingzoo:leduc_holdem_v4",
         "mpe2:simple_tag_v3",
         "magent2:battle_v4(map_size=16,max_cycles=30)",
+        "openspiel:kuhn_poker",
+        "openspiel:leduc_poker",
         "zoo_games:relay",
         "zoo_games:meadow",
         "zoo_games:box",

@@ -65,7 +65,7 @@ class MatchBatch(SeededRows):
 
     A match that is lost with the process that played it is cut off, is not over, and is played anew from its start:
     by the same seed, between the same players, and under the same lease. Its episode's final observation is then what
-    was shown last.
+    was shown last; where agents move in turns, to each of them.
 
     Args:
         spec: What the game declares.
@@ -82,6 +82,7 @@ class MatchBatch(SeededRows):
         self._stepper = host(num_envs)
         self._buffers = self._stepper.buffers
         self._categorical = [head for head in spec.heads if head.kind is HeadKind.CATEGORICAL]
+        self._recent = self._buffers.seen.copy()
         self._sides = np.arange(spec.num_agents) >= spec.agents_per_side[0]
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
@@ -89,8 +90,9 @@ class MatchBatch(SeededRows):
         self._open_all(seeds)
         self._buffers.seeds[:] = self.seeds.cpu().numpy()
         self._stepper.open()
-        self._shown = self._observation(self._buffers.seen.copy())
-        return self._shown
+        seen = self._buffers.seen.copy()
+        self._remember(seen, np.ones(self.num_envs, dtype=np.bool_))
+        return self._observation(seen)
 
     def step(self, actions: Actions) -> RoundResult:
         """Play one decision of every row; see `Environment.step`.
@@ -110,17 +112,18 @@ class MatchBatch(SeededRows):
     def _result(self, lost: BoolArray, over: BoolArray) -> RoundResult:
         buffers = self._buffers
         seen, final = buffers.seen.copy(), self._final(lost, over)
+        self._remember(seen, over | lost)
         truncated = (buffers.ending == TRUNCATED) | lost
         if over.any():
             self._open_episodes(self._tensor(over))
             buffers.seeds[:] = self.seeds.cpu().numpy()
-        self._shown = self._observation(seen)
+        observation = self._observation(seen)
         return RoundResult(
-            observation=self._shown,
+            observation=observation,
             reward=self._tensor(buffers.reward.copy()),
             terminated=self._tensor(over & ~truncated),
             truncated=self._tensor(truncated),
-            final_observation=self._shown if final is None else self._observation(final),
+            final_observation=observation if final is None else self._observation(final),
             outcome=Outcome(
                 score=self._tensor(buffers.score.copy()),
                 reason=self._tensor(buffers.reason.copy()),
@@ -135,11 +138,17 @@ class MatchBatch(SeededRows):
             return None
         final = self._buffers.seen.copy()
         final.take(over, self._buffers.final)
-        if lost.any():
-            shown = self._shown
-            masks = {name: mask.cpu().numpy() for name, mask in shown.masks.items()}
-            final.take(lost, Sight(shown.values.cpu().numpy(), masks, shown.active.cpu().numpy()))
+        final.take(lost, self._recent)
         return final
+
+    def _remember(self, seen: Sight, opened: BoolArray) -> None:
+        """Keep what agents are shown, for matches that may be lost: in games in turns, what each was shown last."""
+        if not self.spec.turn_based:
+            self._recent = seen
+            return
+        if opened.any():
+            self._recent.hide(opened)
+        self._recent.remember(seen)
 
     def _require_legal(self) -> None:
         active = self._buffers.seen.active

@@ -34,12 +34,12 @@ class Sight:
         for mask in self.masks.values():
             mask.fill(False)
 
-    def hide(self, agent: int) -> None:
-        """Show nothing to an agent, which does not act."""
-        self.values[agent] = 0.0
-        self.active[agent] = False
+    def hide(self, index: int | BoolArray) -> None:
+        """Show nothing to an agent, or in some matches of several, and let it not act."""
+        self.values[index] = 0.0
+        self.active[index] = False
         for mask in self.masks.values():
-            mask[agent] = False
+            mask[index] = False
 
     def part(self, index: int | slice) -> "Sight":
         """A view of one match's or of some matches' part, where there is an axis of matches in front."""
@@ -55,6 +55,14 @@ class Sight:
         self.values[rows], self.active[rows] = other.values[rows], other.active[rows]
         for name, mask in self.masks.items():
             mask[rows] = other.masks[name][rows]
+
+    def remember(self, other: "Sight") -> None:
+        """Take what another shows to whoever acts in it; of everybody else keep what is here."""
+        acting = other.active[..., np.newaxis]
+        np.copyto(self.values, other.values, where=acting)
+        for name, mask in self.masks.items():
+            np.copyto(mask, other.masks[name], where=acting)
+        np.logical_or(self.active, other.active, out=self.active)
 
 
 @dataclass(frozen=True)
