@@ -21,7 +21,14 @@ def open_batches(played: EnvironmentSettings, run: RunSettings) -> list[Environm
     sizes = batch_sizes(played.num_envs, agents, threads)
     seeds = [run.seed, *(derive(run.seed, "batch", number) for number in range(1, len(sizes)))]
     return [
-        make(played.name, num_envs=size, device=run.device, seed=seed, processes=played.processes)
+        make(
+            played.name,
+            num_envs=size,
+            device=run.device,
+            seed=seed,
+            processes=played.processes,
+            step_limit_s=played.step_limit_s,
+        )
         for size, seed in zip(sizes, seeds, strict=True)
     ]
 

@@ -30,7 +30,7 @@ class Entry:
 
     Attributes:
         hosted: Whether it plays one match at a time, so that processes of its own can step it; `factory` is then told
-            how many.
+            how many, and how long they may take.
     """
 
     factory: str
@@ -140,6 +140,9 @@ OWN = _brought("arena.environments.own.environment:make_own", "arena.environment
 ROUNDS = ":rounds="
 """Stands between the name of a game and how many rounds of it a match has: `openspiel:kuhn_poker:rounds=20`."""
 
+STEP_LIMIT_S = 120.0
+"""How long a process may take for a decision of the matches that it steps, unless something else is said."""
+
 MAX_ROUNDS = 1000
 """Most rounds of a match."""
 
@@ -186,7 +189,15 @@ def split_rounds(name: str) -> tuple[str, int | None]:
     return game, int(count)
 
 
-def make(name: str, *, num_envs: int, device: str = "cpu", seed: int = 0, processes: int = 0) -> "Environment":
+def make(
+    name: str,
+    *,
+    num_envs: int,
+    device: str = "cpu",
+    seed: int = 0,
+    processes: int = 0,
+    step_limit_s: float = STEP_LIMIT_S,
+) -> "Environment":
     """Make `num_envs` matches of an environment that run at once.
 
     Args:
@@ -195,6 +206,7 @@ def make(name: str, *, num_envs: int, device: str = "cpu", seed: int = 0, proces
         device: Where its tensors live.
         seed: What the seeds of its matches follow from.
         processes: Processes of their own that step the matches, where the game plays one at a time; 0 for this one.
+        step_limit_s: How long such a process may take for a decision of its matches; one that takes longer is ended.
 
     Raises:
         UnknownEnvironmentError: No environment has that name.
@@ -205,7 +217,7 @@ def make(name: str, *, num_envs: int, device: str = "cpu", seed: int = 0, proces
     if processes and not entry.hosted:
         raise ArenaError(f"{game} steps a whole batch by itself, and was given {processes} processes: leave them out")
     factory = cast("Callable[..., Environment]", _resolve(entry.factory))
-    told = {"processes": processes} if entry.hosted else {}
+    told = {"processes": processes, "step_limit_s": step_limit_s} if entry.hosted else {}
     env = factory(game, num_envs=num_envs, device=device, seed=seed, **told)
     if rounds is None:
         return env

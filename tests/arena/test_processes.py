@@ -1,12 +1,14 @@
 """Matches that several processes step are those that one steps, whatever becomes of the processes."""
 
 import logging
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,47 @@ def test_a_game_that_breaks_again_and_again_is_given_up_with_the_cause(trap: Pat
         LostMatchesError, match=r"matches 0 to 1 of .* died 3 times before any .* \(killed by SIGKILL\)"
     ):
         list(play(env, 20))
+
+
+def test_a_process_that_does_not_answer_in_time_is_replaced_and_says_what_it_was_at(
+    trap: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    env = make(FRAGILE, num_envs=E, seed=1, processes=1)
+    played = play(env, 11)
+    next(played)
+    trap.write_text("stalled")
+    poll = Connection.poll
+
+    def run_out_of_patience(orders: Connection, limit_s: float) -> bool:
+        """Wait until the game stands still, which it does after it has taken the trap away."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not poll(orders, 0.01):
+            if not trap.exists() and next(patience, None):
+                return False
+            assert time.monotonic() < deadline
+        return True
+
+    patience = iter(["once"])
+    monkeypatch.setattr(Connection, "poll", run_out_of_patience)
+    with caplog.at_level(logging.WARNING):
+        steps = [next(played) for _ in range(2)]
+    (record,) = caplog.records
+    assert "no answer within 120 s: standard error says what it was at" in record.message
+    assert "in _stall" in capfd.readouterr().err, "the traceback of the process"
+    assert [bool(step.truncated.all()) for step in steps] == [False, True]
+    assert bool(list(played)[4].over.all()), "a whole match, from its start"
+
+
+def test_a_game_whose_decisions_never_end_is_given_up_with_the_cause():
+    env = make("zoo_games:endless", num_envs=E, processes=1, step_limit_s=0.2)
+    with pytest.raises(LostMatchesError, match=r"died 3 times before any of them ended \(no answer within 0.2 s"):
+        list(play(env, 3))
+
+
+@pytest.mark.parametrize("limit_s", [0.0, -1.0, math.nan, math.inf])
+def test_a_limit_of_a_step_that_makes_no_sense_is_refused(limit_s: float):
+    with pytest.raises(ArenaError, match=f"a limit of {limit_s} s for a step: give seconds above 0, at most a day"):
+        make("zoo_games:relay", num_envs=1, processes=1, step_limit_s=limit_s)
 
 
 def test_a_game_that_another_process_does_not_find_is_refused_at_once(monkeypatch: pytest.MonkeyPatch):

@@ -155,7 +155,8 @@ def way_to_break() -> str:
 
 
 class Fragile(Meadow):
-    """Meadow, in which a decision breaks as a file says that an environment variable names: `killed` or `raised`.
+    """Meadow, in which a decision breaks as a file says that an environment variable names: `killed`, `raised` or
+    `stalled`.
 
     The file is gone after it, so that it breaks once; one that says `killed always` stays.
     """
@@ -166,7 +167,13 @@ class Fragile(Meadow):
             raise RuntimeError("the fence is broken")
         if "killed" in way:
             os.kill(os.getpid(), signal.SIGKILL)
+        if "stalled" in way:
+            self._stall()
         return super().step(actions)
+
+    def _stall(self) -> None:
+        while True:
+            self._time += 1
 
 
 class Brittle(Relay):

@@ -79,6 +79,13 @@ class EnvironmentSettings(Section):
         description="Processes that step them, where the game plays one match at a time, such as PettingZoo's; 0 for "
         "the trainer's own",
     )
+    step_limit_s: float = Field(
+        120.0,
+        gt=0.0,
+        le=86400.0,
+        description="Seconds that one of them may take for a decision of its matches: one that takes longer is ended "
+        "and replaced",
+    )
 
     @property
     def self_play_rows(self) -> frozenset[int]:

@@ -9,7 +9,7 @@ from arena.errors import ArenaError
 OPENER = "arena.environments.own.game:host_own"
 
 
-def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int) -> Environment:
+def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float) -> Environment:
     """`MODULE:ATTRIBUTE`, or the name of a plug-in; see `declare_own` for what is refused.
 
     Raises:
@@ -17,7 +17,9 @@ def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int
     """
     factory = batch_factory(find(name))
     if factory is None:
-        return make_hosted(OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes)
+        return make_hosted(
+            OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes, step_limit_s=step_limit_s
+        )
     if processes:
         raise ArenaError(f"{name} steps a whole batch by itself, and was given {processes} processes: leave them out")
     declare_own(name)  # refuses what is called otherwise

@@ -6,6 +6,10 @@ from arena.environments.processes.hosting import make_hosted
 OPENER = "arena.environments.pettingzoo.game:host_pettingzoo"
 
 
-def make_pettingzoo(name: str, *, num_envs: int, device: str, seed: int, processes: int) -> MatchBatch:
+def make_pettingzoo(
+    name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float
+) -> MatchBatch:
     """`LIBRARY:GAME`; see `find_game` and `look_at` for what is refused."""
-    return make_hosted(OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes)
+    return make_hosted(
+        OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes, step_limit_s=step_limit_s
+    )

@@ -5,8 +5,13 @@ from arena.environments.processes.pool import Workers
 from arena.environments.processes.worker import find_hosted
 from arena.errors import ArenaError
 
+LONGEST_LIMIT_S = 86_400.0
+"""A step that takes longer than a day does not end: operating systems wait no longer than weeks."""
 
-def make_hosted(opener: str, name: str, *, num_envs: int, device: str, seed: int, processes: int) -> MatchBatch:
+
+def make_hosted(
+    opener: str, name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float
+) -> MatchBatch:
     """A batch of matches of a game.
 
     Args:
@@ -16,15 +21,22 @@ def make_hosted(opener: str, name: str, *, num_envs: int, device: str, seed: int
         device: Where its tensors live.
         seed: The environment's seed.
         processes: How many step it; 0 for this one.
+        step_limit_s: How long one of them may take for a decision of its matches.
 
     Raises:
         ArenaError: A number is out of range, or the game cannot be played.
     """
     if processes < 0:
         raise ArenaError(f"{name} was given {processes} processes: give 0 to step it in this one, or at least 1")
+    if not 0.0 < step_limit_s <= LONGEST_LIMIT_S:
+        raise ArenaError(
+            f"{name} was given a limit of {step_limit_s} s for a step: give seconds above 0, at most a day"
+        )
     game = find_hosted(opener, name)
 
     def host(rows: int) -> Stepper:
-        return Workers(game.spec, opener, rows, processes=processes) if processes else Here(game, rows)
+        if not processes:
+            return Here(game, rows)
+        return Workers(game.spec, opener, rows, processes=processes, step_limit_s=step_limit_s)
 
     return MatchBatch(game.spec, host, num_envs=num_envs, device=device, seed=seed)

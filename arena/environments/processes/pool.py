@@ -30,6 +30,9 @@ from arena.errors import LostMatchesError
 MAX_DEATHS = 3
 """So often may a worker die in a row without a match of its rows having ended in between."""
 
+STARTING_LIMIT_S = 600.0
+"""How long it may take to start and to make its games: a busy machine loads large libraries slowly."""
+
 LEAVING_S = 2.0
 """How long a worker has to leave before it is killed."""
 
@@ -86,13 +89,15 @@ class _Worker:
         with contextlib.suppress(OSError):
             self._orders.send_bytes(order)
 
-    def wait(self) -> None:
+    def wait(self, limit_s: float = STARTING_LIMIT_S) -> None:
         """Wait until the order is carried out.
 
         Raises:
-            _DiedError: The process has died before that.
+            _DiedError: The process has died before that, or has been ended for taking longer than `limit_s`.
         """
         try:
+            if not self._orders.poll(limit_s):
+                raise self._abort(limit_s)
             answer = self._orders.recv_bytes()
         except (EOFError, OSError):
             answer = b""
@@ -107,6 +112,14 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def _abort(self, limit_s: float) -> _DiedError:
+        """End a process that does not answer; on its way it prints to standard error what it was at."""
+        self._process.send_signal(signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(LEAVING_S)
+        self.stop()
+        return _DiedError(f"no answer within {limit_s:g} s: standard error says what it was at", "")
 
     def _leave(self, told: str) -> str:
         """Why the process has died."""
@@ -128,6 +141,7 @@ class Workers:
         opener: `module:callable` that finds the game by its name; see `worker.Task`.
         num_envs: E.
         processes: Most processes; one for each match is enough.
+        step_limit_s: How long one may take for a decision of its matches: one that takes longer has died.
 
     Attributes:
         buffers: Where the matches are.
@@ -136,8 +150,10 @@ class Workers:
         LostMatchesError: A worker cannot find the game or make its matches.
     """
 
-    def __init__(self, spec: EnvironmentSpec, opener: str, num_envs: int, *, processes: int) -> None:
-        self._name = spec.name
+    def __init__(
+        self, spec: EnvironmentSpec, opener: str, num_envs: int, *, processes: int, step_limit_s: float
+    ) -> None:
+        self._name, self._step_limit_s = spec.name, step_limit_s
         size_bytes, count = Buffers.size_bytes(spec, num_envs), min(processes, num_envs)
         memory = _shared_memory(size_bytes)
         self.buffers = Buffers(spec, num_envs, memoryview(mmap.mmap(memory, size_bytes)))
@@ -174,7 +190,7 @@ class Workers:
     def _survives(self, worker: _Worker) -> bool:
         """Wait for a worker; put another process in its place if it dies."""
         try:
-            worker.wait()
+            worker.wait(self._step_limit_s)
         except _DiedError as death:
             self._replace(worker, death)
             return False
@@ -202,7 +218,7 @@ class Workers:
             try:
                 worker.wait()
                 worker.tell(OPEN)
-                worker.wait()
+                worker.wait(self._step_limit_s)
             except _DiedError as again:
                 death = again
             else:
