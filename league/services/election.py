@@ -12,9 +12,15 @@ from sqlalchemy.orm import Session
 from league.db.models import Election
 from league.db.upsert import insert_into
 
+_CLOCKS_APART = 2
+"""In terms: how far ahead the clock of a holder may be that is at work."""
+
 
 def stand(session: Session, duty: str, candidate: str, now: datetime, term_s: float) -> bool:
     """Take an office that is free, or renew one's own; say whether the candidate holds it now.
+
+    An office that is held for longer than a term from now was taken by a clock that has been set back since: it is
+    free, or nobody could take it before that time comes again.
 
     Args:
         session: A write transaction.
@@ -23,9 +29,10 @@ def stand(session: Session, duty: str, candidate: str, now: datetime, term_s: fl
         now: The time.
         term_s: How long an office is held without renewal, in seconds.
     """
-    row = {"duty": duty, "holder": candidate, "until": now + timedelta(seconds=term_s)}
+    term = timedelta(seconds=term_s)
+    row = {"duty": duty, "holder": candidate, "until": now + term}
     statement = insert_into(session, Election).values(row)
-    free = or_(Election.holder == candidate, Election.until <= now)
+    free = or_(Election.holder == candidate, Election.until <= now, Election.until > now + _CLOCKS_APART * term)
     statement = statement.on_conflict_do_update(index_elements=["duty"], set_=row, where=free)
     return session.scalar(statement.returning(Election.holder)) == candidate
 

@@ -311,6 +311,7 @@ def _terms(population: Population, row: Row) -> Terms:
         away_id=row["away_id"],
         seed=row["seed"],
         budget=row["budget"],
+        granted_at=row["granted_at"],
         expires_at=row["expires_at"],
         signature=population.members[population.place(row["home_id"])].signature,
     )

@@ -182,9 +182,12 @@ def _due(session: Session, settings: Settings, environment: str, now: datetime, 
     oldest = session.scalar(select(Match.reported_at).where(*still_open).order_by(Match.id).limit(1))
     if oldest is None:
         return None
-    if (now - oldest).total_seconds() >= settings.period_age_s:
+    age_s = (now - oldest).total_seconds()
+    if age_s >= settings.period_age_s:
         return f"age: the oldest result is {settings.period_age_s:g} s old"
-    if last and (now - last.closed_at).total_seconds() < settings.period_spacing_s:
+    if age_s <= -settings.period_age_s:
+        return f"clock: it was set back, by {settings.period_age_s:g} s or more, after the oldest result came"
+    if last and 0.0 <= (now - last.closed_at).total_seconds() < settings.period_spacing_s:
         return None
     return _enough_games(session, settings.period_games, environment, still_open)
 
@@ -252,7 +255,7 @@ def _write(
         rule=draft.rule.stored(),
         refitted=draft.closing.refitted,
         reason=reason,
-        closed_at=now,
+        closed_at=_closing_time(session, environment, draft, now),
     )
     session.add(period)
     session.flush()
@@ -273,6 +276,14 @@ def _write(
         now=now,
     )
     return body
+
+
+def _closing_time(session: Session, environment: str, draft: _Draft, now: datetime) -> datetime:
+    """Return when a period closes: never before its matches came or the last one closed, also by a clock set back."""
+    last = newest(session, environment)
+    taken_in = Match.id > (last.last_match_id if last else 0), Match.id <= draft.last_match_id
+    reported_at = session.scalar(select(func.max(Match.reported_at)).where(Match.environment == environment, *taken_in))
+    return max(now, reported_at or now, last.closed_at if last else now)
 
 
 def _ledger(session: Session, environment: str, version: int) -> Ledger:

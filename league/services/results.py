@@ -246,7 +246,7 @@ def _row(result: wire.Result, terms: Terms, now: datetime) -> dict[str, Any]:
         "late": now > terms.expires_at,
         "payload_hash": _payload_hash(result),
         "worker_id": terms.worker_id,
-        "reported_at": now,
+        "reported_at": max(now, terms.granted_at),  # also where the clock was set back meanwhile
     }
 
 

@@ -37,6 +37,7 @@ class Terms(NamedTuple):
     away_id: int
     seed: int
     budget: int
+    granted_at: datetime
     expires_at: datetime
     signature: str
 
@@ -102,6 +103,7 @@ _COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
     Lease.away_id,
     Lease.seed,
     Lease.budget,
+    Lease.granted_at,
     Lease.expires_at,
     Player.signature,
 )
@@ -123,6 +125,7 @@ def _terms(row: Row[*tuple[Any, ...]]) -> Terms:
         away_id=row.away_id,
         seed=row.seed,
         budget=row.budget,
+        granted_at=row.granted_at,
         expires_at=row.expires_at,
         signature=intern(row.signature),
     )

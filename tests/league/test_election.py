@@ -36,6 +36,13 @@ def test_offices_are_apart_and_resigning_frees_all_of_one_s_own(database: Databa
     assert not stands(database, "third", duty="periods of recall")
 
 
+def test_an_office_that_a_clock_took_before_it_was_set_back_is_free(database: Database) -> None:
+    assert stands(database, "first", after_s=86_400.0)
+    assert not stands(database, "second", after_s=86_400.0 - 30.0), "clocks of two servers are a little apart"
+    assert stands(database, "second")
+    assert not stands(database, "first")
+
+
 def test_of_many_that_stand_at_once_one_is_elected(database: Database) -> None:
     with ThreadPoolExecutor(8) as pool:
         elected = list(pool.map(lambda name: stands(database, str(name)), range(16)))
