@@ -134,9 +134,9 @@ class BehaviourWatcher:
             self._playing[row] = index + len(self._playing)
 
     @property
-    def behaviours(self) -> list[Behaviour]:
-        """Of every match, in the order in which `play` returns them."""
-        return [self._found[index] for index in range(self._matches)]
+    def behaviours(self) -> list[Behaviour | None]:
+        """Of every match, in the order in which `play` returns them; None where it was forfeited before its end."""
+        return [self._found.get(index) for index in range(self._matches)]
 
 
 def meter_of(env: Environment) -> Meter:

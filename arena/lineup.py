@@ -1,12 +1,14 @@
 """One side of many matches that are played together, each row by a policy of its own."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from arena.environments.protocol import Actions, Observation
+from arena.external.policy import ExternalPolicy, as_remembered
 from arena.policies.network import ActorCritic, NetworkPolicy
 from arena.policies.protocol import Policy, State
 from arena.policies.stacked import StackedPolicies, kind_of
@@ -21,6 +23,9 @@ class Lineup:
     Args:
         policies: (E,) who plays in each match; a policy may play in several.
         agents: n, of the side.
+
+    Attributes:
+        external: Whether somebody plays who may do what is not allowed.
     """
 
     def __init__(self, policies: Sequence[Policy], agents: int) -> None:
@@ -29,21 +34,38 @@ class Lineup:
         for match, policy in enumerate(policies):
             groups.setdefault(_group(policy), []).append(match)
         self._parts = [_Part([policies[match] for match in matches], matches, agents) for matches in groups.values()]
+        self.external = any(isinstance(policy, ExternalPolicy) for policy in policies)
 
-    def act(self, observation: Observation, episode_start: Bool[Tensor, " E"], rng: torch.Generator) -> Actions:
+    def act(
+        self,
+        observation: Observation,
+        episode_start: Bool[Tensor, " E"],
+        rng: torch.Generator,
+        heard: Bool[Tensor, " E"] | None = None,
+    ) -> Actions:
         """Choose actions of the side, leading axes (E, n).
 
         Args:
             observation: What the side perceives, leading axis E * n.
             episode_start: Matches whose observation opens an episode.
             rng: Source of chance. Whoever comes first among the matches draws first.
+            heard: Matches that policies from outside are asked for; None for all.
         """
         starts = episode_start.repeat_interleave(self._shape[1])
+        asked = observation.active if heard is None else observation.active & heard.repeat_interleave(self._shape[1])
         if len(self._parts) == 1:
-            actions = self._parts[0].act(observation, starts, rng)
+            actions = self._parts[0].act(observation, starts, asked, rng)
         else:
-            actions = _gathered([(part.rows, part.act_alone(observation, starts, rng)) for part in self._parts])
+            actions = _gathered([(part.rows, part.act_alone(observation, starts, asked, rng)) for part in self._parts])
         return {name: action.reshape(*self._shape, *action.shape[1:]) for name, action in actions.items()}
+
+    @property
+    def faults(self) -> Bool[Tensor, " E"]:
+        """Matches in which an agent's last action was not allowed; policies of the arena's own do no such thing."""
+        faults = torch.zeros(self._shape[0] * self._shape[1], dtype=torch.bool)
+        for part in self._parts:
+            faults[part.rows] = part.faults
+        return faults.reshape(self._shape).any(dim=1)
 
 
 class _Part:
@@ -56,13 +78,25 @@ class _Part:
         self._policy = _Stack(networks, agents) if networks else policies[0]
         self._state: State = self._policy.initial_state(len(self.rows))
 
-    def act(self, observation: Observation, starts: Bool[Tensor, " R"], rng: torch.Generator) -> Actions:
+    def act(
+        self, observation: Observation, starts: Bool[Tensor, " R"], asked: Bool[Tensor, " R"], rng: torch.Generator
+    ) -> Actions:
+        """Act for all rows; of a policy from outside those that are asked for are enough."""
+        if isinstance(self._policy, ExternalPolicy):
+            observation = replace(observation, active=asked)
         actions, self._state = self._policy.act(observation, self._state, starts, rng)
         return actions
 
-    def act_alone(self, observation: Observation, starts: Bool[Tensor, " A"], rng: torch.Generator) -> Actions:
+    @property
+    def faults(self) -> Bool[Tensor, " R"] | bool:
+        """Rows whose last action was not allowed."""
+        return as_remembered(self._state).faults if isinstance(self._policy, ExternalPolicy) else False
+
+    def act_alone(
+        self, observation: Observation, starts: Bool[Tensor, " A"], asked: Bool[Tensor, " A"], rng: torch.Generator
+    ) -> Actions:
         """Act for these rows among those of the whole side."""
-        return self.act(observation.rows(self.rows), starts[self.rows], rng)
+        return self.act(observation.rows(self.rows), starts[self.rows], asked[self.rows], rng)
 
 
 class _Stack:

@@ -2,16 +2,21 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 
 from arena.environments.protocol import Actions, Environment, Observation, StepResult
 from arena.environments.registry import declare, make, make_baseline
 from arena.errors import ArenaError, CheckpointError, UnknownPolicyError
+from arena.external import FORMS, USUAL, ExternalPolicy, Patience, form_of, open_policy
+from arena.external.policy import ignore_faults
 from arena.lineup import Lineup
 from arena.policies.checkpoint import NEWEST, load
 from arena.policies.network import NetworkPolicy
@@ -19,6 +24,9 @@ from arena.policies.protocol import Policy
 from arena.seeding import derive
 
 CHECKPOINT_SUFFIX = ".safetensors"
+FORFEIT = "forfeit"
+"""Why a match ended in which a policy from outside did what is not allowed: its side loses there and then."""
+
 MAX_ENVS = 256
 Z_95 = 1.959963984540054
 """Two-sided 95 % quantile of the normal distribution."""
@@ -30,7 +38,7 @@ class MatchResult:
 
     Attributes:
         score: Home's score in [0, 1].
-        reason: Why it ended, one of the environment's reasons.
+        reason: Why it ended, one of the environment's reasons or `FORFEIT`.
         decisions: Its length.
         seed: What it was opened by.
     """
@@ -250,18 +258,20 @@ def _play(
     schedule = _Schedule(env, seeds)
     lineups = [Lineup(side, agents) for side, agents in zip(sides, env.spec.agents_per_side, strict=True)]
     places = [env.spec.side(away) for away in (False, True)]
+    external = any(lineup.external for lineup in lineups)
     with torch.inference_mode():
         observation, episode_start = schedule.open(), torch.ones(env.num_envs, dtype=torch.bool)
         watcher.opened(env, observation)
         while not schedule.complete:
             choices = [
-                lineup.act(observation.side(agents), episode_start, rng)
+                lineup.act(observation.side(agents), episode_start, rng, schedule.heard if lineup.external else None)
                 for lineup, agents in zip(lineups, places, strict=True)
             ]
             actions = {name: torch.cat([side[name] for side in choices], dim=1) for name in choices[0]}
+            forfeited = schedule.forfeit(*(lineup.faults for lineup in lineups)) if external else 0
             step = env.step(actions)
             watcher.stepped(actions, step)
-            on_finished(schedule.record(step))
+            on_finished(schedule.record(step) + forfeited)
             observation, episode_start = step.observation, step.ended
     return schedule.results
 
@@ -272,6 +282,7 @@ class _Schedule:
     def __init__(self, env: Environment, seeds: Sequence[int]) -> None:
         self._env, self._seeds = env, seeds
         self._playing = list(range(env.num_envs))
+        self._decisions = torch.zeros(env.num_envs, dtype=torch.int64)
         self._results: dict[int, MatchResult] = {}
 
     @property
@@ -282,22 +293,42 @@ class _Schedule:
     def results(self) -> list[MatchResult]:
         return [self._results[index] for index in range(len(self._seeds))]
 
+    @property
+    def heard(self) -> Bool[Tensor, " E"]:
+        """Rows in a match that has no result yet."""
+        playing = [index < len(self._seeds) and index not in self._results for index in self._playing]
+        return torch.tensor(playing)
+
     def open(self) -> Observation:
         observation = self._env.reset(torch.tensor(self._seeds[: self._env.num_envs], dtype=torch.int64))
         for row in range(self._env.num_envs):
             self._assign(row, row + self._env.num_envs)
         return observation
 
+    def forfeit(self, home: Bool[Tensor, " E"], away: Bool[Tensor, " E"]) -> int:
+        """End the matches in which a side did what is not allowed, and say how many; their rows play on unheard.
+
+        Where both do in the same decision, it is a draw.
+        """
+        before = len(self._results)
+        for row in torch.nonzero((home | away) & self.heard).flatten().tolist():
+            index, decisions = self._playing[row], min(int(self._decisions[row]) + 1, self._env.spec.max_decisions)
+            score = (1.0 + float(away[row]) - float(home[row])) / 2.0
+            self._results[index] = MatchResult(score, FORFEIT, decisions, self._seeds[index])
+        return len(self._results) - before
+
     def record(self, step: StepResult) -> int:
         """Note the matches that ended, each once, and say how many there were; rows out of matches play on unheard."""
         before = len(self._results)
         outcome = step.outcome
+        self._decisions = (self._decisions + 1).masked_fill(step.over, 0)
         for row in torch.nonzero(step.over).flatten().tolist():
             index = self._playing[row]
             if index < len(self._seeds):
                 reason = self._env.spec.reasons[int(outcome.reason[row])]
                 decisions = int(outcome.decisions[row])
-                self._results[index] = MatchResult(float(outcome.score[row]), reason, decisions, self._seeds[index])
+                played = MatchResult(float(outcome.score[row]), reason, decisions, self._seeds[index])
+                self._results.setdefault(index, played)
                 self._playing[row] = index + self._env.num_envs
                 self._assign(row, index + 2 * self._env.num_envs)
         return len(self._results) - before
@@ -307,14 +338,49 @@ class _Schedule:
             self._env.next_seeds[row] = self._seeds[index]
 
 
-def resolve_policy(environment: str, name: str) -> Policy:
-    """Find a player by name: a baseline of the environment, the path of a checkpoint, or the folder of a training run.
+@contextmanager
+def seated(
+    environment: str,
+    names: Sequence[str],
+    patience: Patience = USUAL,
+    on_fault: Callable[[str], None] = ignore_faults,
+) -> Iterator[list[Policy]]:
+    """Find players by name, as `resolve_policy` does, and close afterwards what was opened for them."""
+    with ExitStack() as opened:
+        players = []
+        for name in names:
+            player = resolve_policy(environment, name, patience, on_fault)
+            if isinstance(player, ExternalPolicy):
+                opened.callback(player.close)
+            players.append(player)
+        yield players
+
+
+def resolve_policy(
+    environment: str,
+    name: str,
+    patience: Patience = USUAL,
+    on_fault: Callable[[str], None] = ignore_faults,
+) -> Policy:
+    """Find a player by name: a baseline, a checkpoint's path, the folder of a training run, or a policy from outside.
+
+    Policies from outside are written as `arena.external.FORMS` says, and closed by whoever asked for them; see
+    `seated`.
+
+    Args:
+        environment: Registry name.
+        name: Of the player.
+        patience: How long a policy from outside may take.
+        on_fault: Told each time that one does what is not allowed.
 
     Raises:
         UnknownEnvironmentError: No environment has that name.
         UnknownPolicyError: The name is neither a baseline nor a file, nor a folder of a run that has saved.
         CheckpointError: The file is no checkpoint, or was trained for another environment.
+        ExternalPolicyError: The policy from outside cannot be opened.
     """
+    if form_of(name) is not None:
+        return open_policy(declare(environment), name, patience, on_fault)
     if Path(name).suffix == CHECKPOINT_SUFFIX or Path(name).is_file():
         return _load_checked(environment, name)
     try:
@@ -322,7 +388,7 @@ def resolve_policy(environment: str, name: str) -> Policy:
     except UnknownPolicyError as error:
         if Path(name).is_dir():
             return _load_checked(environment, str(_newest_of(Path(name))))
-        way_out = "or give the path of a checkpoint or of a run folder"
+        way_out = f"or give the path of a checkpoint or of a run folder, or {FORMS}"
         raise UnknownPolicyError(f"{error}, {way_out}") from error
 
 

@@ -9,7 +9,7 @@ import torch
 
 from arena.behaviour import Behaviour, BehaviourWatcher
 from arena.environments import EnvironmentSpec
-from arena.match import Several, play_pairs
+from arena.match import FORFEIT, Several, play_pairs
 from arena.seeding import derive, match_seed
 from league import wire
 from league.client import LeagueClient
@@ -276,7 +276,7 @@ class EvaluationWorker:
         pairs = [(table.home.policy, table.away.policy) for table, _ in entries]
         seen_by = watcher if film is None else Several(watcher, film)
         results = play_pairs(environment, pairs, seeds, rng, watcher=seen_by)
-        if film is not None:
+        if film is not None and results[0].reason != FORFEIT:
             first, number = entries[0]
             self._recordings.keep((first.lease.lease_id, number), film.finish((first.home.name, first.away.name)))
         for (table, number), result, behaviour in zip(entries, results, watcher.behaviours, strict=True):
@@ -288,7 +288,7 @@ class EvaluationWorker:
                     decisions=result.decisions,
                     reason=result.reason,
                     seed=result.seed,
-                    behaviour=_reported(behaviour),
+                    behaviour=None if behaviour is None or result.reason == FORFEIT else _reported(behaviour),
                 )
             )
         self._write()

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from arena.cli.options import PLAYER_HELP, AsJson, EnvironmentName, Matches, Seed
+from arena.cli.options import (
+    ANSWER_S,
+    PLAYER_HELP,
+    AnswerSeconds,
+    AsJson,
+    EnvironmentName,
+    Matches,
+    Seed,
+    patience,
+    tell_faults,
+)
 from arena.cli.output import make_table, prepare_torch, print_json, progress, stdout
 
 if TYPE_CHECKING:
@@ -34,29 +44,33 @@ def match(
     environment: EnvironmentName,
     matches: Matches = 200,
     seed: Seed = 0,
+    answer_s: AnswerSeconds = ANSWER_S,
     record: Record = None,
     as_json: AsJson = False,
 ) -> None:
     """Play A against B, each seed once on either side, and print A's mean score with its 95 % interval."""
     # Imported here, as in every command: torch would cost `--help` its start-up time.
-    from arena.match import NOBODY, play_series, resolve_policy
+    from arena.match import FORFEIT, NOBODY, play_series, seated
     from arena.replay.recorder import FirstMatch
 
     prepare_torch(threads=1)
-    players = [resolve_policy(environment, name) for name in (a, b)]
     film = None if record is None else FirstMatch()
-    start = time.perf_counter()
-    with progress(f"{a} v {b}", matches) as advance:
-        series = play_series(
-            environment, *players, matches=matches, seed=seed, on_finished=advance, watcher=film or NOBODY
-        )
+    with (
+        seated(environment, (a, b), patience(answer_s), tell_faults()) as players,
+        progress(f"{a} v {b}", matches) as on,
+    ):
+        start = time.perf_counter()
+        series = play_series(environment, *players, matches=matches, seed=seed, on_finished=on, watcher=film or NOBODY)
     decisions_per_s = series.decisions / (time.perf_counter() - start)
     if as_json:
         _print_as_json(environment, (a, b), series, decisions_per_s)
     else:
         stdout().print(_tabulate((a, b), series, decisions_per_s))
     if record is not None and film is not None:
-        _save(record, film, (a, b))
+        if series.matches[0].reason == FORFEIT:
+            typer.echo(f"the first match was forfeited and is not recorded: {record} is not written", err=True)
+        else:
+            _save(record, film, (a, b))
 
 
 def _print_as_json(environment: str, players: tuple[str, str], series: "MatchSeries", decisions_per_s: float) -> None:

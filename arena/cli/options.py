@@ -1,14 +1,49 @@
 """Arguments and options that several commands take."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-PLAYER_HELP = "A baseline of the environment, or the path of a checkpoint or of a run folder."
+if TYPE_CHECKING:
+    from arena.external import Patience
+
+OWN_PLAYER_HELP = "A baseline of the environment, or the path of a checkpoint or of a run folder."
+PLAYER_HELP = (
+    "A baseline of the environment, the path of a checkpoint or of a run folder, or a policy from outside: "
+    "MODULE:ATTRIBUTE, FILE.pt, FILE.onnx, process:COMMAND or an http address; see docs/external_players.md."
+)
+FAULTS_TOLD = 3
+ANSWER_S = 10.0
 
 EnvironmentName = Annotated[
     str, typer.Option("--environment", help="The game; `arena environments` lists them. NAME:rounds=N plays N rounds.")
 ]
 Matches = Annotated[int, typer.Option("--matches", min=1, help="Matches between two players; sides swap in pairs.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="What all seeds are derived from.")]
+AnswerSeconds = Annotated[
+    float,
+    typer.Option("--answer-s", min=0.001, help="Seconds that a process or server may take for an answer."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def patience(answer_s: float) -> "Patience":
+    """How long policies from outside may take; imported late, as torch comes with them."""
+    from arena.external import Patience
+
+    return Patience(answer_s=answer_s)
+
+
+def tell_faults() -> Callable[[str], None]:
+    """What tells on stderr the first few things that were not allowed: each has cost a match."""
+    told: list[str] = []
+
+    def tell(fault: str) -> None:
+        told.append(fault)
+        if len(told) <= FAULTS_TOLD:
+            typer.echo(f"forfeit: {fault}", err=True)
+        if len(told) == FAULTS_TOLD:
+            typer.echo("forfeit: further ones are not told", err=True)
+
+    return tell

@@ -4,7 +4,17 @@ from typing import Annotated
 
 import typer
 
-from arena.cli.options import PLAYER_HELP, AsJson, EnvironmentName, Matches, Seed
+from arena.cli.options import (
+    ANSWER_S,
+    PLAYER_HELP,
+    AnswerSeconds,
+    AsJson,
+    EnvironmentName,
+    Matches,
+    Seed,
+    patience,
+    tell_faults,
+)
 from arena.cli.output import make_table, prepare_torch, print_json, progress, stdout
 
 app = typer.Typer()
@@ -16,22 +26,23 @@ def tournament(
     environment: EnvironmentName,
     matches: Matches = 100,
     seed: Seed = 0,
+    answer_s: AnswerSeconds = ANSWER_S,
     as_json: AsJson = False,
 ) -> None:
     """Play a round robin and print who scored what against whom, and Glicko-2 ratings.
 
     Everybody starts at 1500; each round of side-swapped pairs is one rating period.
     """
-    from arena.match import resolve_policy
+    from arena.match import seated
     from arena.tournament import play_tournament
 
     if len(set(players)) < max(2, len(players)):
         raise typer.BadParameter(f"{' '.join(players)}: give at least two players, each once")
     prepare_torch(threads=1)
-    policies = {name: resolve_policy(environment, name) for name in players}
     total = matches * len(players) * (len(players) - 1) // 2
-    with progress("tournament", total) as advance:
-        played = play_tournament(environment, policies, matches=matches, seed=seed, on_finished=advance)
+    with seated(environment, players, patience(answer_s), tell_faults()) as found, progress("tournament", total) as on:
+        policies = dict(zip(players, found, strict=True))
+        played = play_tournament(environment, policies, matches=matches, seed=seed, on_finished=on)
     ratings = played.ratings
     if as_json:
         items = [

@@ -1,0 +1,135 @@
+"""An actor as a policy of the arena: who acts is asked, each with its own memory; what is not allowed is noted."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from numpy.typing import NDArray
+from torch import Tensor
+
+from arena.environments.protocol import Actions, Observation
+from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
+from arena.external.actor import Actor, Batch, Reply
+from arena.external.choices import choose
+from arena.external.errors import ExternalPolicyError
+from arena.policies.protocol import State
+
+
+class Remembered(NamedTuple):
+    """State of R agents.
+
+    Attributes:
+        memory: (R,) what the actor gave each to remember; None where nothing.
+        faults: (R,) whose last action was not allowed.
+    """
+
+    memory: NDArray[np.object_]
+    faults: Bool[Tensor, " R"]
+
+
+def ignore_faults(fault: str) -> None:
+    """Tell nobody what was not allowed."""
+
+
+class ExternalPolicy:
+    """Plays what an actor answers. Only agents that act are shown to it.
+
+    Args:
+        spec: The game.
+        actor: Answers; closed by `close`.
+        name: How messages call it.
+        on_fault: Told what was not allowed, each time.
+    """
+
+    def __init__(
+        self, spec: EnvironmentSpec, actor: Actor, name: str, on_fault: Callable[[str], None] = ignore_faults
+    ) -> None:
+        self._heads, self._actor, self._on_fault = spec.heads, actor, on_fault
+        self.name = name
+
+    @property
+    def identity(self) -> str | None:
+        """By what the same policy is known again; None where nothing says it."""
+        return self._actor.identity
+
+    def initial_state(self, rows: int) -> State:
+        """State of `rows` agents that have seen nothing."""
+        return _as_state(Remembered(np.full(rows, None, dtype=object), torch.zeros(rows, dtype=torch.bool)))
+
+    def act(
+        self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
+    ) -> tuple[Actions, State]:
+        """Ask the actor for those who act; see `Policy.act`.
+
+        Raises:
+            ExternalPolicyError: It ended, was late, or gave no answer that can be read.
+        """
+        memory = as_remembered(state).memory.copy()
+        memory[episode_start.numpy()] = None
+        faults = torch.zeros(len(memory), dtype=torch.bool)
+        actions = self._idle(observation)
+        acting = observation.active.nonzero().flatten()
+        if len(acting):
+            batch = _batch(observation.rows(acting), memory[acting.numpy()])
+            reply = self._ask(batch)
+            choices = choose(self._heads, reply.actions, batch, rng)
+            for name, chosen in choices.actions.items():
+                actions[name][acting] = chosen
+            for place, fault in choices.faults.items():
+                faults[acting[place]] = True
+                self._on_fault(f"{self.name}: {fault}")
+            if len(reply.memory):
+                memory[acting.numpy()] = _column(reply.memory)
+        return actions, _as_state(Remembered(memory, faults))
+
+    def close(self) -> None:
+        """Let go of the actor."""
+        self._actor.close()
+
+    def _ask(self, batch: Batch) -> Reply:
+        try:
+            reply = self._actor.act(batch)
+        except ExternalPolicyError as error:
+            raise ExternalPolicyError(f"{self.name}: {error}") from error
+        if len(reply.memory) not in (0, len(batch)):
+            raise ExternalPolicyError(
+                f"{self.name}: it gave {len(reply.memory)} agents something to remember of {len(batch)}: give each one "
+                "thing, or none at all"
+            )
+        return reply
+
+    def _idle(self, observation: Observation) -> dict[str, Tensor]:
+        """Actions of agents that nobody asks for: allowed, for a match may go on that has its result."""
+        return {head.name: _idle_action(head, observation) for head in self._heads}
+
+
+def _idle_action(head: ActionHead, observation: Observation) -> Tensor:
+    rows = len(observation.active)
+    if head.kind is HeadKind.CATEGORICAL:
+        first = observation.masks[head.name].int().argmax(dim=1) if head.masked else torch.zeros(rows)
+        return first.to(torch.int64)
+    return torch.zeros((rows, head.size), dtype=torch.bool if head.kind is HeadKind.BERNOULLI else torch.float32)
+
+
+def as_remembered(state: State) -> Remembered:
+    """Return the state of an `ExternalPolicy` as what it is."""
+    return cast(Remembered, state)
+
+
+def _as_state(remembered: Remembered) -> State:
+    return cast(State, remembered)  # nobody but this module looks into it, and it is not all tensors
+
+
+def _batch(observation: Observation, memory: NDArray[np.object_]) -> Batch:
+    masks = {name: mask.numpy() for name, mask in observation.masks.items()}
+    return Batch(observation.values.float().numpy(), masks, tuple(memory))
+
+
+def _column(things: Sequence[Any]) -> NDArray[np.object_]:
+    """Return things as a column of objects, also where each is an array."""
+    column = np.empty(len(things), dtype=object)
+    for place, thing in enumerate(things):
+        column[place] = thing
+    return column

@@ -1,0 +1,516 @@
+"""The five ways in: a Python callable, TorchScript, ONNX, a process, an HTTP server; and how each of them fails."""
+
+import json
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from onnx import TensorProto, checker, helper, save
+
+from arena.cli import main
+from arena.environments import declare
+from arena.external import Batch, ExternalPolicyError, Patience, open_policy
+from arena.external.messages import declared, read_hello
+from arena.external.onnx_file import OnnxActor
+from arena.external.process import ProcessActor
+from arena.external.torchscript import TorchScriptActor
+from arena.external.web import HttpActor
+from arena.match import play_series, resolve_policy, seated
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "external"
+RECALL, RPS = declare("recall"), declare("rps")
+PATIENT = Patience(answer_s=600.0, start_s=600.0)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of somebody's own, in which they work; modules of it are forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    known = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - known:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def script(folder, name, text):
+    (folder / name).write_text(text, encoding="utf-8")
+    return f"process:{sys.executable} {folder / name}"
+
+
+def score_of(name, patience=PATIENT):
+    """Score against itself: the recaller knows every answer, and so does its opponent."""
+    with seated("recall", (name, "random"), patience) as (one, random):
+        beaten = play_series("recall", one, random, matches=20, seed=0)
+        itself = play_series("recall", one, one, matches=8, seed=0)
+    assert {*beaten.reasons, *itself.reasons} == {"answer"}
+    assert itself.score == 0.5
+    return beaten.score
+
+
+# --- examples --------------------------------------------------------------------------------------------------------
+
+
+def test_the_example_in_python_remembers(folder):
+    shutil.copy(EXAMPLES / "recaller.py", folder)
+    assert score_of("recaller:recaller") > 0.7
+
+
+def test_the_example_in_torchscript_remembers(folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        runpy.run_path(str(EXAMPLES / "export_torchscript.py"), run_name="recaller")
+    assert score_of("recaller.pt") > 0.7
+
+
+@pytest.mark.slow
+def test_the_example_in_onnx_remembers(folder):
+    subprocess.run([sys.executable, EXAMPLES / "export_onnx.py"], cwd=folder, check=True, capture_output=True)
+    assert score_of("recaller.onnx") > 0.7
+
+
+def test_the_example_of_a_process_remembers():
+    assert score_of(f"process:{sys.executable} {EXAMPLES / 'bot.py'}") > 0.7
+
+
+def test_the_example_of_a_server_remembers():
+    command = [sys.executable, str(EXAMPLES / "server.py"), "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            port = server.stdout.readline().split()[-1]
+            assert score_of(f"http://127.0.0.1:{port}/") > 0.7
+        finally:
+            server.terminate()
+
+
+# --- python ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_class_is_made_with_the_game_and_says_who_it_is(folder):
+    script(
+        folder,
+        "outside_bots.py",
+        """
+class Whole:
+    identity = "whole 2"
+
+    def __init__(self, game):
+        self.size = game.heads[0].size
+        self.closed = False
+
+    def __call__(self, batch):
+        return {"choice_logits": [[0.0] * self.size] * len(batch)}
+
+    def close(self):
+        self.closed = True
+
+
+def failing(batch):
+    raise KeyError("no such\\nopening")
+
+
+def odd(batch):
+    return [1, 2, 3]
+
+
+class Unmade:
+    def __init__(self):
+        pass
+
+
+number = 3
+""",
+    )
+    policy = open_policy(RPS, "outside_bots:Whole")
+    assert policy.identity == "whole 2"
+    assert play_series("rps", policy, resolve_policy("rps", "random"), matches=2, seed=0).matches
+    policy.close()
+    assert policy._actor._answer.closed
+    random = resolve_policy("rps", "random")
+    for name, told in [("failing", r"failed with KeyError: 'no such\\nopening'"), ("odd", r"returned \[1, 2, 3\]")]:
+        with pytest.raises(ExternalPolicyError, match=f"outside_bots:{name}: it {told}"):
+            play_series("rps", open_policy(RPS, f"outside_bots:{name}"), random, matches=2, seed=0)
+    for name, told in [
+        ("Unmade", r"Unmade\(game\) failed with TypeError"),
+        ("number", "is 3, which cannot be called"),
+        ("nobody", "module outside_bots has no 'nobody'"),
+    ]:
+        with pytest.raises(ExternalPolicyError, match=told):
+            open_policy(RPS, f"outside_bots:{name}")
+    with pytest.raises(
+        ExternalPolicyError, match=r"does not load .ModuleNotFoundError: No module named 'no_such_bots'"
+    ):
+        open_policy(RPS, "no_such_bots:one")
+
+
+# --- TorchScript -----------------------------------------------------------------------------------------------------
+
+
+class Plain(torch.nn.Module):
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        return observation
+
+
+class Wide(torch.nn.Module):
+    def forward(
+        self, observation: torch.Tensor, masks: dict[str, torch.Tensor], memory: dict[str, torch.Tensor]
+    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        return {"choice": torch.zeros(observation.shape[0])}, {"seen": torch.zeros(1)}
+
+
+def scripted(module, path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.script(module).save(str(path))
+
+
+def test_torchscript_files_that_do_not_fit_are_refused_and_a_pickle_is_never_loaded(folder):
+    scripted(Plain(), folder / "plain.pt")
+    torch.save({"weights": torch.zeros(2)}, folder / "pickle.pt")
+    (folder / "noise.pt").write_bytes(b"noise")
+    for name, told in [
+        ("plain.pt", r"it must have forward\(observation"),
+        ("pickle.pt", "is no TorchScript file.*never loaded"),
+        ("noise.pt", "is no TorchScript file"),
+        ("missing.pt", "cannot be read .No such file"),
+    ]:
+        with pytest.raises(ExternalPolicyError, match=told):
+            open_policy(RPS, name)
+
+
+def test_memory_of_a_torchscript_file_has_a_row_for_each_agent(folder):
+    scripted(Wide(), folder / "wide.pt")
+    actor = TorchScriptActor(folder / "wide.pt")
+    with pytest.raises(ExternalPolicyError, match=r"memory \['seen'\] has no row for each of 3 agents"):
+        actor.act(Batch(np.zeros((3, 1), np.float32), {}, (None,) * 3))
+
+
+# --- ONNX ------------------------------------------------------------------------------------------------------------
+
+
+def model(path, *, inputs, outputs, nodes):
+    graph = helper.make_graph(
+        nodes,
+        "policy",
+        [helper.make_tensor_value_info(*each) for each in inputs],
+        [helper.make_tensor_value_info(*each) for each in outputs],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    checker.check_model(made)
+    save(made, path)
+    return str(path)
+
+
+FLOAT, BOOL = TensorProto.FLOAT, TensorProto.BOOL
+SEEN, MASK, HELD = ("observation", FLOAT, ["B", 6]), ("mask_answer", BOOL, ["B", 5]), ("held", FLOAT, ["B", 5])
+SAID, NEXT = ("answer_logits", FLOAT, ["B", 5]), ("next_held", FLOAT, ["B", 5])
+KEEPING = [
+    helper.make_node("Cast", ["mask_answer"], ["answer_logits"], to=FLOAT),
+    helper.make_node("Add", ["held", "answer_logits"], ["next_held"]),
+    helper.make_node("Identity", ["observation"], ["unused"]),
+]
+
+
+def test_an_onnx_model_remembers_and_draws_by_its_logits(folder):
+    path = model(folder / "keeping.onnx", inputs=[SEEN, MASK, HELD], outputs=[SAID, NEXT], nodes=KEEPING)
+    actor = OnnxActor(Path(path), RECALL)
+    assert len(actor.identity) == 64
+    masks = {"answer": np.array([[1, 0, 0, 0, 0], [0, 1, 1, 1, 1]], dtype=bool)}
+    memory = (None, None)
+    for _ in range(3):
+        reply = actor.act(Batch(np.zeros((2, 6), np.float32), masks, memory))
+        memory = reply.memory
+    assert memory[0]["held"].tolist() == [3, 0, 0, 0, 0]
+    assert memory[1]["held"].tolist() == [0, 3, 3, 3, 3]
+    fresh = actor.act(Batch(np.zeros((2, 6), np.float32), masks, (None, memory[1])))
+    assert fresh.memory[0]["held"].tolist() == [1, 0, 0, 0, 0], "one that begins has zeros beside one that goes on"
+    policy, random = open_policy(RECALL, path), resolve_policy("recall", "random")
+    assert play_series("recall", policy, random, matches=4, seed=0).reasons == {"answer": 4}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "told"),
+    [
+        (
+            [("observation", FLOAT, ["B", 7]), MASK, HELD],
+            r"'observation' has shape \['B', 7\]: the game gives \(B, 6\)",
+        ),
+        ([("observation", FLOAT, [1, 6]), MASK, HELD], "its first axis is of agents and must be dynamic"),
+        ([("seen", FLOAT, ["B", 6]), MASK, HELD], "one must be 'observation' of 6 floats"),
+        ([SEEN, ("mask_answer", BOOL, ["B", 4]), ("held", FLOAT, ["B", 4])], r"'mask_answer' has shape \['B', 4\]"),
+        ([SEEN, MASK, ("held", FLOAT, ["B", "H"])], "memory 'held' has shape .*only its first axis may be dynamic"),
+        ([SEEN, MASK, HELD, ("more", FLOAT, ["B", 2])], r"no output \['next_more'\]"),
+        ([SEEN, MASK, HELD, ("text", TensorProto.STRING, ["B", 2])], r"input 'text' is a tensor\(string\)"),
+    ],
+)
+def test_an_onnx_model_with_other_inputs_is_refused_and_they_are_named(folder, inputs, told):
+    last = helper.make_node("Identity", [inputs[0][0]], ["unused"])
+    path = model(folder / "odd.onnx", inputs=inputs, outputs=[SAID, NEXT], nodes=[*KEEPING[:2], last])
+    with pytest.raises(ExternalPolicyError, match=told):
+        open_policy(RECALL, path)
+
+
+def test_an_onnx_model_that_fails_or_lacks_a_head_says_so(folder):
+    path = model(folder / "headless.onnx", inputs=[SEEN, MASK, HELD], outputs=[NEXT], nodes=KEEPING)
+    random = resolve_policy("recall", "random")
+    with pytest.raises(ExternalPolicyError, match="head 'answer' is answered not"):
+        play_series("recall", open_policy(RECALL, path), random, matches=2, seed=0)
+    (folder / "noise.onnx").write_bytes(b"noise")
+    with pytest.raises(ExternalPolicyError, match="is no ONNX model that can be run"):
+        open_policy(RECALL, "noise.onnx")
+
+
+def test_without_onnxruntime_it_says_what_to_install(folder, monkeypatch):
+    (folder / "any.onnx").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ExternalPolicyError, match=r"pip install 'echelon-league\[onnx\]'"):
+        open_policy(RECALL, "any.onnx")
+
+
+# --- processes -------------------------------------------------------------------------------------------------------
+
+HELLO = """
+import json, os, sys, time
+print(json.dumps({"protocol": 1}), flush=True)
+sys.stdin.readline()
+question = sys.stdin.readline()
+number = json.loads(question)["id"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (HELLO + "sys.exit(3)", r"its process ended \(exit code 3\)"),
+        (HELLO + "os.kill(os.getpid(), 9)", r"killed by signal 9"),
+        (HELLO + "print('loading weights')", "it wrote b?'loading weights.*write nothing else there"),
+        (HELLO + "print('[1]')", r"it answered \[1\]: an answer is a JSON object"),
+        (HELLO + "print(json.dumps({'id': number + 1, 'actions': {}}))", "question 2 when 1 was asked"),
+        (HELLO + "print(json.dumps({'id': number, 'actions': [1]}))", "an answer has actions by head"),
+        (HELLO + "print(json.dumps({'error': 'out of\\nbook'}))", "it gave up: out of book"),
+        ("import sys; sys.stdin.readline(); print('{\"protocol\": 2}')", "protocol 2: this arena speaks 1"),
+        ("import sys; sys.stdin.readline(); print('{}')", "protocol null: this arena speaks 1"),
+        ("", r"its process ended \(exit code 0\)"),
+    ],
+)
+def test_a_process_that_fails_is_said_to_and_ended(folder, text, told):
+    name = script(folder, "failing.py", text)
+    with pytest.raises(ExternalPolicyError, match=told):
+        play_series("rps", open_policy(RPS, name, PATIENT), resolve_policy("rps", "random"), matches=2, seed=0)
+
+
+def test_a_process_that_does_not_start_is_refused(folder):
+    for command, told in [
+        ("process:/no/such/bot", "'/no/such/bot' does not start .No such file"),
+        ("process:", "no command is given"),
+        ("process:bot 'unclosed", "cannot be split"),
+    ]:
+        with pytest.raises(ExternalPolicyError, match=told):
+            open_policy(RPS, command)
+
+
+def test_a_process_that_is_late_is_killed_with_those_that_it_started(folder):
+    late = "import subprocess\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+    text = HELLO.replace("sys.stdin.readline()\nquestion", late + "sys.stdin.readline()\nquestion")
+    name = script(folder, "late.py", f"{text}\nopen('child', 'w').write(str(child.pid))\ntime.sleep(600)")
+    actor = ProcessActor(name.removeprefix("process:"), RPS, start_s=600.0, answer_s=0.1)
+    with pytest.raises(ExternalPolicyError, match=r"it took longer than 0.1 s to answer the act: make it faster"):
+        actor.act(Batch(np.zeros((1, 1), np.float32), {}, (None,)))
+    assert actor._process.returncode == -signal.SIGKILL
+    with pytest.raises(ExternalPolicyError, match="was ended before"):
+        actor.act(Batch(np.zeros((1, 1), np.float32), {}, (None,)))
+
+
+def test_a_process_that_never_reads_does_not_hold_up_whoever_writes(folder):
+    name = script(folder, "deaf.py", "import time\ntime.sleep(600)")
+    with pytest.raises(ExternalPolicyError, match="to answer the hello"):
+        ProcessActor(name.removeprefix("process:"), RPS, start_s=0.1, answer_s=0.1)
+
+
+def test_a_process_ends_with_its_input_and_closing_twice_does_nothing():
+    policy = open_policy(RECALL, f"process:{sys.executable} {EXAMPLES / 'bot.py'}", PATIENT)
+    process = policy._actor._process
+    assert policy.identity == "recaller 1.0"
+    policy.close()
+    policy.close()
+    assert process.returncode == 0
+
+
+def test_who_forgets_to_close_a_process_leaves_none_behind():
+    policy = open_policy(RECALL, f"process:{sys.executable} {EXAMPLES / 'bot.py'}", PATIENT)
+    process = policy._actor._process
+    del policy
+    assert process.returncode == 0
+
+
+# --- servers ---------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """Answers as it is told to, one answer after the other; an answer is (status, body), or None to hang up."""
+
+    def __init__(self):
+        self.answers, self.asked, self.release = [], [], threading.Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.asked.append((question["type"], self.client_address, self.path))
+                answer = outer.answers.pop(0)
+                if answer is None:
+                    self.close_connection = True
+                    return
+                if answer == "silent":
+                    outer.release.wait()
+                    self.close_connection = True
+                    return
+                status, body = answer
+                data = body if isinstance(body, bytes) else json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = False
+        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.http.server_port}/act?model=2"
+
+    def close(self):
+        self.release.set()
+        self.http.shutdown()
+        self.thread.join()
+        self.http.server_close()
+
+
+@pytest.fixture
+def server():
+    made, opened = Server(), []
+    made.answers.append((200, {"protocol": 1, "identity": "served"}))
+
+    def open_actor(answer_s=600.0):
+        opened.append(HttpActor(made.address, RPS, start_s=600.0, answer_s=answer_s))
+        return opened[-1]
+
+    made.open = open_actor
+    yield made
+    for actor in opened:
+        actor.close()
+    made.close()
+
+
+ONE = Batch(np.zeros((1, 1), np.float32), {}, (None,))
+
+
+def test_a_server_is_asked_over_one_connection_and_once_more_where_that_had_gone_stale(server):
+    actor = server.open()
+    server.answers += [(200, {"id": 1, "actions": {"choice": [2]}}), None, (200, {"id": 2, "actions": {"choice": [1]}})]
+    assert actor.identity == "served"
+    assert actor.act(ONE).actions == {"choice": [2]}
+    assert actor.act(ONE).actions == {"choice": [1]}
+    kinds, connections, paths = zip(*server.asked, strict=True)
+    assert kinds == ("hello", "act", "act", "act")
+    assert connections[0] == connections[1] == connections[2] != connections[3]
+    assert set(paths) == {"/act?model=2"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ([(500, {"error": "no memory left"})], r"status 500 \(.*no memory left"),
+        ([(404, b"<html>nothing</html>")], r"status 404 \(<html>nothing"),
+        ([(200, b"<html>")], "where a JSON object was due"),
+        ([None, None], "it cannot be asked"),
+    ],
+)
+def test_a_server_that_fails_is_said_to(server, answers, told):
+    actor = server.open()
+    server.answers += answers
+    with pytest.raises(ExternalPolicyError, match=told):
+        actor.act(ONE)
+
+
+def test_a_server_that_is_silent_is_not_waited_for(server):
+    actor = server.open(answer_s=0.05)
+    server.answers.append("silent")
+    with pytest.raises(ExternalPolicyError, match=r"silent for longer than 0.05 s when asked the act"):
+        actor.act(ONE)
+
+
+def test_an_address_that_nobody_answers_is_refused():
+    for address, told in [("http://127.0.0.1:1/", "cannot be asked"), ("http://:80/", "names no host")]:
+        with pytest.raises(ExternalPolicyError, match=told):
+            open_policy(RPS, address)
+
+
+# --- the protocol ----------------------------------------------------------------------------------------------------
+
+
+def test_the_game_is_declared_in_strict_json():
+    for environment in ("rps", "recall", "mech-duel", "openspiel:kuhn_poker"):
+        spec = declare(environment)
+        game = json.loads(json.dumps(declared(spec), allow_nan=False))
+        assert game["signature"] == spec.signature
+        assert sum(int(np.prod(block["shape"])) for block in game["observation"]) == spec.observation_size
+        assert [head["size"] for head in game["heads"]] == [head.size for head in spec.heads]
+
+
+def test_an_identity_is_text_or_none():
+    assert read_hello({"protocol": 1, "identity": "v1", "more": 2}) == "v1"
+    assert read_hello({"protocol": 1, "identity": 3}) is None
+
+
+# --- arena match -----------------------------------------------------------------------------------------------------
+
+
+def run_arena(*arguments):
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    return left.value.code
+
+
+def test_arena_match_plays_and_records_a_policy_from_outside_and_tells_its_forfeits(folder, capsys):
+    shutil.copy(EXAMPLES / "recaller.py", folder)
+    script(folder, "rogue_bot.py", "def rogue(batch):\n    return {'answer': [9] * len(batch)}\n")
+    first = folder / "first.replay.json.gz"
+    plain = ("--environment", "recall", "--matches", "20", "--answer-s", "600", "--json")
+    assert not run_arena("match", "recaller:recaller", "random", *plain, "--record", str(first))
+    assert json.loads(capsys.readouterr().out)["score"] > 0.7
+    assert first.exists()
+    second = folder / "second.replay.json.gz"
+    assert not run_arena("match", "rogue_bot:rogue", "random", *plain, "--record", str(second))
+    out, err = capsys.readouterr()
+    assert json.loads(out)["reasons"] == {"forfeit": 20}
+    assert err.count("rogue_bot:rogue: answer is 9") == 3
+    assert "the first match was forfeited and is not recorded" in err
+    assert not second.exists()
+
+
+def test_arena_tournament_takes_them_and_exploitability_says_why_not(folder, capsys):
+    shutil.copy(EXAMPLES / "recaller.py", folder)
+    assert not run_arena(
+        "tournament", "recaller:recaller", "random", "--environment", "recall", "--matches", "4", "--json"
+    )
+    assert json.loads(capsys.readouterr().out)["items"][0]["player"] == "recaller:recaller"
+    assert run_arena("exploitability", "recaller:recaller", "--environment", "openspiel:kuhn_poker") == 2
+    assert "cannot be read off" in capsys.readouterr().err
