@@ -34,9 +34,10 @@ from league.api.callers import Callers
 from league.api.commits import Commits
 from league.api.dependencies import League
 from league.api.limits import BodyLimit
-from league.api.metrics import Measurement, Metrics
+from league.api.metrics import Metrics
 from league.api.news import News
 from league.api.request_ids import RequestIds
+from league.api.shortcut import Shortcut
 from league.bookkeeping import Bookkeeper
 from league.config import Settings
 from league.db import schema
@@ -92,6 +93,7 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         responses=problems.RESPONSES,
         docs_url=None,
         redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # asked for anew at every call otherwise
     )
     league.metrics.watch(league.database)
     app.state.league = league
@@ -113,6 +115,7 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         app.include_router(module.router)
     problems.install(app)
     web.install(app)
+    app.add_middleware(Shortcut, league=league)
     app.add_middleware(
         BodyLimit, body_max_bytes=settings.body_max_bytes, checkpoint_max_bytes=settings.checkpoint_max_bytes
     )
@@ -124,8 +127,7 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         rng=np.random.default_rng(),
         refusal=web.refusal,
     )
-    app.add_middleware(Measurement, metrics=league.metrics)
-    app.add_middleware(RequestIds)
+    app.add_middleware(RequestIds, metrics=league.metrics)
     return app
 
 

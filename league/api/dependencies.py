@@ -126,20 +126,31 @@ def lasting(
 Permission = Annotated[Callable[[], Awaitable[bool]], Depends(standing_permission)]
 
 
+async def secret_of(request: Request) -> str | None:
+    """Return the token that came with a call."""
+    credentials = await _bearer(request)
+    return None if credentials is None else credentials.credentials
+
+
 def _caller(scope: Scope) -> Callable[..., Awaitable[Principal]]:
     """Return a dependency that finds out who calls, counts the call and requires the scope."""
 
-    async def authorise(
+    async def authorised(
         request: Request,
         league: Running,
         now: Now,
         credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> Principal:
-        principal = await identify(request, league, None if credentials is None else credentials.credentials, now)
-        require_scope(principal, scope)
-        return principal
+        return await authorise(request, league, None if credentials is None else credentials.credentials, now, scope)
 
-    return authorise
+    return authorised
+
+
+async def authorise(request: Request, league: League, secret: str | None, now: datetime, scope: Scope) -> Principal:
+    """Find out who calls, count the call and require the scope; raises as `identify` and `require_scope` do."""
+    principal = await identify(request, league, secret, now)
+    require_scope(principal, scope)
+    return principal
 
 
 def require_scope(principal: Principal, scope: Scope) -> None:
@@ -170,7 +181,7 @@ async def identify(request: Request, league: League, secret: str | None, now: da
         raise
     if principal is OPEN:
         _refuse_foreign_page(request)
-    lane = lane_of(request.method, request.url.path)
+    lane = lane_of(request.method, request.scope["path"])
     league.callers.admit(address if principal is OPEN else f"token {principal.name!r}", lane, now)
     return principal
 

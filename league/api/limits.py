@@ -40,7 +40,7 @@ class BodyLimit:
             error = refusals.too_large(size, bound) if checkpoint else _too_large(size, bound)
             await problems.response(error)(scope, receive, send)
             return
-        await self._app(scope, _replayed(messages, receive), send)
+        await self._app(scope, replayed(messages, receive), send)
 
 
 def _too_large(size: int, max_bytes: int) -> TooLargeError:
@@ -70,7 +70,9 @@ async def _read(receive: Receive, bound: int) -> tuple[list[Message], int]:
     return messages, size
 
 
-def _replayed(messages: list[Message], receive: Receive) -> Receive:
+def replayed(messages: list[Message], receive: Receive) -> Receive:
+    """Return what gives messages that were received already once more, and then what comes."""
+
     async def replay() -> Message:
         return messages.pop(0) if messages else await receive()
 

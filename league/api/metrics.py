@@ -6,7 +6,6 @@ from time import perf_counter
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
 from sqlalchemy import Connection, Engine, event, func, select
 from sqlalchemy.orm import Session
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from league.db.engine import Database
 from league.db.models import Match, Period, Player
@@ -14,8 +13,6 @@ from league.services import exclusion, learners, regressions
 
 LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
-_UNMATCHED = "unmatched"
-_FAILED = 500
 _START_S = "league_statement_start_s"
 
 
@@ -73,6 +70,11 @@ class Metrics:
         event.listen(database.engine, "checkout", lambda *_: self._connections.inc())
         event.listen(database.engine, "checkin", lambda *_: self._connections.dec())
 
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Note an answered request, under its route's template."""
+        self.requests.labels(method, route, str(status)).inc()
+        self.seconds.labels(method, route).observe(seconds)
+
     def exposition(self, database: Database, now: datetime) -> bytes:
         """Return all figures in Prometheus' text format."""
         players = select(Player.environment, Player.kind, Player.standing, func.count())
@@ -113,32 +115,3 @@ class _StatementClock:
     def _end(self, connection: Connection, *_: object) -> None:
         write = connection.get_execution_options().get("league_write", False)
         self._kinds[write].observe(perf_counter() - connection.info[_START_S])
-
-
-class Measurement:
-    """Middleware that counts and times every request under its route's template."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app = app
-        self._metrics = metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on and note what came of it."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        status = _FAILED
-
-        async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        start_s = perf_counter()
-        try:
-            await self._app(scope, receive, noting)
-        finally:
-            route = getattr(scope.get("route"), "path", _UNMATCHED)
-            self._metrics.requests.labels(scope["method"], route, str(status)).inc()
-            self._metrics.seconds.labels(scope["method"], route).observe(perf_counter() - start_s)

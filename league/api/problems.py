@@ -57,12 +57,15 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 """How the interface description tells of errors."""
 
+FORESEEN = LeagueError, RequestValidationError, ClientDisconnect, DBAPIError, PoolTimeoutError
+"""Errors that are no defects."""
+
 log = logging.getLogger(__name__)
 
 
 def install(app: FastAPI) -> None:
     """Answer errors of the league, of validation, of routing, of the database, and defects, as problems."""
-    for kind in (LeagueError, RequestValidationError, ClientDisconnect, DBAPIError, PoolTimeoutError, Exception):
+    for kind in (*FORESEEN, Exception):
         app.add_exception_handler(kind, _answer)
     app.add_exception_handler(HTTPException, _refused_by_framework)
 

@@ -1,4 +1,7 @@
-"""Every request has an id: the caller's `X-Request-ID` or one made here; answers, problems and log lines carry it."""
+"""Every request has an id: the caller's `X-Request-ID` or one made here; answers, problems and log lines carry it.
+
+With it goes what is noted of every request: a line in the log where it did not go well, and figures for Prometheus.
+"""
 
 import logging
 import re
@@ -8,6 +11,7 @@ from time import perf_counter
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from league.api.metrics import Metrics
 from league.log import request_id
 
 HEADER = "X-Request-ID"
@@ -16,20 +20,27 @@ _USABLE = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _ID_BYTES = 8
 _REFUSED, _FAILED = 400, 500
 _COME_BACK = (429, 503)
+_UNMATCHED = "unmatched"
 
 log = logging.getLogger("league.requests")
 
 
 class RequestIds:
-    """Middleware that names requests and logs how they ended: refused ones as information, failed ones as warnings.
+    """Middleware that names, counts and times requests, and logs how they ended.
+
+    Refused ones are logged as information, failed ones as warnings.
 
     Calls that are sent away because there are too many leave no line, which would be one too many; metrics count them.
     An id that the caller sent is kept if it is one word of up to 64 letters, digits and `._:-`; any other would not be
     fit for the log, and is replaced.
+
+    Args:
+        app: Answers them.
+        metrics: Counts and times them under their routes' templates.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on under its id."""
@@ -52,7 +63,10 @@ class RequestIds:
         try:
             await self._app(scope, receive, named)
         finally:
-            _log(scope, status, perf_counter() - start_s)
+            seconds = perf_counter() - start_s
+            route = getattr(scope.get("route"), "path", _UNMATCHED)
+            self._metrics.count_request(scope["method"], route, status, seconds)
+            _log(scope, status, seconds)
 
 
 def _log(scope: Scope, status: int, seconds: float) -> None:

@@ -21,7 +21,7 @@ Function = Callable[..., Any]
 def make(settings: Settings, standing_in: Mapping[Function, Function]) -> FastAPI:
     """Make an application; what stands in for dependencies does so in all that are there at the same time."""
     app, first = create_app(settings), _first()
-    first.dependency_overrides = dict(standing_in)
+    app.dependency_overrides = first.dependency_overrides = dict(standing_in)
     app.router.routes[:] = first.router.routes
     return app
 
