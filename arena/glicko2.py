@@ -117,15 +117,19 @@ class Results:
         away: (M,) int64, index of the away player. A row against oneself is dropped by `rate_period`.
         score: (M,) float64 in [0, 1], home's mean score over the row's games.
         games: (M,) int64 >= 1, how many games the row stands for.
+        advantage: (M,) float64 in [-0.5, 0.5], what of the score is home's only because of its side: how much more it
+            scores at home than on average over both sides. Ratings are made of the rest. None where sides are alike.
 
     Raises:
-        ValueError: Columns differ in length, a score is outside [0, 1], an index is negative, a count is under 1.
+        ValueError: Columns differ in length, a score or an advantage is out of range, an index is negative, a count is
+            under 1.
     """
 
     home: IntArray
     away: IntArray
     score: FloatArray
     games: IntArray
+    advantage: FloatArray | None = None
 
     def __post_init__(self) -> None:
         home = _whole_column("home", self.home, None, 0, "a player index counts from 0")
@@ -134,6 +138,11 @@ class Results:
         games = _whole_column("games", self.games, home.size, 1, "a row stands for at least one game; leave it out")
         wrong = (score < 0.0) | (score > 1.0)
         _refuse("score", score, wrong, "home's mean score lies in [0, 1]; a win is 1, a draw 0.5, a loss 0")
+        if self.advantage is not None:
+            advantage = _column("advantage", self.advantage, home.size)
+            rule = "home scores at most 0.5 more on its side than on average over both"
+            _refuse("advantage", advantage, np.abs(advantage) > 0.5, rule)
+            object.__setattr__(self, "advantage", advantage)
         object.__setattr__(self, "home", home)
         object.__setattr__(self, "away", away)
         object.__setattr__(self, "score", score)
@@ -141,6 +150,11 @@ class Results:
 
     def __len__(self) -> int:
         return self.home.size
+
+    @property
+    def deserved(self) -> FloatArray:
+        """(M,) the score without what home's side gave it; below 0 or above 1 where a side was of no use."""
+        return self.score if self.advantage is None else self.score - self.advantage
 
 
 def newcomers(count: int) -> Ratings:
@@ -302,7 +316,7 @@ def _evidence(ratings: Ratings, results: Results) -> tuple[FloatArray, FloatArra
     _require_players("away", results.away, players)
     between_two = results.home != results.away
     pair = np.stack((results.home[between_two], results.away[between_two]))
-    score, games = results.score[between_two], results.games[between_two].astype(np.float64)
+    score, games = results.deserved[between_two], results.games[between_two].astype(np.float64)
 
     lead = _gap(ratings.rating.take(pair[0]), ratings.rating.take(pair[1]))
     behind = lead < 0.0

@@ -268,7 +268,7 @@ def _pairs(results: Results, anchor: BoolArray) -> Meetings:
     """Sum games and points of each pair of which at least one can move."""
     tells = (results.home != results.away) & ~(anchor[results.home] & anchor[results.away])
     home, away, games = results.home[tells], results.away[tells], results.games[tells].astype(np.float64)
-    points = games * results.score[tells]
+    points = games * results.deserved[tells]
     low, high = np.minimum(home, away), np.maximum(home, away)
     code, place = np.unique(low * anchor.size + high, return_inverse=True)
     return Meetings(

@@ -24,9 +24,10 @@ from arena.pairing import rating_pairs
 from arena.refit import NO_PARENT, RefitConfig, fit
 from league.config import Settings
 from league.services import ledger
-from league.services.ledger import EMPTY, Roster
+from league.services.ledger import EMPTY
 from league.services.match_log import Games
 from league.services.rating import Entry, Rule, as_ratings
+from league.services.roster import Roster
 
 FloatArray = NDArray[np.float64]
 
@@ -151,7 +152,7 @@ def simulate(plan: Plan, rule: Rule, rng: np.random.Generator) -> Outcome:
         parents[player] = player - 1 if player - 1 > ANCHOR else None
         for _ in range(plan.periods):
             games = _play({**newcomers, **state.entries}, truth, met, plan, rng)
-            state = state.after(ledger.close(state, Roster(newcomers, parents), games, rule))
+            state = state.after(ledger.close(state, Roster(newcomers, parents, {}), games, rule))
     entries = [{**newcomers, **state.entries}[player] for player in snapshots]
     return Outcome(
         truth=truth.rating[1:],

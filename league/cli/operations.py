@@ -189,7 +189,7 @@ def _verdict(
     if not applied:
         return [*lines, "nothing was changed; without --dry-run the proposed ratings become the league's"]
     lines.append("the proposed ratings are the league's now; the old ones stay as history")
-    if Rule.of(settings) != proposal.rule:
+    if Rule.of(settings, unlike_sides=proposal.rule.unlike_sides) != proposal.rule:
         lines.append(
             "the server closes further periods by its own settings: start it with the same numbers (LEAGUE_...)"
         )

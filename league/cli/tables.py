@@ -61,19 +61,30 @@ def period_line(period: wire.RatingPeriod) -> str:
 
 
 def standings(rows: Iterable[wire.StandingsItem], title: str | None = None) -> Grid:
-    """Make the league table."""
+    """Make the league table; where sides are unlike, with what players are rated on each."""
+    lines = list(rows)
+    sides = {side.side: f"{side.side}: {side.name}" for row in lines for side in row.sides}
+    places = sorted(sides, reverse=True)
+    names = [sides[side] for side in places]
     return Grid(
-        [["rank", "id"], ["player", "kind", "standing"], ["rating ± 2 RD", "RD", "games", "win rate"]],
+        [["rank", "id"], ["player", "kind", "standing"], ["rating ± 2 RD", *names, "RD", "games", "win rate"]],
         [
             [
                 *(str(row.rank), str(row.id), display_name(row), row.kind, row.standing or NONE),
-                *(rating(row), f"{row.deviation:.0f}", str(row.games), share(row.win_rate)),
+                *(rating(row), *_side_ratings(row, places), f"{row.deviation:.0f}"),
+                *(str(row.games), share(row.win_rate)),
             ]
-            for row in rows
+            for row in lines
         ],
         "nobody is ranked here; `league players` lists everybody, and `trainer run` attaches a learner",
         title,
+        brief=["rank", "id", "player", "rating ± 2 RD", *names] if names else (),
     )
+
+
+def _side_ratings(player: wire.Player, sides: Sequence[str]) -> list[str]:
+    known: dict[str, str] = {each.side: _interval(each.rating, each.deviation) for each in player.sides}
+    return [known.get(side, NONE) for side in sides]
 
 
 def learners(rows: Sequence[wire.Learner]) -> Grid:
@@ -376,11 +387,17 @@ def player(one: wire.Player) -> Table:
         **{name: value for name, value in optional.items() if value is not None},
         "environment": f"{one.environment}  {one.signature}",
         "rating ± 2 RD": strength,
+        **{f"  {each.side}, as {each.name}": _on_side(each) for each in one.sides},
         "games": one.games,
         "created": moment(one.created_at),
         **one.metadata,
     }
     return record({name: str(value) for name, value in fields.items()})
+
+
+def _on_side(rated: wire.SideRating) -> str:
+    games = f"{rated.games} games, win rate {share(rated.win_rate)}"
+    return f"{_interval(rated.rating, rated.deviation)}, {games}"
 
 
 def show_page(page: wire.Page[Any], as_json: bool, table: Grid) -> None:

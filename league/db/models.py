@@ -1,8 +1,8 @@
 """Tables of the league.
 
-`matches` with `behaviours` is append-only and the truth; `ratings`, `payoffs` and `fingerprints` are derived from it
-when a period closes and can be computed again at any time. A period takes in the matches of its environment with ids in
-(`last_match_id` of the period before, its own `last_match_id`].
+`matches` with `behaviours` is append-only and the truth; `ratings` and `payoffs`, by side as well, and `fingerprints`
+are derived from it when a period closes and can be computed again at any time. A period takes in the matches of its
+environment with ids in (`last_match_id` of the period before, its own `last_match_id`].
 """
 
 from datetime import UTC, datetime
@@ -109,7 +109,8 @@ class Learner(Base):
     """A trained lineage and its latest metrics. `owner` is the worker token that founded it.
 
     `rules` are numbers of its role that are others than usual. `points` numbers what it reported of itself; `verdicts`
-    is what its trainer says of its health, null where it says nothing.
+    is what its trainer says of its health, null where it says nothing. `sides` are the names of the two sides of its
+    environment where they are unlike.
     """
 
     __tablename__ = "learners"
@@ -121,6 +122,7 @@ class Learner(Base):
     role: Mapped[str]
     signature: Mapped[str]
     max_decisions: Mapped[int | None]
+    sides: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
     step: Mapped[int | None]
     metrics: Mapped[dict[str, Any]]
     metrics_at: Mapped[datetime | None]
@@ -434,6 +436,21 @@ class Rating(Base):
     score: Mapped[float]
 
 
+class SideRating(Base):
+    """A player's rating on one side, `home` or `away`, after a period that changed it; only where sides are unlike."""
+
+    __tablename__ = "side_ratings"
+
+    player_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True)
+    side: Mapped[str] = mapped_column(primary_key=True)
+    period_id: Mapped[int] = mapped_column(ForeignKey("periods.id"), primary_key=True, index=True)
+    rating: Mapped[float]
+    deviation: Mapped[float]
+    volatility: Mapped[float]
+    games: Mapped[int]
+    score: Mapped[float]
+
+
 class Payoff(Base):
     """What two players' matches up to the last closed period say, from the view of the one with the lower id.
 
@@ -444,6 +461,25 @@ class Payoff(Base):
 
     low_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True)
     high_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True, index=True)
+    environment: Mapped[str] = mapped_column(index=True)
+    matches: Mapped[int]
+    games: Mapped[float]
+    points: Mapped[float]
+    wins: Mapped[float]
+    draws: Mapped[float]
+    losses: Mapped[float]
+
+
+class SidePayoff(Base):
+    """A pair's record as `Payoff` has it, of the matches in which one of them was at home; only where sides are unlike.
+
+    Scores are those of `home_id`.
+    """
+
+    __tablename__ = "side_payoffs"
+
+    home_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True)
+    away_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True)
     environment: Mapped[str] = mapped_column(index=True)
     matches: Mapped[int]
     games: Mapped[float]

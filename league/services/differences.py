@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["rating", "period", "start", "payoff"]
+Kind = Literal["rating", "rating at home", "rating away", "period", "start", "payoff", "side payoff"]
 Row = Mapping[str, float]
 """A row's columns by name."""
 
@@ -19,7 +19,8 @@ class Difference:
     """A row that the log says otherwise.
 
     Attributes:
-        kind: Of what: a rating after a period, a period's summary, where a snapshot starts, the record of a pair.
+        kind: Of what: a rating after a period, a period's summary, where a snapshot starts, the record of a pair;
+            where sides are unlike, a rating on one of them, or the record of a pair with the first at home.
         period: The period's number; None for starts and payoffs.
         player_ids: Whose it is; nobody's for a period.
         stored: The columns that differ as they are stored; none where the row is not there.

@@ -6,7 +6,7 @@ matches, and ratings are the stored ones; fingerprints the new league adds up it
 today it does not trust there either, because today's ratings of that time are without them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +34,7 @@ from league.db.models import (
     Rating,
     Refusal,
     Replay,
+    SideRating,
     SnapshotDecision,
     Token,
     UnplayableReport,
@@ -41,9 +42,11 @@ from league.db.models import (
     Worker,
 )
 from league.errors import UnknownPeriodError
-from league.services import events, exporting, importing, match_log, payoffs, standings
+from league.services import events, exporting, importing, match_log, payoffs, side_books, sides, standings
 from league.services.archive import ArchiveReader, Manifest, Progress
 from league.services.exporting import View
+from league.services.payoffs import Records
+from league.services.rating import Rule
 from league.storage.store import CheckpointStore
 
 _ARCHIVE = ".fork.zip"
@@ -148,6 +151,7 @@ def view_of(session: Session, cut: Cut) -> View:
     players = Player.created_at <= at
     published = select(Player.checkpoint).where(players)
     referred = or_(Refusal.match_id.is_(None), Refusal.match_id.in_(kept_matches))
+    records = {each: _records(session, cut, each) for each in sorted(cut.matches)}
     tables: dict[str, Select[Any] | list[dict[str, Any]]] = {
         "tokens": _rows(Token, true()),
         "workers": _rows(Worker, true()),
@@ -169,7 +173,9 @@ def view_of(session: Session, cut: Cut) -> View:
         "refusals": _rows(Refusal, and_(Refusal.refused_at <= at, referred)),
         "periods": _rows(Period, periods),
         "ratings": _rows(Rating, Rating.period_id.in_(select(Period.id).where(periods))),
-        "payoffs": _payoffs(session, cut),
+        "side_ratings": _rows(SideRating, SideRating.period_id.in_(select(Period.id).where(periods))),
+        "payoffs": _sorted(row for name, (of_pairs, _) in records.items() for row in of_pairs.rows(name)),
+        "side_payoffs": _sorted(row for name, (_, apart) in records.items() for row in side_books.rows(apart, name)),
         "champions": _rows(Champion, Champion.since <= at),
         "uploads": _rows(Upload, and_(Upload.begun_at <= at, Upload.sha256.in_(published))),
         "events": _rows(Event, Event.created_at <= at),
@@ -229,15 +235,20 @@ def _decisions(at: datetime) -> Select[Any]:
     return _rows(SnapshotDecision, known, player_id=case((published, SnapshotDecision.player_id)))
 
 
-def _payoffs(session: Session, cut: Cut) -> list[dict[str, Any]]:
-    """Count the records that pairs had, period by period, as they were counted then."""
-    rows: list[dict[str, Any]] = []
-    for environment in sorted(cut.matches):
-        own = Period.environment == environment, _periods(cut)
-        version = select(func.max(Period.version)).where(*own).scalar_subquery()
-        ends = select(Period.last_match_id).where(*own, Period.version == version).order_by(Period.number)
-        records, start = payoffs.NO_RECORDS, 0
-        for end in session.scalars(ends).all():
-            records, start = records.advance(match_log.read(session, environment, start, end)), end
-        rows += records.rows(environment)
-    return sorted(rows, key=lambda row: (row["low_id"], row["high_id"]))
+def _records(session: Session, cut: Cut, environment: str) -> tuple[Records, Records]:
+    """Count the records that pairs had, period by period, as they were counted then; those of sides kept apart, too."""
+    own = Period.environment == environment, _periods(cut)
+    version = select(func.max(Period.version)).where(*own).scalar_subquery()
+    closed = select(Period.last_match_id, Period.rule).where(*own, Period.version == version).order_by(Period.number)
+    records, by_side, start = payoffs.NO_RECORDS, payoffs.NO_RECORDS, 0
+    for end, rule in session.execute(closed).all():
+        games = match_log.read(session, environment, start, end)
+        records, start = records.advance(games), end
+        if Rule.restored(rule).unlike_sides:
+            by_side = by_side.advance(sides.seated(games))
+    return records, by_side
+
+
+def _sorted(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return records of pairs in order of the players, which come first in them."""
+    return sorted(rows, key=lambda row: tuple(row.values())[:2])

@@ -47,6 +47,8 @@ def get_or_create(
     _require_match(learner, request)
     if learner.max_decisions is None:
         learner.max_decisions = request.max_decisions
+    if learner.sides is None and request.sides is not None:
+        learner.sides = list(request.sides)
     return show(session, settings, learner)
 
 
@@ -85,6 +87,13 @@ def require(session: Session, learner_id: int) -> Learner:
 def environments(session: Session) -> list[str]:
     """Name every environment that has a lineage, in alphabetical order."""
     return list(session.scalars(select(Learner.environment).distinct().order_by(Learner.environment)))
+
+
+def sides(session: Session, environment: str) -> tuple[str, str] | None:
+    """Name the two sides of an environment where they are unlike, as the last learner declared that did."""
+    declared = select(Learner.sides).where(Learner.environment == environment, Learner.sides.is_not(None))
+    names = session.scalar(declared.order_by(Learner.id.desc()).limit(1))
+    return None if names is None else (names[0], names[1])
 
 
 def latest_environment(session: Session) -> str | None:

@@ -12,18 +12,8 @@ from league.services import rating, refit
 from league.services.match_log import Games
 from league.services.payoffs import NO_RECORDS, Records
 from league.services.rating import Entry, Rule
-
-
-@dataclass(frozen=True)
-class Roster:
-    """Everybody who may take part, by id: as a newcomer, and the snapshot each descends from."""
-
-    newcomers: Mapping[int, Entry]
-    parents: Mapping[int, int | None]
-
-    def starting(self, starts: Mapping[int, Entry]) -> Self:
-        """Return the roster with some players starting elsewhere."""
-        return replace(self, newcomers={**self.newcomers, **starts}) if starts else self
+from league.services.roster import Roster
+from league.services.sides import NO_BOOKS, Books, Seats
 
 
 @dataclass(frozen=True)
@@ -34,44 +24,73 @@ class Ledger:
         entries: Everybody rated so far, by id.
         records: What pairs scored so far.
         fitted: Games of each frozen player when the whole history was last fitted, by id.
+        sides: The same of sides, where they are unlike.
     """
 
     entries: Mapping[int, Entry]
     records: Records
     fitted: Mapping[int, int]
+    sides: Books
 
     def after(self, closing: "Closing") -> Self:
         """Return the state after one more period."""
         entries = {**self.entries, **closing.entries}
         fitted = games_of_frozen(entries) if closing.refitted else self.fitted
-        return type(self)(entries, closing.records, fitted)
+        sides = Books({**self.sides.entries, **closing.sides.entries}, closing.sides.records)
+        return type(self)(entries, closing.records, fitted, sides)
+
+    def seats(self, roster: Roster) -> Seats:
+        """Return everybody's seats."""
+        return Seats(self.sides, {**roster.newcomers, **self.entries}, roster)
 
 
-EMPTY = Ledger({}, NO_RECORDS, {})
+EMPTY = Ledger({}, NO_RECORDS, {}, NO_BOOKS)
 
 
 @dataclass(frozen=True)
 class Closing:
-    """What a period changes: entries by id, all records, and whether the whole history was fitted at its end."""
+    """What a period changes: entries by id, all records, and whether the whole history was fitted at its end.
+
+    `sides` are the entries of seats that changed, and all records of seats.
+    """
 
     entries: Mapping[int, Entry]
     records: Records
     refitted: bool
+    sides: Books
 
 
 def close(ledger: Ledger, roster: Roster, games: Games, rule: Rule) -> Closing:
     """Rate a period's matches on top of what the periods before left."""
     taking_part = {player: ledger.entries.get(player, roster.newcomers[player]) for player in games.players}
     taking_part |= {player: entry for player, entry in ledger.entries.items() if not entry.frozen}
-    changed = rating.advance(taking_part, games, rule)
+    seats = ledger.seats(roster) if rule.unlike_sides else None
+    advantage = None if seats is None else seats.advantage(games.home, games.away)
+    changed = rating.advance(taking_part, games, rule, advantage)
+    sides = Books({}, ledger.sides.records) if seats is None else seats.close(games, rule)
     records = ledger.records.advance(games)
     entries = {**ledger.entries, **changed}
     due = refit.is_due(entries, ledger.fitted, rule.refit)
-    if due:
-        fitted = refit.fit(entries, roster.parents, records, rule.refit)
-        reseeded = refit.reseeded(entries, fitted, rule)
-        changed |= {player: entry for player, entry in reseeded.items() if entry != entries[player]}
-    return Closing(changed, records, due)
+    closing = Closing(changed, records, due, sides)
+    return _refitted(ledger.after(closing), closing, roster, rule) if due else closing
+
+
+def _refitted(after: Ledger, closing: Closing, roster: Roster, rule: Rule) -> Closing:
+    """Fit the whole history at a period's end: each side, and then what players score on average over both."""
+    sides, advantage = closing.sides, None
+    if rule.unlike_sides:
+        seats = after.seats(roster)
+        sides = Books({**sides.entries, **_changes(seats.refitted(rule), after.sides.entries)}, sides.records)
+        fitted_seats = replace(after.sides, entries={**after.sides.entries, **sides.entries})
+        advantage = replace(seats, books=fitted_seats).advantage_of_records(closing.records)
+    fitted = refit.fit(after.entries, roster.parents, closing.records, rule.refit, advantage)
+    reseeded = _changes(refit.reseeded(after.entries, fitted, rule), after.entries)
+    return replace(closing, entries={**closing.entries, **reseeded}, sides=sides)
+
+
+def _changes(new: Mapping[int, Entry], old: Mapping[int, Entry]) -> dict[int, Entry]:
+    """Return the entries that are not as they were."""
+    return {player: entry for player, entry in new.items() if entry != old[player]}
 
 
 def games_of_frozen(entries: Mapping[int, Entry]) -> dict[int, int]:

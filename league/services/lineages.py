@@ -23,14 +23,16 @@ def ancestors(
     """
     generations = _generations(session, player_id)[after : after + limit]
     players = {
-        player.id: standings.fields(player, rating, settings)
-        for player, rating in session.execute(standings.rated().where(Player.id.in_(generations)))
+        one.id: one
+        for one in standings.shown(
+            session, settings, session.execute(standings.rated().where(Player.id.in_(generations))).all()
+        )
     }
     stood = gates.of_candidates(session, settings, judge, generations, now)
     return [
         wire.Ancestor(
             generation=generation,
-            player=wire.Player.model_validate(players[each]),
+            player=players[each],
             gates=[gate for gate in stood if gate.candidate.player_id == each],
         )
         for generation, each in enumerate(generations, start=after + 1)
@@ -47,9 +49,7 @@ def descent(session: Session, settings: Settings, learner_id: int, most: int) ->
     of_learner = Player.learner_id == learner_id, Player.kind == "snapshot"
     query = standings.rated().where(*of_learner).order_by(Player.step.desc(), Player.id.desc()).limit(most)
     rows = session.execute(query).all()
-    snapshots = [
-        wire.Player.model_validate(standings.fields(player, rating, settings)) for player, rating in reversed(rows)
-    ]
+    snapshots = standings.shown(session, settings, rows[::-1])
     if not snapshots:
         return None
     anew = SnapshotDecision.learner_id == learner_id, SnapshotDecision.reset

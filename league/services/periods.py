@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, SQLColumnExpression, func, insert, select
 from sqlalchemy.orm import Session
 
@@ -32,13 +33,18 @@ from league.services import (
     payoffs,
     population,
     promotion,
+    side_books,
+    sides,
     standings,
 )
 from league.services.ground import Ground
-from league.services.ledger import Closing, Ledger, Roster
+from league.services.ledger import Closing, Ledger
 from league.services.match_log import Games
+from league.services.payoffs import Records
 from league.services.population import Population, Version
 from league.services.rating import Entry, Rule
+from league.services.roster import Roster
+from league.services.sides import Seats
 
 _START = Player.start_rating, Player.start_deviation, Player.start_volatility
 _LAST = Rating.rating, Rating.deviation, Rating.volatility, Rating.games, Rating.score
@@ -57,6 +63,7 @@ class _Draft:
         rule: How they are rated.
         closing: What it changes.
         payoffs: Rows of the pairs that met in it.
+        side_payoffs: The same of those whose sides are kept apart.
         population: Everybody as rated by it, for the rules of promotion; None where they do not apply.
         present: The version of everybody that `population` follows from.
     """
@@ -69,6 +76,7 @@ class _Draft:
     rule: Rule
     closing: Closing
     payoffs: Sequence[Mapping[str, Any]]
+    side_payoffs: Sequence[Mapping[str, Any]]
     population: Population | None
     present: Version
 
@@ -131,9 +139,22 @@ def newest(session: Session, environment: str) -> Period | None:
 
 def roster(session: Session, environment: str) -> Roster:
     """Return everybody as a rating period takes them at their first match."""
-    query = select(Player.id, Player.parent_id, Player.kind, *_START).where(Player.environment == environment)
+    query = select(Player.id, Player.parent_id, Player.learner_id, Player.kind, *_START)
+    query = query.where(Player.environment == environment)
     rows = session.connection().execute(query).all()
-    return Roster({row.id: Entry(row.kind, *row[3:], 0, 0.0) for row in rows}, {row.id: row.parent_id for row in rows})
+    trained = {row.learner_id: row.id for row in rows if row.kind == "learner"}
+    return Roster(
+        newcomers={row.id: Entry(row.kind, *row[4:], 0, 0.0) for row in rows},
+        parents={row.id: row.parent_id for row in rows},
+        learners={
+            row.id: trained[row.learner_id] for row in rows if row.kind == "snapshot" and row.learner_id in trained
+        },
+    )
+
+
+def rule_of(session: Session, settings: Settings, environment: str) -> Rule:
+    """Return the rule that an environment's next period is closed under."""
+    return Rule.of(settings, unlike_sides=learners.sides(session, environment) is not None)
 
 
 def entry_of(player: Player, last: Rating | None) -> Entry:
@@ -143,8 +164,20 @@ def entry_of(player: Player, last: Rating | None) -> Entry:
     return Entry(player.kind, last.rating, last.deviation, last.volatility, last.games, last.score)
 
 
-def write_ratings(session: Session, period_id: int, entries: Mapping[int, Entry]) -> None:
-    """Append a period's ratings, by player."""
+def advantage(session: Session, environment: str, records: Records) -> NDArray[np.float64] | None:
+    """Return what of pairs' scores their sides gave the lower ids after the last period; None where sides are alike."""
+    books = side_books.read(session, environment)
+    if not books.entries:
+        return None
+    everybody = roster(session, environment)
+    overall = {**everybody.newcomers, **_rated(session, environment, None)}
+    return Seats(books, overall, everybody).advantage_of_records(records)
+
+
+def write_ratings(
+    session: Session, period_id: int, entries: Mapping[int, Entry], side_entries: Mapping[int, Entry]
+) -> None:
+    """Append a period's ratings, by player, and those of sides, by seat."""
     rows = [
         {
             "period_id": period_id,
@@ -159,6 +192,7 @@ def write_ratings(session: Session, period_id: int, entries: Mapping[int, Entry]
     ]
     if rows:
         session.execute(insert(Rating), rows)
+    side_books.write_ratings(session, period_id, side_entries)
 
 
 def _watermark(database: Database, environment: str) -> int:
@@ -228,7 +262,7 @@ def _write_if_first(
 
 
 def _draft(session: Session, settings: Settings, environment: str, watermark: int) -> _Draft:
-    before, rule = ground.read(session, environment), Rule.of(settings)
+    before, rule = ground.read(session, environment), rule_of(session, settings, environment)
     last = newest(session, environment)
     version, start, number = (last.version, last.last_match_id, last.number) if last else (1, 0, 0)
     end = max(watermark, start)
@@ -238,7 +272,10 @@ def _draft(session: Session, settings: Settings, environment: str, watermark: in
     changed = closing.records.among(games).rows(environment)
     everybody = population.load(session, environment).rated(closing.entries) if settings.automatic_promotion else None
     present = population.version(session)
-    return _Draft(before, version, number + 1, end, games, rule, closing, changed, everybody, present)
+    by_side = (
+        side_books.rows(closing.sides.records.among(sides.seated(games)), environment) if rule.unlike_sides else ()
+    )
+    return _Draft(before, version, number + 1, end, games, rule, closing, changed, by_side, everybody, present)
 
 
 def _write(
@@ -259,8 +296,9 @@ def _write(
     )
     session.add(period)
     session.flush()
-    write_ratings(session, period.id, draft.closing.entries)
+    write_ratings(session, period.id, draft.closing.entries, draft.closing.sides.entries)
     payoffs.write(session, draft.payoffs)
+    side_books.write(session, draft.side_payoffs)
     if draft.population is not None:
         everybody = draft.population if unchanged else population.load(session, environment)
         promotion.apply(session, settings, everybody, now)
@@ -294,7 +332,8 @@ def _ledger(session: Session, environment: str, version: int) -> Ledger:
     fitted: dict[int, int] = {}
     if last_fit is not None:
         fitted = ledger.games_of_frozen(_rated(session, environment, last_fit))
-    return Ledger(_rated(session, environment, None), payoffs.read(session, environment), fitted)
+    entries, records = _rated(session, environment, None), payoffs.read(session, environment)
+    return Ledger(entries, records, fitted, side_books.read(session, environment))
 
 
 def _rated(session: Session, environment: str, as_of: int | None) -> dict[int, Entry]:

@@ -62,10 +62,7 @@ def listing(
     """
     learners.require_environment(session, filters.get("environment"))
     query = standings.rated().where(Player.id > after).filter_by(**filters).order_by(Player.id).limit(limit)
-    return [
-        wire.Player.model_validate(standings.fields(player, rating, settings))
-        for player, rating in session.execute(query)
-    ]
+    return standings.shown(session, settings, session.execute(query).all())
 
 
 def _require_signature(made_for: str | None, request: wire.PlayerCreate, learner: Learner) -> None:

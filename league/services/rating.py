@@ -28,7 +28,7 @@ class Rule:
     """How a period is rated; stored with it, so that it can be computed again.
 
     `deviation_floor` keeps a learner's rating moving. It holds for frozen players too unless the whole history is
-    fitted, which knows how sure they are.
+    fitted, which knows how sure they are. With `unlike_sides` each side is rated on its own, too.
     """
 
     tau: float
@@ -36,12 +36,18 @@ class Rule:
     deviation_cap: float
     volatility_cap: float
     refit: RefitConfig
+    unlike_sides: bool
 
     @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """Take the rule that is configured now."""
+    def of(cls, settings: Settings, *, unlike_sides: bool = False) -> Self:
+        """Take the rule that is configured now, for a game with such sides."""
         return cls(
-            settings.tau, settings.deviation_floor, settings.deviation_cap, settings.volatility_cap, settings.refit
+            settings.tau,
+            settings.deviation_floor,
+            settings.deviation_cap,
+            settings.volatility_cap,
+            settings.refit,
+            unlike_sides,
         )
 
     @classmethod
@@ -51,7 +57,7 @@ class Rule:
         Raises:
             InvariantError: It is none.
         """
-        numbers = {name: value for name, value in stored.items() if name != "refit"}
+        numbers = {"unlike_sides": False} | {name: value for name, value in stored.items() if name != "refit"}
         refit = {"pair_correlation": False} | stored.get("refit", {"enabled": False})
         try:
             return cls(**numbers, refit=RefitConfig(**refit))
@@ -61,8 +67,9 @@ class Rule:
             ) from error
 
     def stored(self) -> dict[str, Any]:
-        """Return the rule as JSON."""
-        return asdict(self)
+        """Return the rule as JSON; where sides are alike, as before there were others."""
+        content = asdict(self)
+        return content if self.unlike_sides else {name: content[name] for name in content if name != "unlike_sides"}
 
     @property
     def id(self) -> str:
@@ -88,13 +95,16 @@ class Entry:
         return self.kind != "learner"
 
 
-def advance(entries: Mapping[int, Entry], games: Games, rule: Rule) -> dict[int, Entry]:
+def advance(
+    entries: Mapping[int, Entry], games: Games, rule: Rule, advantage: NDArray[np.float64] | None = None
+) -> dict[int, Entry]:
     """Rate one period.
 
     Args:
         entries: Every player of `games` and every learner that played before, by id.
         games: The period's matches.
         rule: How to rate.
+        advantage: What of each score home's side gave it; None where sides are alike.
 
     Returns:
         The entries that changed, by id.
@@ -106,10 +116,14 @@ def advance(entries: Mapping[int, Entry], games: Games, rule: Rule) -> dict[int,
     start = as_ratings(before)
     frozen_floor = 0.0 if rule.refit.enabled else rule.deviation_floor
     by_training, learner_games, learner_points = _rate(
-        start, _rows(games, ids, training=True), np.where(learner, own, Kind.OBSERVED), rule, rule.deviation_floor
+        start,
+        _rows(games, ids, advantage, training=True),
+        np.where(learner, own, Kind.OBSERVED),
+        rule,
+        rule.deviation_floor,
     )
     by_rating, frozen_games, frozen_points = _rate(
-        start, _rows(games, ids, training=False), np.where(learner, Kind.OBSERVED, own), rule, frozen_floor
+        start, _rows(games, ids, advantage, training=False), np.where(learner, Kind.OBSERVED, own), rule, frozen_floor
     )
     rating = np.where(learner, by_training.rating, by_rating.rating).tolist()
     deviation = np.where(learner, by_training.deviation, by_rating.deviation).tolist()
@@ -159,8 +173,14 @@ def _rate(
     return rated, counts, points.astype(np.float64)
 
 
-def _rows(games: Games, ids: NDArray[np.int64], training: bool) -> Results:
+def _rows(games: Games, ids: NDArray[np.int64], advantage: NDArray[np.float64] | None, *, training: bool) -> Results:
     """Return the games of one kind between two players, as places in `ids`."""
     chosen = (games.training == training) & (games.home != games.away)
     home, away = np.searchsorted(ids, games.home[chosen]), np.searchsorted(ids, games.away[chosen])
-    return Results(home=home, away=away, score=games.score[chosen], games=np.ones(home.size, dtype=np.int64))
+    return Results(
+        home=home,
+        away=away,
+        score=games.score[chosen],
+        games=np.ones(home.size, dtype=np.int64),
+        advantage=None if advantage is None else advantage[chosen],
+    )

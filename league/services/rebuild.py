@@ -8,19 +8,22 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from league.db.engine import Database
-from league.db.models import Period, Player, Rating
-from league.services import events, inheritance, learners, ledger, match_log, payoffs, periods
-from league.services.differences import Difference, Differences, Row, Rows
+from league.db.models import Period, Player, Rating, SideRating
+from league.services import events, inheritance, learners, ledger, match_log, payoffs, periods, side_books, sides
+from league.services.differences import Difference, Differences, Kind, Row, Rows
 from league.services.ground import Ground, settle
 from league.services.ground import read as read_ground
 from league.services.inheritance import Heir
-from league.services.ledger import EMPTY, Closing, Ledger, Roster
+from league.services.ledger import EMPTY, Closing, Ledger
 from league.services.match_log import Games
 from league.services.payoffs import Records
 from league.services.rating import Entry, Rule
+from league.services.roster import Roster
+from league.wire import Side
 
 _RATING = ("rating", "deviation", "volatility", "games", "score")
 _SUMMARY = ("matches", "players", "refitted")
+_KINDS: Mapping[Side, Kind] = {"home": "rating at home", "away": "rating away"}
 
 Cut = tuple[int, Rule]
 """Up to which match a period goes, and how it is rated."""
@@ -65,13 +68,14 @@ class _Correction:
     players: int
     refitted: bool
     entries: Mapping[int, Entry]
+    side_entries: Mapping[int, Entry]
 
 
 @dataclass(frozen=True, eq=False)
 class _Audit:
     """What an environment's stored ratings and payoffs should have been; `records` is None where they are right.
 
-    `starts` has the players that should have started elsewhere.
+    So is `side_records`, those whose sides are kept apart. `starts` has the players that should have started elsewhere.
     """
 
     ground: Ground
@@ -79,6 +83,7 @@ class _Audit:
     corrections: Sequence[_Correction]
     starts: Mapping[int, Entry]
     records: Records | None
+    side_records: Records | None
 
 
 def rebuild(database: Database, now: datetime, environment: str | None = None) -> list[Rebuilt]:
@@ -142,7 +147,12 @@ def _audit(session: Session, environment: str) -> _Audit:
         steps = _replay(session, environment, roster.starting(moved), cuts)
         for period, step in zip(stored, steps, strict=True):
             correction = _Correction(
-                period.id, len(step.games), len(step.games.players), step.closing.refitted, step.closing.entries
+                period.id,
+                len(step.games),
+                len(step.games.players),
+                step.closing.refitted,
+                step.closing.entries,
+                step.closing.sides.entries,
             )
             if _differs(session, period, correction, found):
                 corrections.append(correction)
@@ -150,9 +160,11 @@ def _audit(session: Session, environment: str) -> _Audit:
             state, count = step.after, count + 1
             ratings += len(step.closing.entries)
     found.compare("start", None, _starts({player: roster.newcomers[player] for player in moved}), _starts(moved))
-    kept, right = (_columns(records) for records in (payoffs.read(session, environment), state.records))
-    records = state.records if found.compare("payoff", None, kept, right) else None
-    return _Audit(ground, Rebuilt(environment, count, ratings, found.count, found.first), corrections, moved, records)
+    records = _right("payoff", payoffs.read(session, environment), state.records, found)
+    kept = side_books.read_records(session, environment)
+    side_records = _right("side payoff", kept, state.sides.records, found)
+    outcome = Rebuilt(environment, count, ratings, found.count, found.first)
+    return _Audit(ground, outcome, corrections, moved, records, side_records)
 
 
 def _versions(session: Session, environment: str) -> list[list[Period]]:
@@ -170,9 +182,23 @@ def _differs(session: Session, period: Period, right: _Correction, found: Differ
     stored: Rows = {(player,): dict(zip(_RATING, row, strict=True)) for player, *row in session.execute(query)}
     computed: Rows = {(player,): _named(entry, _RATING) for player, entry in right.entries.items()}
     ratings = found.compare("rating", period.number, stored, computed)
-    return (
-        found.compare("period", period.number, {(): _named(period, _SUMMARY)}, {(): _named(right, _SUMMARY)}) or ratings
-    )
+    seats = _side_rows(side_books.ratings_of(session, period.id)), _side_rows(right.side_entries)
+    by_side = [found.compare(_KINDS[side], period.number, *(rows[side] for rows in seats)) for side in sides.SIDES]
+    summary = found.compare("period", period.number, {(): _named(period, _SUMMARY)}, {(): _named(right, _SUMMARY)})
+    return ratings or any(by_side) or summary
+
+
+def _side_rows(entries: Mapping[int, Entry]) -> dict[Side, Rows]:
+    rows: dict[Side, dict[tuple[int, ...], Row]] = {side: {} for side in sides.SIDES}
+    for seat, entry in entries.items():
+        player, side = sides.owner(seat)
+        rows[side][(player,)] = _named(entry, _RATING)
+    return dict(rows)
+
+
+def _right(kind: Kind, kept: Records, right: Records, found: Differences) -> Records | None:
+    """Return what the records of pairs should be; None where they are."""
+    return right if found.compare(kind, None, _columns(kept), _columns(right)) else None
 
 
 def _starts(entries: Mapping[int, Entry]) -> Rows:
@@ -195,12 +221,15 @@ def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -
         summary = {"matches": right.matches, "players": right.players, "refitted": right.refitted}
         session.execute(update(Period).where(Period.id == right.period_id).values(summary))
         session.execute(delete(Rating).where(Rating.period_id == right.period_id))
-        periods.write_ratings(session, right.period_id, right.entries)
+        session.execute(delete(SideRating).where(SideRating.period_id == right.period_id))
+        periods.write_ratings(session, right.period_id, right.entries, right.side_entries)
     for player_id, start in audit.starts.items():
         values = {"start_rating": start.rating, "start_deviation": start.deviation}
         session.execute(update(Player).where(Player.id == player_id).values(values))
     if audit.records is not None:
         payoffs.rewrite(session, environment, audit.records)
+    if audit.side_records is not None:
+        side_books.rewrite(session, environment, audit.side_records)
     events.record(
         session,
         "rebuild",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arena import refit as arithmetic
 from arena.glicko2 import Results
@@ -37,7 +38,13 @@ def is_due(entries: Mapping[int, Entry], fitted: Mapping[int, int], config: Refi
     )
 
 
-def fit(entries: Mapping[int, Entry], parents: Parents, records: Records, config: RefitConfig) -> Fitted:
+def fit(
+    entries: Mapping[int, Entry],
+    parents: Parents,
+    records: Records,
+    config: RefitConfig,
+    advantage: NDArray[np.float64] | None = None,
+) -> Fitted:
     """Fit every frozen player that has played.
 
     Args:
@@ -45,6 +52,7 @@ def fit(entries: Mapping[int, Entry], parents: Parents, records: Records, config
         parents: The snapshot that each descends from, by id.
         records: What pairs scored; those between frozen players never fade.
         config: The prior.
+        advantage: What of the mean score of each pair's lower id its sides gave it; None where sides are alike.
     """
     ids = np.array([player for player, entry in sorted(entries.items()) if entry.frozen and entry.games], np.int64)
     known = frozenset(ids.tolist())
@@ -54,6 +62,7 @@ def fit(entries: Mapping[int, Entry], parents: Parents, records: Records, config
         away=np.searchsorted(ids, records.high[chosen]),
         score=np.clip(records.points[chosen] / records.games[chosen], 0.0, 1.0),
         games=records.matches[chosen],
+        advantage=None if advantage is None else advantage[chosen],
     )
     ancestors = [_ancestor(player, parents, known) for player in ids.tolist()]
     found = arithmetic.fit(

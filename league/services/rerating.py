@@ -15,13 +15,15 @@ from league.config import Settings, reason
 from league.db.engine import Database
 from league.db.models import Period, Player
 from league.errors import ConfigurationError, InvalidRequestError
-from league.services import events, ground, match_log, payoffs, periods, standings
+from league.services import events, ground, match_log, payoffs, periods, side_books, standings
 from league.services.ground import Ground
-from league.services.ledger import EMPTY, Roster
+from league.services.ledger import EMPTY
 from league.services.match_log import Games
 from league.services.payoffs import Records
 from league.services.rating import Entry, Rule, as_ratings
 from league.services.rebuild import Cut, Step, replay
+from league.services.roster import Roster
+from league.services.sides import Books
 
 _RULE = ("tau", "deviation_floor", "deviation_cap", "volatility_cap", "refit")
 _SURENESS_MAX = 1.0 - 1e-6  # a prediction beyond this counts as this, or one surprise would outweigh all the rest
@@ -87,6 +89,7 @@ class _Rerated:
     periods: Sequence[Period]
     entries: Sequence[Mapping[int, Entry]]
     records: Records
+    sides: Sequence[Books]
 
 
 def propose(database: Database, settings: Settings, environment: str, changes: Mapping[str, Any]) -> Proposal:
@@ -103,7 +106,9 @@ def propose(database: Database, settings: Settings, environment: str, changes: M
     """
     with database.read() as session:
         last = periods.newest(session, environment)
-    base = (Rule.of(settings) if last is None else Rule.restored(last.rule)).stored()
+        present = periods.rule_of(session, settings, environment)
+    base = (present if last is None else Rule.restored(last.rule)).stored()
+    base.pop("unlike_sides", None)  # is the game's, and no number
     refit = changes.get("refit", {})
     _require_known("", changes, (*_RULE, "period_games"))
     _require_known("refit.", refit if isinstance(refit, Mapping) else {}, base["refit"])
@@ -114,7 +119,8 @@ def propose(database: Database, settings: Settings, environment: str, changes: M
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         raise ConfigurationError(f"{name} = {first['input']}", reason(first), "correct it in the file") from error
-    return Proposal(Rule.of(checked), checked.period_games if "period_games" in changes else None)
+    rule = Rule.of(checked, unlike_sides=present.unlike_sides)
+    return Proposal(rule, checked.period_games if "period_games" in changes else None)
 
 
 def compare(database: Database, environment: str, proposal: Proposal) -> Comparison:
@@ -244,6 +250,7 @@ def _rerate(session: Session, environment: str, proposal: Proposal, reason: str)
     cuts = _cuts(session, environment, stored, proposal)
     made: list[Period] = []
     entries: list[Mapping[int, Entry]] = []
+    sides: list[Books] = []
     records = EMPTY.records
     for (last_match_id, rule), step in zip(cuts, replay(session, environment, cuts), strict=True):
         made.append(
@@ -261,16 +268,18 @@ def _rerate(session: Session, environment: str, proposal: Proposal, reason: str)
             )
         )
         entries.append(step.closing.entries)
+        sides.append(step.closing.sides)
         records = step.after.records
-    return _Rerated(base, made, entries, records)
+    return _Rerated(base, made, entries, records, sides)
 
 
 def _write(session: Session, environment: str, rerated: _Rerated, actor: str, reason: str, now: datetime) -> None:
-    for period, entries in zip(rerated.periods, rerated.entries, strict=True):
+    for period, entries, sides in zip(rerated.periods, rerated.entries, rerated.sides, strict=True):
         session.add(period)
         session.flush()
-        periods.write_ratings(session, period.id, entries)
+        periods.write_ratings(session, period.id, entries, sides.entries)
     payoffs.rewrite(session, environment, rerated.records)
+    side_books.rewrite(session, environment, rerated.sides[-1].records)
     last = rerated.periods[-1]
     events.record(
         session,

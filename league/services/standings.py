@@ -13,7 +13,7 @@ from league import wire
 from league.config import Settings
 from league.db.models import Event, Period, Player, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
-from league.services import learners
+from league.services import learners, side_standings
 from league.services.rating import Rule
 
 OUT_OF_PLAY = ("retired", "quarantined")
@@ -36,10 +36,7 @@ def require(session: Session, player_id: int) -> tuple[Player, Rating | None]:
     Raises:
         UnknownPlayerError: There is no such player.
     """
-    row = session.execute(rated().where(Player.id == player_id)).one_or_none()
-    if row is None:
-        raise UnknownPlayerError(player_id, "no player has this id", "list them with GET /players")
-    player, rating = row
+    player, rating = _row(session, player_id)
     return player, rating
 
 
@@ -49,7 +46,16 @@ def show(session: Session, settings: Settings, player_id: int) -> wire.Player:
     Raises:
         UnknownPlayerError: There is no such player.
     """
-    return wire.Player.model_validate(fields(*require(session, player_id), settings))
+    return shown(session, settings, [_row(session, player_id)])[0]
+
+
+def shown(session: Session, settings: Settings, players: "Sequence[Row[Player, Rating]]") -> list[wire.Player]:
+    """Show players, each with its rating after the last period."""
+    sides = side_standings.of_players(session, [player for player, _ in players])
+    return [
+        wire.Player.model_validate(fields(player, rating, settings) | {"sides": sides.get(player.id, [])})
+        for player, rating in players
+    ]
 
 
 def table(
@@ -80,13 +86,15 @@ def table(
     if standing is not None:
         query = query.where(columns[0] == standing)
     ranked = query.order_by(conservative().desc(), Player.id).limit(limit).offset(offset)
-    rows = session.execute(ranked.add_columns(*columns))
+    rows = session.execute(ranked.add_columns(*columns)).all()
+    sides = side_standings.of_players(session, [row[0] for row in rows], as_of)
     return [
         wire.StandingsItem.model_validate(
             fields(player, rating, settings)
             | {
                 "rank": offset + place,
                 "win_rate": _win_rate(rating),
+                "sides": sides.get(player.id, []),
                 "standing": then,
                 "call_sign": call_sign,
             }
@@ -195,6 +203,13 @@ def ratings(players: "Sequence[Row[Player, Rating]]") -> Ratings:
         for player, rating in players
     ]
     return Ratings(*np.array(values, dtype=np.float64).reshape(-1, 3).T)
+
+
+def _row(session: Session, player_id: int) -> "Row[Player, Rating]":
+    row = session.execute(rated().where(Player.id == player_id)).one_or_none()
+    if row is None:
+        raise UnknownPlayerError(player_id, "no player has this id", "list them with GET /players")
+    return row
 
 
 def _win_rate(rating: Rating | None) -> float | None:

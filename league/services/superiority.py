@@ -92,11 +92,13 @@ def table(environment: str, compared: Comparison, limit: int) -> wire.Superiorit
 def _compare(session: Session, settings: Settings, environment: str) -> Comparison:
     rows = session.execute(standings.rated().where(Player.environment == environment, Player.kind != "learner")).all()
     players = {player.id: player for player, _ in rows}
+    records = payoffs.read(session, environment)
     fitted = refit.fit(
         {player.id: periods.entry_of(player, rating) for player, rating in rows},
         {player.id: player.parent_id for player, _ in rows},
-        payoffs.read(session, environment),
+        records,
         settings.refit,
+        periods.advantage(session, environment, records),
     )
     order = np.argsort(-fitted.fit.rating, kind="stable").tolist()
     shown = [place for place in order if players[fitted.ids[place]].standing not in standings.OUT_OF_PLAY][:MOST]

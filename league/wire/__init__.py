@@ -75,6 +75,7 @@ from league.wire.players import (
     Player,
     PlayerCreate,
     PlayerName,
+    SideRating,
     Standing,
 )
 from league.wire.ratings import Payoff, PeriodCreate, RatingPeriod, RatingPoint, StandingsItem, Superiority
@@ -194,6 +195,7 @@ __all__ = [
     "Severity",
     "Sha256",
     "Side",
+    "SideRating",
     "Signature",
     "SnapshotDecision",
     "Standing",

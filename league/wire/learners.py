@@ -13,6 +13,9 @@ Start = Literal["first", "main"]
 Severity = Literal["hint", "warning", "alarm"]
 
 
+SideName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f]+$")]
+
+
 class RoleNumbers(Request):
     """Numbers of a learner's role that are to be others than usual; see docs/league_play.md. Null is as usual.
 
@@ -38,7 +41,8 @@ class LearnerCreate(Request):
     """A lineage to train, found or made by (environment, name).
 
     `max_decisions` is the environment's longest match; results of longer ones are then refused. `rules` replaces what
-    was given for the learner's role before; null leaves that as it is.
+    was given for the learner's role before; null leaves that as it is. `sides` are the names of home and away where
+    these are unlike, such as predators and prey: players are then rated on each side, too.
     """
 
     name: Name
@@ -47,6 +51,7 @@ class LearnerCreate(Request):
     signature: Signature
     max_decisions: Annotated[int, Field(ge=1, lt=2**53), PLAIN] | None = None
     rules: RoleNumbers | None = None
+    sides: tuple[SideName, SideName] | None = None
 
 
 class HealthVerdict(Request):

@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 from league.wire.bodies import Answer, Request
 from league.wire.fields import Id, Sha256, Step, Text
 from league.wire.learners import Role
+from league.wire.leases import Side
 
 METADATA_MAX_BYTES = 64 * 2**10  # of a player, as JSON
 Kind = Literal["learner", "snapshot", "baseline"]
@@ -44,11 +45,27 @@ class PlayerCreate(Request):
     metadata: Metadata = {}
 
 
+class SideRating(Answer):
+    """What a player is rated on one side of a game whose sides are unlike, and what this side is called.
+
+    It foretells matches with the ratings of others on the other side. `win_rate` is the mean score of its `games`.
+    """
+
+    side: Side
+    name: str
+    rating: float
+    deviation: float
+    games: int
+    win_rate: float | None
+
+
 class Player(Answer):
     """Anything rated. `conservative` is rating - 2 RD; `provisional` says that RD is still wide.
 
     `games` and the rating are those of the last closed period. `checkpoint` is a SHA-256, `baseline:NAME`, or null for
-    a learner, whose weights move. `standing` is a snapshot's alone.
+    a learner, whose weights move. `standing` is a snapshot's alone. `sides` are its ratings on each side where
+    the game's sides are unlike, as far as it was rated on them; the rating itself then says what it scores on average
+    over both.
     """
 
     id: int
@@ -71,6 +88,7 @@ class Player(Answer):
     step: int | None
     metadata: dict[str, Any]
     created_at: datetime
+    sides: list[SideRating] = []
 
 
 class PlayerName(Answer):

@@ -27,9 +27,11 @@ def upgrade() -> None:
     _add_metric_points()
     _add_filters_of_events()
     _add_pairs_of_matches()
+    _add_sides()
 
 
 def downgrade() -> None:
+    _drop_sides()
     _drop_pairs_of_matches()
     _drop_filters_of_events()
     _drop_metric_points()
@@ -443,3 +445,47 @@ def _add_pairs_of_matches() -> None:
 
 def _drop_pairs_of_matches() -> None:
     op.drop_index(op.f("ix_matches_home_id_away_id_id"), "matches")
+
+
+# --- unlike sides ----------------------------------------------------------------------------------------------------
+
+
+def _add_sides() -> None:
+    op.add_column("learners", sa.Column("sides", sa.JSON(), nullable=True))
+    op.create_table(
+        "side_ratings",
+        sa.Column("player_id", ID, nullable=False),
+        sa.Column("side", sa.String(), nullable=False),
+        sa.Column("period_id", ID, nullable=False),
+        sa.Column("rating", sa.Double(), nullable=False),
+        sa.Column("deviation", sa.Double(), nullable=False),
+        sa.Column("volatility", sa.Double(), nullable=False),
+        sa.Column("games", sa.BigInteger(), nullable=False),
+        sa.Column("score", sa.Double(), nullable=False),
+        sa.ForeignKeyConstraint(["period_id"], ["periods.id"], name=op.f("fk_side_ratings_period_id_periods")),
+        sa.ForeignKeyConstraint(["player_id"], ["players.id"], name=op.f("fk_side_ratings_player_id_players")),
+        sa.PrimaryKeyConstraint("player_id", "side", "period_id", name=op.f("pk_side_ratings")),
+    )
+    op.create_index(op.f("ix_side_ratings_period_id"), "side_ratings", ["period_id"])
+    op.create_table(
+        "side_payoffs",
+        sa.Column("home_id", ID, nullable=False),
+        sa.Column("away_id", ID, nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("matches", sa.BigInteger(), nullable=False),
+        sa.Column("games", sa.Double(), nullable=False),
+        sa.Column("points", sa.Double(), nullable=False),
+        sa.Column("wins", sa.Double(), nullable=False),
+        sa.Column("draws", sa.Double(), nullable=False),
+        sa.Column("losses", sa.Double(), nullable=False),
+        sa.ForeignKeyConstraint(["away_id"], ["players.id"], name=op.f("fk_side_payoffs_away_id_players")),
+        sa.ForeignKeyConstraint(["home_id"], ["players.id"], name=op.f("fk_side_payoffs_home_id_players")),
+        sa.PrimaryKeyConstraint("home_id", "away_id", name=op.f("pk_side_payoffs")),
+    )
+    op.create_index(op.f("ix_side_payoffs_environment"), "side_payoffs", ["environment"])
+
+
+def _drop_sides() -> None:
+    op.drop_table("side_payoffs")
+    op.drop_table("side_ratings")
+    op.drop_column("learners", "sides")

@@ -1,0 +1,23 @@
+"""Who may take part in rating periods."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+from league.services.rating import Entry
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Everybody who may take part, by id: as a newcomer, the snapshot each descends from, and whose snapshot it is.
+
+    `learners` has the learner's own player of each snapshot.
+    """
+
+    newcomers: Mapping[int, Entry]
+    parents: Mapping[int, int | None]
+    learners: Mapping[int, int]
+
+    def starting(self, starts: Mapping[int, Entry]) -> Self:
+        """Return the roster with some players starting elsewhere."""
+        return replace(self, newcomers={**self.newcomers, **starts}) if starts else self

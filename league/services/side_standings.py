@@ -1,0 +1,58 @@
+"""Ratings of sides as people see them, where the two sides of a game are unlike."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session, aliased
+
+from league import wire
+from league.db import bulk
+from league.db.models import Player, SideRating
+from league.services import learners
+
+
+def is_last(as_of: int | None = None) -> ColumnElement[bool]:
+    """Select the last rating of each player on each side, or the last one up to period `as_of`."""
+    other = aliased(SideRating)
+    same = other.player_id == SideRating.player_id, other.side == SideRating.side
+    history = select(func.max(other.period_id)).where(*same)
+    if as_of is not None:
+        history = history.where(other.period_id <= as_of)
+    return SideRating.period_id == history.correlate(SideRating).scalar_subquery()
+
+
+def of_players(
+    session: Session, players: Sequence[Player], as_of: int | None = None
+) -> dict[int, list[wire.SideRating]]:
+    """Return the sides on which some players are rated, home first, by id of the player.
+
+    Args:
+        session: A transaction.
+        players: Who.
+        as_of: After this period; None for after the last one.
+    """
+    ids = [player.id for player in players]
+    query = select(SideRating).where(bulk.among(session, SideRating.player_id, ids), is_last(as_of))
+    rated = session.scalars(query.order_by(SideRating.player_id, SideRating.side.desc())).all()
+    if not rated:
+        return {}
+    environments = {player.id: player.environment for player in players}
+    names = {each: _names(session, each) for each in {environments[one.player_id] for one in rated}}
+    found: dict[int, list[wire.SideRating]] = {}
+    for one in rated:
+        shown = wire.SideRating(
+            side=cast(wire.Side, one.side),
+            name=names[environments[one.player_id]][one.side],
+            rating=one.rating,
+            deviation=one.deviation,
+            games=one.games,
+            win_rate=one.score / one.games if one.games else None,
+        )
+        found.setdefault(one.player_id, []).append(shown)
+    return found
+
+
+def _names(session: Session, environment: str) -> dict[str, str]:
+    home, away = learners.sides(session, environment) or ("home", "away")
+    return {"home": home, "away": away}

@@ -1,0 +1,170 @@
+"""Ratings of each side on its own, where the two sides of a game are unlike.
+
+A player then has two seats, home and away, each with a rating of its own: what happens in a match is between one's home
+and the other's away. On seats everything is as it is on players: periods, the fit of the whole history, descent. Only a
+baseline, which anchors the scale, is held by the mean of its two.
+
+A player's overall rating says what it scores on average over both sides. So that it does not matter how often somebody
+had which side, what a side gives is taken off the scores that overall ratings are made of: for players i and j
+
+    a_ij = (P(home i beats away j) + P(home j beats away i)) / 2 - 1/2
+
+which is the same whoever of them is at home, and 0 on average over both sides.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena.glicko2 import START_DEVIATION, Ratings, expected_score
+from league.services import rating, refit
+from league.services.match_log import Games
+from league.services.payoffs import NO_RECORDS, Records
+from league.services.rating import Entry, Rule, as_ratings
+from league.services.roster import Roster
+from league.wire import Side
+
+SIDES: tuple[Side, Side] = ("home", "away")
+
+_AWAY = 2**40
+"""What is added to a player's id for its away seat: every home seat comes before every away seat."""
+
+
+@dataclass(frozen=True)
+class Books:
+    """What is known of seats after a period: entries of those rated so far, and what pairs of seats scored.
+
+    Of a pair, the lower is a home seat and the higher an away seat.
+    """
+
+    entries: Mapping[int, Entry]
+    records: Records
+
+
+NO_BOOKS = Books({}, NO_RECORDS)
+
+
+def seat_of(player: int, side: str) -> int:
+    """Return the id of a player's seat on a side."""
+    return player if side == "home" else player + _AWAY
+
+
+def away_seats(players: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the ids of players' away seats."""
+    return players + _AWAY
+
+
+def owner(seat: int) -> tuple[int, Side]:
+    """Return whose seat an id is, and on which side."""
+    return (seat, "home") if seat < _AWAY else (seat - _AWAY, "away")
+
+
+def seated(games: Games) -> Games:
+    """Return matches as matches of seats, without those of a player against itself."""
+    apart = games.home != games.away
+    away = away_seats(games.away[apart])
+    return Games(home=games.home[apart], away=away, score=games.score[apart], training=games.training[apart])
+
+
+@dataclass(frozen=True, eq=False)
+class Seats:
+    """Everybody's seats at one time.
+
+    Attributes:
+        books: What is known of them.
+        overall: Everybody's overall rating at that time, by player; of those without one yet, as newcomers.
+        roster: Who descends from whom.
+    """
+
+    books: Books
+    overall: Mapping[int, Entry]
+    roster: Roster
+
+    def entry(self, seat: int) -> Entry:
+        """Return a seat's entry; one that is not rated yet starts at its player's rating.
+
+        A snapshot's starts as far from it as its learner's is now. Of whose sides nothing is known, nothing is sure.
+        """
+        known = self.books.entries.get(seat)
+        if known is not None:
+            return known
+        player, side = owner(seat)
+        own, learner = self.overall[player], self.roster.learners.get(player)
+        model = None if learner is None else self.books.entries.get(seat_of(learner, side))
+        if learner is None or model is None:
+            return replace(own, deviation=max(own.deviation, START_DEVIATION), games=0, score=0.0)
+        lead = model.rating - self.overall[learner].rating
+        deviation = max(own.deviation, model.deviation)
+        return replace(own, rating=own.rating + lead, deviation=deviation, games=0, score=0.0)
+
+    def advantage(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return a of K pairs of players: how much more whoever is at home scores than on average over both sides.
+
+        Args:
+            one: (K,) ids.
+            other: (K,) ids.
+
+        Returns:
+            (K,) in [-0.5, 0.5].
+        """
+        ids = np.union1d(one, other)
+        ratings = self._ratings([*ids.tolist(), *away_seats(ids).tolist()])
+        first, second = np.searchsorted(ids, one), np.searchsorted(ids, other)
+        at_home = expected_score(ratings, first, second + ids.size) + expected_score(ratings, second, first + ids.size)
+        return 0.5 * at_home - 0.5
+
+    def advantage_of_records(self, records: Records) -> NDArray[np.float64]:
+        """Return what of the mean score of each of K pairs of players the lower id's sides gave it, (K,)."""
+        balance = _balance(records, self.books.records)
+        share = np.divide(balance, records.games, out=np.zeros(len(records)), where=balance != 0.0)
+        return np.clip(share, -1.0, 1.0) * self.advantage(records.low, records.high)
+
+    def close(self, games: Games, rule: Rule) -> Books:
+        """Rate the seats in a period; return the entries that changed and all records."""
+        played = seated(games)
+        taking_part = {each: self.entry(each) for each in played.players}
+        taking_part |= {each: entry for each, entry in self.books.entries.items() if not entry.frozen}
+        loose = {
+            each: replace(entry, kind="snapshot") if entry.kind == "baseline" else entry
+            for each, entry in taking_part.items()
+        }
+        changed = rating.advance(loose, played, rule)
+        moved = {owner(each)[0] for each in changed if taking_part[each].kind == "baseline"}
+        for player in sorted(moved):
+            changed |= self._held(player, changed)
+        return Books(changed, self.books.records.advance(played))
+
+    def refitted(self, rule: Rule) -> dict[int, Entry]:
+        """Return the snapshots' seats as a fit of the whole history has them, by seat."""
+        parents = {
+            seat_of(player, side): None if parent is None else seat_of(parent, side)
+            for player, parent in self.roster.parents.items()
+            for side in SIDES
+        }
+        fitted = refit.fit(self.books.entries, parents, self.books.records, rule.refit)
+        return refit.reseeded(self.books.entries, fitted, rule)
+
+    def _ratings(self, seats: Iterable[int]) -> Ratings:
+        return as_ratings([self.entry(each) for each in seats])
+
+    def _held(self, player: int, changed: Mapping[int, Entry]) -> dict[int, Entry]:
+        """Return a baseline's seats with the mean where its rating is."""
+        home, away = (changed.get(each, self.entry(each)) for each in (seat_of(player, side) for side in SIDES))
+        half, middle = 0.5 * (home.rating - away.rating), self.overall[player].rating
+        return {
+            seat_of(player, "home"): replace(home, kind="baseline", rating=middle + half),
+            seat_of(player, "away"): replace(away, kind="baseline", rating=middle - half),
+        }
+
+
+def _balance(records: Records, seats: Records) -> NDArray[np.float64]:
+    """Return how many more games the lower id of each of K pairs of players played at home than away, (K,)."""
+    home, away = seats.low, seats.high - _AWAY
+    ids = np.unique(np.concatenate((records.low, records.high)))
+    codes = np.searchsorted(ids, records.low) * ids.size + np.searchsorted(ids, records.high)
+    low, high = np.minimum(home, away), np.maximum(home, away)
+    place = np.searchsorted(codes, np.searchsorted(ids, low) * ids.size + np.searchsorted(ids, high))
+    balance = np.bincount(place, np.where(home == low, seats.games, -seats.games), len(records))
+    return balance.astype(np.float64, copy=False)
