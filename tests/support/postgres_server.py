@@ -21,6 +21,8 @@ ROOM_BYTES = 2**30
 UNPRIVILEGED = "nobody"
 OPTIONS = ("max_connections=300", "listen_addresses=")
 FORGETFUL = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+KILLABLE = ("fsync=off", "full_page_writes=off")
+"""What is committed outlives its process, not its machine."""
 
 
 @contextmanager
@@ -30,43 +32,111 @@ def running(*, durable: bool = False) -> Iterator[str]:
     if given:
         yield given
         return
-    roomy = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free > ROOM_BYTES
-    place = SHARED_MEMORY if roomy and not durable else None
-    with tempfile.TemporaryDirectory(prefix="league-pg-", dir=place) as name:
-        folder = Path(name)
-        with _own(folder, _binaries(folder), OPTIONS if durable else OPTIONS + FORGETFUL) as url:
-            yield url
+    with _serving(OPTIONS if durable else OPTIONS + FORGETFUL, in_memory=not durable) as server:
+        yield server.url
 
 
 @contextmanager
-def _own(folder: Path, binaries: Path, settings: tuple[str, ...]) -> Iterator[str]:
-    # the server refuses to run as root
-    user = UNPRIVILEGED if os.geteuid() == 0 else None
-    data = folder / "data"
-    data.mkdir()
-    if user is not None:
-        folder.chmod(0o755)
-        shutil.chown(data, user)
-    subprocess.run(
-        [binaries / "initdb", "-D", data, "-U", "league", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
-        user=user, check=True, capture_output=True, cwd=data,
-    )  # fmt: skip
-    options = [part for option in (*settings, f"unix_socket_directories={data}") for part in ("-c", option)]
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen([binaries / "postgres", "-D", data, *options], user=user, stderr=log, cwd=data)
-    try:
-        _wait(data, server, folder / "log")
-        yield f"postgresql://league@/postgres?host={data}"
-    finally:
-        server.send_signal(signal.SIGINT)  # fast shutdown
-        server.wait(timeout=30)
+def killable() -> Iterator["Server"]:
+    """Give a server of this machine, running, that may be killed and started again."""
+    with _serving(OPTIONS + KILLABLE, in_memory=True) as server:
+        yield server
 
 
-def _wait(data: Path, server: subprocess.Popen[bytes], log: Path) -> None:
-    while "ready to accept connections" not in log.read_text():
-        if server.poll() is not None:
-            raise RuntimeError(f"PostgreSQL in {data} ended at once: {log.read_text()[-500:]}")
-        time.sleep(0.01)
+@contextmanager
+def _serving(settings: tuple[str, ...], *, in_memory: bool) -> Iterator["Server"]:
+    roomy = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free > ROOM_BYTES
+    place = SHARED_MEMORY if roomy and in_memory else None
+    with tempfile.TemporaryDirectory(prefix="league-pg-", dir=place) as name:
+        server = Server(Path(name), _binaries(Path(name)), settings)
+        server.start()
+        try:
+            server.wait()
+            yield server
+        finally:
+            server.stop()
+
+
+class Server:
+    """A cluster in a folder, and its process.
+
+    Attributes:
+        url: Of its first database, while it runs.
+    """
+
+    def __init__(self, folder: Path, binaries: Path, settings: tuple[str, ...]) -> None:
+        # the server refuses to run as root
+        self._user = UNPRIVILEGED if os.geteuid() == 0 else None
+        self._data = folder / "data"
+        self._data.mkdir()
+        if self._user is not None:
+            folder.chmod(0o755)
+            shutil.chown(self._data, self._user)
+        options = ["-U", "league", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        subprocess.run(
+            [binaries / "initdb", "-D", self._data, *options],
+            user=self._user, check=True, capture_output=True, cwd=self._data,
+        )  # fmt: skip
+        given = [part for option in (*settings, f"unix_socket_directories={self._data}") for part in ("-c", option)]
+        self._command = [binaries / "postgres", "-D", self._data, *given]
+        self._log = folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"postgresql://league@/postgres?host={self._data}"
+
+    def start(self) -> None:
+        """Start it; it takes calls once it is `ready`."""
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command, user=self._user, stderr=log, cwd=self._data, process_group=0
+            )
+
+    @property
+    def pid(self) -> int:
+        """Of the process that was started last."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is no process of it, or not any more."""
+        return self._process is None or self._process.poll() is not None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes calls."""
+        return "ready to accept connections" in self._log.read_text()
+
+    def wait(self) -> None:
+        """Wait until it takes calls.
+
+        Raises:
+            RuntimeError: It ended instead.
+        """
+        while not self.ready:
+            if self.ended:
+                raise RuntimeError(f"PostgreSQL in {self._data} ended at once: {self._log.read_text()[-500:]}")
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """Kill the process; those that serve its callers notice, and go by themselves."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def restart(self) -> None:
+        """Start it until it stays: what served its callers may still be leaving."""
+        self.start()
+        while not self.ready:
+            if self.ended:
+                self.start()
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """End it as one does, where it runs."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGINT)  # fast shutdown
+        self._process.wait(timeout=30)
 
 
 def _binaries(folder: Path) -> Path:
