@@ -29,8 +29,8 @@ class Entry:
     """Where an environment, what it declares and its scripted players come from, each as `module:callable`.
 
     Attributes:
-        hosted: Whether it plays one match at a time, so that processes of its own can step it; `factory` is then told
-            how many, and how long they may take.
+        hosted: Whether games of it play one match at a time, so that processes of their own can step them; `factory` is
+            then told how many, and how long they may take.
     """
 
     factory: str
@@ -119,9 +119,9 @@ _PETTINGZOO = _brought(
 FAMILIES: dict[str, Family] = {
     "openspiel": Family(
         _brought(
-            "arena.environments.openspiel.game:make_openspiel",
+            "arena.environments.openspiel.environment:make_openspiel",
             "arena.environments.openspiel.layout:declare_openspiel",
-            hosted=False,
+            hosted=True,
         ),
         ("pyspiel",),
         ("openspiel:kuhn_poker", "openspiel:leduc_poker"),

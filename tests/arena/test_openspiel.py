@@ -188,7 +188,8 @@ def test_raise_beyond_the_limit_is_refused():
     [
         ("openspiel:kuhn_poker(players=3)", "has 3 players"),
         ("openspiel:tiny_hanabi", "IDENTICAL, and have to be ZERO_SUM"),
-        ("openspiel:backgammon", "does not name its information states"),
+        ("openspiel:negotiation", "GENERAL_SUM, and have to be ZERO_SUM"),
+        ("openspiel:mfg_crowd_modelling", "has 1 players"),
         ("openspiel:coordinated_mp", "no tensor of what its players know"),
     ],
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 from arena.environments.episodes import SeededRows
 from arena.environments.launching import record, share
 from arena.environments.openspiel import kernels
-from arena.environments.openspiel.layout import HEAD, declare_openspiel, observations, tree_of
+from arena.environments.openspiel.layout import HEAD, observations
 from arena.environments.openspiel.moves import Moves
 from arena.environments.openspiel.tree import GameTree
 from arena.environments.protocol import Actions, Observation, Outcome, StepResult
@@ -135,8 +135,3 @@ def tables(tree: GameTree) -> dict[str, NDArray[np.generic]]:
 def _observation(view: Mapping[str, Tensor]) -> Observation:
     """A copy of what both sides perceive: the next step writes over it."""
     return Observation(view["values"].clone(), {HEAD: view["mask"].clone()}, view["active"].clone())
-
-
-def make_openspiel(name: str, *, num_envs: int, device: str, seed: int) -> TreeGame:
-    """`openspiel:GAME`; see `tree_of` for what is refused."""
-    return TreeGame(declare_openspiel(name), tree_of(name), num_envs=num_envs, device=device, seed=seed)

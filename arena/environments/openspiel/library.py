@@ -3,12 +3,18 @@
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from arena.errors import ArenaError, UnknownEnvironmentError
 
 if TYPE_CHECKING:
-    from pyspiel import Game
+    from pyspiel import Game, State
 
 PREFIX = "openspiel:"
+
+MAX_TOLD = 4096
+"""Floats of an information state's tensor beyond which an observation's is taken, where there is one."""
 
 
 def load_game(name: str) -> "Game":
@@ -36,9 +42,42 @@ def load_game(name: str) -> "Game":
     return game
 
 
+class NoTablesError(ArenaError):
+    """A game is not played from tables, and has no exact values."""
+
+
 def tells_information_states(game: "Game") -> bool:
-    """Whether there is a tensor of what a player knows that holds all that it ever saw."""
-    return bool(game.get_type().provides_information_state_tensor)
+    """Whether players are told all that they ever saw, and not only what they see."""
+    kind = game.get_type()
+    if not kind.provides_information_state_tensor:
+        return False
+    return not kind.provides_observation_tensor or game.information_state_tensor_size() <= MAX_TOLD
+
+
+def tell(state: "State", side: int) -> NDArray[np.float32]:
+    """What a side is told, flat."""
+    told = state.information_state_tensor if tells_information_states(state.get_game()) else state.observation_tensor
+    return np.array(told(side), dtype=np.float32)
+
+
+def require_names(name: str, game: "Game") -> None:
+    """Refuse a game of which there are no tables.
+
+    Raises:
+        NoTablesError: It does not name what players know, or its tensors do not hold all of that.
+    """
+    kind = game.get_type()
+    rules = {
+        "OpenSpiel does not name its information states": kind.provides_information_state_string,
+        "what its players are told is not all that they know": tells_information_states(game)
+        or kind.information == type(kind).Information.PERFECT_INFORMATION,
+    }
+    for reason, met in rules.items():
+        if not met:
+            raise NoTablesError(
+                f"{name} has no tables: {reason}; choose another game, such as {PREFIX}kuhn_poker, or play this one "
+                "without exact values"
+            )
 
 
 def _import(name: str) -> ModuleType:
@@ -61,14 +100,13 @@ def _require_one_spelling(name: str, game: "Game") -> None:
 
 def _require_playable(name: str, game: "Game", pyspiel: ModuleType) -> None:
     of, kind = pyspiel.GameType, game.get_type()
-    all_is_seen = kind.information == of.Information.PERFECT_INFORMATION and kind.provides_observation_tensor
+    tells = kind.provides_information_state_tensor or kind.provides_observation_tensor
     rules = {
         f"it has {game.num_players()} players, and a match has 2": game.num_players() == 2,
         f"its gains are of kind {kind.utility.name}, and have to be ZERO_SUM": kind.utility == of.Utility.ZERO_SUM,
         "its dynamics are those of a mean field": kind.dynamics != of.Dynamics.MEAN_FIELD,
         "OpenSpiel does not tell the probabilities of its chance": kind.chance_mode != of.ChanceMode.SAMPLED_STOCHASTIC,
-        "OpenSpiel does not name its information states": kind.provides_information_state_string,
-        "OpenSpiel has no tensor of what its players know": tells_information_states(game) or all_is_seen,
+        "OpenSpiel has no tensor of what its players know": tells,
     }
     for reason, met in rules.items():
         if not met:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.environments.openspiel.library import tells_information_states
-from arena.errors import ArenaError
+from arena.environments.openspiel.library import NoTablesError, tell
 
 if TYPE_CHECKING:
     from pyspiel import Game, State
@@ -23,6 +22,12 @@ MAX_NODES = 600_000
 
 MAX_FLOATS = 2**24
 """Most floats that the tensors of all information states may have together: 64 MiB."""
+
+SMALLER = (
+    "choose a smaller game, or parameters that make it smaller, such as openspiel:liars_dice(dice_sides=4); without "
+    "exact values this one can be played"
+)
+"""What to do about a game that is too large."""
 
 NONE = -1
 """Stands for no node, no information state and no choice."""
@@ -74,7 +79,7 @@ def unroll(name: str, game: "Game", *, max_nodes: int = MAX_NODES, max_floats: i
     """Visit every history of a game.
 
     Raises:
-        ArenaError: It has more histories, or takes more floats to tell its information states, than are allowed.
+        NoTablesError: It has more histories, or takes more floats to tell its information states, than are allowed.
     """
     nodes, known = _Nodes(), _InformationStates(game)
     ahead = [_Visit(game.new_initial_state(), NONE, 1.0, (NONE, NONE), 0)]
@@ -82,8 +87,8 @@ def unroll(name: str, game: "Game", *, max_nodes: int = MAX_NODES, max_floats: i
         visit = ahead.pop()
         _require_room(name, "histories", len(nodes.parent) + 1, max_nodes)
         _require_room(name, "floats in its information states", known.floats, max_floats)
-        acting = _acting(visit.state)
-        states = tuple(known.number(visit.state, side) if side in acting else NONE for side in (HOME, AWAY))
+        movers = acting(visit.state)
+        states = tuple(known.number(visit.state, side) if side in movers else NONE for side in (HOME, AWAY))
         ahead.extend(_visits_behind(visit, len(nodes.parent), states, game.num_distinct_actions()))
         nodes.add(visit, states)
     return nodes.tree(known)
@@ -91,10 +96,7 @@ def unroll(name: str, game: "Game", *, max_nodes: int = MAX_NODES, max_floats: i
 
 def _require_room(name: str, what: str, count: int, most: int) -> None:
     if count > most:
-        raise ArenaError(
-            f"{name} has more than {most:,} {what}, the most that are unrolled: choose a smaller game, or parameters "
-            "that make it smaller, such as openspiel:liars_dice(dice_sides=4)"
-        )
+        raise NoTablesError(f"{name} has more than {most:,} {what}, the most that are unrolled: {SMALLER}")
 
 
 class _Visit(NamedTuple):
@@ -107,7 +109,8 @@ class _Visit(NamedTuple):
     decisions: int
 
 
-def _acting(state: "State") -> tuple[int, ...]:
+def acting(state: "State") -> tuple[int, ...]:
+    """Sides that act in a state: none, one, or both at once."""
     if state.is_terminal() or state.is_chance_node():
         return ()
     return (HOME, AWAY) if state.is_simultaneous_node() else (state.current_player(),)
@@ -115,15 +118,15 @@ def _acting(state: "State") -> tuple[int, ...]:
 
 def _visits_behind(visit: _Visit, number: int, information: tuple[int, ...], actions: int) -> Iterator[_Visit]:
     """The histories that are one step longer."""
-    state, acting = visit.state, _acting(visit.state)
+    state, movers = visit.state, acting(visit.state)
     if state.is_chance_node():
         for outcome, probability in state.chance_outcomes():
             yield _Visit(state.child(outcome), number, visit.chance * probability, visit.choice, visit.decisions)
-    if not acting:
+    if not movers:
         return
-    for taken in product(*(state.legal_actions(side) for side in acting)):
+    for taken in product(*(state.legal_actions(side) for side in movers)):
         choice = list(visit.choice)
-        for side, action in zip(acting, taken, strict=True):
+        for side, action in zip(movers, taken, strict=True):
             choice[side] = information[side] * actions + action
         yield _Visit(_after(state, taken), number, visit.chance, tuple(choice), visit.decisions + 1)
 
@@ -179,7 +182,6 @@ class _InformationStates:
 
     def __init__(self, game: "Game") -> None:
         self._actions = game.num_distinct_actions()
-        self._complete = tells_information_states(game)
         self._numbers: dict[tuple[int, str], int] = {}
         self._options: list[list[int]] = []
         self._told: list[NDArray[np.float32]] = []
@@ -194,8 +196,7 @@ class _InformationStates:
         number = self._numbers.setdefault(key, len(self._numbers))
         if number == len(self._options):
             self._options.append(state.legal_actions(side))
-            tell = state.information_state_tensor if self._complete else state.observation_tensor
-            self._told.append(np.array(tell(side), dtype=np.float32))
+            self._told.append(tell(state, side))
         return number
 
     @property
