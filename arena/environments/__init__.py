@@ -1,12 +1,25 @@
 """Environments: what they declare, how they step, and the registry. Importing this package loads no torch."""
 
 from arena.environments.registry import baselines, declare, declare_all, make, make_baseline, names, split_rounds
-from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock, RoundsSpec
+from arena.environments.spec import (
+    ActionHead,
+    Channels,
+    ChoiceBlock,
+    EnvironmentSpec,
+    HeadKind,
+    ImageBlock,
+    MemberMask,
+    ObservationBlock,
+    RoundsSpec,
+)
 
 __all__ = [
     "ActionHead",
+    "Channels",
+    "ChoiceBlock",
     "EnvironmentSpec",
     "HeadKind",
+    "ImageBlock",
     "MemberMask",
     "ObservationBlock",
     "RoundsSpec",

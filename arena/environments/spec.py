@@ -8,7 +8,12 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from arena.errors import ArenaError
+
 SIDES = 2
+
+IMAGE_AXES = (2, 3)
+"""How many axes an image may have."""
 
 
 class HeadKind(StrEnum):
@@ -32,6 +37,88 @@ class ObservationBlock:
     def size(self) -> int:
         """Number of floats in the block."""
         return math.prod(self.shape)
+
+    @property
+    def signed(self) -> tuple[Any, ...]:
+        """What of it is part of the signature."""
+        return (self.name, self.shape, self.low, self.high)
+
+
+class Channels(StrEnum):
+    """Where an image of three axes has its channels."""
+
+    FIRST = "first"
+    LAST = "last"
+
+
+@dataclass(frozen=True)
+class ImageBlock(ObservationBlock):
+    """A block (height, width), (height, width, channels) or (channels, height, width) whose neighbours hang together.
+
+    Its scale is the one that it declares, such as 0 to 255: whoever reads it as an image keeps no statistics of it. The
+    signature leaves out that it is one: that says how it may be read, not what it is.
+
+    Attributes:
+        channels: Which axis they are; without meaning where there are two axes.
+
+    Raises:
+        ArenaError: It has other axes, or no bounds to be scaled by.
+    """
+
+    channels: Channels
+
+    def __post_init__(self) -> None:
+        if len(self.shape) not in IMAGE_AXES or not 0.0 < self.limit < math.inf:
+            raise ArenaError(
+                f"image {self.name!r} has shape {self.shape} within [{self.low:g}, {self.high:g}]: give it height and "
+                "width and maybe channels, and finite bounds that are not both 0; or declare an ObservationBlock"
+            )
+
+    @property
+    def limit(self) -> float:
+        """The largest magnitude that an entry may have."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def depth(self) -> int:
+        """How many channels there are."""
+        if len(self.shape) < max(IMAGE_AXES):
+            return 1
+        return self.shape[0 if self.channels is Channels.FIRST else -1]
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Height and width."""
+        first = int(self.channels is Channels.FIRST and len(self.shape) == max(IMAGE_AXES))
+        return self.shape[first], self.shape[first + 1]
+
+
+@dataclass(frozen=True)
+class ChoiceBlock(ObservationBlock):
+    """A block of whole numbers, each of which names one of so many things, counted from 0.
+
+    Attributes:
+        options: How many things each entry may name, entry by entry as the flat observation has them.
+
+    Raises:
+        ArenaError: There are not as many numbers as entries, or they do not fit the bounds.
+    """
+
+    options: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        most = max(self.options, default=0) - 1
+        if len(self.options) != self.size or min(self.options, default=0) < 1 or (self.low, self.high) != (0, most):
+            raise ArenaError(
+                f"choices {self.name!r} have shape {self.shape} within [{self.low:g}, {self.high:g}] and "
+                f"{self.options} options: give each of the {self.size} entries a number of at least 1, and bounds of 0 "
+                f"and {most}"
+            )
+
+    @property
+    def signed(self) -> tuple[Any, ...]:
+        """What of it is part of the signature."""
+        return (*super().signed, self.options)
 
 
 @dataclass(frozen=True)
@@ -132,7 +219,7 @@ class EnvironmentSpec:
             "name": self.name,
             "agents_per_side": self.agents_per_side,
             "roles": self.roles,
-            "observation": [(b.name, b.shape, b.low, b.high) for b in self.observation],
+            "observation": [block.signed for block in self.observation],
             "heads": [(h.name, h.kind, h.size, h.masked) for h in self.heads],
             "max_decisions": self.max_decisions,
             "turn_based": self.turn_based,

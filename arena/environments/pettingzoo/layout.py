@@ -1,15 +1,16 @@
 """What a game of the PettingZoo interface declares, found out from one that is opened to look at it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gymnasium import spaces
 
 from arena.environments.pettingzoo.acting import Hands, bounds_of, factors_of, heads_for
-from arena.environments.pettingzoo.observing import ACTION_MASK, Eyes, lay_out, parts_of
+from arena.environments.pettingzoo.observing import Eyes
 from arena.environments.pettingzoo.sides import TwoSided, prefix, seat
-from arena.environments.spec import EnvironmentSpec
+from arena.environments.pettingzoo.spaces import ACTION_MASK, MEMBERS, lay_out, parts_of
+from arena.environments.spec import ActionHead, Channels, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
 from arena.errors import ArenaError
 
 DEFAULT_DECISIONS = 1000
@@ -68,7 +69,8 @@ def look_at(name: str, game: TwoSided) -> Declared:
     seen = {each: env.observation_space(known[each]) for each in seats}
     done = {each: env.action_space(known[each]) for each in seats}
     roles = _roles(seats, seen, done)
-    blocks, placed = lay_out({role: parts_of(seen[each], each) for each, role in roles.items()})
+    channels = _channels(name, game)
+    blocks, placed = lay_out({role: parts_of(seen[each], each, channels) for each, role in roles.items()})
     heads = heads_for({each: factors_of(done[each], each) for each in seats}, masked=_masks_actions(env, seen.values()))
     agents = Agents(
         keys=tuple(known[each] for each in seats),
@@ -80,7 +82,7 @@ def look_at(name: str, game: TwoSided) -> Declared:
         name=name,
         agents_per_side=(len(home), len(away)),
         roles=tuple(roles[each] for each in seats),
-        observation=blocks,
+        observation=_with_choices_of_sets(name, game, blocks, heads),
         heads=heads,
         max_decisions=_longest(name, game, env, len(seats) if sequential else 1),
         turn_based=sequential,
@@ -95,6 +97,43 @@ def look_at(name: str, game: TwoSided) -> Declared:
     )
     env.close()
     return Declared(game, spec, agents, sequential)
+
+
+def _channels(name: str, game: TwoSided) -> dict[str, Channels]:
+    """Where images have their channels that the game calls images."""
+    try:
+        return {block: Channels(where) for block, where in game.images.items()}
+    except ValueError as error:
+        raise ArenaError(
+            f"{name} was given images={dict(game.images)}: say of each block whether its channels are its 'first' or "
+            "its 'last' axis"
+        ) from error
+
+
+def _with_choices_of_sets(
+    name: str, game: TwoSided, blocks: Sequence[ObservationBlock], heads: Sequence[ActionHead]
+) -> tuple[ObservationBlock, ...]:
+    """Blocks in which sets say which heads choose of their members."""
+    sets = {block.name.removesuffix(MEMBERS): block for block in blocks if isinstance(block, MemberMask)}
+    sizes = {head.name: head.size for head in heads if head.kind is HeadKind.CATEGORICAL}
+    for head, chosen in game.chosen_from.items():
+        if head not in sizes or chosen not in sets or sizes[head] < sets[chosen].size:
+            there = {key: each.size for key, each in sets.items()}
+            raise ArenaError(
+                f"{name} was given chosen_from={dict(game.chosen_from)}: name choices ({_listed(sizes)}), and sets "
+                f"with no more members than the choice has options ({_listed(there)})"
+            )
+    choosing = {
+        each.name: tuple(head for head, chosen in game.chosen_from.items() if chosen == key)
+        for key, each in sets.items()
+    }
+    return tuple(
+        replace(block, chosen_by=choosing[block.name]) if isinstance(block, MemberMask) else block for block in blocks
+    )
+
+
+def _listed(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} of {size}" for name, size in sizes.items()) or "there are none"
 
 
 def _is_sequential(name: str, env: Any) -> bool:  # noqa: ANN401  whatever was made

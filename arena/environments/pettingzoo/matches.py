@@ -5,10 +5,8 @@ from collections.abc import Mapping
 from operator import add
 from typing import Any
 
-import numpy as np
-
 from arena.environments.pettingzoo.layout import END, LIMIT, Declared
-from arena.environments.pettingzoo.observing import ACTION_MASK
+from arena.environments.pettingzoo.spaces import ACTION_MASK
 from arena.environments.processes.match import BoolArray, Ending, Row, Sight
 from arena.errors import ArenaError
 
@@ -38,24 +36,24 @@ class _Match:
         """Show an agent what it observes; its legal actions if it acts."""
         self._eyes[agent].write(observation, sight.values[agent])
         sight.active[agent] = acts
-        for name in self._masked:
-            sight.masks[name][agent] = self._options(agent, name, observation, info) if acts else False
+        if not acts:
+            for name in self._masked:
+                sight.masks[name][agent] = False
+        elif self._masked:
+            for name, mask in self._legal(agent, observation, info).items():
+                sight.masks[name][agent] = mask
 
-    def _options(self, agent: int, head: str, observation: Any, info: Mapping[str, Any]) -> BoolArray:  # noqa: ANN401
-        """Legal options of a head: those that the game allows, or all that the agent has."""
+    def _legal(self, agent: int, observation: Any, info: Mapping[str, Any]) -> Mapping[str, BoolArray]:  # noqa: ANN401
+        """What the game allows of every masked head, or all that the agent has."""
         hands = self._hands[agent]
-        has: BoolArray = hands.options[head]
         told = observation.get(ACTION_MASK) if isinstance(observation, dict) else None
         told = info.get(ACTION_MASK) if told is None else told
         if told is None:
-            return has
-        if len(told) != hands.size:
-            raise ArenaError(
-                f"{self._name} shows agent {self._keys[agent]} a mask of {len(told)} actions: it has {hands.size}"
-            )
-        if len(told) == len(has):
-            return np.asarray(told, dtype=np.bool_)
-        return np.pad(np.asarray(told, dtype=np.bool_), (0, len(has) - len(told)))
+            return hands.options
+        try:
+            return hands.legal(told)
+        except ArenaError as error:
+            raise ArenaError(f"{self._name} shows agent {self._keys[agent]} {error}") from error
 
     def _end(self, *, truncated: bool) -> Ending:
         home, away = statistics.fmean(self._returns[: self._home]), statistics.fmean(self._returns[self._home :])

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from arena.environments.spec import SIDES
@@ -89,6 +89,9 @@ class TwoSided:
         max_decisions: Decisions after which a match is cut off; None for the game's own `max_cycles`, or 1,000. A
             decision is one agent's turn in an AEC environment, and one of all agents in a parallel one.
         scoring: Says who has won.
+        images: Blocks of the observation that are images whatever they look like, by name, and whether their channels
+            are their "first" or their "last" axis.
+        chosen_from: Choices whose last options are the members of a set, by the action's name, and the set's.
         reproducible: Whether the same seed and the same actions give the same match.
     """
 
@@ -98,6 +101,8 @@ class TwoSided:
     max_decisions: int | None = None
     scoring: Scoring = HigherReturn()
     reproducible: bool = True
+    images: Mapping[str, str] = field(default_factory=dict)
+    chosen_from: Mapping[str, str] = field(default_factory=dict)
 
 
 def seat(name: str, agents: Sequence[str], game: TwoSided) -> tuple[tuple[str, ...], tuple[str, ...]]:
