@@ -17,6 +17,10 @@ class CheckpointError(ArenaError):
     """A checkpoint file cannot be read, or does not fit what it is loaded into."""
 
 
+class NetworkModuleError(ArenaError):
+    """A network module of the user's is not there, or does not do what a network has to."""
+
+
 class UnknownPolicyError(ArenaError):
     """No baseline of that name exists for the environment."""
 

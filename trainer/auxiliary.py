@@ -8,7 +8,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from arena.policies import ActorCritic, Runs
-from arena.policies.sets import known
 
 
 class NextObservation(nn.Module):
@@ -33,7 +32,7 @@ class NextObservation(nn.Module):
         """Sum of squared errors over all `places`.
 
         A run's last decision predicts nothing: an episode or a chunk ends there. Decisions at which the agent was
-        inactive are in no run. Empty places of a set that the network reads as one are not predicted.
+        inactive are in no run. Empty places of a set that the network reads as one are not predicted, nor are choices.
 
         Args:
             network: Normalises observations as it does for itself.
@@ -44,7 +43,7 @@ class NextObservation(nn.Module):
         """
         before, after = _pairs(runs, counts)
         seen = values.index_select(0, after)
-        meant = known(seen, network.architecture.sets)
+        meant = network.meant(seen)
         predicted = torch.addmm(self.bias, features.index_select(0, before), self.weight.t())
         return (predicted - network.normalise(seen).where(meant, 0.0)).square().where(meant, 0.0).sum()
 
@@ -53,7 +52,7 @@ class NextObservation(nn.Module):
     ) -> Float[Tensor, ""]:
         """How many numbers are predicted; arguments as those of `error`."""
         _, after = _pairs(runs, counts)
-        return known(values.index_select(0, after), network.architecture.sets).sum().float()
+        return network.meant(values.index_select(0, after)).sum().float()
 
 
 def _pairs(runs: Runs, counts: Bool[Tensor, " N"]) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:

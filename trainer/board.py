@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from arena.policies import ActorCritic, Architecture
+from arena.policies.network import make_skeleton
 from trainer.auxiliary import NextObservation
 from trainer.optimizer import AUXILIARY, learned, length
 from trainer.rollout import Rollout
@@ -114,8 +115,9 @@ class Board:
 
 
 def statistics(network: ActorCritic, auxiliary: NextObservation | None) -> dict[str, Tensor]:
-    """All that the way to the loss reads of a learner beside what learns, by name."""
-    named = dict(network.named_buffers())
+    """All that the way to the loss reads of a learner beside what learns and what its code makes anew, by name."""
+    kept = network.state_dict().keys()
+    named = {name: buffer for name, buffer in network.named_buffers() if name in kept}
     if auxiliary is not None:
         named |= auxiliary.named_buffers(prefix=AUXILIARY)
     return named
@@ -128,8 +130,8 @@ def below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _shapes(setup: Setup) -> dict[str, Tensor]:
     """All tensors of a board by name, without their memory."""
+    network = make_skeleton(setup.architecture).to("meta")
     with torch.device("meta"):
-        network = ActorCritic(setup.architecture)
         auxiliary = NextObservation(network) if setup.ppo.auxiliary_weight else None
         rollout = Rollout.allocate(network, steps=setup.steps, rows=setup.rows, chunk=setup.chunk)
         targets = Targets(rollout.value, rollout.value, rollout.active)

@@ -12,6 +12,7 @@ from arena.environments import EnvironmentSpec
 from arena.errors import CheckpointError
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import load_strictly
+from arena.policies.module_checks import check_module
 from arena.seeding import derive
 from trainer import board, schedules
 from trainer.advantages import Turns, estimate, own_turns
@@ -36,6 +37,7 @@ from trainer.ppo import PPO, Renew
 from trainer.rollout import Rollout
 from trainer.samples import Targets
 from trainer.settings import NetworkSettings, TrainerConfig
+from trainer.settings.learning import MEMBER_SIZE
 
 logger = logging.getLogger(__name__)
 
@@ -331,7 +333,11 @@ class Learner:
 
 
 def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -> ActorCritic:
-    """The configured network with fresh weights; torch's global generator is left as it was."""
+    """The configured network with fresh weights; torch's global generator is left as it was.
+
+    Raises:
+        ConfigError: The environment shows no sets, or the user's module does not do what a network has to.
+    """
     architecture = Architecture.of(
         spec,
         encoder=settings.encoder,
@@ -339,12 +345,18 @@ def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -
         core=settings.core,
         recurrent_size=settings.recurrent_size,
         initial_log_std=settings.initial_log_std,
-        member_size=settings.member_size,
+        member_size=MEMBER_SIZE if settings.member_size is None else settings.member_size,
+        image_channels=settings.image_channels,
+        embedding_size=settings.embedding_size,
+        module=settings.module,
     )
     if settings.member_size and not architecture.sets:
         raise ConfigError(f"network.member_size is {settings.member_size}, but {spec.name} shows no sets: set it to 0")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "weights"))
+        if architecture.module is not None:
+            check_module(architecture, spec)
+            torch.manual_seed(derive(seed, "weights"))
         return ActorCritic(architecture)
 
 

@@ -89,6 +89,8 @@ class Moments:
 class ObservationNormalizer:
     """Mean and deviation per feature of what the learner saw; they travel inside the network.
 
+    Images and choices have none there: the environment declares their scale.
+
     A feature of the members of a set has one mean and one deviation wherever they stand; empty places do not count.
 
     Attributes:
@@ -139,6 +141,7 @@ class ObservationNormalizer:
             lengths = [length for _, length in layout.blocks]
             for place, own in zip(layout.places[1:], moments.split(lengths), strict=True):
                 self._write(network, place, own)
+        network.scale_as_declared()
 
     def _write(self, network: ActorCritic, place: slice, moments: Moments) -> None:
         """Scales of a place, over and over again where it has several rows."""

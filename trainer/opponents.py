@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,6 +106,7 @@ class OpponentPool:
         cache: Where downloads are kept.
         memory_limit_bytes: Most bytes of loaded networks.
         device: Where networks go.
+        modules: Network modules, which are code, that the user has named and opponents may need.
     """
 
     def __init__(
@@ -116,9 +117,10 @@ class OpponentPool:
         *,
         memory_limit_bytes: int,
         device: str,
+        modules: Collection[str] = (),
     ) -> None:
         self._spec, self._download, self._cache = spec, download, cache
-        self._memory_limit_bytes, self._device = memory_limit_bytes, device
+        self._memory_limit_bytes, self._device, self._modules = memory_limit_bytes, device, modules
         self._loaded: OrderedDict[str, tuple[Policy, int]] = OrderedDict()
         self._told_of_disk = False
 
@@ -168,7 +170,7 @@ class OpponentPool:
         if data is None:
             data = self._fetch(sha256)
         try:
-            policy = decode(data, device=self._device, source=sha256)
+            policy = decode(data, device=self._device, source=sha256, modules=self._modules)
         except ArenaError as error:
             self._cache.drop(sha256)
             raise UnusableOpponentError(str(error)) from error

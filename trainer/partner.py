@@ -27,7 +27,7 @@ from jaxtyping import Float, Int
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from arena.policies import ActorCritic
+from arena.policies.network import make_skeleton
 from trainer.auxiliary import NextObservation
 from trainer.board import Board, Setup, below
 from trainer.channel import Channel, Message
@@ -77,8 +77,8 @@ class Partner:
 
     def __init__(self, setup: Setup, number: int, board: Board, channel: Channel) -> None:
         self._setup, self._number, self._board, self._channel = setup, number, board, channel
-        with torch.device("meta"):  # their tensors are those on the board
-            network = ActorCritic(setup.architecture)
+        network = make_skeleton(setup.architecture)  # its tensors are those on the board
+        with torch.device("meta"):
             auxiliary = NextObservation(network) if setup.ppo.auxiliary_weight else None
         self._desk = board.desks[number]
         everything = parts(board.values, learned(network, auxiliary)) | board.statistics

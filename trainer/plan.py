@@ -15,6 +15,7 @@ from torch import Tensor
 from arena.environments import EnvironmentSpec, make
 from arena.environments.protocol import Environment
 from arena.policies import ActorCritic
+from arena.policies.network import make_skeleton
 from trainer.advantages import horizon
 from trainer.checks import check_discount, check_minibatches
 from trainer.learner import Learner
@@ -193,8 +194,8 @@ def _memory(config: TrainerConfig, env: Environment, learner: Learner, samples: 
 def _rollout(config: TrainerConfig, learner: Learner) -> Rollout:
     """The rollouts of this run, without their memory."""
     shape = config.rollout
+    network = make_skeleton(learner.network.architecture).to("meta")
     with torch.device("meta"):
-        network = ActorCritic(learner.network.architecture)
         return Rollout.allocate(network, steps=shape.steps, rows=learner.rows, chunk=shape.chunk)
 
 

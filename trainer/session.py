@@ -177,6 +177,7 @@ class Session:
             DiskCache(self._folder.opponents, league.disk_cache_bytes),
             memory_limit_bytes=league.memory_cache_bytes,
             device="cpu",  # who plays is copied to the device that acts
+            modules=[self._config.network.module],
         )
         return LeaseBook(
             pool,

@@ -105,10 +105,11 @@ class Weights(NamedTuple):
 def fits(network: ActorCritic, settings: PPOSettings) -> bool:
     """Whether there is native code for the whole way of a network in the host's memory, in single precision.
 
-    That is one layer that ends in tanh and an LSTM, of widths that native code takes, no sets, and nothing predicted.
+    That is one layer that ends in tanh and an LSTM, of widths that native code takes, over observations that are read
+    place by place, and nothing predicted.
     """
     known = network.architecture
-    if known.encoder is not EncoderKind.TANH or len(known.encoder_sizes) > 1 or known.sets:
+    if known.encoder is not EncoderKind.TANH or len(known.encoder_sizes) > 1 or not known.is_plain:
         return False
     if settings.auxiliary_weight or settings.recomputed_parts:
         return False

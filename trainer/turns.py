@@ -106,7 +106,8 @@ class Turns:
         Raises:
             CheckpointError: They are not, or are damaged.
         """
-        network = decode(data, device="cpu", source=sha256).network
+        named = self._learner.network.architecture.module
+        network = decode(data, source=sha256, modules=[named.path] if named else []).network
         if network.architecture != self._learner.network.architecture:
             raise CheckpointError(f"{sha256} has another network than this run's [network] section: give both the same")
         return network

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,19 @@ from torch import Tensor
 
 from arena.durable import write_atomically
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
-from arena.errors import CheckpointError
+from arena.errors import CheckpointError, NetworkModuleError
+from arena.policies.embeddings import EmbeddingLayout
 from arena.policies.encoder import EncoderKind
-from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy
+from arena.policies.images import ImageLayout
+from arena.policies.modules import Input, InputKind, ModuleLayout, require_named
+from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy, make_skeleton
 from arena.policies.sets import SetLayout
 
 FORMAT = "echelon-league.policy"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 UNSAID_IN_VERSION_1 = {"encoder": EncoderKind.TANH.value, "sets": []}
-"""What every network was when files did not say it yet."""
+UNSAID_IN_VERSION_2: dict[str, Any] = {"images": [], "embeddings": [], "module": None}
+"""What every network was when files did not say it yet. Those that are so are still written as version 2."""
 
 NEWEST = "policy.safetensors"
 """Checkpoint of the newest weights in the folder of a training run."""
@@ -41,36 +45,45 @@ They say what a file is that is none of safetensors. Such a file begins with its
 def encode(network: ActorCritic, spec: EnvironmentSpec) -> bytes:
     """Serialise a network as a checkpoint; equal networks give equal bytes."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    architecture, version = json.loads(json.dumps(asdict(network.architecture))), FORMAT_VERSION
+    if all(architecture[name] == unsaid for name, unsaid in UNSAID_IN_VERSION_2.items()):
+        architecture, version = {key: architecture[key] for key in architecture.keys() - UNSAID_IN_VERSION_2.keys()}, 2
     metadata = {
         "format": FORMAT,
-        "format_version": str(FORMAT_VERSION),
+        "format_version": str(version),
         "environment": spec.name,
         "signature": spec.signature,
-        "architecture": json.dumps(asdict(network.architecture), sort_keys=True),
+        "architecture": json.dumps(architecture, sort_keys=True),
     }
     return _canonical(save_tensors(tensors, metadata))
 
 
-def decode(data: bytes, *, device: str = "cpu", source: str = "checkpoint") -> NetworkPolicy:
+def decode(
+    data: bytes, *, device: str = "cpu", source: str = "checkpoint", modules: Collection[str] = ()
+) -> NetworkPolicy:
     """Rebuild the policy from a checkpoint's bytes.
 
     Args:
         data: The whole file.
         device: Where the network goes.
         source: How errors name the file.
+        modules: Network modules, which are code, that the user has named and the checkpoint may need.
 
     Raises:
-        CheckpointError: The bytes are not a checkpoint, are of a newer format, do not fit their architecture, or hold
-            numbers that are not finite.
+        CheckpointError: The bytes are not a checkpoint, are of a newer format, need a module that nobody has named, do
+            not fit their architecture, or hold numbers that are not finite.
     """
     metadata, tensors = _read(data, source)
     if strange := not_finite(tensors):
         raise CheckpointError(
             f"{source} holds numbers that are not finite in {strange}: take a checkpoint of an earlier step"
         )
-    network = _build_skeleton(_parse_architecture(metadata, source), source)
+    architecture = _parse_architecture(metadata, source)
+    if architecture.module is not None:
+        require_named(architecture.module.path, modules, source)
+    network = _build_skeleton(architecture, source)
     _require_fit(network, tensors, source)
-    network = network.to_empty(device=device)
+    network = network.to_empty(device=device) if architecture.module is None else network.to(device)
     network.load_state_dict(tensors)
     return NetworkPolicy(network, metadata["environment"], metadata["signature"])
 
@@ -171,8 +184,9 @@ def _require_fit(network: torch.nn.Module, tensors: Mapping[str, Tensor], source
 def _build_skeleton(architecture: Architecture, source: str) -> ActorCritic:
     """The network without memory for its weights: an architecture of any size is checked before it is believed."""
     try:
-        with torch.device("meta"):
-            return ActorCritic(architecture)
+        return make_skeleton(architecture)
+    except NetworkModuleError as error:
+        raise CheckpointError(f"{source}: {error}") from error
     except (TypeError, ValueError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise CheckpointError(f"{source} has an impossible architecture ({reason}): write it again") from error
@@ -180,7 +194,7 @@ def _build_skeleton(architecture: Architecture, source: str) -> ActorCritic:
 
 def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architecture:
     try:
-        fields = UNSAID_IN_VERSION_1 | json.loads(metadata["architecture"])
+        fields = UNSAID_IN_VERSION_1 | UNSAID_IN_VERSION_2 | json.loads(metadata["architecture"])
         heads = tuple(ActionHead(**{**head, "kind": HeadKind(head["kind"])}) for head in fields.pop("heads"))
         return Architecture(
             **{
@@ -190,6 +204,9 @@ def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architectur
                 "encoder_sizes": tuple(fields["encoder_sizes"]),
                 "core": CoreKind(fields["core"]),
                 "sets": tuple(_parse_set(each) for each in fields["sets"]),
+                "images": tuple(ImageLayout(**_with_tuple(each, "channels")) for each in fields["images"]),
+                "embeddings": tuple(EmbeddingLayout(**_with_tuple(each, "options")) for each in fields["embeddings"]),
+                "module": None if fields["module"] is None else _parse_module(fields["module"]),
             }
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -199,3 +216,13 @@ def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architectur
 def _parse_set(fields: Mapping[str, Any]) -> SetLayout:
     blocks = tuple((start, length) for start, length in fields["blocks"])
     return SetLayout(**{**fields, "blocks": blocks, "heads": tuple(fields["heads"])})
+
+
+def _parse_module(fields: Mapping[str, Any]) -> ModuleLayout:
+    inputs = (_with_tuple(_with_tuple(each, "shape"), "options") for each in fields["inputs"])
+    kinds = tuple(Input(**{**each, "kind": InputKind(each["kind"])}) for each in inputs)
+    return ModuleLayout(**{**fields, "inputs": kinds})
+
+
+def _with_tuple(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {**fields, name: tuple(fields[name])}

@@ -96,6 +96,10 @@ class LSTMCore(nn.Module):
         weight_ih, weight_hh, bias_ih, bias_hh = self.lstm.all_weights[0]
         return scan.take(features.float(), *state, weight_ih, weight_hh, bias_ih + bias_hh, runs.first, half)
 
+    def remember(self, features: Float[Tensor, "N F"], state: RecurrentState, runs: Runs) -> Float[Tensor, "N H"]:
+        """Hidden state after all decisions of runs, which is what `sequence` gives."""
+        return self.sequence(features, state, runs)
+
     def _padded(self, features: Tensor, state: RecurrentState, runs: Runs) -> Tensor:
         hidden, cell = (part.detach().unsqueeze(0) for part in state)
         rows = hidden.shape[1]
@@ -121,6 +125,10 @@ class FeedforwardCore(nn.Module):
     def sequence(self, features: Float[Tensor, "N F"], state: RecurrentState, runs: Runs) -> Float[Tensor, "N H"]:
         """Map (N, F) to (N, H)."""
         return torch.tanh(self.layer(features))
+
+    def remember(self, features: Float[Tensor, "N F"], state: RecurrentState, runs: Runs) -> Float[Tensor, "N H"]:
+        """There is nothing to remember: what `sequence` gives."""
+        return self.sequence(features, state, runs)
 
 
 def has_scan(units: int) -> bool:

@@ -55,7 +55,7 @@ def step_all(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
 def fits(architecture: Architecture) -> bool:
     """Whether `fused.h` can run such networks."""
     return (
-        not architecture.sets
+        architecture.is_plain
         and architecture.recurrent_size % LANES == 0
         and len(hidden_widths(architecture)) <= MOST_LAYERS
     )

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from arena.policies.cores import LSTMCore, RecurrentState
+from arena.policies.cores import FeedforwardCore, LSTMCore, RecurrentState
 from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkOutput
 from arena.policies.sets import SetEncoder
 
@@ -59,7 +59,7 @@ class FrozenLayers:
         """The layers that `network` has now."""
         core = network.core
         hidden = _encoder(network.encoder)
-        if not isinstance(core, LSTMCore):
+        if isinstance(core, FeedforwardCore):
             hidden.append(_squashed(core.layer))
         gates = _gates(core) if isinstance(core, LSTMCore) else None
         return cls(

@@ -1,7 +1,7 @@
 """The recurrent actor-critic: encoder, LSTM, LayerNorm, one linear layer for all action heads and the value."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from arena.environments.protocol import Actions, Observation
 from arena.environments.spec import ActionHead, EnvironmentSpec
+from arena.errors import ArenaError
 from arena.policies.choices import actor_parts, choose
 from arena.policies.cores import (
     FeedforwardCore,
@@ -23,9 +24,12 @@ from arena.policies.cores import (
     reset_rows,
 )
 from arena.policies.distributions import ActionDistribution, ActionLayout
+from arena.policies.embeddings import EmbeddingEncoder, EmbeddingLayout
 from arena.policies.encoder import EncoderKind, make_layers
+from arena.policies.images import ImageEncoder, ImageLayout
+from arena.policies.modules import InputKind, ModuleCore, ModuleEncoder, ModuleLayout
 from arena.policies.protocol import State
-from arena.policies.sets import SetEncoder, SetLayout, outside
+from arena.policies.sets import SetEncoder, SetLayout, known, outside
 
 LOG_STD_RANGE = (-5.0, 2.0)
 OBSERVATION_CLIP = 10.0
@@ -37,6 +41,8 @@ class CoreKind(StrEnum):
 
     LSTM = "lstm"
     FEEDFORWARD = "feedforward"
+    MODULE = "module"
+    """The user's module, which then has the encoder's place too."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,9 @@ class Architecture:
         recurrent_size: H, width of the core.
         initial_log_std: Log standard deviation of every gaussian dimension at construction.
         sets: Sets that are read whatever their order; all else is read place by place.
+        images: Images that are read by convolutions.
+        embeddings: Choices that are read by what they name.
+        module: The user's module that reads all of the observation; sets then only say what is normalised alike.
     """
 
     observation_size: int
@@ -62,6 +71,9 @@ class Architecture:
     recurrent_size: int
     initial_log_std: float
     sets: tuple[SetLayout, ...]
+    images: tuple[ImageLayout, ...] = ()
+    embeddings: tuple[EmbeddingLayout, ...] = ()
+    module: ModuleLayout | None = None
 
     @classmethod
     def of(
@@ -74,9 +86,28 @@ class Architecture:
         recurrent_size: int = 128,
         initial_log_std: float = -0.5,
         member_size: int = 0,
+        image_channels: int = 16,
+        embedding_size: int = 16,
+        module: str = "",
     ) -> "Architecture":
-        """The architecture that fits an environment; members of sets become `member_size` features, 0 for no sets."""
-        return cls(
+        """The architecture that fits an environment.
+
+        Args:
+            spec: What the environment declares.
+            encoder: As the attribute; so are the next four.
+            encoder_sizes: Their last is how many features a module in the encoder's place gives.
+            core: Memory.
+            recurrent_size: How many features a module in the core's place gives.
+            initial_log_std: Spread at the start.
+            member_size: Features of a member of a set; 0 reads places.
+            image_channels: Channels of the first convolution over an image; 0 reads places.
+            embedding_size: Features of what a choice names.
+            module: `MODULE:CLASS` of the user's; empty for none.
+
+        Raises:
+            ArenaError: A set is declared wrongly.
+        """
+        fitted = cls(
             observation_size=spec.observation_size,
             heads=spec.heads,
             encoder=encoder,
@@ -85,7 +116,38 @@ class Architecture:
             recurrent_size=recurrent_size,
             initial_log_std=initial_log_std,
             sets=SetLayout.all_of(spec, member_size) if member_size else (),
+            images=ImageLayout.all_of(spec, image_channels) if image_channels else (),
+            embeddings=EmbeddingLayout.all_of(spec, embedding_size),
         )
+        if not module:
+            return fitted
+        sets = tuple(replace(layout, heads=()) for layout in SetLayout.all_of(spec, width=0))
+        return replace(fitted, sets=sets, images=(), embeddings=(), module=ModuleLayout.of(spec, module))
+
+    @property
+    def is_layered(self) -> bool:
+        """Whether it is made of nothing but layers over features: several of them can be multiplied together."""
+        return not (self.images or self.embeddings or self.module)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it reads all of an observation place by place, too."""
+        return self.is_layered and not self.sets
+
+    @property
+    def scales(self) -> tuple[tuple[slice, float], ...]:
+        """Places that are divided by a number for good and have no statistics."""
+        if self.module is not None:
+            return tuple((each.place, each.limit) for each in self.module.inputs if each.kind is not InputKind.NUMBERS)
+        images = [(place, each.limit) for each in self.images for place in each.places]
+        return (*images, *((place, 1.0) for each in self.embeddings for place in each.places))
+
+    @property
+    def choices(self) -> tuple[slice, ...]:
+        """Places that name things, and are no quantities."""
+        if self.module is not None:
+            return tuple(each.place for each in self.module.inputs if each.kind is InputKind.CHOICES)
+        return tuple(place for each in self.embeddings for place in each.places)
 
 
 class Readout(NamedTuple):
@@ -108,6 +170,9 @@ class ActorCritic(nn.Module):
     """Policy and value of one player, with the observation statistics that it was trained under.
 
     Rows of a batch never look at each other. Recurrent state goes in and comes out.
+
+    Raises:
+        ArenaError: The architecture contradicts itself, or needs a module that is not there.
     """
 
     observation_mean: Tensor
@@ -117,13 +182,13 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.architecture = architecture
         self.layout = ActionLayout(architecture.heads)
-        self._rest = outside(architecture.observation_size, architecture.sets)
-        self.sets = nn.ModuleList(SetEncoder(architecture.encoder, layout) for layout in architecture.sets)
-        alone = sum(place.stop - place.start for place in self._rest)
-        sizes = (alone + sum(layout.summary_size for layout in architecture.sets), *architecture.encoder_sizes)
-        self.encoder = make_layers(architecture.encoder, sizes)
-        core = LSTMCore if architecture.core is CoreKind.LSTM else FeedforwardCore
-        self.core = core(sizes[-1], architecture.recurrent_size)
+        self.core: LSTMCore | FeedforwardCore | ModuleCore
+        if architecture.module is None:
+            sizes = self._read_blocks(architecture)
+            self.encoder = make_layers(architecture.encoder, sizes)
+            self.core = _make_core(architecture, sizes[-1])
+        else:
+            self.encoder, self.core = _with_module(architecture, architecture.module)
         self.norm = nn.LayerNorm(architecture.recurrent_size)
         self.actor_parts = actor_parts(architecture.heads, architecture.sets)
         actor_rows = max(part.rows.stop for part in self.actor_parts.values())
@@ -132,6 +197,22 @@ class ActorCritic(nn.Module):
         self.raw_log_std = nn.Parameter(torch.full((self.layout.log_std_size,), architecture.initial_log_std))
         self.register_buffer("observation_mean", torch.zeros(architecture.observation_size))
         self.register_buffer("observation_std", torch.ones(architecture.observation_size))
+        self.scale_as_declared()
+
+    def _read_blocks(self, architecture: Architecture) -> tuple[int, ...]:
+        """Make what reads sets, images and choices; the widths of the encoder behind it."""
+        apart: tuple[ImageLayout | EmbeddingLayout, ...] = (*architecture.images, *architecture.embeddings)
+        self._rest = outside(architecture.observation_size, (*architecture.sets, *apart))
+        self.sets = nn.ModuleList(SetEncoder(architecture.encoder, layout) for layout in architecture.sets)
+        self.images = nn.ModuleList(ImageEncoder(layout) for layout in architecture.images)
+        self.embeddings = nn.ModuleList(EmbeddingEncoder(layout) for layout in architecture.embeddings)
+        width = sum(place.stop - place.start for place in self._rest) + sum(layout.features for layout in apart)
+        return (width + sum(layout.summary_size for layout in architecture.sets), *architecture.encoder_sizes)
+
+    def scale_as_declared(self) -> None:
+        """Give what has no statistics the scale that the environment declares."""
+        for place, scale in self.architecture.scales:
+            self.observation_mean[place], self.observation_std[place] = 0.0, scale
 
     @property
     def log_std(self) -> Float[Tensor, " G"]:
@@ -172,10 +253,13 @@ class ActorCritic(nn.Module):
             output = self.core.sequence(encoded, state, runs)
         return self._read_out(output.float(), [each.float() for each in members])
 
-    def remember(self, values: Float[Tensor, "N D"], state: RecurrentState, runs: Runs) -> Float[Tensor, "N H"]:
-        """The core's output alone after all decisions of runs that begin at `state`: with memory, its hidden state."""
-        encoded, _ = self._encode(values)
-        return self.core.sequence(encoded, state, runs)
+    def remember(self, values: Float[Tensor, "N D"], state: RecurrentState, runs: Runs) -> Float[Tensor, "N S"]:
+        """The hidden state after all decisions of runs that begin at `state`; without memory, the core's output."""
+        return self.core.remember(self.encode(values), state, runs)
+
+    def encode(self, values: Float[Tensor, "N D"]) -> Float[Tensor, "N F"]:
+        """What the core gets of observations."""
+        return self._encode(values)[0]
 
     def distribution(self, parameters: Float[Tensor, "... P"], mask: Bool[Tensor, "... M"]) -> ActionDistribution:
         """The action distribution that `parameters` stand for."""
@@ -186,14 +270,31 @@ class ActorCritic(nn.Module):
         centred = values - self.observation_mean
         return centred.div_(self.observation_std).clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
+    def meant(self, values: Float[Tensor, "N D"]) -> Bool[Tensor, "N D"]:
+        """What of observations is a quantity with a meaning: neither the empty places of sets nor choices."""
+        meant = known(values, self.architecture.sets)
+        for place in self.architecture.choices:
+            meant[..., place] = False
+        return meant
+
     def _encode(self, values: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Features of the whole, and of the members of every set."""
         normalised = self.normalise(values)
+        if self.architecture.module is not None:
+            return self.encoder(self._for_module(values, normalised)), []
         encoded = [encode(values, normalised) for encode in self.sets]
-        if encoded:
+        if encoded or not self.architecture.is_layered:
             alone = [normalised[..., place] for place in self._rest]
-            normalised = torch.cat([*alone, *(summary for _, summary in encoded)], dim=-1)
+            seen = [encode(normalised) for encode in self.images] + [encode(values) for encode in self.embeddings]
+            normalised = torch.cat([*alone, *seen, *(summary for _, summary in encoded)], dim=-1)
         return self.encoder(normalised), [members for members, _ in encoded]
+
+    def _for_module(self, values: Tensor, normalised: Tensor) -> Tensor:
+        """What a module's inputs are read from: choices as they are, and 0 in empty places of sets."""
+        scaled = normalised.where(known(values, self.architecture.sets), 0.0)
+        for place in self.architecture.choices:
+            scaled[..., place] = values[..., place]
+        return scaled
 
     def _read_out(self, output: Tensor, members: list[Tensor]) -> Readout:
         features, rows, value = self._outputs(output)
@@ -212,6 +313,46 @@ class ActorCritic(nn.Module):
         weight, bias = torch.cat([actor.weight, critic.weight]), torch.cat([actor.bias, critic.bias])
         rows, value = F.linear(features, weight, bias).tensor_split([len(actor.weight)], dim=-1)
         return features, rows, value.squeeze(-1)
+
+
+def make_skeleton(architecture: Architecture) -> ActorCritic:
+    """A network without memory for its weights; only what code of the user's makes has some."""
+    if architecture.module is None:
+        with torch.device("meta"):
+            return ActorCritic(architecture)
+    with torch.random.fork_rng(devices=[]):
+        return ActorCritic(architecture)
+
+
+def state_size(architecture: Architecture) -> int:
+    """How many numbers either part of the recurrent state of such a network has."""
+    match architecture.core:
+        case CoreKind.LSTM:
+            return architecture.recurrent_size
+        case CoreKind.FEEDFORWARD:
+            return 0
+        case CoreKind.MODULE:
+            return make_skeleton(architecture).core.state_size
+
+
+def _make_core(architecture: Architecture, inputs: int) -> LSTMCore | FeedforwardCore:
+    match architecture.core:
+        case CoreKind.LSTM:
+            return LSTMCore(inputs, architecture.recurrent_size)
+        case CoreKind.FEEDFORWARD:
+            return FeedforwardCore(inputs, architecture.recurrent_size)
+        case CoreKind.MODULE:
+            raise ArenaError('network.core is "module", but no network.module is named: name one, or take another core')
+
+
+def _with_module(
+    architecture: Architecture, layout: ModuleLayout
+) -> tuple[nn.Sequential, LSTMCore | FeedforwardCore | ModuleCore]:
+    """Encoder and core where a module has the place of one or of both."""
+    if architecture.core is CoreKind.MODULE:
+        return nn.Sequential(), ModuleCore(layout, architecture.recurrent_size)
+    features = architecture.encoder_sizes[-1]
+    return nn.Sequential(ModuleEncoder(layout, features)), _make_core(architecture, features)
 
 
 class NetworkPolicy:

@@ -7,6 +7,7 @@ in which place a member stands.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -130,18 +131,28 @@ def known(values: Float[Tensor, "... D"], sets: Iterable[SetLayout]) -> Bool[Ten
     return meant
 
 
-def outside(size: int, sets: Iterable[SetLayout]) -> list[slice]:
-    """What of an observation of `size` floats belongs to no set.
+@runtime_checkable
+class Placed(Protocol):
+    """Something that takes up parts of an observation: a set, an image, choices."""
+
+    @property
+    def places(self) -> list[slice]:
+        """Which parts."""
+        ...
+
+
+def outside(size: int, layouts: Iterable[Placed]) -> list[slice]:
+    """What of an observation of `size` floats belongs to none of these.
 
     Raises:
-        ArenaError: A set does not lie inside the observation, or two share a place.
+        ArenaError: One of them does not lie inside the observation, or two share a place.
     """
     gaps, end = [], 0
-    for place in sorted((place for layout in sets for place in layout.places), key=lambda place: place.start):
+    for place in sorted((place for layout in layouts for place in layout.places), key=lambda place: place.start):
         if not end <= place.start < place.stop <= size:
             raise ArenaError(
-                f"a set takes up [{place.start}, {place.stop}) of an observation of {size} floats: keep sets inside it "
-                "and apart"
+                f"a set, an image or choices take up [{place.start}, {place.stop}) of an observation of {size} floats: "
+                "keep them inside it and apart"
             )
         gaps.append(slice(end, place.start))
         end = place.stop

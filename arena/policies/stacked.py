@@ -14,8 +14,9 @@ from arena.policies.cores import RecurrentState
 from arena.policies.deciding import Decide, Decision, Draw, Look, Said
 from arena.policies.distributions import ActionLayout
 from arena.policies.layers import Networks, Step
-from arena.policies.network import ActorCritic, Architecture, CoreKind
+from arena.policies.network import ActorCritic, Architecture, state_size
 from arena.policies.protocol import State
+from arena.policies.separate import SeparateNetworks
 
 if TYPE_CHECKING:
     from arena.policies.fused import FusedNetworks
@@ -65,8 +66,9 @@ class StackedPolicies:
         self.kind = kind_of(architecture)
         self._layout, self._device = ActionLayout(architecture.heads), device
         self._fused = make_fused(architecture, slots, device)
-        self._networks: Networks = self._fused or BatchedNetworks(architecture, slots, device)
+        self._networks: Networks = self._fused or _in_torch(architecture, slots, device)
         self._scale = torch.ones(slots, self._layout.parameter_size, device=device)
+        self._units = state_size(architecture)
 
     @property
     def slots(self) -> int:
@@ -101,8 +103,7 @@ class StackedPolicies:
 
     def initial_state(self, rows: int) -> RecurrentState:
         """Zeros."""
-        units = self.kind.recurrent_size if self.kind.core is CoreKind.LSTM else 0
-        zeros = torch.zeros(rows, units, device=self._device)
+        zeros = torch.zeros(rows, self._units, device=self._device)
         return RecurrentState(zeros, zeros)
 
     def arrange(self, slot_of_row: Int[Tensor, " R"]) -> Arrangement:
@@ -201,6 +202,12 @@ class LiveNetwork:
 def kind_of(architecture: Architecture) -> Architecture:
     """What policies must share to act together: everything but where their scales began."""
     return replace(architecture, initial_log_std=0.0)
+
+
+def _in_torch(architecture: Architecture, slots: int, device: torch.device) -> Networks:
+    if architecture.is_layered:
+        return BatchedNetworks(architecture, slots, device)
+    return SeparateNetworks(architecture, slots, device)
 
 
 def make_fused(architecture: Architecture, slots: int, device: torch.device) -> "FusedNetworks | None":

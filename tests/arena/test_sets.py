@@ -195,7 +195,7 @@ def test_sets_that_do_not_fit_are_refused_by_name():
             r"described by 'map' of shape \(5,\): name blocks of shape \(4, features\)",
         ),
         (replace(there, chosen_by=("move",)), "'move' chooses of a set and is not a categorical head"),
-        (replace(there, describes=("seen", "seen")), "keep sets inside it and apart"),
+        (replace(there, describes=("seen", "seen")), "keep them inside it and apart"),
     ):
         with pytest.raises(ArenaError, match=message):
             ActorCritic(Architecture.of(declared(wrong), member_size=4))

@@ -39,7 +39,7 @@ def in_segments(net, values, segments):
 @given(
     start_chance=st.sampled_from([0.0, 0.05, 0.3, 1.0]),
     active_chance=st.sampled_from([0.0, 0.4, 1.0]),
-    core=st.sampled_from(list(CoreKind)),
+    core=st.sampled_from([CoreKind.LSTM, CoreKind.FEEDFORWARD]),
     units=st.sampled_from([WIDTH, UNITS]),
     seed=st.integers(0, 1000),
 )

@@ -12,6 +12,9 @@ from trainer.settings.section import Section
 Factor = Annotated[float, Field(ge=0.0)]
 """A multiple."""
 
+MEMBER_SIZE = 32
+"""Width of what each member of a set is read as, where nobody says anything else."""
+
 Width = Annotated[int, Field(ge=1, le=8192)]
 """Units of a layer."""
 
@@ -21,13 +24,25 @@ class NetworkSettings(Section):
 
     encoder: EncoderKind = Field(EncoderKind.TANH, description="What the encoder's layers end in: relu_norm or tanh")
     encoder_sizes: tuple[Width, ...] = Field((128,), min_length=1, description="Width of each encoder layer, 1 to 8192")
-    core: CoreKind = Field(CoreKind.LSTM, description="What carries memory: lstm or feedforward")
+    core: CoreKind = Field(
+        CoreKind.LSTM, description="What carries memory: lstm, feedforward for none, or module for the user's module"
+    )
     recurrent_size: int = Field(128, ge=1, le=8192, description="Width of the core")
-    member_size: int = Field(
-        0,
+    member_size: int | None = Field(
+        None,
         ge=0,
         le=8192,
-        description="Width of what each member of a set, such as a contact, is read as; 0 reads places",
+        description="Width of what each member of a set, such as a contact, is read as; 0 reads places; "
+        f"{MEMBER_SIZE} where a game shows sets, unless its preset says otherwise",
+    )
+    image_channels: int = Field(
+        16, ge=0, le=1024, description="Channels of the first convolution over an image; 0 reads it place by place"
+    )
+    embedding_size: int = Field(
+        16, ge=1, le=8192, description="Width of what a choice of many is read as, such as a word or a card"
+    )
+    module: str = Field(
+        "", description="MODULE:CLASS of your own that takes the encoder's place, and by core that of the core, too"
     )
     initial_log_std: float = Field(
         -0.5, ge=-5.0, le=2.0, description="Log standard deviation of continuous actions at the start"

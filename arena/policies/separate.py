@@ -1,0 +1,79 @@
+"""Networks that no product takes together: each acts for its own rows, one after the other."""
+
+import copy
+from functools import partial
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from arena.errors import ArenaError
+from arena.policies.cores import RecurrentState
+from arena.policies.layers import Step
+from arena.policies.network import ActorCritic, Architecture, NetworkOutput, make_skeleton
+
+
+class SeparateNetworks:
+    """Slots for networks of one architecture on one device; a slot takes memory once a network is in it."""
+
+    def __init__(self, architecture: Architecture, slots: int, device: torch.device) -> None:
+        self._device = device
+        self._networks: list[ActorCritic | None] = [None] * slots
+        self._each_bytes: int = sum(each.nbytes for each in make_skeleton(architecture).state_dict().values())
+
+    @property
+    def slots(self) -> int:
+        """K."""
+        return len(self._networks)
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of all slots, once they are taken."""
+        return self.slots * self._each_bytes
+
+    def reserve(self, slots: int) -> None:
+        """Have that many slots; those that there were keep their networks."""
+        self._networks += [None] * (slots - self.slots)
+
+    @torch.no_grad()
+    def put(self, slot: int, network: ActorCritic) -> None:
+        """Copy a network's weights into a slot."""
+        own = self._networks[slot]
+        if own is None:
+            self._networks[slot] = copy.deepcopy(network).to(self._device).eval().requires_grad_(requires_grad=False)
+        else:
+            own.load_state_dict(network.state_dict())
+
+    def arrange(self, slot_of_row: Int[Tensor, " R"]) -> Step:
+        """The step of rows that sit in these slots."""
+        rows = {slot: (slot_of_row == slot).nonzero().squeeze(1) for slot in set(slot_of_row.tolist())}
+        return partial(self._step, {slot: own.to(self._device) for slot, own in rows.items()})
+
+    def _step(
+        self,
+        rows_of_slot: dict[int, Int[Tensor, " r"]],
+        values: Float[Tensor, "R D"],
+        state: RecurrentState,
+        episode_start: Bool[Tensor, " R"],
+        active: Bool[Tensor, " R"],
+    ) -> NetworkOutput:
+        said = [
+            (rows, self._network(slot).step(values[rows], _rows_of(state, rows), episode_start[rows], active[rows]))
+            for slot, rows in rows_of_slot.items()
+        ]
+        place = torch.cat([rows for rows, _ in said]).argsort()
+        parameters, value, hidden, cell = (
+            torch.cat(parts)[place]
+            for parts in zip(*((each.parameters, each.value, *each.state) for _, each in said), strict=True)
+        )
+        return NetworkOutput(parameters, value, RecurrentState(hidden, cell))
+
+    def _network(self, slot: int) -> ActorCritic:
+        network = self._networks[slot]
+        if network is None:
+            raise ArenaError(f"there is no network in slot {slot}: put one there before its rows act")
+        return network
+
+
+def _rows_of(state: RecurrentState, rows: Int[Tensor, " r"]) -> RecurrentState:
+    return RecurrentState(*(part[rows] for part in state))
