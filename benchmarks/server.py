@@ -2,6 +2,7 @@
 
     python -m benchmarks.server                              # every row on both databases
     python -m benchmarks.server results --backend sqlite     # one of them on one
+    python -m benchmarks.server heartbeats --core 3          # each server on this core alone, as with LEAGUE_CORE
 
 The rows are the modules of `benchmarks/service`: `measure(stage)` of each returns what it saw. Where a row has a floor,
 both are measured in the same run, in turn.
@@ -28,17 +29,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", nargs="*", choices=ROWS, default=ROWS, metavar="ROW", help=f"of {', '.join(ROWS)}")
     parser.add_argument("--backend", choices=databases.BACKENDS, nargs="+", default=databases.BACKENDS)
+    parser.add_argument("--core", type=int, help="that each server keeps to")
     arguments = parser.parse_args()
     for backend in arguments.backend:
         with databases.server(backend) as server_url:
             for name in arguments.rows:
-                _print(backend, _measure(name, backend, server_url))
+                _print(backend, _measure(name, backend, server_url, arguments.core))
 
 
-def _measure(name: str, backend: str, server_url: str) -> list[Row]:
+def _measure(name: str, backend: str, server_url: str, core: int | None) -> list[Row]:
     module = importlib.import_module(f"benchmarks.service.{name}")
     with tempfile.TemporaryDirectory(prefix="league-bench-") as folder:
-        rows: list[Row] = module.measure(Stage(backend, server_url, Path(folder)))
+        rows: list[Row] = module.measure(Stage(backend, server_url, Path(folder), core))
     return rows
 
 

@@ -12,7 +12,7 @@ from weakref import WeakSet
 import numpy as np
 from fastapi import FastAPI
 
-from league import bookkeeping, web
+from league import bookkeeping, cores, web
 from league.api import (
     champions,
     checkpoints,
@@ -145,6 +145,7 @@ async def _lifespan(app: FastAPI, *, books_apart: bool) -> AsyncIterator[None]:
         for duty in kept:
             duty.start()
             stack.callback(duty.stop)
+        cores.keep_to(league.settings.core)  # after the duties, which run beside it
         yield
 
 

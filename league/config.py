@@ -120,6 +120,8 @@ class Settings(BaseSettings):
     store_hashing: Literal["service", "server"] = "service"
     """Who hashes uploads to an `s3://` store: its service, or the server, which then reads each of them once."""
 
+    core: Annotated[int, Field(ge=0, lt=2**16)] | None = None
+    """Core that the calls of this API process keep to, counted from 0; any unless set. Each process needs its own."""
     database_connections: Count = 20
     """Most connections to the database, in each API process."""
     lanes: LaneConfig = LaneConfig()

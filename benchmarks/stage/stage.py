@@ -43,11 +43,13 @@ class Stage:
         backend: `sqlite` or `postgresql`.
         server_url: PostgreSQL's address; empty for SQLite.
         folder: Emptied afterwards.
+        core: Of the machine that each server keeps to; any where None.
     """
 
     backend: str
     server_url: str
     folder: Path
+    core: int | None = None
 
     def database(self) -> str:
         """Make an empty database and return its URL."""
@@ -82,6 +84,8 @@ class Stage:
             )  # fmt: skip
         try:
             _wait_until_open(process, port, self.folder / "servers.log")
+            if self.core is not None:  # threads begin with the first call, and where the first one is
+                os.sched_setaffinity(process.pid, {self.core})
             yield Server(f"http://127.0.0.1:{port}", database_url, process.pid)
         finally:
             process.send_signal(signal.SIGTERM)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from league import log
+from league import cores, log
 from league.cli import database, listening, tables
 from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home
@@ -68,10 +68,12 @@ def prepare(settings: Settings) -> None:
     """Migrate, look whether the store can be worked with, and say whether the league is open.
 
     Raises:
+        ConfigurationError: There is no such core.
         OpenServerError: The address is not loopback and no token exists.
         StoreUnavailableError: Checkpoints cannot be kept where the settings say.
         NewerDatabaseError: The database belongs to a newer version.
     """
+    cores.require_usable(settings.core)
     database.migrate(settings)
     with database.connected(settings) as connection, connection.read() as session:
         tokens.require_closed_or_loopback(session, settings)

@@ -58,6 +58,15 @@ def address(line: str) -> str:
     return line.split("listening on ")[1].split(";")[0]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets threads keep to cores")
+def test_a_core_that_is_not_there_is_refused(command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAGUE_CORE", "65535")
+    outcome = command("serve", "--home", tmp_path, "--port", 0)
+    assert outcome.code == 2
+    assert "LEAGUE_CORE=65535: this process may run on " in outcome.err
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_migrates_says_where_it_is_and_stops_cleanly_at_a_signal(
     server: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
