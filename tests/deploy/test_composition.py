@@ -1,0 +1,228 @@
+"""The composition is one: by the specification, by its own references, and by the settings of the programs in it."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import composition
+import jsonschema_rs
+import pytest
+from composition import BASE, ROOT, TLS
+from tools import compose
+
+from league.config import CLIENT_SIDE, FROM_FILES, Settings
+from league.secret_files import SUFFIX
+
+SCHEMA = Path(__file__).parent / "schemas" / "compose-spec.json"
+CERTIFICATE = {"TLS_CERTIFICATE": "/etc/ssl/league.pem", "TLS_KEY": "/etc/ssl/league.key"}
+TLS_VARIABLES = {"PUBLIC_SCHEME": "https", "PUBLIC_PORT": "443", "PUBLIC_HOST": "league.example.org", **CERTIFICATE}
+ENGINES = ("postgres", "objects")  # their images begin as root to take over their volume, and drop it by themselves
+JOBS = {"bucket", "migrate", "tokens"}
+WORKERS = {"trainer", "trainer-gpu", "evaluator"}
+
+SERVICES = composition.services()
+OURS = {name for name, service in SERVICES.items() if "build" in service}
+
+
+@pytest.mark.parametrize(("file", "variables"), [(BASE, {}), (TLS, CERTIFICATE)])
+def test_it_is_valid_by_the_specification(file: Path, variables: dict[str, str]) -> None:
+    schema = json.loads(SCHEMA.read_text())
+    jsonschema_rs.validate(schema, composition.read(file, **variables))
+    wrong = composition.read(file, **variables)
+    wrong["services"]["proxy"]["port"] = ["80:80"]
+    assert not jsonschema_rs.is_valid(schema, wrong)
+
+
+@pytest.mark.parametrize("files", [[BASE], [BASE, TLS]])
+def test_the_engine_reads_it_as_these_tests_do(files: list[Path]) -> None:
+    """Asks the real program where there is one: merges, variables and defaults are its own."""
+    named = [word for file in files for word in ("--file", str(file))]
+    command = [*compose(), *named, "--project-directory", str(ROOT), "--profile", "*", "config", "--format", "json"]
+    variables = TLS_VARIABLES if TLS in files else {}
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **variables}
+    told = json.loads(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
+    ours = composition.services(**variables)
+    assert set(told["services"]) == set(ours)
+    for name, service in ours.items():
+        theirs = told["services"][name]
+        assert theirs.get("command") == service.get("command")
+        assert theirs.get("environment") == service.get("environment")
+        assert theirs["image"] == service["image"]
+    published = {(port["host_ip"], port["published"]) for port in told["services"]["proxy"]["ports"]}
+    assert published == ({("127.0.0.1", "443"), ("127.0.0.1", "80")} if variables else {("127.0.0.1", "8000")})
+
+
+def test_tls_without_a_certificate_is_refused_saying_what_is_missing() -> None:
+    with pytest.raises(composition.UnsetError, match="file of the certificate"):
+        composition.read(TLS)
+
+
+# --- references ------------------------------------------------------------------------------------------------------
+
+
+def test_everything_that_is_named_is_there() -> None:
+    document = composition.read()
+    for name, service in document["services"].items():
+        assert set(service.get("secrets", ())) <= set(document["secrets"]), name
+        assert set(service["networks"]) <= set(document["networks"]), name
+        for volume in service["volumes"]:
+            source = volume.split(":")[0]
+            assert (ROOT / source).is_file() if source.startswith(".") else source in document["volumes"], volume
+    for volume in composition.read(TLS, **CERTIFICATE)["services"]["proxy"]["volumes"]:
+        assert (ROOT / volume.split(":")[0]).is_file()
+
+
+def test_each_starts_after_what_it_needs_and_waits_until_that_is_fit() -> None:
+    after: dict[str, set[str]] = {}
+    for name, service in SERVICES.items():
+        after[name] = set(service.get("depends_on", {}))
+        for needed, terms in service.get("depends_on", {}).items():
+            if needed in JOBS:
+                assert terms["condition"] == "service_completed_successfully"
+                assert SERVICES[needed]["restart"] == "no"
+            else:
+                assert terms["condition"] == "service_healthy"
+                assert "test" in SERVICES[needed].get("healthcheck", {"test": needed == "league"})
+    ready: set[str] = set()
+    while len(ready) < len(after):
+        fresh = {name for name, needs in after.items() if needs <= ready} - ready
+        assert fresh, f"they wait for each other: {set(after) - ready}"
+        ready |= fresh
+    assert {"tokens", "migrate", "bucket"} <= after["league"]
+    assert after["tokens"] == {"migrate"}
+
+
+def test_the_league_alone_starts_without_a_profile_and_workers_with_either() -> None:
+    without = {name for name, service in SERVICES.items() if "profiles" not in service}
+    assert without == {*ENGINES, *JOBS, "league", "proxy"}
+    of = {profile: {name for name, each in SERVICES.items() if profile in each.get("profiles", ())}
+          for profile in ("cpu", "gpu", "monitoring")}  # fmt: skip
+    assert of == {
+        "cpu": {"trainer", "evaluator"},
+        "gpu": {"trainer-gpu", "evaluator"},
+        "monitoring": {"prometheus", "grafana"},
+    }
+    [device] = SERVICES["trainer-gpu"]["deploy"]["resources"]["reservations"]["devices"]
+    assert device["capabilities"] == ["gpu"]
+    assert "--set=run.device=cuda:0" in SERVICES["trainer-gpu"]["command"]
+    for name, service in SERVICES.items():
+        for needed in service.get("depends_on", {}):
+            assert set(SERVICES[needed].get("profiles", ())) <= set(service.get("profiles", ())), (name, needed)
+
+
+# --- hardening -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_images_are_pinned(name: str) -> None:
+    image = SERVICES[name]["image"]
+    assert re.fullmatch(r"[a-z./-]+:v?\d+\.\d+[\w.-]*", image), image
+
+
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - set(ENGINES)))
+def test_services_have_no_privileges_and_write_to_volumes_alone(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "privileged" not in service
+    assert "/tmp" in service["tmpfs"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_service_wins_privileges_or_fills_the_disk_with_logs(name: str) -> None:
+    assert "no-new-privileges:true" in SERVICES[name]["security_opt"]
+    assert SERVICES[name]["logging"]["options"]["max-size"]
+
+
+def test_only_the_proxy_and_grafana_listen_on_the_machine_and_only_for_itself_unless_told() -> None:
+    assert {name for name, service in SERVICES.items() if "ports" in service} == {"proxy", "grafana"}
+    for name in ("proxy", "grafana"):
+        assert [port for port in SERVICES[name]["ports"] if not port.startswith("127.0.0.1:")] == []
+    assert composition.services(PUBLIC_ADDRESS="0.0.0.0")["proxy"]["ports"] == ["0.0.0.0:8000:8000"]
+
+
+def test_database_and_store_are_reached_by_servers_and_proxy_alone() -> None:
+    networks = composition.read()["networks"]
+    assert networks["back"] == {"internal": True}
+    on_back = {name for name, service in SERVICES.items() if "back" in service["networks"]}
+    assert on_back.isdisjoint(WORKERS)
+    assert set(ENGINES) <= on_back
+
+
+def test_no_secret_is_in_the_file() -> None:
+    for name, service in SERVICES.items():
+        for variable, value in service.get("environment", {}).items():
+            if re.search("PASSWORD|SECRET|TOKEN|CREDENTIALS", variable):
+                assert variable.endswith(("_FILE", "__FILE")), (name, variable)
+                assert value.startswith(("/run/secrets/", "/var/lib/league/")), (name, variable)
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+def variables_of(name: str) -> dict[str, Any]:
+    return dict(SERVICES[name]["environment"])
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_variables_are_settings_and_their_values_are_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {setting.variable for setting in Settings.load().listing()} | CLIENT_SIDE
+    known |= {f"LEAGUE_{field.upper()}{SUFFIX}" for field in FROM_FILES}
+    own = {variable: value for variable, value in variables_of(name).items() if variable.startswith("LEAGUE_")}
+    assert set(own) <= known
+    for variable, value in own.items():
+        if not variable.endswith(SUFFIX):
+            monkeypatch.setenv(variable, value)
+    Settings.load()
+
+
+def test_ports_are_those_that_the_programs_take() -> None:
+    port = variables_of("league")["LEAGUE_PORT"]
+    proxy = (ROOT / "deploy" / "proxy" / "nginx.conf").read_text()
+    assert f"server league:{port} resolve;" in proxy
+    assert f"port: {port}\n" in (ROOT / "deploy" / "monitoring" / "prometheus.yml").read_text()
+    stages = composition.stages()
+    assert ("EXPOSE", port) in stages["league"]
+    assert f"http://127.0.0.1:{port}/readyz" in next(rest for word, rest in stages["league"] if word == "HEALTHCHECK")
+    store = variables_of("league")["LEAGUE_STORE_ENDPOINT_URL"].removeprefix("http://")
+    assert f"server {store} resolve;" in proxy
+    assert f"-s3.port={store.partition(':')[2]}" in SERVICES["objects"]["command"]
+    health = SERVICES["proxy"]["healthcheck"]["test"][-1]
+    assert f"listen {health.removeprefix('http://').partition('/')[0]};" in proxy
+
+
+def test_one_public_address_leads_everybody_to_servers_and_checkpoints() -> None:
+    given = {"PUBLIC_SCHEME": "https", "PUBLIC_HOST": "league.example.org", "PUBLIC_PORT": "8443"}
+    for variables in ({}, given):
+        services = composition.services(**variables)
+        address = services["league"]["environment"]["LEAGUE_STORE_PUBLIC_URL"]
+        assert {services[name]["environment"]["LEAGUE_URL"] for name in WORKERS} == {address}
+        scheme, host, port = re.fullmatch(r"(\w+)://([\w.]+):(\d+)", address).groups()
+        assert services["proxy"]["networks"]["front"]["aliases"] == [host]
+        assert services["proxy"]["environment"]["PUBLIC_PORT"] == port
+        assert services["proxy"]["ports"] == [f"127.0.0.1:{port}:{port}"]
+        assert scheme == variables.get("PUBLIC_SCHEME", "http")
+    bucket = variables_of("league")["LEAGUE_STORE_URL"].removeprefix("s3://")
+    assert f"location /{bucket}/ " in (ROOT / "deploy" / "proxy" / "locations.conf").read_text()
+
+
+def test_workers_keep_what_they_have_not_sent_in_a_volume_that_lasts() -> None:
+    folders = {}
+    for name in WORKERS:
+        [run] = [word.removeprefix("--run=") for word in SERVICES[name]["command"] if word.startswith("--run=")]
+        folders[name] = Path(run)
+        volumes = dict(volume.split(":")[:2] for volume in SERVICES[name]["volumes"])
+        assert Path(volumes["runs"]) == folders[name].parent
+    assert folders["trainer"] == folders["trainer-gpu"]  # a run may move from one kind of machine to the other
+    assert folders["evaluator"] != folders["trainer"]
+
+
+def test_workers_read_the_token_that_the_job_writes() -> None:
+    command = SERVICES["tokens"]["command"]
+    written = command[command.index("--to") + 1]
+    assert {variables_of(name)["LEAGUE_TOKEN_FILE"] for name in WORKERS} == {written}
+    for name, mode in (("tokens", ""), *((worker, ":ro") for worker in WORKERS)):
+        assert f"home:{Path(written).parent}{mode}" in SERVICES[name]["volumes"]

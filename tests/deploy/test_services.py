@@ -1,0 +1,186 @@
+"""What the composition's services run works together: the same commands, variables and files, without containers."""
+
+import hashlib
+import json
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import composition
+import httpx2
+import pytest
+from deployed import Deployment, Servers
+from league_scene import Scene, result, safetensors, sha256
+
+from league import wire
+from league.client import LeagueClient
+
+
+@pytest.fixture
+def scene(servers: Servers, proxy: str, token: str, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """A league that workers reach as from outside, each test's game its own."""
+    game = hashlib.sha256(request.node.name.encode()).hexdigest()[:12]
+    with LeagueClient(proxy, token=token) as client:
+        yield Scene(client, environment=game)
+
+
+def test_secrets_are_made_once_and_are_their_owners(place: Path) -> None:
+    folder = place / "deploy" / "secrets"
+    declared = {Path(secret["file"]).name for secret in composition.read()["secrets"].values()}
+    assert {file.name for file in folder.iterdir()} == declared
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    made = {file.name: file.read_text() for file in folder.iterdir()}
+    assert all(len(made[name].strip()) == 43 for name in ("postgres_password", "grafana_password"))
+    [identity] = json.loads(made["store_identities.json"])["identities"]
+    assert identity["credentials"][0]["secretKey"] in made["store_credentials"]
+    (folder / "grafana_password").unlink()
+    subprocess.run([place / "deploy" / "prepare"], check=True, capture_output=True)
+    again = {file.name: file.read_text() for file in folder.iterdir()}
+    assert {name for name in made if made[name] != again[name]} == {"grafana_password"}
+
+
+def test_a_server_without_a_first_token_does_not_listen_to_the_network(deployment: Deployment, tmp_path: Path) -> None:
+    fresh = f"sqlite:///{tmp_path / 'league.db'}"
+    own = {"LEAGUE_HOST": "0.0.0.0", "LEAGUE_PORT": "0", "LEAGUE_DATABASE_URL": fresh}
+    refused = deployment.run("league", **own)
+    assert refused.returncode == 1
+    assert "without any token" in refused.stderr
+
+
+# --- servers ---------------------------------------------------------------------------------------------------------
+
+
+def test_jobs_that_are_done_again_change_nothing(deployment: Deployment, servers: Servers, token: str) -> None:
+    for job in ("bucket", "tokens"):
+        assert deployment.run(job).returncode == 0
+    assert (deployment.native.volumes / "home" / "workers.token").read_text().strip() == token
+    assert len(servers.urls) == 2
+    for url in servers.urls:
+        ready = httpx2.get(f"{url}/readyz").json()
+        assert ready["status"] == "ok", ready
+
+
+def test_a_closed_league_tells_nobody_without_a_token(servers: Servers) -> None:
+    for url in servers.urls:
+        assert httpx2.get(f"{url}/api/v1/players").status_code == 401
+
+
+# --- through the proxy -----------------------------------------------------------------------------------------------
+
+
+def test_checkpoints_go_through_the_public_address_both_ways(scene: Scene, proxy: str, place: Path) -> None:
+    content = safetensors(7, signature=scene.signature)
+    scene.publish(step=7)
+    assert scene.client.download(sha256(content)) == content
+    calls = [line.split()[2:5] for line in (place / "access.log").read_text().splitlines()]
+    stored = [(method, status) for method, path, status in calls if path.startswith("/league-checkpoints/")]
+    assert stored[-2:] == [("PUT", "200"), ("GET", "200")]
+
+
+def test_a_download_that_broke_off_goes_on(scene: Scene, proxy: str, token: str) -> None:
+    scene.publish(step=8)
+    content = safetensors(8, signature=scene.signature)
+    headers = {"Authorization": f"Bearer {token}", "Range": "bytes=10-"}
+    rest = httpx2.get(f"{proxy}/api/v1/checkpoints/{sha256(content)}", headers=headers, follow_redirects=True)
+    assert (rest.status_code, rest.content) == (206, content[10:])
+
+
+def test_results_are_counted_once_whichever_server_hears_them(scene: Scene, servers: Servers, token: str) -> None:
+    scene.publish(step=1)
+    [lease] = scene.opponent_leases(1)
+    batch = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease)])
+    answers = []
+    for url in servers.urls:
+        with LeagueClient(url, token=token) as client:
+            answers += client.report(batch).items
+    answers += scene.client.report(batch).items
+    assert [answer.status for answer in answers] == ["accepted", "duplicate", "duplicate"]
+    assert len({answer.match_id for answer in answers}) == 1
+
+
+def test_events_are_passed_on_as_they_happen(scene: Scene, proxy: str, token: str) -> None:
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx2.stream("GET", f"{proxy}/api/v1/events", headers=headers, timeout=60) as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith(":")  # alive, and passed on though it is small and more is to come
+        scene.publish(step=2)
+        scene.train(1)
+        assert any(line == "event: result" for line in lines)
+    assert stream.headers["content-type"].startswith("text/event-stream")
+
+
+def test_a_body_that_is_too_large_is_refused_by_the_servers_setting(proxy: str, token: str, servers: Servers) -> None:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    refused = httpx2.post(f"{proxy}/api/v1/results", headers=headers, content=b" " * (17 * 2**20))
+    assert refused.status_code == 413
+    assert "LEAGUE_BODY_MAX_BYTES" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/readyz", 200),
+        ("GET", "/sign-in", 200),
+        ("GET", "/metrics", 404),
+        ("GET", "/league-checkpoints/", 403),
+        ("GET", "/league-checkpoints/?list-type=2", 403),
+        ("DELETE", "/league-checkpoints/aa/aa?X-Amz-Signature=0", 403),
+        ("POST", "/league-checkpoints/aa/aa?X-Amz-Signature=0", 403),
+    ],
+)
+def test_the_public_address_leads_to_the_league_and_to_what_was_signed(
+    proxy: str, method: str, path: str, status: int
+) -> None:
+    assert httpx2.request(method, f"{proxy}{path}").status_code == status
+
+
+def test_neither_tokens_nor_signatures_are_logged(scene: Scene, place: Path, token: str) -> None:
+    scene.publish(step=3)
+    logged = "".join(log.read_text() for log in place.glob("*.log"))
+    assert "/league-checkpoints/" in logged
+    assert token not in logged
+    assert "Signature" not in logged
+
+
+def test_a_server_that_is_gone_is_not_noticed(scene: Scene, proxy: str, servers: Servers, token: str) -> None:
+    """The last test of the module: one server stays away after it."""
+    lost = servers.processes[0]
+    lost.kill()
+    lost.wait()
+    for step in range(20):
+        assert httpx2.get(f"{proxy}/healthz").status_code == 200
+        assert scene.client.heartbeat(scene.trainer.id).command == "continue", step
+    assert scene.publish(step=4).id
+
+
+# --- workers ---------------------------------------------------------------------------------------------------------
+
+
+def matches(client: LeagueClient) -> list[wire.Match]:
+    """Return the matches of all players of a small game."""
+    return [match for player in client.players("rps").items for match in client.matches(player.id).items]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_trainer_and_evaluator_play_through_the_proxy(
+    deployment: Deployment, servers: Servers, proxy: str, token: str
+) -> None:
+    """Their exact commands, for a small game, until rated matches are counted; then they are told to end."""
+    services = composition.services(GAME="rps")
+    running = [
+        subprocess.Popen(deployment.native.command(services[name]), env=deployment.native.environment(services[name]))
+        for name in ("trainer", "evaluator")
+    ]
+    try:
+        with LeagueClient(proxy, token=token) as client:
+            while not any(match.kind == "rating" for match in matches(client)):
+                assert [worker.poll() for worker in running] == [None, None]
+                time.sleep(0.5)
+    finally:
+        for worker in running:
+            worker.terminate()
+    assert [worker.wait(timeout=60) for worker in running] == [0, 0]
+    assert (deployment.native.volumes / "runs" / "main").is_dir()
