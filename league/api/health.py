@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from league import wire
+from league.api import problems
 from league.api.dependencies import Now, Running
 from league.db import schema
 from league.db.engine import Database
@@ -31,7 +32,8 @@ async def live() -> wire.Health:
 def ready(league: Running, request: Request, response: Response) -> wire.Health:
     """Say whether database, schema and store are fit for work, and if not, why; also whether books are kept.
 
-    Where they are not, calls are answered all the same, and another server may keep them.
+    Where they are not, calls are answered all the same, and another server may keep them. Anybody may ask, so that
+    where the database is and who may use it stands in the log alone.
     """
     bookkeeper = request.app.state.bookkeeper
     books = {"books": _OK if bookkeeper is None else bookkeeper.state}
@@ -44,7 +46,8 @@ def ready(league: Running, request: Request, response: Response) -> wire.Health:
         return wire.Health(status="ok", checks=checks | books)
     log.warning("not ready: %s", "; ".join(state for state in checks.values() if state != _OK))
     response.status_code = _UNREADY
-    return wire.Health(status="unready", checks=checks | books)
+    told = {name: _without_address(checks[name], league.database) for name in ("database", "schema")}
+    return wire.Health(status="unready", checks=checks | told | books)
 
 
 def _state(check: Callable[[], None]) -> str:
@@ -54,6 +57,10 @@ def _state(check: Callable[[], None]) -> str:
     except (LeagueError, SQLAlchemyError) as error:
         return str(error).splitlines()[0]
     return _OK
+
+
+def _without_address(state: str, database: Database) -> str:
+    return problems.nameless(state.replace(str(database), "the database"))
 
 
 def _ask(database: Database) -> None:

@@ -1,6 +1,7 @@
 """Every error leaves as a problem document, whoever raised it."""
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +34,7 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _NO_METHOD = 405
 _NO_ROUTE = (404, _NO_METHOD)
 _WAY_OUT = "see /docs for what the call takes"
+_NAMED = re.compile(r'"[^"]*"(?: \([^)]*\))?(?:, port \d+)?')
 
 
 class Problem(BaseModel):
@@ -104,6 +106,14 @@ def told(request: Request, error: Exception) -> LeagueError:
     return _defect(request, error)
 
 
+def nameless(said: str) -> str:
+    """Return what a database's driver said without the hosts, users and databases that it names.
+
+    Anybody may hear it, for without the database nobody is known; the log has it whole.
+    """
+    return _NAMED.sub('"..."', said)
+
+
 async def _answer(request: Request, error: Exception) -> JSONResponse:
     return response(told(request, error))
 
@@ -144,7 +154,7 @@ def _is_cut_off(error: Exception) -> bool:
 def _unavailable(request: Request, error: Exception) -> LeagueError:
     log.error("%s %s: %s", request.method, request.url.path, error)
     cause = str(getattr(error, "orig", error)).strip().splitlines()[0]
-    return DatabaseUnavailableError(request.url.path, cause, "send the call again in a while")
+    return DatabaseUnavailableError(request.url.path, nameless(cause), "send the call again in a while")
 
 
 def _defect(request: Request, error: Exception) -> LeagueError:

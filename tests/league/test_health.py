@@ -10,6 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
 
 from league.app import create_app
 from league.client import LeagueClient
@@ -33,6 +34,7 @@ def test_readiness_names_a_schema_of_another_version(http: TestClient, database:
     checks = answer.json()["checks"]
     assert (checks["database"], checks["store"]) == ("ok", "ok")
     assert "database of a newer version" in checks["schema"]
+    assert str(database) not in checks["schema"]
     assert http.get("/healthz").status_code == 200
 
 
@@ -59,15 +61,49 @@ def test_readiness_names_a_store_that_cannot_be_written(http: TestClient, league
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
-def test_readiness_names_a_database_that_is_gone(http: TestClient, drop: Callable[[], None]) -> None:
+def test_readiness_names_a_database_that_is_gone_and_not_where_it_was(
+    http: TestClient, drop: Callable[[], None], database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
     assert http.get("/readyz").status_code == 200
     drop()
     answer = http.get("/readyz")
     assert answer.status_code == 503
     assert "does not exist" in answer.json()["checks"]["database"]
+    assert str(database.url.database) in caplog.text
     call = http.get("/api/v1/players")
     assert (call.status_code, call.json()["type"]) == (503, DatabaseUnavailableError.type)
     assert call.headers["retry-after"].isdigit()
+    for named in (database.url.database, database.url.host, f"port {database.url.port}"):
+        assert str(named) not in answer.text + call.text
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            'connection to server at "db.internal" (10.0.0.5), port 5432 failed: Connection refused',
+            'connection to server at "..." failed: Connection refused',
+        ),
+        (
+            'FATAL: password authentication failed for user "keeper"',
+            'FATAL: password authentication failed for user "..."',
+        ),
+        (
+            'failed to resolve host "db.internal": Name or service not known',
+            'failed to resolve host "...": Name or service not known',
+        ),
+    ],
+)
+@ON_SQLITE
+def test_readiness_leaves_hosts_and_users_to_the_log(
+    http: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, said: str, shown: str
+) -> None:
+    def fail(_: object) -> None:
+        raise SQLAlchemyError(said)
+
+    monkeypatch.setattr("league.api.health._ask", fail)
+    assert http.get("/readyz").json()["checks"]["database"] == shown
+    assert said in caplog.text
 
 
 def test_readiness_names_a_schema_that_is_behind_with_the_command_that_helps(
