@@ -215,6 +215,7 @@ class Membership:
                 environment=self._spec.name,
                 signature=signature,
                 max_decisions=self._spec.max_decisions,
+                sides=self._spec.unlike_sides,
                 rules=self._rules,
             )
         )

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -11,6 +12,12 @@ from typing import Any
 from arena.errors import ArenaError
 
 SIDES = 2
+
+NAME_MAX = 64
+"""The longest name of a side."""
+
+FIRST_AND_SECOND = ("first", "second")
+"""What the sides of turn-based games are called where nothing else tells them apart."""
 
 IMAGE_AXES = (2, 3)
 """How many axes an image may have."""
@@ -189,6 +196,17 @@ class EnvironmentSpec:
         return SIDES
 
     @property
+    def unlike_sides(self) -> tuple[str, str] | None:
+        """What home and away are called where they are unlike, so that players are rated on each; None where not.
+
+        They are where they have other roles, and where they alternate, as home then begins.
+        """
+        home, away = (Counter(self.roles[self.side(away=each)]) for each in (False, True))
+        if home != away:
+            return _team(home), _team(away)
+        return FIRST_AND_SECOND if self.turn_based else None
+
+    @property
     def num_agents(self) -> int:
         """N: agents of both sides."""
         return sum(self.agents_per_side)
@@ -228,6 +246,12 @@ class EnvironmentSpec:
         }
         text = json.dumps(declared, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _team(roles: Mapping[str, int]) -> str:
+    """Name a side after its roles, such as "2 wolf + dog"."""
+    name = " + ".join(role if count == 1 else f"{count} {role}" for role, count in roles.items())
+    return name if len(name) <= NAME_MAX else f"{name[: NAME_MAX - 3]}..."
 
 
 ROUNDS_REASONS = ("points", "level")

@@ -221,6 +221,7 @@ def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> li
                 "metrics": learner.metrics,
                 "metrics_at": learner.metrics_at,
                 "verdicts": learner.verdicts,
+                "sides": learner.sides,
                 "latest_snapshot": snapshots.get(learner.id),
                 "created_at": learner.created_at,
                 "rules": arithmetic.numbers(role_rules.of_learner(settings, learner)),

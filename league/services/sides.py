@@ -19,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.glicko2 import START_DEVIATION, Ratings, expected_score
+from arena.refit import Fit
 from league.services import rating, refit
 from league.services.match_log import Games
 from league.services.payoffs import NO_RECORDS, Records
 from league.services.rating import Entry, Rule, as_ratings
+from league.services.refit import Fitted
 from league.services.roster import Roster
 from league.wire import Side
 
@@ -126,37 +128,52 @@ class Seats:
         played = seated(games)
         taking_part = {each: self.entry(each) for each in played.players}
         taking_part |= {each: entry for each, entry in self.books.entries.items() if not entry.frozen}
-        loose = {
-            each: replace(entry, kind="snapshot") if entry.kind == "baseline" else entry
-            for each, entry in taking_part.items()
-        }
-        changed = rating.advance(loose, played, rule)
-        moved = {owner(each)[0] for each in changed if taking_part[each].kind == "baseline"}
-        for player in sorted(moved):
-            changed |= self._held(player, changed)
-        return Books(changed, self.books.records.advance(played))
+        changed = rating.advance(_loose(taking_part), played, rule)
+        return Books(self._held(changed), self.books.records.advance(played))
 
     def refitted(self, rule: Rule) -> dict[int, Entry]:
-        """Return the snapshots' seats as a fit of the whole history has them, by seat."""
+        """Return the seats of frozen players as a fit of the whole history has them, by seat."""
         parents = {
             seat_of(player, side): None if parent is None else seat_of(parent, side)
             for player, parent in self.roster.parents.items()
             for side in SIDES
         }
-        fitted = refit.fit(self.books.entries, parents, self.books.records, rule.refit)
-        return refit.reseeded(self.books.entries, fitted, rule)
+        entries = _loose(self.books.entries)
+        fitted = refit.fit(entries, parents, self.books.records, rule.refit)
+        return self._held(refit.reseeded(entries, self._anchored(fitted), rule))
 
     def _ratings(self, seats: Iterable[int]) -> Ratings:
         return as_ratings([self.entry(each) for each in seats])
 
-    def _held(self, player: int, changed: Mapping[int, Entry]) -> dict[int, Entry]:
-        """Return a baseline's seats with the mean where its rating is."""
-        home, away = (changed.get(each, self.entry(each)) for each in (seat_of(player, side) for side in SIDES))
-        half, middle = 0.5 * (home.rating - away.rating), self.overall[player].rating
-        return {
-            seat_of(player, "home"): replace(home, kind="baseline", rating=middle + half),
-            seat_of(player, "away"): replace(away, kind="baseline", rating=middle - half),
-        }
+    def _anchored(self, fitted: Fitted) -> Fitted:
+        """Move a fit so that the baselines' seats are on average where they are now; that much is certain."""
+        anchors = [place for place, seat in enumerate(fitted.ids) if self.books.entries[seat].kind == "baseline"]
+        if not anchors:
+            return fitted
+        present = self._ratings(fitted.ids[place] for place in anchors).rating
+        rating, covariance = fitted.fit.rating, fitted.fit.covariance
+        together = covariance[anchors].mean(axis=0)
+        spread = covariance - together - together[:, None] + together[anchors].mean()
+        return Fitted(fitted.ids, Fit(rating - (rating[anchors] - present).mean(), spread))
+
+    def _held(self, changed: Mapping[int, Entry]) -> dict[int, Entry]:
+        """Return seats that changed, those of each baseline with the mean where its rating is."""
+        held = dict(changed)
+        for player in sorted({owner(seat)[0] for seat in changed}):
+            middle = self.overall[player]
+            if middle.kind == "baseline":
+                home, away = (changed.get(seat, self.entry(seat)) for seat in (seat_of(player, side) for side in SIDES))
+                half = 0.5 * (home.rating - away.rating)
+                held[seat_of(player, "home")] = replace(home, kind="baseline", rating=middle.rating + half)
+                held[seat_of(player, "away")] = replace(away, kind="baseline", rating=middle.rating - half)
+        return held
+
+
+def _loose(entries: Mapping[int, Entry]) -> dict[int, Entry]:
+    """Return entries of seats, those of baselines as of players whose rating evidence moves."""
+    return {
+        seat: replace(entry, kind="snapshot") if entry.kind == "baseline" else entry for seat, entry in entries.items()
+    }
 
 
 def _balance(records: Records, seats: Records) -> NDArray[np.float64]:

@@ -70,7 +70,7 @@ class Learner(Answer):
 
     `rules` are all numbers of its role as they hold. It has begun anew `resets` times, the last time at `began_step`,
     as far as the snapshots before that are published. `verdicts` is what its trainer finds wrong with its training, the
-    worst first; null where it does not say.
+    worst first; null where it does not say. `sides` are the names of its game's two sides where these are unlike.
     """
 
     id: int
@@ -88,6 +88,7 @@ class Learner(Answer):
     resets: int = 0
     began_step: int = 0
     verdicts: list[HealthVerdict] | None = None
+    sides: tuple[str, str] | None = None
 
 
 class LearnerMetrics(Answer):

@@ -432,3 +432,30 @@ def test_unknown_players_kinds_and_limits_are_refused_by_name():
         rate_period(ratings, no_games(), deviation_floor=400.0, deviation_cap=350.0)
     with pytest.raises(ValueError, match=r"volatility_cap is 0\.0"):
         rate_period(ratings, no_games(), volatility_cap=0.0)
+
+
+def test_what_a_side_gave_is_taken_off_the_score():
+    """Winning with an advantage of 0.25 is worth what a score of 0.75 is worth; losing with it, less than nothing."""
+    ratings = newcomers(2)
+    won = rate_period(ratings, Results([0], [1], [1.0], [1], [0.25]))
+    assert won.rating == pytest.approx(rate_period(ratings, Results([0], [1], [0.75], [1])).rating, abs=1e-9)
+    lost = rate_period(ratings, Results([0], [1], [0.0], [1], [0.25]))
+    assert lost.rating[0] < rate_period(ratings, Results([0], [1], [0.0], [1])).rating[0]
+
+
+def test_an_advantage_of_nothing_changes_no_bit():
+    ratings = newcomers(3)
+    plain, given = ([0, 1, 2], [1, 2, 0], [1.0, 0.5, 0.25], [1, 2, 3]), np.zeros(3)
+    one, other = rate_period(ratings, Results(*plain)), rate_period(ratings, Results(*plain, given))
+    assert np.array_equal(one.rating, other.rating)
+    assert np.array_equal(one.deviation, other.deviation)
+    assert np.array_equal(one.volatility, other.volatility)
+
+
+@pytest.mark.parametrize(
+    ("advantage", "message"),
+    [([0.6], r"advantage\[0\] is 0\.6: .*at most 0\.5"), ([np.nan], r"advantage\[0\] is nan"), ([0.1, 0.1], "shape")],
+)
+def test_an_advantage_out_of_range_is_refused_by_name(advantage, message):
+    with pytest.raises(ValueError, match=message):
+        Results([0], [1], [1.0], [1], advantage)

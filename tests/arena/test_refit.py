@@ -50,6 +50,13 @@ def test_two_players_stand_as_far_apart_as_their_score_says() -> None:
     assert found.deviation == pytest.approx([SCALE / np.sqrt(400 * 0.75 * 0.25), 0.0])
 
 
+def test_what_sides_gave_is_taken_off_what_a_pair_scored() -> None:
+    """Whoever scored 0.75 with a side that gave it 0.25 is as good as the other."""
+    results = Results([0], [1], [0.75], [400], [0.25])  # type: ignore[arg-type]
+    found = fit(results, [1500.0, 1500.0], anchor=[False, True], parent=ALONE)
+    assert found.rating == pytest.approx([1500.0, 1500.0], abs=1e-6)
+
+
 def test_anchors_stay_and_carry_the_scale() -> None:
     found = fit(rows((0, 1, 0.5, 10**6)), [1500.0, 812.5], anchor=[False, True], parent=ALONE)
     assert found.rating[1] == 812.5

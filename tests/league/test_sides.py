@@ -1,5 +1,6 @@
 """Games whose sides are unlike: every player is rated on each of them, and overall by what it scores on both."""
 
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,11 +12,13 @@ import pytest
 from fastapi.testclient import TestClient
 from league_history import play_periods, recomputed
 from league_scene import ON_SQLITE, Scene, result
+from rich.console import Console
 from sqlalchemy import func, select, update
 
 from arena.glicko2 import START_DEVIATION, expected_score
 from arena.refit import RefitConfig
 from league import wire
+from league.cli import tables
 from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
@@ -28,6 +31,7 @@ from league.services.rating import Entry, Rule, as_ratings
 from league.services.roster import Roster
 from league.services.sides import NO_BOOKS, Seats, owner, seat_of
 from league.storage.directory import DirectoryStore
+from league.web.formats import points
 
 NAMES = ("wolf", "sheep")
 EVERY_PERIOD = RefitConfig(growth=0.0)
@@ -46,9 +50,15 @@ def declare(scene: Scene) -> Scene:
 
 
 @pytest.fixture
-def hunt(serve: Callable[..., TestClient]) -> Scene:
-    """A league of a game whose sides are unlike, without anybody who is made a commander by a rule."""
-    return declare(Scene(LeagueClient(http=serve(refit=EVERY_PERIOD, automatic_promotion=False))))
+def server(serve: Callable[..., TestClient]) -> TestClient:
+    """A server that fits the whole history after every period, and makes nobody a commander by a rule."""
+    return serve(refit=EVERY_PERIOD, automatic_promotion=False)
+
+
+@pytest.fixture
+def hunt(server: TestClient) -> Scene:
+    """A league of a game whose sides are unlike."""
+    return declare(Scene(LeagueClient(http=server)))
 
 
 def evaluate(scene: Scene, count: int, home: float) -> None:
@@ -90,6 +100,7 @@ def test_where_home_always_wins_everybody_is_strong_at_home_and_weak_away_and_no
     assert table == {one.id: hunt.client.player(one.id).sides for one in hunt.client.players(hunt.environment).items}
 
 
+@ON_SQLITE
 def test_a_match_rates_one_s_home_and_the_other_s_away(hunt: Scene) -> None:
     hunt.publish(1)
     (lease, _) = hunt.rating_leases(2)
@@ -102,6 +113,7 @@ def test_a_match_rates_one_s_home_and_the_other_s_away(hunt: Scene) -> None:
     assert sum(each.games for sides in shown.values() for each in sides.values()) == 2
 
 
+@ON_SQLITE
 def test_a_training_match_rates_the_learner_s_side_alone(hunt: Scene) -> None:
     snapshot = hunt.publish(1)
     hunt.train(12, learner_score=1.0)
@@ -111,6 +123,7 @@ def test_a_training_match_rates_the_learner_s_side_alone(hunt: Scene) -> None:
     assert hunt.client.player(snapshot.id).sides == []
 
 
+@ON_SQLITE
 def test_a_baseline_is_held_by_the_mean_of_its_sides(hunt: Scene) -> None:
     hunt.publish(1)
     for _ in range(3):
@@ -132,11 +145,49 @@ def test_past_standings_show_the_sides_of_then(hunt: Scene, time: Any) -> None:
     assert all(then[player] != now[player] for player in played if player != hunt.baseline().id)
 
 
+@ON_SQLITE
 def test_where_sides_are_alike_nothing_is_kept_of_them(scene: Scene, database: Database, time: Any) -> None:
     play_periods(scene, time, number=2)
     assert rows(database, SideRating) == rows(database, SidePayoff) == 0
     assert all(one.sides == [] for one in scene.client.players(scene.environment).items)
     assert all("unlike_sides" not in period.config for period in scene.client.periods().items)
+
+
+@ON_SQLITE
+def test_a_player_s_page_and_its_table_name_its_sides(server: TestClient, hunt: Scene) -> None:
+    snapshot = hunt.publish(1)
+    evaluate(hunt, 4, home=1.0)
+    hunt.client.close_period()
+    page = " ".join(server.get(f"/players/{snapshot.id}").text.split())
+    described = printed(tables.player(hunt.client.player(snapshot.id)))
+    for side in hunt.client.player(snapshot.id).sides:
+        told = f'{points(side.rating)} <span class="error">± {points(2 * side.deviation)}</span>'
+        assert f'>{side.side.capitalize()}, {side.name}</dt> <dd><span class="rating">{told}' in page
+        assert f"{side.side}, as {side.name}" in described
+        assert f"{side.rating:.0f} ± {2 * side.deviation:.0f}, {side.games} games" in described
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("width", [40, 80, 140])
+def test_the_league_table_shows_sides_in_any_width(hunt: Scene, width: int) -> None:
+    hunt.publish(1)
+    evaluate(hunt, 4, home=1.0)
+    hunt.client.close_period()
+    items = hunt.client.standings(hunt.environment).items
+    text = printed(tables.standings(items), width)
+    assert "home: wolf" in text
+    assert "away: sheep" in text
+    for row in items:
+        for side in row.sides:
+            assert f"{side.rating:.0f} ± {2 * side.deviation:.0f}" in text
+
+
+def printed(part: Any, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(part)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, text.splitlines())) <= width
+    return text
 
 
 @ON_SQLITE
@@ -194,6 +245,7 @@ def test_what_somebody_changed_about_sides_is_found_and_mended(
     assert hunt.client.players(hunt.environment) == before
 
 
+@ON_SQLITE
 def test_sides_that_are_declared_later_are_rated_from_then_on(scene: Scene, database: Database, time: Any) -> None:
     play_periods(scene, time, number=2)
     before = scene.client.players(scene.environment)
@@ -207,6 +259,7 @@ def test_sides_that_are_declared_later_are_rated_from_then_on(scene: Scene, data
     assert [told.differing for told in recomputed(database)] == [0]
 
 
+@ON_SQLITE
 def test_another_rule_rates_sides_again_too(
     hunt: Scene, database: Database, configure: Callable[..., Settings], time: Any
 ) -> None:
@@ -223,6 +276,7 @@ def test_another_rule_rates_sides_again_too(
     assert [told.differing for told in recomputed(database)] == [0]
 
 
+@ON_SQLITE
 def test_what_a_quarantined_worker_reported_is_in_no_side(hunt: Scene, database: Database, time: Any) -> None:
     play_periods(hunt, time, number=2)
     before = {one.id: one.sides for one in hunt.client.players(hunt.environment).items}

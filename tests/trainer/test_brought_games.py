@@ -3,7 +3,7 @@
 import pytest
 from small_runs import logged, same_results, spooled
 
-from arena.environments import make
+from arena.environments import declare, make
 from arena.match import play_series, resolve_policy
 from trainer.batches import open_batches
 from trainer.config import resolve
@@ -36,6 +36,7 @@ def test_a_short_run_reports_publishes_and_can_be_played_with(worker_of, client,
     assert len(matches) >= 4
     assert {match.reason for match in matches} <= {"end", "limit"}
     assert client.players(game, kind="snapshot").items
+    assert client.learners(game).items[0].sides == declare(game).unlike_sides
     trained, random = resolve_policy(game, str(tmp_path / "run")), resolve_policy(game, "random")
     assert len(play_series(game, trained, random, matches=2, seed=0).matches) == 2
 
