@@ -1,9 +1,11 @@
 """Games of the reader's own as environments."""
 
-from arena.environments.own.game import declare_own
+from arena.environments.own.game import declare_own, declared_tensors
 from arena.environments.own.lookup import batch_factory, find
 from arena.environments.processes.hosting import make_hosted
 from arena.environments.protocol import Environment
+from arena.environments.tensor.game import as_tensor_game
+from arena.environments.tensor.matches import TensorMatches
 from arena.errors import ArenaError
 
 OPENER = "arena.environments.own.game:host_own"
@@ -15,13 +17,16 @@ def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int
     Raises:
         ArenaError: It steps a whole batch by itself, and processes were asked for.
     """
-    factory = batch_factory(find(name))
-    if factory is None:
+    found = find(name)
+    factory, tensors = batch_factory(found), as_tensor_game(found)
+    if factory is None and tensors is None:
         return make_hosted(
             OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes, step_limit_s=step_limit_s
         )
     if processes:
         raise ArenaError(f"{name} steps a whole batch by itself, and was given {processes} processes: leave them out")
+    if factory is None:
+        return TensorMatches(declared_tensors(name), num_envs=num_envs, device=device, seed=seed)
     declare_own(name)  # refuses what is called otherwise
     env: Environment = factory(name, num_envs=num_envs, device=device, seed=seed)
     return env

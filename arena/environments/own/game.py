@@ -8,6 +8,8 @@ from arena.environments.pettingzoo.matches import open_match
 from arena.environments.pettingzoo.sides import TwoSided
 from arena.environments.processes.match import Hosted
 from arena.environments.spec import EnvironmentSpec
+from arena.environments.tensor import layout as tensors
+from arena.environments.tensor.game import as_tensor_game
 from arena.errors import ArenaError
 
 KEPT_GAMES = 8
@@ -22,13 +24,29 @@ def declare_own(name: str) -> EnvironmentSpec:
         UnknownEnvironmentError: There is no such thing.
         ArenaError: It is no game, or cannot be played by two sides.
     """
-    factory = batch_factory(find(name))
+    found = find(name)
+    if as_tensor_game(found) is not None:
+        return declared_tensors(name).spec
+    factory = batch_factory(found)
     if factory is None:
         return _declared(name).spec
     spec: EnvironmentSpec = factory(name, num_envs=1, device="cpu", seed=0).spec
     if spec.name != name:
         raise ArenaError(f"{name} declares the name {spec.name!r}: give its spec the name that it is called by")
     return spec
+
+
+@lru_cache(maxsize=KEPT_GAMES)
+def declared_tensors(name: str) -> tensors.Declared:
+    """A game of tensors, and what it declares.
+
+    Raises:
+        ArenaError: It is none, or its spaces have no fixed size.
+    """
+    game = as_tensor_game(find(name))
+    if game is None:
+        raise ArenaError(f"{name} steps no batch of matches as tensors: see docs/tensor_games.md")
+    return tensors.look_at(name, game)
 
 
 def host_own(name: str) -> Hosted:

@@ -31,8 +31,8 @@ def find(name: str) -> Any:  # noqa: ANN401  whatever has that name
 
 
 def batch_factory(found: Any) -> Callable[..., Any] | None:  # noqa: ANN401
-    """What is called as the arena's own environments are: it takes `num_envs`. None for anything else."""
-    return found if callable(found) and "num_envs" in inspect.signature(found).parameters else None
+    """What is called as the arena's own environments are: with `name` and `num_envs`. None for anything else."""
+    return found if callable(found) and {"name", "num_envs"} <= inspect.signature(found).parameters.keys() else None
 
 
 def _import(name: str, path: str) -> ModuleType:

@@ -1,0 +1,114 @@
+"""What a game of tensors declares, found out from one that is opened to look at it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from gymnasium import spaces
+
+from arena.environments.pettingzoo.acting import bounds_of, factors_of, heads_for
+from arena.environments.spec import EnvironmentSpec, ObservationBlock
+from arena.environments.tensor.game import Opening, TensorGame
+from arena.errors import ArenaError
+
+ACTION_MASK = "action_mask"
+"""Key of an observation or of an info that says which actions are legal."""
+
+DEFAULT_DECISIONS = 1000
+REASONS = ("end", "limit")
+END, LIMIT = range(len(REASONS))
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A game, and what it declares.
+
+    Attributes:
+        game: Which it is.
+        spec: What it declares.
+        opening: Who opens matches.
+        paths: Key of each part of an observation, in the order of the spec's blocks; None for one of a single part.
+        space: What an agent may do.
+        tensors: Whether the game is given tensors; arrays otherwise.
+    """
+
+    game: TensorGame
+    spec: EnvironmentSpec
+    opening: Opening
+    paths: tuple[str | None, ...]
+    space: spaces.Space[Any]
+    tensors: bool
+
+
+def look_at(name: str, game: TensorGame) -> Declared:
+    """Open a game with one match, and find out what it declares.
+
+    Raises:
+        ArenaError: It is no such game, or its spaces have no fixed size; the message says why.
+    """
+    made = game.open(name, num_envs=1, device="cpu")
+    opening = game.opening_of(name, made)
+    parts = dict(_parts(name, made.observation_space))
+    factors = factors_of(made.action_space, "of either side")
+    return Declared(
+        game=game,
+        spec=EnvironmentSpec(
+            name=name,
+            agents_per_side=game.agents_per_side,
+            roles=("player",) * game.num_agents,
+            observation=(*parts.values(), ObservationBlock("away", (1,), 0.0, 1.0)),
+            heads=heads_for({"player": factors}, masked=_masks_actions(game, made, opening)),
+            max_decisions=game.max_decisions or int(getattr(made, "max_decisions", DEFAULT_DECISIONS)),
+            # whoever waits for its row to be opened has no turn: rewards and ends still belong to its last one
+            turn_based=game.turn_based or opening is Opening.NEXT_STEP,
+            reproducible=game.reproducible and opening is Opening.ASKED,
+            limit_decides=False,
+            reasons=REASONS,
+            rules={"scoring": dict(game.scoring.rule), "actions": bounds_of(made.action_space)},
+        ),
+        opening=opening,
+        paths=tuple(parts),
+        space=made.action_space,
+        tensors=game.takes_device,
+    )
+
+
+def split(told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN401  what `reset` returned
+    """Observations and info; the latter is empty where a game leaves it out."""
+    return told if isinstance(told, tuple) else (told, {})
+
+
+def _masks_actions(game: TensorGame, made: Any, opening: Opening) -> bool:  # noqa: ANN401
+    """Whether the game says which actions are legal."""
+    if isinstance(made.observation_space, spaces.Dict) and ACTION_MASK in made.observation_space.spaces:
+        return True
+    seeds = torch.zeros(1, dtype=torch.int64)
+    _, info = split(
+        made.reset(seed=0 if opening is not Opening.ASKED else seeds if game.takes_device else seeds.numpy())
+    )
+    return ACTION_MASK in info
+
+
+def _parts(name: str, space: spaces.Space[Any]) -> Iterator[tuple[str | None, ObservationBlock]]:
+    if not isinstance(space, spaces.Dict):
+        yield None, _block(name, "observation", space)
+        return
+    for key, inner in space.items():
+        if key != ACTION_MASK:
+            yield key, _block(name, key, inner)
+
+
+def _block(name: str, called: str, space: spaces.Space[Any]) -> ObservationBlock:
+    """A block of numbers as they are; its bounds include 0, which is what stands there for whoever does not act."""
+    match space:
+        case spaces.Box():
+            low, high = min(0.0, float(space.low.min())), max(0.0, float(space.high.max()))
+            return ObservationBlock(called, space.shape or (1,), low, high)
+        case spaces.MultiBinary():
+            return ObservationBlock(called, space.shape, 0.0, 1.0)
+        case _:
+            raise ArenaError(
+                f"{name} shows {called} as a {type(space).__name__} space: give a Box or a MultiBinary space of one "
+                "agent, or a Dict of these; choices are shown one-hot"
+            )
