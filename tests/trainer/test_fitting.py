@@ -28,7 +28,7 @@ GAME = "space_games:bazaar"
 BAZAAR = declare(GAME)
 PLACES = BAZAAR.layout
 SMALL = ["environment.num_envs=4", "rollout.steps=16", "rollout.chunk=8", "network.encoder_sizes=[16]"]
-SHORT = [*SMALL, "network.recurrent_size=16", "league.lease_budget=2", "league.snapshot_every_steps=128"]
+SHORT = [*SMALL, "network.recurrent_size=16", "league.lease_budget=2", "league.snapshot_every_steps=64"]
 REMEMBERER = ["network.module=space_games:Rememberer", "network.core=module"]
 NETWORKS = {
     "all kinds": [],
@@ -53,9 +53,9 @@ def test_rollout_and_update_agree_in_every_chunk(settings):
     "settings", [NETWORKS["all kinds"], NETWORKS["a module with a memory"]], ids=["all kinds", "a module"]
 )
 def test_a_short_run_meets_its_snapshots_and_can_be_played_with(worker_of, client, tmp_path, monkeypatch, settings):
-    worker = worker_of(client, config_of(*settings, "run.total_steps=384", "environment.self_play=0.25"))
+    worker = worker_of(client, config_of(*settings, "run.total_steps=192", "environment.self_play=0.25"))
     worker.run()
-    assert worker.learner.steps == 384
+    assert worker.learner.steps == 192
     matches = logged(client, GAME)
     assert same_results(spooled(tmp_path), matches)
     assert len(matches) >= 4

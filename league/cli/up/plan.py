@@ -11,6 +11,9 @@ from league.wire import Role
 MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main-exploiter", "league-exploiter"
 """Names of the lineages that a league has beside its main."""
 
+MODULE_SETTING, MODULES_VARIABLE = "network.module", "ARENA_MODULES"
+"""The trainer's setting that names a network module of the user's, and the variable that names more to all commands."""
+
 
 @dataclass(frozen=True)
 class Trainee:
@@ -75,7 +78,7 @@ def server_job(plan: Plan) -> Job:
 
 def worker_jobs(plan: Plan, token: str | None) -> tuple[Job, ...]:
     """Return the jobs of the trainers and the evaluator; they end for good where the league tells them to stop."""
-    own = {"LEAGUE_URL": plan.url, "LEAGUE_TOKEN": token or ""}
+    own = {"LEAGUE_URL": plan.url, "LEAGUE_TOKEN": token or "", **_named_modules(plan)}
     game = ("--environment", plan.environment)
     settings = [word for override in plan.overrides for word in ("--set", override)]
     trainers = []
@@ -86,6 +89,13 @@ def worker_jobs(plan: Plan, token: str | None) -> tuple[Job, ...]:
         trainers.append(_job(plan, name, command, own, permanent=False))
     evaluate = ("trainer", "evaluate", *game, *_run(plan, "evaluator"))
     return (*trainers, _job(plan, "evaluator", evaluate, own, permanent=False))
+
+
+def _named_modules(plan: Plan) -> dict[str, str]:
+    """Name the network module of the trainers' settings to all workers: without that none would run its code."""
+    settings = dict(override.split("=", 1) for override in plan.overrides if "=" in override)
+    named = [os.environ.get(MODULES_VARIABLE, ""), settings.get(MODULE_SETTING, "").strip(" \"'")]
+    return {MODULES_VARIABLE: ",".join(filter(None, named))} if named[1] else {}
 
 
 def _run(plan: Plan, folder: str) -> tuple[str, str]:

@@ -2,15 +2,17 @@
 
 from pathlib import Path
 
+import pytest
 from league_command import Run
 
+from arena.policies.modules import NAMED_VARIABLE
 from league.cli.up.child import Job
 from league.cli.up.plan import Plan, trainees, worker_jobs
 
 
-def jobs(*, league: bool) -> list[Job]:
+def jobs(*, league: bool, setting: str = "ppo.gamma=0.9") -> list[Job]:
     whom = trainees("mine", league=league)
-    plan = Plan(Path("home"), "127.0.0.1", 8000, "http://127.0.0.1:8000", "sqlite://", "rps", whom, ("ppo.gamma=0.9",))
+    plan = Plan(Path("home"), "127.0.0.1", 8000, "http://127.0.0.1:8000", "sqlite://", "rps", whom, (setting,))
     return list(worker_jobs(plan, token="secret"))
 
 
@@ -44,3 +46,14 @@ def test_a_main_cannot_have_an_exploiters_name(command: Run) -> None:
     refused = command("up", "--league", "--learner", "main-exploiter", "--environment", "rps")
     assert refused.code == 2
     assert "give the main another" in " ".join(refused.err.split())
+
+
+@pytest.mark.parametrize(("before", "named"), [("", "nets:Mine"), ("nets:Other", "nets:Other,nets:Mine")])
+@pytest.mark.parametrize("written", ["nets:Mine", '"nets:Mine"'])
+def test_a_network_module_of_the_settings_is_named_to_the_evaluator_too(
+    monkeypatch: pytest.MonkeyPatch, before: str, named: str, written: str
+) -> None:
+    monkeypatch.setenv(NAMED_VARIABLE, before)
+    with_module = jobs(league=False, setting=f"network.module={written}")
+    assert [job.environment[NAMED_VARIABLE] for job in with_module] == [named, named]
+    assert [job.environment[NAMED_VARIABLE] for job in jobs(league=False)] == [before, before]
