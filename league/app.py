@@ -36,6 +36,7 @@ from league.api.dependencies import League
 from league.api.limits import BodyLimit
 from league.api.metrics import Metrics
 from league.api.news import News
+from league.api.protocol import Protocols
 from league.api.request_ids import RequestIds
 from league.api.shortcut import Shortcut
 from league.bookkeeping import Bookkeeper
@@ -127,6 +128,7 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         rng=np.random.default_rng(),
         refusal=web.refusal,
     )
+    app.add_middleware(Protocols)
     app.add_middleware(RequestIds, metrics=league.metrics)
     return app
 

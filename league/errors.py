@@ -217,6 +217,12 @@ class InvalidRequestError(LeagueError):
         return cls(f"{place}{value}", message[:1].lower() + message[1:], way_out)
 
 
+class UnsupportedProtocolError(LeagueError):
+    """The call is by a protocol that the server does not speak, or not any more; what it carries may be right."""
+
+    type, title, status = "unsupported-protocol", "unsupported protocol", 400
+
+
 class TooLargeError(LeagueError):
     """A body is larger than the server takes."""
 

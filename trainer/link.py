@@ -22,9 +22,9 @@ from trainer.errors import CallCutShortError
 SERVER_FAULT = 500
 """From this status on an error is the server's own: it is waited out."""
 
-REFUSED_FOR_NOW = (401, 403, 404, 408, 429)
-"""Refusals that do not lie in what was sent: the same may be taken later, when a token, an address or a limit has
-changed."""
+REFUSED_FOR_NOW = (400, 401, 403, 404, 408, 429)
+"""Refusals that do not lie in what was sent: the same may be taken later, when a version, a token, an address or a
+limit has changed."""
 
 CONCERNS_ALL_CALLS = (LeagueUnreachable, UnauthenticatedError)
 

@@ -20,7 +20,7 @@ from league.errors import (
 )
 from league.lanes import lane_of
 from league.patience import Patience
-from league.wire import PREFIX
+from league.wire import PREFIX, PROTOCOL, PROTOCOL_HEADER
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _TOO_MANY_REQUESTS = 429
@@ -51,7 +51,9 @@ class Connection:
         self._timeout_s = timeout_s
         self._patience = patience_of(_PATIENCE_S) if patience is None else patience
         self._http = httpx2.Client(base_url=url, timeout=timeout_s, follow_redirects=True) if http is None else http
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._headers = {PROTOCOL_HEADER: str(PROTOCOL)}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
 
     def __enter__(self) -> Self:
         return self

@@ -4,7 +4,7 @@ A request refuses fields that it does not know. An answer tolerates them, so tha
 Every time is aware UTC; ratings are on the Glicko scale; a score is home's, in [0, 1].
 """
 
-from league.wire.bodies import PREFIX, Answer, Page, Request
+from league.wire.bodies import PREFIX, PROTOCOL, PROTOCOL_HEADER, Answer, Page, Request
 from league.wire.champions import Champion, ChampionChange, ChampionRequest
 from league.wire.checkpoints import Checkpoint, Upload, UploadCreate
 from league.wire.draws import (
@@ -113,6 +113,8 @@ __all__ = [
     "LEASE_ID_MAX_LENGTH",
     "METADATA_MAX_BYTES",
     "PREFIX",
+    "PROTOCOL",
+    "PROTOCOL_HEADER",
     "Ancestor",
     "Answer",
     "Behaviour",

@@ -7,6 +7,12 @@ from pydantic import BaseModel, ConfigDict
 PREFIX = "/api/v1"
 """Path before every call but health, readiness and metrics."""
 
+PROTOCOL = 1
+"""Number of the contract that calls are made by. Fields may be added under one number; where a call of a released
+client would be refused or mean something else, the number grows by one."""
+
+PROTOCOL_HEADER = "League-Protocol"
+
 T = TypeVar("T")
 
 

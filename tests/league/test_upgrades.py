@@ -98,6 +98,40 @@ def test_an_upgraded_league_assigns_new_ids_after_the_old_ones(released: Databas
         assert connection.scalar(text("SELECT max(id) FROM tokens")) == last_id + 1
 
 
+def test_a_trainer_of_the_first_version_keeps_working_on_an_upgraded_league(
+    released: Database, released_url: str, tmp_path: Path
+) -> None:
+    """Its calls, field by field as it made them; it names no protocol and reads what it knows of the answers."""
+    schema.upgrade(released)
+    settings = Settings.load(home=tmp_path, database_url=released_url, aggregation_interval_s=3600.0)
+    with TestClient(create_app(settings)) as http:
+        http.headers["Authorization"] = f"Bearer {token(released)}"
+
+        def call(path: str, body: dict[str, Any]) -> dict[str, Any]:
+            answer = http.post(f"/api/v1{path}", json=body)
+            assert answer.is_success, answer.text
+            made: dict[str, Any] = answer.json()
+            return made
+
+        known = {"environment": "rps", "signature": "rps-1"}
+        worker = call(
+            "/workers", {"name": "trainer-old", "kind": "trainer", "version": "0.1.0", "signatures": ["rps-1"]}
+        )
+        learner = call("/learners", {"name": "old", "role": "main", **known})
+        own = {"worker_id": worker["id"]}
+        asked = {"kind": "training", **own, "player_id": learner["player_id"], "count": 4, "budget": 2}
+        leases = call("/leases", {**asked, "self_play": False})["items"]
+        ended = {"sequence": 0, "score": 1.0, "decisions": 1, "reason": "decided", "learner_step": 64}
+        results = [{"lease_id": lease["lease_id"], "seed": lease["seed"], **ended} for lease in leases]
+        items = call("/results", {**own, "results": results})["items"]
+        assert [item["status"] for item in items] == ["accepted"] * 4
+        progress = {"learner_id": learner["id"], "step": 64, "metrics": {"charts/score": 1.0}}
+        assert call(f"/workers/{worker['id']}/heartbeat", {"learners": [progress]})["command"] == "continue"
+        assert call("/leases/release", {**own, "lease_ids": [leases[0]["lease_id"]]})
+        call("/rating-periods", {"environment": "rps"})
+        assert http.get(f"/api/v1/players/{learner['player_id']}").json()["games"] == 4
+
+
 def test_a_server_does_not_start_on_a_released_schema_and_names_the_command(released_url: str, tmp_path: Path) -> None:
     app = create_app(Settings.load(home=tmp_path, database_url=released_url))
     with pytest.raises(OldDatabaseError, match=r"at revision \d+: .*run `league db upgrade`"), TestClient(app):

@@ -3,7 +3,8 @@
 import pytest
 from small_runs import logged, rps, same_results, spooled
 
-from league.errors import LeagueUnreachable
+from league.api import protocol
+from league.errors import LeagueUnreachable, UnsupportedProtocolError
 
 
 def test_training_goes_on_while_the_league_is_away_and_loses_nothing(worker_of, client, transport, tmp_path, outside):
@@ -38,6 +39,29 @@ def test_answers_lost_after_the_work_was_done_count_no_result_twice(worker_of, c
     worker.run()
     assert same_results(spooled(tmp_path), logged(client))
     assert worker.spool.outcomes["duplicate"] > 0
+
+
+def test_results_wait_for_a_league_that_speaks_another_protocol(worker_of, client, monkeypatch, tmp_path, outside):
+    worker = worker_of(client, rps("run.total_steps=640"))
+    learn = worker.learner.learn
+
+    def watched(*arguments):
+        foreign = 2 <= worker.learner.updates < 6
+        monkeypatch.setattr(protocol, "_SPOKEN", frozenset({b"2"} if foreign else {b"1"}))
+        outside.time_s += 1.0
+        return learn(*arguments)
+
+    worker.learner.learn = watched
+    worker.run()
+    assert worker.learner.updates == 10
+    assert same_results(spooled(tmp_path), logged(client))
+    assert worker.spool.outcomes["refused"] == 0
+
+
+def test_a_run_that_speaks_another_protocol_does_not_start_and_says_what_to_update(worker_of, client, monkeypatch):
+    monkeypatch.setattr(protocol, "_SPOKEN", frozenset({b"2"}))
+    with pytest.raises(UnsupportedProtocolError, match=r"this server, version .*; install echelon-league"):
+        worker_of(client, rps())
 
 
 def test_a_run_that_was_attached_before_starts_without_the_league(worker_of, client, transport):

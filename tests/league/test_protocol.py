@@ -1,0 +1,52 @@
+"""Calls name the protocol they are made by; who speaks another is told which side to bring up to date."""
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import ON_SQLITE, Scene, result
+
+from league.client import LeagueClient
+from league.client import connection as client_side
+from league.errors import UnsupportedProtocolError
+from league.wire import PREFIX, PROTOCOL, PROTOCOL_HEADER
+
+pytestmark = ON_SQLITE
+
+NEWER = str(PROTOCOL + 1)
+
+
+@pytest.mark.parametrize("headers", [{}, {PROTOCOL_HEADER: "1"}, {PROTOCOL_HEADER.lower(): str(PROTOCOL)}])
+def test_calls_by_a_known_protocol_or_by_none_are_answered(http: TestClient, headers: dict[str, str]) -> None:
+    assert http.get(f"{PREFIX}/learners", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("asked", "way_out"),
+    [(NEWER, "bring the server up to date"), ("0", "install echelon-league"), ("one", "install echelon-league")],
+)
+def test_another_protocol_is_refused_and_the_side_to_update_is_named(
+    http: TestClient, asked: str, way_out: str
+) -> None:
+    answer = http.get(f"{PREFIX}/learners", headers={PROTOCOL_HEADER: asked})
+    assert answer.status_code == 400
+    problem = answer.json()
+    assert (problem["type"], problem["value"]) == ("unsupported-protocol", asked)
+    assert way_out in problem["way_out"]
+    assert problem["request_id"] == answer.headers["X-Request-ID"]
+
+
+def test_nothing_comes_of_a_refused_call(
+    scene: Scene, http: TestClient, league: LeagueClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (lease,) = scene.opponent_leases(1)
+    monkeypatch.setattr(client_side, "PROTOCOL", PROTOCOL + 1)
+    scene.client = LeagueClient(http=http)
+    with pytest.raises(UnsupportedProtocolError, match="bring the server up to date"):
+        scene.report(result(lease))
+    scene.client = league
+    assert scene.matches() == 0
+    assert scene.report(result(lease))[0].status == "accepted"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/openapi.json"])
+def test_what_is_no_call_of_a_worker_has_no_protocol(http: TestClient, path: str) -> None:
+    assert http.get(path, headers={PROTOCOL_HEADER: NEWER}).status_code == 200
