@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from arena.cli import bench, environments, exploitability, match, replay, tournament
+from arena.cli import bench, environments, exploitability, match, replay, tournament, verify
 from arena.errors import ArenaError, UnknownEnvironmentError, UnknownPolicyError
 
 BAD_USAGE = 2
@@ -18,7 +18,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for part in (environments, match, tournament, replay, bench, exploitability):
+for part in (environments, match, tournament, replay, bench, exploitability, verify):
     app.registered_commands.extend(part.app.registered_commands)
 
 

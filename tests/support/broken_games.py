@@ -1,0 +1,536 @@
+"""A game that keeps every rule of environments, and others that break one each."""
+
+import os
+import pickle
+import signal
+from collections import OrderedDict
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+from arena.environments import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
+from arena.environments.episodes import SeededRows
+from arena.environments.protocol import Observation, Outcome, StepResult
+from arena.errors import InvalidActionError
+
+AGENTS, OPTIONS, LIMIT = 4, 3, 6
+MORTAL, DIES_AFTER = 1, 2
+"""Agent 1 acts in two decisions."""
+
+
+class Honest(SeededRows):
+    """Two against two, who choose and earn by what dice make of it; one dies early.
+
+    A match lasts 3 or 6 decisions by its seed; the sixth is cut off. A decision pays the home side what its options
+    and dice are worth more than away's, and costs away as much.
+    """
+
+    def __init__(self, name, *, num_envs, device, seed):
+        super().__init__(self.declare(name), num_envs=num_envs, device=device, seed=seed)
+        self.decision, self.points = self._zeros(torch.int64), self._zeros(torch.float64)
+
+    def declare(self, name):
+        return EnvironmentSpec(
+            name=name,
+            agents_per_side=(2, 2),
+            roles=("scout", "tank") * 2,
+            observation=(ObservationBlock("clock", (1,), 0.0, 1.0), ObservationBlock("dice", (2,), -1.0, 1.0)),
+            heads=(
+                ActionHead("option", HeadKind.CATEGORICAL, OPTIONS, masked=True),
+                ActionHead("switch", HeadKind.BERNOULLI, 2, masked=False),
+                ActionHead("push", HeadKind.GAUSSIAN, 1, masked=False),
+            ),
+            max_decisions=LIMIT,
+            turn_based=False,
+            reproducible=True,
+            limit_decides=False,
+            reasons=("end", "limit"),
+            rules={"zero_sum": True},
+        )
+
+    def reset(self, seeds=None):
+        self._open_all(seeds)
+        self.clear(torch.ones(self.num_envs, dtype=torch.bool))
+        return self.observe()
+
+    def clear(self, rows):
+        self.decision.masked_fill_(rows, 0)
+        self.points.masked_fill_(rows, 0.0)
+
+    def dice(self):
+        """(E, N, 2) in [-1, 1]."""
+        number = 2 * torch.arange(AGENTS).view(1, -1, 1) + torch.arange(2)
+        mixed = (self.seeds.view(-1, 1, 1) + 40_503 * number + 9_973 * self.clock()) * 2_654_435_761
+        return ((mixed >> 16) % 1001) / 500.0 - 1.0
+
+    def clock(self):
+        return self.decision.view(-1, 1, 1)
+
+    def active(self):
+        return (torch.arange(AGENTS) != MORTAL) | (self.decision.unsqueeze(1) < DIES_AFTER)
+
+    def mask(self):
+        return torch.cat([torch.ones(self.num_envs, AGENTS, 1), self.dice() > 0.0], dim=-1).bool()
+
+    def observe(self):
+        active = self.active()
+        values = torch.cat([self.clock().expand(-1, AGENTS, -1) / LIMIT, self.dice()], dim=-1).float()
+        return Observation(values * active.unsqueeze(-1), {"option": self.mask() & active.unsqueeze(-1)}, active)
+
+    def require_legal(self, actions):
+        option, mask, active = actions["option"], self.mask(), self.active()
+        known = (option >= 0) & (option < OPTIONS)
+        legal = known & mask.gather(-1, option.clamp(0, OPTIONS - 1).unsqueeze(-1)).squeeze(-1)
+        if bool((active & ~legal).any()):
+            raise InvalidActionError("an option was chosen that the mask forbids")
+
+    def worth(self, actions):
+        """(E,) what home earns more than away."""
+        active = self.active()
+        each = actions["option"] + self.dice().sum(dim=-1) + actions["push"].squeeze(-1).clamp(-1.0, 1.0)
+        each = each + actions["switch"].double().sum(dim=-1)
+        return (each * active)[:, :2].sum(dim=1) - (each * active)[:, 2:].sum(dim=1)
+
+    def length(self):
+        return 3 + 3 * (self.seeds % 2)
+
+    def scores(self):
+        return 0.5 + 0.5 * self.points.sign()
+
+    def step(self, actions):
+        self._require_fit(actions)
+        self.require_legal(actions)
+        worth = self.worth(actions)
+        self.points += worth
+        self.decision += 1
+        over, final, decisions = self.decision >= self.length(), self.observe(), self.decision.clone()
+        cut = over & (self.decision >= LIMIT)
+        score = torch.where(over, self.scores(), 0.5).double()
+        self.reopen(over)
+        return StepResult(
+            observation=self.observe(),
+            reward=torch.stack([worth, worth, -worth, -worth], dim=1).float(),
+            terminated=over & ~cut,
+            truncated=cut,
+            final_observation=final,
+            outcome=Outcome(score, cut.long(), decisions),
+        )
+
+    def reopen(self, over):
+        if bool(over.any()):
+            self._open_episodes(over)
+            self.clear(over)
+
+
+def brought(kind):
+    """How the league makes a game of the reader's own."""
+
+    def make(name, *, num_envs, device, seed):
+        return kind(name, num_envs=num_envs, device=device, seed=seed)
+
+    return make
+
+
+def changing_steps(change):
+    """A game of which every step is changed; `change` takes the environment and the step."""
+
+    class Changed(Honest):
+        def step(self, actions):
+            return change(self, super().step(actions))
+
+    return brought(Changed)
+
+
+def changing_sight(change):
+    """A game of which every observation is changed; `change` takes the environment, values, masks and active."""
+
+    class Changed(Honest):
+        def observe(self):
+            seen = super().observe()
+            values, mask, active = change(self, seen.values.clone(), seen.masks["option"].clone(), seen.active.clone())
+            return Observation(values, {} if mask is None else {"option": mask}, active)
+
+    return brought(Changed)
+
+
+def changing_spec(**fields):
+    class Changed(Honest):
+        def declare(self, name):
+            return replace(super().declare(name), **fields)
+
+    return brought(Changed)
+
+
+def with_outcome(step, **fields):
+    return replace(step, outcome=replace(step.outcome, **fields))
+
+
+def at(tensor, place, value):
+    changed = tensor.clone()
+    changed[place] = value
+    return changed
+
+
+honest = brought(Honest)
+careless = changing_spec(reproducible=False)
+boundless = changing_spec(max_decisions=0)
+
+blind = changing_sight(lambda env, values, mask, active: (at(values, (..., 2, 1), torch.nan), mask, active))
+wide = changing_sight(lambda env, values, mask, active: (at(values, (..., 3, 2), 7.0), mask, active))
+precise = changing_sight(lambda env, values, mask, active: (values.double(), mask, active))
+maskless = changing_sight(lambda env, values, mask, active: (values, None, active))
+stuck = changing_sight(lambda env, values, mask, active: (values, at(mask, (0, 2), False), active))
+haunted = changing_sight(lambda env, values, mask, active: (values.where(active.unsqueeze(-1), 0.5), mask, active))
+tempting = changing_sight(lambda env, values, mask, active: (values, mask | ~active.unsqueeze(-1), active))
+
+
+class Undying(Honest):
+    """Who has died acts again in the fifth decision."""
+
+    def active(self):
+        return super().active() | (self.decision.unsqueeze(1) == DIES_AFTER + 2)
+
+
+undying = brought(Undying)
+
+
+class Crashing(Honest):
+    """Option 2 divides by zero."""
+
+    def worth(self, actions):
+        return super().worth(actions) + 1 // int(2 - actions["option"].max())
+
+
+crashing = brought(Crashing)
+
+
+class Picky(Honest):
+    """Refuses an option that its mask allows."""
+
+    def require_legal(self, actions):
+        if bool((actions["option"] == 2).any()):
+            raise InvalidActionError("nobody may choose 2")
+
+
+picky = brought(Picky)
+
+priceless = changing_steps(lambda env, step: replace(step, reward=at(step.reward, (0, 1), torch.inf)))
+generous = changing_steps(lambda env, step: replace(step, reward=step.reward + 1.0))
+ambiguous = changing_steps(lambda env, step: replace(step, truncated=step.truncated | step.terminated))
+exuberant = changing_steps(lambda env, step: with_outcome(step, score=step.outcome.score.where(~step.over, 2.0)))
+groundless = changing_steps(lambda env, step: with_outcome(step, reason=step.outcome.reason.where(~step.over, 9)))
+hasty = changing_steps(lambda env, step: with_outcome(step, score=step.outcome.score.where(step.over, 1.0)))
+miscounted = changing_steps(lambda env, step: with_outcome(step, decisions=step.outcome.decisions - 1))
+late = changing_steps(lambda env, step: replace(step, final_observation=step.observation))
+deserted = changing_steps(
+    lambda env, step: replace(
+        step,
+        final_observation=replace(step.final_observation, active=step.final_observation.active & ~step.over[:, None]),
+    )
+)
+
+
+class Eternal(Honest):
+    """Matches of seeds that are divisible by 4 never end."""
+
+    def length(self):
+        return super().length() + 1000 * (self.seeds % 4 == 0)
+
+
+eternal = brought(Eternal)
+
+
+class Headstrong(Honest):
+    """Takes seeds of its own for the next match, whatever was announced."""
+
+    def reopen(self, over):
+        self.next_seeds += over
+        super().reopen(over)
+
+
+headstrong = brought(Headstrong)
+
+
+class Clinging(Honest):
+    """Returns the memory that it writes the next rewards to."""
+
+    def step(self, actions):
+        step = super().step(actions)
+        self.kept = getattr(self, "kept", torch.zeros_like(step.reward))
+        self.kept.copy_(step.reward)
+        return replace(step, reward=self.kept)
+
+
+clinging = brought(Clinging)
+
+
+class Whimsical(Honest):
+    """Throws its dice by a generator that all matches ever played share."""
+
+    chance = torch.Generator().manual_seed(0)
+
+    def worth(self, actions):
+        return super().worth(actions) + torch.rand(self.num_envs, generator=self.chance)
+
+
+whimsical = brought(Whimsical)
+
+
+class Placed(Honest):
+    """Favours matches in later rows."""
+
+    def worth(self, actions):
+        return super().worth(actions) + torch.arange(self.num_envs)
+
+
+placed = brought(Placed)
+
+
+class Neighbourly(Honest):
+    """Pays what is earned in other matches."""
+
+    def worth(self, actions):
+        worth = super().worth(actions)
+        return worth + worth.sum()
+
+
+neighbourly = brought(Neighbourly)
+
+
+class Moody(Honest):
+    """Pays by the seed of the environment."""
+
+    def __init__(self, name, *, num_envs, device, seed):
+        super().__init__(name, num_envs=num_envs, device=device, seed=seed)
+        self.mood = seed % 1000 / 1000.0
+
+    def worth(self, actions):
+        return super().worth(actions) + self.mood
+
+
+moody = brought(Moody)
+
+
+class Unforgetting(Honest):
+    """Keeps a match's points for the next."""
+
+    def clear(self, rows):
+        self.decision.masked_fill_(rows, 0)
+
+    def worth(self, actions):
+        return super().worth(actions) + 0.01 * self.points
+
+
+unforgetting = brought(Unforgetting)
+
+
+class Hesitant(Honest):
+    """Clears a match's points when it is reset, not when it goes on to the next match by itself."""
+
+    def reset(self, seeds=None):
+        self.points.zero_()
+        return super().reset(seeds)
+
+    def clear(self, rows):
+        self.decision.masked_fill_(rows, 0)
+
+    def worth(self, actions):
+        return super().worth(actions) + 0.01 * self.points
+
+
+hesitant = brought(Hesitant)
+
+
+class Prophetic(Honest):
+    """Scores a match by the one after it."""
+
+    def scores(self):
+        return (self.next_seeds % 2).double()
+
+
+prophetic = brought(Prophetic)
+
+
+class Seance(Honest):
+    """Heeds what the dead do."""
+
+    def worth(self, actions):
+        return super().worth(actions) + actions["option"][:, MORTAL]
+
+
+seance = brought(Seance)
+
+
+class Fragile(Honest):
+    """Breaks by options that do not exist."""
+
+    def require_legal(self, actions):
+        torch.arange(OPTIONS)[actions["option"]]
+
+
+fragile = brought(Fragile)
+
+
+class Rash(Honest):
+    """Has changed when it refuses."""
+
+    def require_legal(self, actions):
+        self.points += (actions["option"] * self.active()).sum(dim=1)
+        super().require_legal(actions)
+
+    def worth(self, actions):
+        return super().worth(actions) + 0.01 * self.points
+
+
+rash = brought(Rash)
+
+
+class Lenient(Honest):
+    """Takes any option."""
+
+    def require_legal(self, actions):
+        pass
+
+
+lenient = brought(Lenient)
+
+
+class Spoilt(Honest):
+    """Takes any option, and pays what is no number for one that does not exist."""
+
+    def require_legal(self, actions):
+        pass
+
+    def worth(self, actions):
+        return super().worth(actions).where((actions["option"] < OPTIONS).all(dim=1), torch.inf)
+
+
+spoilt = brought(Spoilt)
+
+
+class Gullible(Honest):
+    """Takes seeds below 0."""
+
+    def reset(self, seeds=None):
+        return super().reset(None if seeds is None else seeds.abs())
+
+
+gullible = brought(Gullible)
+
+
+class Certain(Honest):
+    """Ignores its seeds."""
+
+    def dice(self):
+        return torch.zeros(self.num_envs, AGENTS, 2)
+
+    def length(self):
+        return torch.full_like(self.seeds, 4)
+
+
+certain = brought(Certain)
+
+
+class Partial(Honest):
+    """Is easier at home."""
+
+    def worth(self, actions):
+        return super().worth(actions) + 5.0
+
+
+partial = brought(Partial)
+
+
+class Confused(Honest):
+    """Says that away has won where home has."""
+
+    def scores(self):
+        return 1.0 - super().scores()
+
+
+confused = brought(Confused)
+
+
+class Littering(Honest):
+    """Writes a log where it is played."""
+
+    def worth(self, actions):
+        with Path("played.log").open("a") as log:
+            log.write("again\n")
+        return super().worth(actions)
+
+
+littering = brought(Littering)
+
+
+class Pickled(Honest):
+    """Unpickles what it pays."""
+
+    def worth(self, actions):
+        return super().worth(actions) + len(pickle.loads(PICKLE))
+
+
+PICKLE = pickle.dumps(OrderedDict())
+pickled = brought(Pickled)
+
+
+class Growing(Honest):
+    """Lasts longer with every one that is made."""
+
+    made = 0
+
+    def declare(self, name):
+        type(self).made += 1
+        return replace(super().declare(name), max_decisions=LIMIT + self.made)
+
+
+growing = brought(Growing)
+unordered = changing_spec(rules={"zero_sum": True, "colours": list({"red", "green", "blue", "white", "black", "grey"})})
+
+
+class Walk(ParallelEnv):
+    """A game of PettingZoo that keeps every rule: who walks further in four steps has won."""
+
+    def __init__(self):
+        self.possible_agents = ["left", "right"]
+
+    def observation_space(self, agent):
+        return spaces.Box(0.0, 12.0, (2,), np.float32)
+
+    def action_space(self, agent):
+        return spaces.Discrete(3)
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.way, self.time = list(self.possible_agents), np.zeros(2, np.float32), 0
+        self.chance = np.random.default_rng(seed)
+        return self.look(), {agent: {} for agent in self.agents}
+
+    def look(self):
+        return dict.fromkeys(self.possible_agents, self.way.copy())
+
+    def step(self, actions):
+        self.time += 1
+        self.way += [actions[agent] for agent in self.possible_agents]
+        self.way += self.chance.integers(2, size=2)
+        over = dict.fromkeys(self.agents, self.time == 4)
+        rewards = {agent: float(self.way[number]) for number, agent in enumerate(self.possible_agents)}
+        cut, infos = dict.fromkeys(self.agents, False), {agent: {} for agent in self.agents}
+        return self.look(), rewards, over, cut, infos
+
+
+class Local(Walk):
+    """Is another one in every process."""
+
+    def reset(self, seed=None, options=None):
+        return super().reset(seed + os.getpid())
+
+
+class Suicidal(Walk):
+    """Kills the process that it is played in."""
+
+    def step(self, actions):
+        os.kill(os.getpid(), signal.SIGKILL)
