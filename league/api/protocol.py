@@ -1,6 +1,6 @@
 """Calls by a protocol that this server does not speak are refused before anything comes of them.
 
-See docs/decisions/051-calls-name-their-protocol.md.
+See docs/decisions/053-calls-name-their-protocol.md.
 """
 
 from importlib.metadata import version
