@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -146,6 +147,17 @@ def test_what_a_module_makes_anew_is_there_when_it_was_loaded():
     loaded = checkpoints.decode(checkpoints.encode(network, BAZAAR), modules=["space_games:Rememberer"]).network
     assert "core.module.scale" not in loaded.state_dict()
     assert float(loaded.core.module.scale) == 1.0
+
+
+def test_the_module_of_the_page_passes_in_either_place(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    page = (Path(__file__).parents[2] / "docs" / "networks.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.+?)```", page, re.DOTALL)
+    (tmp_path / "readers_nets.py").write_text(f"{code}\n\nclass Whole(MyNet):\n    memory_size = 0\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    check_module(architecture_of("readers_nets:MyNet", CoreKind.LSTM), BAZAAR)
+    check_module(architecture_of("readers_nets:Whole"), BAZAAR)
+    sys.modules.pop("readers_nets")
 
 
 def test_reading_a_checkpoint_leaves_torchs_chance_as_it_was():

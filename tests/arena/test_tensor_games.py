@@ -9,7 +9,7 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text
 from torch import Tensor
 
-from arena.environments import declare, make
+from arena.environments import ImageBlock, MemberMask, declare, make
 from arena.environments.protocol import StepResult
 from arena.environments.tensor import Opening, ReturnMargin, TensorGame
 from arena.errors import ArenaError, InvalidActionError
@@ -250,6 +250,7 @@ def wrong(**changes: object) -> type[Count]:
     [
         (0, lambda num_envs: SimpleNamespace(reset=None), "no game of tensors .it has no observation_space"),
         (1, wrong(observation_space=Text(5)), "shows observation as a Text space: give a Box"),
+        (7, wrong(action_space=Dict({"a": Discrete(2)})), "acts in a Dict space: make it Discrete, MultiDiscrete"),
         (2, wrong(action_space=Box(-np.inf, np.inf, (1,))), "acts in an unbounded Box"),
         (3, wrong(metadata={"autoreset_mode": "sometimes"}), "says autoreset_mode 'sometimes': give a mode of"),
         (4, wrong(step=lambda self, actions: (self.see(), np.zeros(1), [False], [False], {})),
@@ -269,6 +270,14 @@ def play(name: str) -> None:
     env.reset(torch.tensor([0]))
     for _ in range(2):
         env.step(choose(env, 0))
+
+
+def test_images_and_sets_are_declared_as_those_of_other_games():
+    seen = Dict({"herd": Box(0.0, 1.0, (3, 2)), "herd_mask": MultiBinary(3), "view": Box(0, 255, (9, 9, 3), np.uint8)})
+    herd, mask, view, _ = declare(named(farm=wrong(observation_space=seen))).observation
+    assert isinstance(mask, MemberMask)
+    assert isinstance(view, ImageBlock)
+    assert mask.describes == (herd.name,)
 
 
 def test_numbers_and_devices_that_make_no_sense_are_refused():

@@ -8,12 +8,10 @@ import torch
 from gymnasium import spaces
 
 from arena.environments.pettingzoo.acting import bounds_of, factors_of, heads_for
+from arena.environments.pettingzoo.spaces import ACTION_MASK, parts_of
 from arena.environments.spec import EnvironmentSpec, ObservationBlock
 from arena.environments.tensor.game import Opening, TensorGame
 from arena.errors import ArenaError
-
-ACTION_MASK = "action_mask"
-"""Key of an observation or of an info that says which actions are legal."""
 
 DEFAULT_DECISIONS = 1000
 REASONS = ("end", "limit")
@@ -50,6 +48,11 @@ def look_at(name: str, game: TensorGame) -> Declared:
     made = game.open(name, num_envs=1, device="cpu")
     opening = game.opening_of(name, made)
     parts = dict(_parts(name, made.observation_space))
+    if isinstance(made.action_space, spaces.Dict | spaces.Tuple):
+        raise ArenaError(
+            f"{name} acts in a {type(made.action_space).__name__} space: make it Discrete, MultiDiscrete, MultiBinary "
+            "or a bounded Box of one agent"
+        )
     factors = factors_of(made.action_space, "of either side")
     return Declared(
         game=game,
@@ -91,24 +94,13 @@ def _masks_actions(game: TensorGame, made: Any, opening: Opening) -> bool:  # no
 
 
 def _parts(name: str, space: spaces.Space[Any]) -> Iterator[tuple[str | None, ObservationBlock]]:
-    if not isinstance(space, spaces.Dict):
-        yield None, _block(name, "observation", space)
-        return
-    for key, inner in space.items():
-        if key != ACTION_MASK:
-            yield key, _block(name, key, inner)
-
-
-def _block(name: str, called: str, space: spaces.Space[Any]) -> ObservationBlock:
-    """A block of numbers as they are; its bounds include 0, which is what stands there for whoever does not act."""
-    match space:
-        case spaces.Box():
-            low, high = min(0.0, float(space.low.min())), max(0.0, float(space.high.max()))
-            return ObservationBlock(called, space.shape or (1,), low, high)
-        case spaces.MultiBinary():
-            return ObservationBlock(called, space.shape, 0.0, 1.0)
-        case _:
+    """Blocks of numbers as they are, which may be images and sets, with the key of each."""
+    inside = space.items() if isinstance(space, spaces.Dict) else [("observation", space)]
+    for called, inner in inside:
+        if called != ACTION_MASK and not isinstance(inner, spaces.Box | spaces.MultiBinary):
             raise ArenaError(
-                f"{name} shows {called} as a {type(space).__name__} space: give a Box or a MultiBinary space of one "
+                f"{name} shows {called} as a {type(inner).__name__} space: give a Box or a MultiBinary space of one "
                 "agent, or a Dict of these; choices are shown one-hot"
             )
+    for part in parts_of(space, name):
+        yield part.path[0] if part.path else None, part.block
