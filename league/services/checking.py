@@ -15,6 +15,7 @@ from league.services import (
     champions,
     collection,
     decisions,
+    fingerprint_sums,
     gate_verdicts,
     learners,
     match_log,
@@ -61,7 +62,7 @@ def check(
         for each in learners.environments(session) if environment is None else [environment]:
             found += [*_players(session, each), *_champion(session, each), *_gates(session, each)]
             in_log = list(_matches(session, each))
-            found += in_log or [*_payoffs(session, each), *_ratings(session, each)]
+            found += in_log or [*_payoffs(session, each), *_ratings(session, each), *_fingerprints(session, each)]
         found += _replays(session)
     return [*found, *_checkpoints(database, store, unpublished_before)]
 
@@ -174,6 +175,13 @@ def _ratings(session: Session, environment: str) -> Iterator[Violation]:
     if outcome.differing:
         finding = f"not what the log says: {outcome.differing}, first {outcome.first}; `league rebuild` mends them"
         yield Violation("ratings", environment, finding)
+
+
+def _fingerprints(session: Session, environment: str) -> Iterator[Violation]:
+    """Sums of how players played are those of the log's matches."""
+    wrong = fingerprint_sums.inconsistent(session, environment)
+    if wrong:
+        yield Violation("fingerprints", environment, f"sums that are not what the log says: {_some(wrong)}")
 
 
 def _players(session: Session, environment: str) -> Iterator[Violation]:

@@ -5,12 +5,11 @@ be explained. Leases, matches and learners name players, so players are all that
 upload that was never published; it is kept while it is young, because its sender may be about to publish it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from league.db import locks
 from league.db.engine import Database
@@ -19,6 +18,9 @@ from league.db.models import Player
 from league.errors import UnknownCheckpointError
 from league.services import events, quotas
 from league.storage.store import CheckpointStore, Leftover, Stored
+
+NOTED_AT_ONCE = 100
+"""Of what is deleted, so many are one line of the audit log."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,27 @@ def collect(database: Database, store: CheckpointStore, found: Survey, before: d
         _forget_lost(database, store, sha256, before)
 
 
-def note(session: Session, gone: list[Stored | Leftover], *, actor: str, now: datetime) -> None:
-    """Write into the audit log that bytes were deleted, if any were."""
-    if gone:
-        hashes = [one.sha256 for one in gone if isinstance(one, Stored)]
-        details = {"objects": len(gone), "bytes": sum(one.size_bytes for one in gone), "checkpoints": hashes}
+def noted(
+    database: Database, gone: Iterator[Stored | Leftover], *, actor: str, now: datetime
+) -> Iterator[Stored | Leftover]:
+    """Pass on what a collector deletes, and write it into the audit log hundred by hundred: it may be killed."""
+    some: list[Stored | Leftover] = []
+    try:
+        for each in gone:
+            some.append(each)
+            if len(some) == NOTED_AT_ONCE:
+                _note(database, some, actor, now)
+                some = []
+            yield each
+    finally:
+        if some:
+            _note(database, some, actor, now)
+
+
+def _note(database: Database, gone: Sequence[Stored | Leftover], actor: str, now: datetime) -> None:
+    hashes = [one.sha256 for one in gone if isinstance(one, Stored)]
+    details = {"objects": len(gone), "bytes": sum(one.size_bytes for one in gone), "checkpoints": hashes}
+    with database.write() as session:
         events.record(session, "gc", environment=None, player_id=None, actor=actor, reason="", details=details, now=now)
 
 

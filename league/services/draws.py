@@ -279,7 +279,7 @@ def _of_learner(
             filters += (Filter(branch.name, branch.filter, removed),)
     items = pool.items(standing.matches) | known.columns()
     items["propensity"] = _rounded(distribution.probabilities, _DIGITS)
-    items["win_rate"] = _rounded(standing.win_rates, 4)
+    items["win_rate"] = _rounded(standing.win_rates, _DIGITS)
     items["weights"] = {branch.name: _rounded(branch.weights, _DIGITS) for branch in distribution.branches}
     content = {
         "learner": {"player_id": member.id, "rating": round(rating, 1), "games": games},

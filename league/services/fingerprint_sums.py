@@ -79,6 +79,33 @@ def _draft(session: Session, environment: str) -> _Draft | None:
     return _Draft(rests_on, before, through, anew, added)
 
 
+def inconsistent(session: Session, environment: str) -> list[str]:
+    """Name the sums that are not those of the log's matches; none where they are to be made again anyway."""
+    through, event_id = _mark(session, environment)
+    if event_id != ground.read(session, environment).event_id:
+        return []
+    named = _measures(session, environment)
+    in_log = _read(session, environment, 0, through, named)
+    stored = _stored(session, sorted({player for player, _ in in_log} | _players(session, environment)))
+    nothing = np.zeros(3)
+    wrong = [
+        (player, measure)
+        for player, measure in sorted(in_log.keys() | stored.keys())
+        if not _alike(in_log.get((player, measure), nothing), stored.get((player, measure), nothing))
+    ]
+    return [f"{measure} of player {player}" for player, measure in wrong]
+
+
+def _alike(some: FloatArray, others: FloatArray) -> bool:
+    """Say whether sums are of the same matches: added up in other portions, their last digits differ."""
+    return some[0] == others[0] and np.allclose(some[1:], others[1:], rtol=1e-9, atol=1e-9 * some[0])
+
+
+def _players(session: Session, environment: str) -> set[int]:
+    query = select(Fingerprint.player_id).join(Player, Player.id == Fingerprint.player_id)
+    return set(session.scalars(query.where(Player.environment == environment).distinct()))
+
+
 def _mark(session: Session, environment: str) -> tuple[int, int]:
     """Return up to which match the sums go, and the last event that they rest on."""
     mark = session.get(FingerprintMark, environment)

@@ -2,6 +2,8 @@
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,16 +11,20 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import Scene, safetensors, sha256
+from sqlalchemy import select
 
 from league import wire
 from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
+from league.db.models import Event
 from league.errors import UnknownCheckpointError
 from league.services import collection, players
 from league.storage.directory import DirectoryStore
+from league.storage.store import Leftover
 
 LATER = timedelta(days=2)
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -72,6 +78,36 @@ def test_only_old_checkpoints_without_a_player_and_old_leftovers_go(
     kept = {file.name for file in folder.rglob("*") if file.is_file()}
     assert kept == {published.checkpoint, retired.checkpoint, young, ".young.part"}
     assert collect(database, store, before) == []
+
+
+@pytest.mark.parametrize("how", ["finished", "interrupted", "killed"])
+def test_what_a_collector_deleted_before_it_was_ended_is_in_the_audit_log(
+    database: Database, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(collection, "NOTED_AT_ONCE", 2)
+    names = [str(number) for number in range(5)]
+
+    def delete() -> Iterator[Leftover]:
+        yield from (Leftover(name, 10, NOW) for name in names)
+        if how == "interrupted":
+            raise KeyboardInterrupt
+
+    collector = collection.noted(database, delete(), actor="keeper", now=NOW)
+    if how == "killed":  # nothing more is heard of it after the fifth
+        assert [next(collector).name for _ in names] == names
+        assert noted(database) == [2, 2]
+        return
+    with suppress(KeyboardInterrupt):
+        assert [one.name for one in collector] == names
+    assert noted(database) == [2, 2, 1]
+
+
+def noted(database: Database) -> list[int]:
+    """Return how many objects each line of the audit log names that a collector wrote."""
+    with database.read() as session:
+        lines = session.scalars(select(Event).where(Event.kind == "gc").order_by(Event.id)).all()
+    assert all(line.actor == "keeper" and line.details["bytes"] == 10 * line.details["objects"] for line in lines)
+    return [line.details["objects"] for line in lines]
 
 
 def test_what_is_published_after_the_survey_stays(

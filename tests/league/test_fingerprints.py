@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
-from sqlalchemy import func, insert, select
+from sqlalchemy import delete, func, insert, select, update
 
 from league import wire
 from league.cli import connection, main
@@ -150,6 +151,36 @@ def test_sums_follow_the_periods(scene: Scene, database: Database, look: Callabl
     look()
     seats += [seat.player_id for lease in again for seat in (lease.home, lease.away)]
     assert sums(database)[other.id, "range_m"][0] == seats.count(other.id)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        update(Fingerprint).values(total=Fingerprint.total + 0.001),
+        update(Fingerprint).values(matches=Fingerprint.matches + 1),
+        delete(Fingerprint).where(Fingerprint.measure == MEASURES[0]),
+    ],
+    ids=["total", "matches", "gone"],
+)
+def test_the_check_of_the_books_finds_sums_that_somebody_changed(
+    scene: Scene, database: Database, look: Callable[[], None], http: TestClient, time: Any, change: Any
+) -> None:
+    styles: dict[int, list[float | None]] = {scene.publish(1).id: [0.1, 0.7], scene.publish(2).id: [1e6, None]}
+    for _ in range(3):
+        report(scene, styles)
+        scene.client.close_period()
+        look()
+
+    def found() -> list[checking.Violation]:
+        store = http.app.state.league.store
+        return checking.check(database, store, unpublished_before=datetime(2000, 1, 1, tzinfo=UTC))
+
+    assert found() == []
+    with database.write() as session:
+        session.execute(change)
+    (violation,) = found()
+    assert violation.invariant == "fingerprints"
+    assert "range_m of player" in violation.finding
 
 
 def test_sums_made_step_by_step_are_those_made_at_once(

@@ -186,6 +186,8 @@ def test_a_warm_learner_prefers_who_beats_it(scene: Scene) -> None:
     chance = {item.player_id: item.propensity or 0 for item in preview.items}
     assert [branch.name for branch in preview.branches] == ["self-play", "pfsp"]
     assert chance[unbeaten.id] > 2 * chance[beaten.id]
+    rates = [item.win_rate or 0.0 for item in preview.items]
+    assert [round(rate, 4) for rate in rates] != rates  # enough digits to compute the weights again
 
 
 def test_released_leases_are_counted_once_and_only_the_worker_s_own(scene: Scene) -> None:
