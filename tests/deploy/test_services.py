@@ -67,6 +67,17 @@ def test_a_closed_league_tells_nobody_without_a_token(servers: Servers) -> None:
         assert httpx2.get(f"{url}/api/v1/players").status_code == 401
 
 
+def test_a_server_believes_the_proxy_about_the_scheme(servers: Servers, token: str) -> None:
+    for scheme, secure in (("https", True), ("http", False)):
+        signed_in = httpx2.post(
+            f"{servers.urls[0]}/sign-in",
+            data={"token": token},
+            headers={"Origin": servers.urls[0], "X-Forwarded-Proto": scheme},
+        )
+        assert signed_in.status_code == 303
+        assert ("Secure" in signed_in.headers["Set-Cookie"]) is secure
+
+
 # --- through the proxy -----------------------------------------------------------------------------------------------
 
 
