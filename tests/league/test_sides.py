@@ -246,7 +246,9 @@ def test_what_somebody_changed_about_sides_is_found_and_mended(
 
 
 @ON_SQLITE
-def test_sides_that_are_declared_later_are_rated_from_then_on(scene: Scene, database: Database, time: Any) -> None:
+def test_sides_that_are_declared_later_are_rated_from_then_on_or_for_the_whole_log(
+    scene: Scene, database: Database, configure: Callable[..., Settings], time: Any
+) -> None:
     play_periods(scene, time, number=2)
     before = scene.client.players(scene.environment)
     declare(scene)
@@ -256,6 +258,12 @@ def test_sides_that_are_declared_later_are_rated_from_then_on(scene: Scene, data
     scene.client.close_period()
     assert any(one.sides for one in scene.client.players(scene.environment).items)
     assert len({period.config_id for period in scene.client.periods().items}) == 2
+    assert [told.differing for told in recomputed(database)] == [0]
+    rated_on_sides = sum(side.games for one in frozen(scene) for side in one.sides)
+    proposal = rerating.propose(database, configure(), scene.environment, {})
+    rerating.apply(database, scene.environment, proposal, actor="somebody", reason="sides", now=time.now)
+    assert all(sum(side.games for side in one.sides) == one.games for one in frozen(scene))
+    assert sum(one.games for one in frozen(scene)) > rated_on_sides
     assert [told.differing for told in recomputed(database)] == [0]
 
 
