@@ -1,6 +1,7 @@
 """Commands that are killed and started again: forks of one process that has loaded the libraries, so that they start
 in a fraction of a second where a fresh interpreter would compute for some."""
 
+import ctypes
 import importlib
 import multiprocessing
 import os
@@ -16,6 +17,7 @@ from league import tether
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["benchmarks.kills.loaded"])
 _PAUSE_MAX_S = 0.5
+_NETWORK = 0x40000000  # CLONE_NEWNET, see setns(2)
 
 
 class Command:
@@ -26,13 +28,21 @@ class Command:
         arguments: `league`, `trainer` or `arena`, and what follows.
         variables: LEAGUE_* that it sees; it sees no others.
         log: Its output is added to this file.
+        namespace: Of the network that it sees, as `ip netns` names it; None for that of this process.
 
     Attributes:
         by_itself: The last line and the status of each process that ended although nobody killed it.
     """
 
-    def __init__(self, kind: str, arguments: Sequence[str], variables: Mapping[str, str], log: Path) -> None:
-        self.kind, self.log = kind, log
+    def __init__(
+        self,
+        kind: str,
+        arguments: Sequence[str],
+        variables: Mapping[str, str],
+        log: Path,
+        namespace: str | None = None,
+    ) -> None:
+        self.kind, self.log, self._namespace = kind, log, namespace
         self._arguments, self._variables = list(arguments), dict(variables)
         self._process: multiprocessing.process.BaseProcess | None = None
         self._begins_at = 0
@@ -41,8 +51,10 @@ class Command:
 
     def start(self) -> None:
         """Start it."""
-        self._begins_at = self.log.stat().st_size if self.log.exists() else 0
-        self._process = _FORKS.Process(target=_become, args=(self._arguments, self._variables, str(self.log)))
+        self.log.touch()
+        self._begins_at = self.log.stat().st_size
+        given = self._arguments, self._variables, str(self.log), self._namespace
+        self._process = _FORKS.Process(target=_become, args=given)
         self._process.start()
 
     @property
@@ -106,6 +118,13 @@ def kill_child(pid: int, rng: random.Random) -> bool:
     return True
 
 
+def _enter(namespace: str) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path("/run/netns", namespace).open() as file:
+        if libc.setns(file.fileno(), _NETWORK) != 0:
+            raise OSError(ctypes.get_errno(), f"cannot enter the network {namespace}")
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text()
@@ -113,8 +132,10 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _become(arguments: list[str], variables: dict[str, str], log: str) -> None:
+def _become(arguments: list[str], variables: dict[str, str], log: str, namespace: str | None) -> None:
     tether.tether(os.getppid())
+    if namespace is not None:
+        _enter(namespace)
     for name in [name for name in os.environ if name.startswith("LEAGUE_")]:
         del os.environ[name]
     os.environ.update(variables)

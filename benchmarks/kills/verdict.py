@@ -5,15 +5,16 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from sqlalchemy import func, select
 
 from arena.errors import CheckpointError
 from arena.policies import load
-from benchmarks.kills.fleet import ENVIRONMENT, Fleet
+from benchmarks.kills.fleet import ENVIRONMENT
 from benchmarks.kills.processes import Command
 from benchmarks.kills.witness import Key, Memory
 from league.db.engine import Database
@@ -44,6 +45,24 @@ class Verdict:
     checkpoints: int = 0
 
 
+class Remains(Protocol):
+    """What is left of a league whose servers have ended.
+
+    Attributes:
+        folder: With a server's `home` in it.
+        database_url: Its database, which still runs.
+        variables: Settings of its servers.
+        workers: Trainers and evaluators.
+    """
+
+    folder: Path
+    variables: Mapping[str, str]
+    workers: Sequence[Command]
+
+    @property
+    def database_url(self) -> str: ...
+
+
 class Keeper:
     """Keeps a second name of every file of results, so that they can be read after their worker removed them.
 
@@ -68,10 +87,10 @@ class Keeper:
             yield from map(json.loads, path.read_text().splitlines())
 
 
-def judge(fleet: Fleet, keeper: Keeper, memories: Iterable[Memory]) -> Verdict:
+def judge(left: Remains, keeper: Keeper, memories: Iterable[Memory]) -> Verdict:
     """Look at everything; all processes have ended but the database, and every period is closed."""
     verdict = Verdict()
-    database = Database(fleet.database_url)
+    database = Database(left.database_url)
     try:
         with database.read() as session:
             names = {row.id: row.name for row in session.execute(select(Worker.id, Worker.name))}
@@ -91,11 +110,11 @@ def judge(fleet: Fleet, keeper: Keeper, memories: Iterable[Memory]) -> Verdict:
         verdict.broken += _forgotten("answered results", memory.matches, matches)
         verdict.broken += _forgotten("published snapshots", memory.published, checkpoints)
     told = {(row.lease_id, row.sequence): (row.score, row.seed) for row in log}
-    for worker in fleet.workers:
+    for worker in left.workers:
         reported = {key: told[key] for key, row in zip(told, log, strict=True) if _is_of(names[row.worker_id], worker)}
         verdict.broken += _compare(worker, keeper, reported)
-    verdict.broken += [f"`league check`: {line}" for line in _checked(fleet)]
-    verdict.broken += [*_unloadable(fleet), *_unsound(fleet)]
+    verdict.broken += [f"`league check`: {line}" for line in _checked(left)]
+    verdict.broken += [*_unloadable(left), *_unsound(left)]
     verdict.checkpoints = sum(checkpoint is not None for checkpoint in checkpoints.values())
     return verdict
 
@@ -144,18 +163,18 @@ def _waiting(worker: Command) -> set[Key]:
     return set(found)
 
 
-def _checked(fleet: Fleet) -> list[str]:
+def _checked(left: Remains) -> list[str]:
     """What `league check` finds, which computes every rating and payoff again from the log."""
     command = [sys.executable, "-m", "league", "check", "--json"]
-    ended = subprocess.run(command, env=os.environ | fleet.variables, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, env=os.environ | left.variables, capture_output=True, text=True, check=False)
     if ended.returncode == 0:
         return []
     return [str(item) for item in json.loads(ended.stdout)["items"]] if ended.stdout else [ended.stderr.strip()]
 
 
-def _unloadable(fleet: Fleet) -> Iterator[str]:
+def _unloadable(left: Remains) -> Iterator[str]:
     """Every checkpoint of a trainer plays; `league check` has compared the hashes of all."""
-    for path in sorted((fleet.folder / "home" / "checkpoints").glob("[0-9a-f][0-9a-f]/*")):
+    for path in sorted((left.folder / "home" / "checkpoints").glob("[0-9a-f][0-9a-f]/*")):
         if path.name.startswith(".") or b"witnessed-1" in path.read_bytes()[:500]:
             continue
         try:
@@ -164,9 +183,9 @@ def _unloadable(fleet: Fleet) -> Iterator[str]:
             yield f"checkpoint {path.name} does not load: {error}"
 
 
-def _unsound(fleet: Fleet) -> Iterator[str]:
+def _unsound(left: Remains) -> Iterator[str]:
     """Runs can be resumed, and no worker or server stumbled over what a kill had left."""
-    for worker in fleet.workers:
+    for worker in left.workers:
         if worker.kind == "trainer":
             try:
                 state.load(worker.run_folder / "state.safetensors")

@@ -19,12 +19,13 @@ class Proxy:
     Args:
         servers: Where to, at any time: each connection to the next one, or to another where that does not answer.
         loop: Runs in a thread of its own.
+        host: Where to listen.
 
     Attributes:
         url: Where it listens.
     """
 
-    def __init__(self, servers: Callable[[], Sequence[Address]], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, servers: Callable[[], Sequence[Address]], loop: asyncio.AbstractEventLoop, host: str) -> None:
         self._servers, self._loop = servers, loop
         self._turns = count()
         self._weather: Weather = "fair"
@@ -32,8 +33,8 @@ class Proxy:
         self._open: set[asyncio.StreamWriter] = set()
         self._fair = asyncio.Event()
         self._fair.set()
-        self._listener = self._do(asyncio.start_server(self._take, "127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.sockets[0].getsockname()[1]}"
+        self._listener = self._do(asyncio.start_server(self._take, host, 0))
+        self.url = f"http://{host}:{self._listener.sockets[0].getsockname()[1]}"
 
     def fair(self) -> None:
         """Pass everything on, at once, also what was held up."""
@@ -123,12 +124,12 @@ class Proxy:
 
 
 @contextmanager
-def passing_on(servers: Callable[[], Sequence[Address]]) -> Iterator[Proxy]:
+def passing_on(servers: Callable[[], Sequence[Address]], host: str = "127.0.0.1") -> Iterator[Proxy]:
     """Pass connections on until the block ends."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    proxy = Proxy(servers, loop)
+    proxy = Proxy(servers, loop, host)
     try:
         yield proxy
     finally:

@@ -20,6 +20,7 @@ SHARED_MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2**30
 UNPRIVILEGED = "nobody"
 OPTIONS = ("max_connections=300", "listen_addresses=")
+PATIENCE_S = 30.0
 FORGETFUL = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 KILLABLE = ("fsync=off", "full_page_writes=off")
 """What is committed outlives its process, not its machine."""
@@ -132,11 +133,14 @@ class Server:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """End it as one does, where it runs."""
+        """End it as one does, where it runs; on a machine too busy for that, kill it: nobody needs it any more."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGINT)  # fast shutdown
-        self._process.wait(timeout=30)
+        try:
+            self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
 
 
 def _binaries(folder: Path) -> Path:

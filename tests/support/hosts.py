@@ -1,0 +1,61 @@
+"""Hosts of a test's own: network namespaces on one bridge, where this user may make them."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Some hosts, and this machine, at one switch.
+
+    Attributes:
+        here: Address of this machine there.
+        names: Namespaces, one a host.
+    """
+
+    here: str
+    names: tuple[str, ...]
+
+    def unplug(self, host: str) -> None:
+        """Take a host's cable out."""
+        _ip("link", "set", f"{host}p", "down")
+
+    def plug_in(self, host: str) -> None:
+        """Put it back."""
+        _ip("link", "set", f"{host}p", "up")
+
+
+@contextmanager
+def connected(number: int) -> Iterator[Hosts]:
+    """Make hosts; tests are skipped where that is not permitted."""
+    if shutil.which("ip") is None:
+        pytest.skip("there is no `ip` here")
+    own = os.getpid() % 0xFFFF
+    net, bridge = f"10.213.{own % 251}", f"lg{own:04x}"
+    names = tuple(f"{bridge}h{place}" for place in range(number))
+    with ExitStack() as stack:
+        try:
+            _ip("link", "add", bridge, "type", "bridge")
+            stack.callback(_ip, "link", "del", bridge)
+            _ip("addr", "add", f"{net}.1/24", "dev", bridge)
+            _ip("link", "set", bridge, "up")
+            for place, name in enumerate(names):
+                _ip("netns", "add", name)
+                stack.callback(_ip, "netns", "del", name)
+                _ip("link", "add", f"{name}p", "type", "veth", "peer", "name", "eth0", "netns", name)
+                _ip("link", "set", f"{name}p", "master", bridge, "up")
+                _ip("-n", name, "addr", "add", f"{net}.{place + 2}/24", "dev", "eth0")
+                _ip("-n", name, "link", "set", "eth0", "up")
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"no hosts of its own: {error.stderr.decode().strip()}")
+        yield Hosts(f"{net}.1", names)
+
+
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
