@@ -151,12 +151,14 @@ def play_series(
     *,
     matches: int,
     seed: int,
+    processes: int = 0,
     on_finished: Callable[[int], None] = ignore_progress,
     watcher: Watcher = NOBODY,
 ) -> MatchSeries:
     """Play A against B: matches 2i and 2i + 1 share a seed and swap the sides, A at home in the first.
 
-    The watcher sees those in which A is at home; row 0 starts with the first of the series.
+    Processes, as `make` has them, change nothing that is played. The watcher sees those matches in which A is at home;
+    row 0 starts with the first of the series.
 
     Raises:
         ArenaError: Fewer than one match was asked for.
@@ -165,8 +167,8 @@ def play_series(
         raise ArenaError(f"{matches} matches were asked for: give at least 1")
     seeds = [derive(seed, "match", pair) for pair in range((matches + 1) // 2)]
     rng = torch.Generator().manual_seed(derive(seed, "policies"))
-    at_home = play(environment, a, b, seeds, rng, on_finished=on_finished, watcher=watcher)
-    swapped = play(environment, b, a, seeds[: matches // 2], rng, on_finished=on_finished)
+    at_home = play(environment, a, b, seeds, rng, processes=processes, on_finished=on_finished, watcher=watcher)
+    swapped = play(environment, b, a, seeds[: matches // 2], rng, processes=processes, on_finished=on_finished)
     home = [PairedMatch(each.score, True, each.reason, each.decisions, each.seed) for each in at_home]
     away = [PairedMatch(1.0 - each.score, False, each.reason, each.decisions, each.seed) for each in swapped]
     order = [match for pair in zip(home, away, strict=False) for match in pair] + home[len(away) :]
@@ -181,6 +183,7 @@ def play(
     rng: torch.Generator,
     *,
     max_envs: int = MAX_ENVS,
+    processes: int = 0,
     on_finished: Callable[[int], None] = ignore_progress,
     watcher: Watcher = NOBODY,
 ) -> list[MatchResult]:
@@ -198,6 +201,7 @@ def play(
         seeds: One seed for every match, each in [0, 2^63).
         rng: Where policies draw from; home draws first.
         max_envs: Most matches to run at once.
+        processes: Processes of their own that step the game; see `make`.
         on_finished: Called after decisions that ended matches, with their number.
         watcher: Sees every decision.
 
@@ -209,7 +213,7 @@ def play(
     """
     if not seeds:
         return []
-    env = make(environment, num_envs=min(len(seeds), max_envs))
+    env = make(environment, num_envs=min(len(seeds), max_envs), processes=processes)
     sides = [home] * env.num_envs, [away] * env.num_envs
     return _play(env, sides, seeds, rng, on_finished, watcher)
 

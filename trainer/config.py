@@ -54,22 +54,35 @@ def resolve(
         given = merge(given, {"environment": {"name": environment}})
     name = given.get("environment", {}).get("name", EnvironmentSettings().name)
     role = given.get("league", {}).get("role", LeagueSettings().role)
-    return validate(merge(merge(preset(str(name)), role_preset(str(role))), given))
+    return validate(merge(merge(_preset_for(str(name), str(role)), role_preset(str(role))), given))
 
 
 def preset(environment: str) -> Settings:
-    """Settings that train well on an environment, or on its family, as they are; none where there is no preset.
+    """Settings that train well on an environment as they are: its own over its family's; none where there is no preset.
 
     A match of several rounds is as long as so many of the game's: leases are of fewer of them.
     """
-    family = environment.partition(":")[0]
-    entry = resources.files("trainer") / "presets" / f"{family}.toml"
-    if not entry.is_file():
+    named, rounds = split_rounds(environment)
+    family, colon, game = named.partition(":")
+    settings = _shipped(family)
+    if not settings:
         return {}
-    settings = tomllib.loads(entry.read_text(encoding="utf-8"))
-    _, rounds = split_rounds(environment)
+    if colon:
+        settings = merge(settings, _shipped(f"{family}-{game.partition('(')[0]}"))
     leases = {"lease_budget": max(1, settings["league"]["lease_budget"] // (rounds or 1))}
     return merge(settings, {"environment": {"name": environment}, "league": leases})
+
+
+def _preset_for(environment: str, role: str) -> Settings:
+    """An environment's preset as a role takes it: numbers of roles in it are a main's."""
+    settings = preset(environment)
+    return settings if role == "main" else {name: keys for name, keys in settings.items() if name != "role"}
+
+
+def _shipped(name: str) -> Settings:
+    """A file of presets; empty where there is none."""
+    entry = resources.files("trainer") / "presets" / f"{name}.toml"
+    return tomllib.loads(entry.read_text(encoding="utf-8")) if entry.is_file() else {}
 
 
 def role_preset(role: str) -> Settings:

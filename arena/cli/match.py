@@ -36,6 +36,14 @@ Record = Annotated[
     ),
 ]
 
+Processes = Annotated[
+    int,
+    typer.Option("--processes", min=0, max=256, help="Processes that step a game which plays one match at a time."),
+]
+Greedy = Annotated[
+    bool, typer.Option("--greedy", help="Networks do what they hold for best, and draw nothing; others play on.")
+]
+
 
 @app.command(epilog="Example: arena match lieutenant random --environment mech-duel --matches 200")
 def match(
@@ -45,12 +53,15 @@ def match(
     matches: Matches = 200,
     seed: Seed = 0,
     answer_s: AnswerSeconds = ANSWER_S,
+    processes: Processes = 0,
+    without_chance: Greedy = False,
     record: Record = None,
     as_json: AsJson = False,
 ) -> None:
     """Play A against B, each seed once on either side, and print A's mean score with its 95 % interval."""
     # Imported here, as in every command: torch would cost `--help` its start-up time.
     from arena.match import FORFEIT, NOBODY, play_series, seated
+    from arena.policies.greedy import greedy
     from arena.replay.recorder import FirstMatch
 
     prepare_torch(threads=1)
@@ -60,7 +71,15 @@ def match(
         progress(f"{a} v {b}", matches) as on,
     ):
         start = time.perf_counter()
-        series = play_series(environment, *players, matches=matches, seed=seed, on_finished=on, watcher=film or NOBODY)
+        series = play_series(
+            environment,
+            *(map(greedy, players) if without_chance else players),
+            matches=matches,
+            seed=seed,
+            processes=processes,
+            on_finished=on,
+            watcher=film or NOBODY,
+        )
     decisions_per_s = series.decisions / (time.perf_counter() - start)
     if as_json:
         _print_as_json(environment, (a, b), series, decisions_per_s)

@@ -50,6 +50,23 @@ def test_match_repeats_from_its_seed(capsys: pytest.CaptureFixture[str]):
     assert first != other
 
 
+def test_processes_change_nothing_that_is_played(capsys: pytest.CaptureFixture[str]):
+    game = ("match", "random", "random", "--environment", "pettingzoo:tictactoe_v3", "--matches", "4", "--json")
+    alone, apart = (json.loads(run(capsys, *game, *more)[1]) for more in ((), ("--processes", "1")))
+    for printed in (alone, apart):
+        del printed["decisions_per_s"]
+    assert alone == apart
+    code, _, told = run(capsys, "match", "random", "random", "--environment", "rps", "--processes", "2")
+    assert code == 1
+    assert "rps steps a whole batch by itself, and was given 2 processes: leave them out" in told
+
+
+def test_networks_draw_nothing_where_that_is_asked_for(capsys: pytest.CaptureFixture[str], checkpoint: str):
+    game = ("match", checkpoint, checkpoint, "--environment", "rps", "--matches", "20", "--json")
+    assert json.loads(run(capsys, *game, "--greedy")[1])["score"] == 0.5
+    assert json.loads(run(capsys, *game)[1])["reasons"]
+
+
 def test_match_takes_a_checkpoint_by_its_path(capsys: pytest.CaptureFixture[str], checkpoint: str):
     code, out, _ = run(capsys, "match", checkpoint, "random", "--environment", "rps", "--matches", "4")
 

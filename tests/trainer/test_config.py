@@ -65,6 +65,20 @@ def test_an_environment_without_a_preset_takes_the_defaults():
     assert resolve("my-game", None, []) == defaults
 
 
+def test_a_game_may_have_a_preset_over_that_of_its_family():
+    tic_tac_toe, kuhn = (resolve(f"openspiel:{game}", None, []) for game in ("tic_tac_toe", "kuhn_poker"))
+    assert tic_tac_toe.network.core == "feedforward" != kuhn.network.core
+    assert tic_tac_toe.ppo.gamma == kuhn.ppo.gamma == 1.0, "what it does not say is its family's"
+    assert resolve("openspiel:tic_tac_toe:rounds=4", None, []).league.lease_budget == 4
+    assert resolve("openspiel:kuhn_poker(players=2)", None, []).network == kuhn.network
+
+
+@pytest.mark.parametrize("role", ["main_exploiter", "league_exploiter"])
+def test_numbers_of_a_main_in_a_preset_are_not_an_exploiters(role):
+    assert resolve("openspiel:tic_tac_toe", None, []).role.uniform_share == 0.5
+    assert resolve("openspiel:tic_tac_toe", None, [f"league.role={role}"]).role.uniform_share is None
+
+
 def test_file_wins_over_preset_and_set_wins_over_file(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('[environment]\nname = "rps"\nnum_envs = 5\n[ppo]\ngamma = 0.5\nclip = 0.1\n')
