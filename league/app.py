@@ -44,13 +44,13 @@ from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import tokens
+from league.services import heartbeats, tokens
 from league.services.gate_verdicts import Judge
 from league.services.population import PopulationCache
 from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
-from league.services.workers import heartbeats, register
+from league.services.workers import register
 from league.storage.opening import open_store
 from league.sweeper import Sweeper
 
@@ -80,7 +80,7 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         news=News(settings.events_poll_s / 2, time.monotonic),
         metrics=Metrics(),
         callers=Callers(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
-        beats=Commits(database, partial(heartbeats, settings=settings)),
+        beats=Commits(database, partial(heartbeats.note, settings=settings)),
         registrations=Commits(database, partial(register, settings=settings)),
         ending=threading.Event(),
         streams=WeakSet(),

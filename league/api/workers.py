@@ -10,7 +10,7 @@ from league import wire
 from league.api.answers import written
 from league.api.dependencies import TEXT, Admin, Filter, Limit, Now, Reader, Running, Word, Worker
 from league.api.paging import page
-from league.services import decisions, quarantines, reviews, workers
+from league.services import decisions, heartbeats, quarantines, reviews, workers
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/workers", tags=["workers"])
@@ -46,7 +46,7 @@ async def heartbeat(
 ) -> Response:
     """Stay attached, report progress, hear what to do and which snapshots are due; the body may be empty."""
     learners = [] if body is None else body.learners
-    answer = await league.beats.run(workers.Beat(worker_id, learners, caller, now, league.rng))
+    answer = await league.beats.run(heartbeats.Beat(worker_id, learners, caller, now, league.rng))
     if all(progress.since_step is None for progress in learners):
         return written(answer)
     due = await run_in_threadpool(decisions.ask, league.database, league.settings, league.population, learners, now)

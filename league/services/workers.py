@@ -1,6 +1,5 @@
-"""Workers attach, beat, and are told what to do."""
+"""Workers attach, and are trusted or not."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -9,17 +8,17 @@ from itertools import chain, count
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Insert, Row, Select, Update, bindparam, case, func, select, true, update
+from sqlalchemy import Insert, Row, Select, Update, bindparam, func, select, true, update
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league import wire
 from league.auth import Principal
 from league.config import Settings
 from league.db.bulk import among_bound, listed
-from league.db.models import Base, Learner, Quarantine, UnplayableReport, Worker
+from league.db.models import Base, Quarantine, UnplayableReport, Worker
 from league.db.upsert import insert_of
-from league.errors import UnknownLearnerError, UnknownWorkerError, WorkerQuarantinedError
-from league.services import curves, events, gate_pairs, ownership
+from league.errors import UnknownWorkerError, WorkerQuarantinedError
+from league.services import events, gate_pairs, ownership
 from league.services.polling import next_poll_s
 
 _ID_BYTES = 8
@@ -30,8 +29,8 @@ Columns = dict[str, Any]
 _QUARANTINE = select(Quarantine).where(Quarantine.worker_id == bindparam("worker"), Quarantine.lifted_at.is_(None))
 
 # without the object mapper, which costs more than these statements
-_WORKERS, _LEARNERS, _QUARANTINES, _REPORTS = (
-    Base.metadata.tables[each.__tablename__] for each in (Worker, Learner, Quarantine, UnplayableReport)
+_WORKERS, _QUARANTINES, _REPORTS = (
+    Base.metadata.tables[each.__tablename__] for each in (Worker, Quarantine, UnplayableReport)
 )
 _PRESENT = (_QUARANTINES.c.worker_id == _WORKERS.c.id) & _QUARANTINES.c.lifted_at.is_(None)
 TRUST = (
@@ -56,20 +55,6 @@ _RENEW = (
 Key = tuple[str, str, str]
 """What a worker is known by: its kind, and its instance or, where it says none, its name; the column and its value."""
 
-_PROGRESS = (
-    update(_LEARNERS)
-    .where(_LEARNERS.c.id == bindparam("learner"))
-    .values(
-        step=bindparam("at_step"),
-        metrics=bindparam("told"),
-        metrics_at=bindparam("now"),
-        verdicts=bindparam("found"),
-        points=_LEARNERS.c.points + case((_LEARNERS.c.step == bindparam("at_step"), 0), else_=1),
-    )
-    .returning(_LEARNERS.c.points)
-)
-"""A step that is known is no new point."""
-
 
 @dataclass(frozen=True)
 class Trusted:
@@ -84,17 +69,6 @@ class Registration:
     """A worker that attaches, and who asks for it when; chance gives it an id."""
 
     request: wire.WorkerCreate
-    caller: Principal
-    now: datetime
-    rng: np.random.Generator
-
-
-@dataclass(frozen=True)
-class Beat:
-    """A worker's sign of life with its learners' progress, and who sends it when; chance says when to call again."""
-
-    worker_id: str
-    learners: Sequence[wire.LearnerProgress]
     caller: Principal
     now: datetime
     rng: np.random.Generator
@@ -302,46 +276,6 @@ def _numbered(name: str, first: int) -> Iterator[str]:
     return (f"{name} #{number}" for number in count(first))
 
 
-def heartbeats(session: Session, beats: Sequence[Beat], settings: Settings) -> list[wire.HeartbeatAnswer]:
-    """Note signs of life and the learners' progress; answer what each worker is to do.
-
-    Raises:
-        UnknownWorkerError: A worker must register first.
-        ForbiddenError: A worker or a learner is another token's.
-        UnknownLearnerError: Progress of a learner that does not exist.
-    """
-    dialect = session.get_bind().dialect.name
-    alive = listed(dialect, {beat.worker_id for beat in beats})
-    touched = session.connection().execute(_touching(dialect), {"alive": alive, "now": max(beat.now for beat in beats)})
-    found = {worker_id: rest for worker_id, *rest in touched}
-    return [_answered(session, settings, beat, found.get(beat.worker_id)) for beat in beats]
-
-
-@cache
-def _touching(dialect: str) -> Update:
-    """Build the statement that notes signs of life; it returns each worker's command and what else it is told by."""
-    quarantined = _WORKERS.c.id.in_(select(_QUARANTINES.c.worker_id).where(_QUARANTINES.c.lifted_at.is_(None)))
-    alive = update(_WORKERS).where(among_bound(dialect, Worker.id, "alive")).values(seen_at=bindparam("now"))
-    return alive.returning(_WORKERS.c.id, _WORKERS.c.command, _WORKERS.c.owner, quarantined)
-
-
-def _answered(session: Session, settings: Settings, beat: Beat, found: Sequence[Any] | None) -> wire.HeartbeatAnswer:
-    """Answer a worker that was found, with its command, its owner and whether it is quarantined."""
-    if found is None:
-        raise unknown(beat.worker_id)
-    command, owner, quarantined = found
-    if owner != beat.caller.name:
-        ownership.require_worker(session, beat.caller, beat.worker_id)
-    for progress in beat.learners:
-        ownership.require_learner(session, beat.caller, progress.learner_id)
-        _note_progress(session, progress, beat.now)
-    quarantine = quarantine_of(session, beat.worker_id) if quarantined else None
-    told = None if quarantine is None else quarantine_body(quarantine)
-    return wire.HeartbeatAnswer.model_validate(
-        {"command": command, "next_poll_s": next_poll_s(settings, beat.rng), "quarantine": told}
-    )
-
-
 def command(
     session: Session, settings: Settings, worker_id: str, request: wire.CommandRequest, actor: str, now: datetime
 ) -> wire.Worker:
@@ -417,26 +351,6 @@ def quarantine_body(quarantine: Quarantine) -> wire.Quarantine:
         imposed_at=quarantine.imposed_at,
         lifted_at=quarantine.lifted_at,
     )
-
-
-def _note_progress(session: Session, progress: wire.LearnerProgress, now: datetime) -> None:
-    metrics = {name: _finite_or_none(value) for name, value in progress.metrics.items()}
-    told = {
-        "learner": progress.learner_id,
-        "at_step": progress.step,
-        "told": metrics,
-        "now": now,
-        "found": None if progress.verdicts is None else [each.model_dump() for each in progress.verdicts],
-    }
-    number = session.connection().execute(_PROGRESS, told).scalar_one_or_none()
-    if number is None:
-        rule = "no learner has this id"
-        raise UnknownLearnerError(progress.learner_id, rule, "register it with POST /learners")
-    curves.add(session, progress.learner_id, number, progress.step, metrics, now)
-
-
-def _finite_or_none(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def unknown(worker_id: str) -> UnknownWorkerError:

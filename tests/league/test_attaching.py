@@ -17,8 +17,9 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Worker
 from league.errors import ForbiddenError, LeagueError, UnknownWorkerError
-from league.services import workers
-from league.services.workers import Beat, Registration
+from league.services import heartbeats, workers
+from league.services.heartbeats import Beat
+from league.services.workers import Registration
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ANN, BOB = Principal("ann", Scope.WORKER), Principal("bob", Scope.WORKER)
@@ -115,7 +116,7 @@ def test_beats_together_are_one_statement_and_each_hears_its_own_command(
     with database.write() as session:
         session.connection()  # which begins the transaction
         event.listen(database.engine, "before_cursor_execute", lambda *_: statements.append(1))
-        told = workers.heartbeats(session, [*beats, beats[0]], configure())
+        told = heartbeats.note(session, [*beats, beats[0]], configure())
         assert len(statements) == 1
         assert [each.command for each in told] == ["continue", "drain", "continue", "continue", "continue", "continue"]
         assert set(session.scalars(select(Worker.seen_at))) == {NOW + timedelta(seconds=4)}
@@ -137,6 +138,6 @@ def test_a_beat_that_is_refused_ends_those_beside_it(
     wanted = "nobody" if place is None else attached[place].id
     beats = [beat(attached[2].id, ANN, NOW), beat(wanted, caller, NOW + timedelta(hours=1))]
     with pytest.raises(refusal), database.write() as session:
-        workers.heartbeats(session, beats, configure())
+        heartbeats.note(session, beats, configure())
     with database.read() as session:
         assert set(session.scalars(select(Worker.seen_at))) == {NOW}
