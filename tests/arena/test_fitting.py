@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch.distributions as td
 import torch.nn.functional as F
 from policy_stacks import CLOSE, CPU, observation_of, rows_of, stack_of, state_of
 
@@ -205,6 +206,57 @@ def test_native_code_is_left_to_networks_that_it_can_do():
     assert make_fused(KINDS["all kinds"], 1, CPU) is None
     assert make_fused(KINDS["choices alone, without memory"], 1, CPU) is None
     assert make_fused(replace(KINDS["a module without one"], core=CoreKind.LSTM), 1, CPU) is None
+
+
+# heads side by side
+
+
+def test_log_probabilities_and_entropies_are_those_of_torchs_distributions():
+    network = network_of(KINDS["all kinds"])
+    parameters, mask, raw = decided(network)
+    policy = network.distribution(parameters, mask)
+    said = policy.log_prob(raw)
+    for column, part in enumerate(network.layout.parts):
+        own, chosen = parameters[:, part.parameters], raw[:, part.raw]
+        legal = mask[:, part.mask]
+        match part.head.kind:
+            case HeadKind.GAUSSIAN:
+                normal = td.Normal(own, network.log_std[part.log_std].exp())
+                squashed = td.TransformedDistribution(normal, [td.TanhTransform(cache_size=1)])
+                expected = squashed.log_prob(squashed.transforms[0](chosen)).sum(dim=1)
+            case HeadKind.BERNOULLI:
+                expected = (td.Bernoulli(logits=own).log_prob(chosen) * legal).sum(dim=1)
+            case HeadKind.CATEGORICAL:
+                options = td.Categorical(logits=own.masked_fill(~legal, -torch.inf))
+                expected = options.log_prob(chosen.squeeze(1))
+                shares = options.entropy() / legal.sum(dim=1).clamp(min=2).log()
+                torch.testing.assert_close(policy.entropy(torch.Generator())[:, column], shares, **CLOSE)
+        torch.testing.assert_close(said[:, column], expected, atol=1e-4, rtol=1e-4)
+
+
+def test_logits_of_what_is_illegal_change_no_bit():
+    network = network_of(KINDS["all kinds"])
+    parameters, mask, raw = decided(network)
+    other = parameters.clone()
+    for part in network.layout.parts:
+        if part.head.masked:
+            other[:, part.parameters] = torch.where(mask[:, part.mask], other[:, part.parameters], 33.0)
+    assert not torch.equal(parameters, other)
+    one, two = (network.distribution(each, mask) for each in (parameters, other))
+    assert torch.equal(one.log_prob(raw), two.log_prob(raw))
+    assert torch.equal(*(each.entropy(torch.Generator().manual_seed(0)) for each in (one, two)))
+    assert torch.equal(*(each.sample(torch.Generator().manual_seed(0)) for each in (one, two)))
+
+
+def decided(network: ActorCritic) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Parameters, masks and raw actions of some decisions; no head is without a legal option."""
+    torch.manual_seed(1)
+    parameters = torch.randn(50, network.layout.parameter_size)
+    mask = torch.rand(50, network.layout.mask_size) < 0.6
+    for part in network.layout.parts:
+        mask[:, part.mask][:, :1] = True
+    raw = network.distribution(parameters, mask).sample(torch.Generator().manual_seed(2))
+    return parameters, mask, raw
 
 
 # images

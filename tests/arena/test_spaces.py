@@ -136,6 +136,14 @@ def test_sets_of_unlike_roles_keep_to_their_own_blocks():
     assert blocks[1].describes == ("dog.herd",)
 
 
+def test_a_choice_is_of_the_set_that_was_named_alone():
+    herds = {name: spaces.Box(0, 1, (3, 2)) for name in ("cows", "goats")}
+    seen = spaces.Dict(herds | {f"{name}_mask": spaces.MultiBinary(3) for name in herds})
+    game = TwoSided(lambda: Duel(spaces.Discrete(4), seen=seen), chosen_from={"action": "goats"})
+    sets = [block for block in look_at("herds", game).spec.observation if isinstance(block, MemberMask)]
+    assert [(each.name, each.chosen_by) for each in sets] == [("cows_mask", ()), ("goats_mask", ("action",))]
+
+
 @pytest.mark.parametrize("chosen_from", [{"nobody": "units"}, {"target": "picture"}, {"ware_1": "units"}])
 def test_a_choice_of_a_set_that_there_is_not_is_refused(chosen_from):
     with pytest.raises(
