@@ -20,7 +20,7 @@ from arena.environments.pettingzoo.observing import Eyes
 from arena.environments.pettingzoo.spaces import lay_out, parts_of
 from arena.environments.processes.batch import Here
 from arena.environments.processes.match import Hosted
-from arena.errors import ArenaError
+from arena.errors import ArenaError, InvalidActionError
 from arena.match import play_series
 from arena.policies.scripted import RandomPolicy
 
@@ -193,6 +193,23 @@ def test_masks_of_every_head_hold_in_play_however_they_are_told(game: str):
     """The game itself refuses what its masks forbid."""
     random = RandomPolicy(declare(game).heads)
     assert len(play_series(game, random, random, matches=20, seed=0).matches) == 20
+
+
+def test_switches_that_a_mask_forbids_are_refused_before_anything_is_played():
+    env = make("space_games:bazaar", num_envs=2)
+    observation = env.reset()
+    rows = observation.side(slice(0, 2))
+    drawn, _ = RandomPolicy(env.spec.heads).act(rows, (), rows.active, torch.Generator().manual_seed(0))
+    actions = {name: action.reshape(2, 2, *action.shape[1:]) for name, action in drawn.items()}
+    actions["stalls"] = actions["stalls"].clone()
+    actions["stalls"][1, 1, 1] = True
+    with pytest.raises(
+        InvalidActionError,
+        match=r"agent 1 \(away\) put on switch 1 of head 'stalls' in match 1 of .*: its mask forbids",
+    ):
+        env.step(actions)
+    actions["stalls"][1, 1, 1] = False
+    assert env.step(actions).outcome.decisions.tolist() == [1, 1]
 
 
 def hands(space: spaces.Space, other: spaces.Space | None = None) -> Hands:

@@ -272,6 +272,16 @@ def play(name: str) -> None:
         env.step(choose(env, 0))
 
 
+def test_switches_that_a_mask_forbids_are_refused():
+    class Switches(Turns):
+        action_space = MultiBinary(3)
+
+    env = make(named(switches=Switches), num_envs=1)
+    env.reset(torch.tensor([0]))
+    with pytest.raises(InvalidActionError, match="agent 0 put on switch 1 of head 'action' in match 0"):
+        env.step({"action": torch.tensor([[[True, True, False], [False] * 3]])})
+
+
 def test_images_and_sets_are_declared_as_those_of_other_games():
     seen = Dict({"herd": Box(0.0, 1.0, (3, 2)), "herd_mask": MultiBinary(3), "view": Box(0, 255, (9, 9, 3), np.uint8)})
     herd, mask, view, _ = declare(named(farm=wrong(observation_space=seen))).observation

@@ -82,6 +82,7 @@ class MatchBatch(SeededRows):
         self._stepper = host(num_envs)
         self._buffers = self._stepper.buffers
         self._categorical = [head for head in spec.heads if head.kind is HeadKind.CATEGORICAL]
+        self._masked_switches = [head for head in spec.heads if head.kind is HeadKind.BERNOULLI and head.masked]
         self._recent = self._buffers.seen.copy()
         self._sides = np.arange(spec.num_agents) >= spec.agents_per_side[0]
 
@@ -162,11 +163,23 @@ class MatchBatch(SeededRows):
                 row, agent = np.argwhere(active & ~legal)[0].tolist()
                 self._refuse(head, row, agent)
 
+        for head in self._masked_switches:
+            forbidden = self._buffers.actions[head.name] & ~self._buffers.seen.masks[head.name] & active[..., None]
+            if forbidden.any():
+                row, agent, switch = np.argwhere(forbidden)[0].tolist()
+                raise InvalidActionError(
+                    f"agent {agent} ({self._side(agent)}) put on switch {switch} of head {head.name!r} in match {row} "
+                    f"of {self.spec.name}: its mask forbids that"
+                )
+
+    def _side(self, agent: int) -> str:
+        return ("home", "away")[int(self._sides[agent])]
+
     def _refuse(self, head: ActionHead, row: int, agent: int) -> None:
         masks = self._buffers.seen.masks
         allowed = np.flatnonzero(masks[head.name][row, agent]).tolist() if head.masked else range(head.size)
         options = ", ".join(map(str, allowed)) or "nothing, which is the game's mistake"
-        side, chosen = ("home", "away")[int(self._sides[agent])], int(self._buffers.actions[head.name][row, agent])
+        side, chosen = self._side(agent), int(self._buffers.actions[head.name][row, agent])
         raise InvalidActionError(
             f"agent {agent} ({side}) chose {chosen} of head {head.name!r} in match {row} of {self.spec.name}: "
             f"allowed is {options}"

@@ -20,6 +20,14 @@ def check_legal(spec: EnvironmentSpec, actions: Actions, seen: Observation) -> N
         InvalidActionError: There are such.
     """
     for head in spec.heads:
+        if head.kind is HeadKind.BERNOULLI and head.masked:
+            forbidden = actions[head.name] & ~seen.masks[head.name] & seen.active.unsqueeze(-1)
+            if bool(forbidden.any()):
+                row, agent, switch = forbidden.nonzero()[0].tolist()
+                raise InvalidActionError(
+                    f"agent {agent} put on switch {switch} of head {head.name!r} in match {row} of {spec.name}: its "
+                    "mask forbids that"
+                )
         if head.kind is not HeadKind.CATEGORICAL:
             continue
         chosen = actions[head.name]
