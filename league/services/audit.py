@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league.db.models import Event, Player
+from league.services.names import display_name
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def lines(
             kind=row.kind,
             environment=row.environment,
             player_id=row.player_id,
-            player=row.call_sign or row.name,
+            player=display_name(row),
             actor=row.actor,
             reason=row.reason,
             details=row.details,

@@ -14,6 +14,7 @@ from league.db.bulk import among
 from league.db.models import Fingerprint, Player
 from league.errors import InvalidRequestError
 from league.services import standings
+from league.services.names import display_name
 
 _DIGITS = 6  # of a number
 
@@ -128,4 +129,4 @@ def _known(value: float) -> float | None:
 
 
 def _name(player: Player) -> wire.PlayerName:
-    return wire.PlayerName(player_id=player.id, name=player.call_sign or player.name)
+    return wire.PlayerName(player_id=player.id, name=display_name(player))

@@ -20,6 +20,7 @@ from league.db.models import Gate, Player, Quarantine, Worker
 from league.errors import GateConflictError, InvalidRequestError
 from league.services import gate_verdicts, learners, standings
 from league.services.gate_verdicts import NUMBERS, RULE, STATES, Ending, Judge
+from league.services.names import display_name
 
 _BEATS_MISSED = 2
 _COUNTED_DIGITS = 6  # scores between two values count as part of each: 3 pairs may add up to 2.9999999999999982
@@ -215,7 +216,7 @@ def _body(
         figures, waiting = judged.fields(), judged.waiting
         evaluators = _evaluators(session, settings, players[gate.candidate_id].signature, now)
     candidate, champion = (
-        wire.PlayerName(player_id=player.id, name=player.call_sign or player.name)
+        wire.PlayerName(player_id=player.id, name=display_name(player))
         for player in (players[gate.candidate_id], players[gate.champion_id])
     )
     return wire.Gate.model_validate(

@@ -15,6 +15,7 @@ from league.db.locks import Lock
 from league.db.models import Player
 from league.errors import ChampionConflictError, StandingConflictError
 from league.services import champions, events, standings
+from league.services.names import display_name
 from league.wire import Standing
 
 Change = Literal["promote", "retire", "reinstate", "quarantine"]
@@ -183,4 +184,4 @@ def _champion_conflict(
 
 def _described(session: Session, player_id: int) -> str:
     player, _ = standings.require(session, player_id)
-    return f"player {player_id} ({player.call_sign or player.name})"
+    return f"player {player_id} ({display_name(player)})"

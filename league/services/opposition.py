@@ -12,6 +12,7 @@ from league import wire
 from league.config import Settings
 from league.db.models import Lease, Match
 from league.services import draws, exclusion
+from league.services.names import display_name
 from league.services.population import Population, PopulationCache
 
 LOOKED_AT = 1000
@@ -161,4 +162,4 @@ def _met(scores: Iterable[tuple[K, float]]) -> Mapping[K, Met]:
 
 def _name(population: Population, player_id: int) -> str:
     member = population.members[population.place(player_id)]
-    return member.call_sign or member.name
+    return display_name(member)

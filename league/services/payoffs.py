@@ -17,6 +17,7 @@ from league.db.columns import read_columns
 from league.db.models import Payoff, Period, Player
 from league.services import learners, match_log, standings
 from league.services.match_log import Games
+from league.services.names import display_name
 
 Pair = tuple[int, int]
 _COLUMNS = ("low_id", "high_id", "matches", "games", "points", "wins", "draws", "losses")
@@ -221,7 +222,7 @@ def table(session: Session, environment: str, limit: int) -> wire.Payoff:
         environment=environment,
         total=session.scalar(select(func.count()).select_from(Player).where(*in_play)) or 0,
         players=[wire.PlayerName(player_id=player.id, name=player.name) for player in players],
-        names=[player.call_sign or player.name for player in players],
+        names=[display_name(player) for player in players],
         win_rates=joined.win_rate.tolist(),
         counts=matches.tolist(),
         intransitivity=joined.cyclic,

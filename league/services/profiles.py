@@ -12,6 +12,7 @@ from arena.payoff import wilson_interval
 from league.db.bulk import among
 from league.db.models import Period, Player, Rating
 from league.services import payoffs, standings
+from league.services.names import display_name
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def opponents(session: Session, player_id: int, limit: int) -> tuple[list[Met], 
     met = [
         Met(
             id=player.id,
-            name=player.call_sign or player.name,
+            name=display_name(player),
             kind=player.kind,
             standing=player.standing,
             rating=player.start_rating if rating is None else rating.rating,

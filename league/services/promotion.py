@@ -18,6 +18,7 @@ from league.config import Settings
 from league.services import champions, gates, lifecycle, payoffs, redundancies, standings
 from league.services import population as populations
 from league.services.gate_verdicts import RULE
+from league.services.names import display_name
 from league.services.population import Member, Population
 
 ACTOR = "rule"
@@ -120,7 +121,7 @@ def _roster(
         return Record(arithmetic.win_rates(tally, expected), tally.games)
 
     return Roster(
-        names=tuple(member.call_sign or member.name for member in members),
+        names=tuple(display_name(member) for member in members),
         ratings=ratings,
         games=population.games[places],
         candidate=np.array([member.standing == "candidate" for member in members], dtype=np.bool_),

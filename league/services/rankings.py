@@ -17,6 +17,7 @@ from league import wire
 from league.db.models import Learner, Player, Rating
 from league.errors import UnknownPlayerError
 from league.services import standings
+from league.services.names import display_name
 from league.services.population import PopulationCache
 
 Sort = Literal["rank", "name", "kind", "role", "standing", "rating", "deviation", "games", "win_rate", "lineage", "age"]
@@ -207,7 +208,7 @@ def _ordered(players: list[Ranked], choice: Choice) -> list[Ranked]:
 
 
 _VALUES: dict[Sort, Callable[[Ranked], Any]] = {
-    "name": lambda one: (one.call_sign or one.name).lower(),
+    "name": lambda one: display_name(one).lower(),
     "lineage": lambda one: None if one.lineage is None else one.lineage.lower(),
 }
 """What those columns are sorted by that are not sorted by just what they hold."""

@@ -11,6 +11,7 @@ from arena.redundancy import RedundancyConfig, Redundant, redundant
 from league import wire
 from league.config import Settings
 from league.services import champions, fingerprints, learners, payoffs, population, standings
+from league.services.names import display_name
 from league.services.population import Member, Population
 
 
@@ -28,7 +29,7 @@ class Alike:
         scores = f"scores like it, within {measured.win_rate_bound:.3f} over {measured.opponents} opponents"
         plays = f"plays like it, within {measured.fingerprint_bound:.2f} sd over {measured.measures} measures"
         known = f"{scores}, {plays}" if measured.measures else f"{scores} (how they play is not known)"
-        return f"{self.twin.call_sign or self.twin.name} {known}, and is no weaker"
+        return f"{display_name(self.twin)} {known}, and is no weaker"
 
 
 def listing(session: Session, settings: Settings, environment: str | None) -> list[wire.Redundancy]:
@@ -117,4 +118,4 @@ def _in_play(member: Member, signature: str) -> bool:
 
 
 def _name(member: Member) -> wire.PlayerName:
-    return wire.PlayerName(player_id=member.id, name=member.call_sign or member.name)
+    return wire.PlayerName(player_id=member.id, name=display_name(member))

@@ -23,6 +23,7 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player
 from league.services import events, evidence, learners, population, standings
+from league.services.names import display_name
 from league.services.population import REMARKS, Population
 from league.services.recollection import Recollection
 
@@ -167,7 +168,7 @@ def _body(session: Session, event: Event) -> wire.Regression:
     return wire.Regression(
         environment=learner.environment,
         learner=wire.PlayerName(player_id=learner.id, name=learner.name),
-        opponent=wire.PlayerName(player_id=opponent.id, name=opponent.call_sign or opponent.name),
+        opponent=wire.PlayerName(player_id=opponent.id, name=display_name(opponent)),
         earlier=wire.Score.model_validate(event.details["earlier"]),
         recent=wire.Score.model_validate(event.details["recent"]),
         since=event.created_at,

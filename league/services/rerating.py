@@ -19,6 +19,7 @@ from league.services import events, ground, match_log, payoffs, periods, side_bo
 from league.services.ground import Ground
 from league.services.ledger import EMPTY
 from league.services.match_log import Games
+from league.services.names import display_name
 from league.services.payoffs import Records
 from league.services.rating import Entry, Rule, as_ratings
 from league.services.rebuild import Cut, Step, replay
@@ -140,7 +141,7 @@ def compare(database: Database, environment: str, proposal: Proposal) -> Compari
     ranked_now = _ranked({player.id: periods.entry_of(player, rating) for player, rating in players})
     ranked_then = _ranked({**roster.newcomers, **entries})
     lines = [
-        Line(player.id, player.call_sign or player.name, player.kind, ranked_now[player.id], ranked_then[player.id])
+        Line(player.id, display_name(player), player.kind, ranked_now[player.id], ranked_then[player.id])
         for player, _ in players
     ]
     return Comparison(environment, present, proposed, sorted(lines, key=lambda line: line.proposed.rank))

@@ -16,6 +16,7 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
 from league.services import learners, payoffs, periods, population, refit, standings
+from league.services.names import display_name
 from league.services.population import Version
 
 MOST = 500
@@ -114,4 +115,4 @@ def _compare(session: Session, settings: Settings, environment: str) -> Comparis
 
 
 def _name(player: Player) -> wire.PlayerName:
-    return wire.PlayerName(player_id=player.id, name=player.call_sign or player.name)
+    return wire.PlayerName(player_id=player.id, name=display_name(player))

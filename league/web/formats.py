@@ -1,7 +1,6 @@
 """Numbers, times and names as pages write them."""
 
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from markupsafe import Markup
 
@@ -11,23 +10,6 @@ NONE = "\N{EN DASH}"
 
 _LONG = 1e12
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-class Named(Protocol):
-    """Who has a name and perhaps a call-sign."""
-
-    @property
-    def name(self) -> str:
-        """Unique in its environment and signature."""
-
-    @property
-    def call_sign(self) -> str | None:
-        """What a commander is called."""
-
-
-def display_name(one: Named) -> str:
-    """Return a call-sign, or the name of who has none."""
-    return one.call_sign or one.name
 
 
 def breakable(name: str) -> Markup:

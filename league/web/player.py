@@ -15,8 +15,8 @@ from league.api.dependencies import Id, League, Now, Running
 from league.errors import LeagueError
 from league.services import champions, events, fingerprints, lifecycle, lineages, matches, profiles, rankings, standings
 from league.services.lifecycle import Change
+from league.services.names import display_name
 from league.services.rankings import Ranked
-from league.web import formats
 from league.web.shell import PageRoute, Visiting
 from league.web.visitors import Visitor
 
@@ -100,7 +100,7 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     return visit.page(
         "player.html",
         "standings",
-        formats.display_name(profile.player),
+        display_name(profile.player),
         profile=profile,
         player=profile.player,
         met=met,

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from league.services.names import display_name
 from league.web import formats
 
 NAVIGATION = (
@@ -25,7 +26,7 @@ _FILTERS = (
     formats.age,
     formats.breakable,
     formats.count,
-    formats.display_name,
+    display_name,
     formats.iso,
     formats.percent,
     formats.points,
