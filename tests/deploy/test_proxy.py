@@ -1,6 +1,7 @@
 """The proxy's own files, with a server behind it that tells what reached it."""
 
 import json
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -100,6 +101,22 @@ def test_a_server_learns_whose_call_it_is_and_by_what_name(echo: str, folder: Pa
             assert "connection" not in said
         assert httpx2.get(f"{health.url}/readyz").json()["path"] == "/readyz"
         assert httpx2.get(f"{health.url}/api/v1/players").status_code == 404
+
+
+def test_a_server_that_is_gone_is_not_noticed(echo: str, folder: Path) -> None:
+    nginx = nginx_of((1, 15, 3))
+    with (
+        socket.socket() as gone,
+        Listener.take() as public,
+        Listener.take() as health,
+    ):
+        gone.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else can
+        servers = [f"127.0.0.1:{gone.getsockname()[1]}", echo]
+        with proxied(nginx, folder, "plain.conf.template", servers, echo, public, health):
+            assert [httpx2.get(public.url).status_code for _ in range(5)] == [200] * 5
+    assert (
+        "connect() failed (111: Connection refused) while connecting to upstream" in (folder / "error.log").read_text()
+    )
 
 
 def test_tls_ends_at_the_proxy(echo: str, folder: Path) -> None:

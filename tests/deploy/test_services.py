@@ -155,17 +155,6 @@ def test_neither_tokens_nor_signatures_are_logged(scene: Scene, place: Path, tok
     assert "Signature" not in logged
 
 
-def test_a_server_that_is_gone_is_not_noticed(scene: Scene, proxy: str, servers: Servers, token: str) -> None:
-    """The last test of the module: one server stays away after it."""
-    lost = servers.processes[0]
-    lost.kill()
-    lost.wait()
-    for step in range(20):
-        assert httpx2.get(f"{proxy}/healthz").status_code == 200
-        assert scene.client.heartbeat(scene.trainer.id).command == "continue", step
-    assert scene.publish(step=4).id
-
-
 # --- workers ---------------------------------------------------------------------------------------------------------
 
 
