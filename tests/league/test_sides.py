@@ -410,6 +410,28 @@ def test_where_sides_were_swapped_evenly_a_fit_is_as_if_they_were_alike() -> Non
     )
 
 
+ANCHORED = Roster({2: player(), 4: player("baseline", deviation=30.0)}, {2: None, 4: None}, {})
+
+
+def on_sides(state: ledger.Ledger, one: int) -> list[float]:
+    return [state.sides.entries[seat_of(one, side)].rating for side in ("home", "away")]
+
+
+def test_what_a_baseline_shows_on_one_side_moves_the_other_the_other_way() -> None:
+    state = EMPTY.after(ledger.close(EMPTY, ANCHORED, games(*[(4, 2, 1.0)] * 5), GLICKO_ALONE))
+    home, away = on_sides(state, 4)
+    assert home > 1550.0
+    assert home + away == pytest.approx(3000.0, abs=1e-9)
+
+
+def test_a_fit_of_sides_lies_where_the_baseline_is() -> None:
+    """Scoring 0.75 either way round is being 191 points better on either side."""
+    played = games(*[(2, 4, 1.0), (2, 4, 0.5), (4, 2, 0.0), (4, 2, 0.5)] * 20)
+    state = EMPTY.after(ledger.close(EMPTY, ANCHORED, played, replace(UNLIKE, refit=EVERY_PERIOD)))
+    assert on_sides(state, 4) == pytest.approx([1500.0, 1500.0], abs=1e-6)
+    assert on_sides(state, 2) == pytest.approx([1690.8, 1690.8], abs=3.0)
+
+
 def test_self_play_tells_nothing_of_sides() -> None:
     own = Roster({1: player("learner", deviation=350.0)}, {1: None}, {})
     closing = ledger.close(EMPTY, own, games((1, 1, 1.0), training=True), UNLIKE)
