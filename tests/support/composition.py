@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -109,8 +108,3 @@ def stages(dockerfile: Path = ROOT / "Dockerfile") -> dict[str, list[tuple[str, 
         else:
             found[name].append((word, rest))
     return found
-
-
-def words(text: str) -> list[str]:
-    """Split a command as a shell does."""
-    return shlex.split(text)
