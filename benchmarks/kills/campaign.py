@@ -3,7 +3,7 @@
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,12 +73,12 @@ def run(campaign: Campaign, folder: Path, say: Say) -> Report:
         for each in witnesses:
             each.start()
             stack.callback(each.stop)
-        _wait_for_work(fleet, keeper)
+        _wait_for_work(fleet, keeper, witnesses)
         say("everything is at work")
         began_s = time.monotonic()
         _kill(campaign, fleet, keeper, rng, say)
         ended_s = time.monotonic()
-        _wait_for_work(fleet, keeper)
+        _wait_for_work(fleet, keeper, witnesses)
         recovered_s = time.monotonic() - ended_s
         say("everything is at work again")
         for each in witnesses:
@@ -111,11 +111,19 @@ def _tick(fleet: Fleet, keeper: Keeper) -> None:
     time.sleep(TICK_S)
 
 
-def _wait_for_work(fleet: Fleet, keeper: Keeper) -> None:
-    """Wait until every server answers and the league takes something new from every trainer."""
+def _wait_for_work(fleet: Fleet, keeper: Keeper, witnesses: Sequence[Witness]) -> None:
+    """Wait until every server answers and the league takes something new from every trainer and witness."""
     before: dict[str, int] = {}
-    while not (_answer(fleet) and _go_on(fleet, before)):
+    taken = [len(each.memory.matches) for each in witnesses]
+    while not (_answer(fleet) and _go_on(fleet, before) and _reported(witnesses, taken)):
         _tick(fleet, keeper)
+
+
+def _reported(witnesses: Sequence[Witness], taken: Sequence[int]) -> bool:
+    """Say whether each witness has had more taken than before, or was refused, which is judged later."""
+    return all(
+        len(each.memory.matches) > before or not each.at_work for each, before in zip(witnesses, taken, strict=True)
+    )
 
 
 def _answer(fleet: Fleet) -> bool:

@@ -23,6 +23,7 @@ SERVER = {
     "LEAGUE_PERIOD_GAMES": "5",
     "LEAGUE_PERIOD_SPACING_S": "1",
 }
+OF_DATABASE = "database", "connection"
 WEIGHTS = {"server": 4, "books": 2, "trainer": 4, "evaluator": 3, "network": 2, "database": 1, "connection": 1}
 """How often what is killed; `connection` is one of the database's own processes, `network` what is under way to servers
 and comes from them, for a moment."""
@@ -66,6 +67,8 @@ class Fleet:
         self.kills: Counter[str] = Counter()
         self._stack = ExitStack()
         self._fair_at_s = math.inf
+        self._kinds = [kind for kind in WEIGHTS if backend != "sqlite" or kind not in OF_DATABASE]
+        self._deck: list[str] = []
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -88,10 +91,12 @@ class Fleet:
         self._stack.close()
 
     def kill(self, rng: random.Random) -> None:
-        """Kill a process that is there, of a kind that is drawn by weight."""
-        kinds = [kind for kind in WEIGHTS if self._database is not None or kind not in ("database", "connection")]
-        kind = rng.choices(kinds, [WEIGHTS[each] for each in kinds])[0]
+        """Kill a process that is there; of every kind in turn as often as its weight says, in a random order."""
+        if not self._deck:
+            self._deck = [kind for kind in self._kinds for _ in range(WEIGHTS[kind])]
+        kind = rng.choice(self._deck)
         if self._kill(kind, rng):
+            self._deck.remove(kind)
             self.kills[kind] += 1
 
     def revive(self) -> None:
@@ -110,7 +115,7 @@ class Fleet:
         return f"sqlite:///{self.folder / 'home' / 'league.db'}" if self._database is None else self._database.url
 
     def _kill(self, kind: str, rng: random.Random) -> bool:
-        if kind in ("database", "connection"):
+        if kind in OF_DATABASE:
             return self._kill_in_database(kind, rng)
         if kind == "network":
             return self._break_network(rng)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kills.campaign import Campaign, run
-from benchmarks.kills.fleet import Size
+from benchmarks.kills.fleet import WEIGHTS, Size
 
 SMALL = Size(servers=2, roles=("main",), evaluators=1, snapshot_steps=2000)
 WHOLE = Size(servers=2, roles=("main", "main_exploiter", "league_exploiter"), evaluators=2, snapshot_steps=5000)
@@ -19,8 +19,8 @@ def test_thirty_kills_lose_nothing_and_need_no_hand(tmp_path: Path) -> None:
     report = run(Campaign("postgresql", SMALL, 1, 30, 0.1, seed=3), tmp_path, print)
     assert report.verdict.broken == []
     assert sum(report.kills.values()) == 30
-    assert {"server", "trainer", "database"} <= report.kills.keys()
-    assert min(report.verdict.matches[name] for name in ("witness-0", "trainer-main-recall")) > 0
+    assert report.kills.keys() == WEIGHTS.keys()
+    assert report.verdict.matches["witness-0"] > 0
 
 
 @pytest.mark.slow
@@ -29,4 +29,4 @@ def test_thirty_kills_lose_nothing_and_need_no_hand(tmp_path: Path) -> None:
 def test_a_minute_of_kills_loses_nothing_and_needs_no_hand(tmp_path: Path, backend: str) -> None:
     report = run(Campaign(backend, WHOLE, 2, 100, 0.6, seed=1), tmp_path, print)
     assert report.verdict.broken == []
-    assert len(report.verdict.matches) >= len(WHOLE.roles) + 2
+    assert report.verdict.matches["witness-1"] > 0
