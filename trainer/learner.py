@@ -336,7 +336,8 @@ def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -
     """The configured network with fresh weights; torch's global generator is left as it was.
 
     Raises:
-        ConfigError: The environment shows no sets, or the user's module does not do what a network has to.
+        ConfigError: The environment shows no sets.
+        NetworkModuleError: The user's module is not there, or does not do what a network has to.
     """
     architecture = Architecture.of(
         spec,

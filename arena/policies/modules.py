@@ -228,7 +228,7 @@ def _find(path: str) -> Callable[..., object]:
     module, _, name = path.partition(":")
     try:
         found: object = getattr(importlib.import_module(module), name, None) if module else None
-    except ImportError as error:
+    except Exception as error:  # whatever the user's code raises
         raise NetworkModuleError(
             f"network module {path!r} does not load ({error}): write MODULE:CLASS of one that Python finds, and "
             "install what it needs"

@@ -90,9 +90,13 @@ def test_a_module_with_a_flaw_is_refused_with_the_reason(module: str, reason: st
         check_module(architecture_of(f"space_games:{module}"), BAZAAR)
 
 
-def test_a_module_that_python_does_not_find_is_refused():
+def test_a_module_that_python_does_not_find_is_refused(tmp_path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(NetworkModuleError, match=r"'nopackage.nets:Net' does not load \(No module named 'nopackage'\)"):
         ActorCritic(architecture_of("nopackage.nets:Net"))
+    (tmp_path / "broken_nets.py").write_text("class Net(", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(NetworkModuleError, match="'broken_nets:Net' does not load"):
+        ActorCritic(architecture_of("broken_nets:Net"))
     with pytest.raises(ArenaError, match=r'network\.core is "module", but no network\.module is named'):
         ActorCritic(Architecture.of(declare("recall"), core=CoreKind.MODULE))
 
