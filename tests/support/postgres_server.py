@@ -87,9 +87,7 @@ class Server:
     def start(self) -> None:
         """Start it; it takes calls once it is `ready`."""
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                self._command, user=self._user, stderr=log, cwd=self._data, process_group=0
-            )
+            self._process = subprocess.Popen(self._command, user=self._user, stderr=log, cwd=self._data)
 
     @property
     def pid(self) -> int:
