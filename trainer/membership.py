@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from arena.environments import EnvironmentSpec
+from arena.environments import EnvironmentSpec, brought_baselines
 from league import wire
 from league.client import LeagueClient
 from league.errors import InvalidRequestError, LeagueUnreachable, UnknownCheckpointError
@@ -216,6 +216,7 @@ class Membership:
                 signature=signature,
                 max_decisions=self._spec.max_decisions,
                 sides=self._spec.unlike_sides,
+                **self._brought(),
                 rules=self._rules,
             )
         )
@@ -223,6 +224,12 @@ class Membership:
         self.learner_step = learner.step or 0
         self.attachment = Attachment(worker.id, learner.id, learner.player_id)
         return self.attachment
+
+    def _brought(self) -> dict[str, tuple[wire.BaselineCreate, ...]]:
+        """Scripted players that the game brings; nothing where it brings none: an older league knows no such field."""
+        brought = brought_baselines(self._spec.name)
+        players = tuple(wire.BaselineCreate(name=each.name, rating=each.rating) for each in brought)
+        return {"baselines": players} if players else {}
 
 
 def _knows_no_verdicts(refusal: InvalidRequestError) -> bool:

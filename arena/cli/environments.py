@@ -9,7 +9,8 @@ import typer
 
 from arena.cli.options import AsJson
 from arena.cli.output import make_table, print_json, stdout
-from arena.environments import EnvironmentSpec, ObservationBlock, baselines, declare_all
+from arena.environments import EnvironmentSpec, ObservationBlock, baselines, brought_baselines, declare_all
+from arena.environments.registry import Baseline
 
 app = typer.Typer()
 
@@ -34,7 +35,7 @@ def environments(as_json: AsJson = False) -> None:
             _write_teams(spec),
             "\n".join(f"{block.name} {_write_shape(block)}" for block in spec.observation),
             "\n".join(f"{head.name} {head.kind} {head.size}{' masked' * head.masked}" for head in spec.heads),
-            "\n".join(f"{each.name} {each.rating:.0f}" for each in baselines(spec.name)),
+            "\n".join(f"{each.name} {each.rating:.0f}" for each in _players(spec)),
         )
     stdout().print(table)
 
@@ -56,8 +57,13 @@ def _describe(spec: EnvironmentSpec) -> dict[str, Any]:
         "reproducible": spec.reproducible,
         "reasons": spec.reasons,
         "signature": spec.signature,
-        "baselines": [{"name": each.name, "rating": each.rating} for each in baselines(spec.name)],
+        "baselines": [{"name": each.name, "rating": each.rating} for each in _players(spec)],
     }
+
+
+def _players(spec: EnvironmentSpec) -> tuple[Baseline, ...]:
+    """All scripted players of a game."""
+    return (*baselines(spec.name), *brought_baselines(spec.name))
 
 
 def _write_teams(spec: EnvironmentSpec) -> str:

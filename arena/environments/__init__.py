@@ -1,6 +1,15 @@
 """Environments: what they declare, how they step, and the registry. Importing this package loads no torch."""
 
-from arena.environments.registry import baselines, declare, declare_all, make, make_baseline, names, split_rounds
+from arena.environments.registry import (
+    baselines,
+    brought_baselines,
+    declare,
+    declare_all,
+    make,
+    make_baseline,
+    names,
+    split_rounds,
+)
 from arena.environments.spec import (
     ActionHead,
     Channels,
@@ -24,6 +33,7 @@ __all__ = [
     "ObservationBlock",
     "RoundsSpec",
     "baselines",
+    "brought_baselines",
     "declare",
     "declare_all",
     "make",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from arena.environments.own.plugins import plugins
+from arena.environments.own.scripted import Scripted, scripted_players
 from arena.environments.spec import RoundsSpec
 from arena.errors import ArenaError, UnknownEnvironmentError, UnknownPolicyError
 
@@ -166,9 +167,24 @@ def declare_all(leave_out: Callable[[str], None]) -> "Iterator[EnvironmentSpec]"
 
 
 def baselines(environment: str) -> tuple[Baseline, ...]:
-    """Scripted players of `environment`, with the ratings at which they are anchored."""
+    """Scripted players that are known without loading the environment, with the ratings at which they are anchored."""
     entry = _find(environment.partition(ROUNDS)[0])
     return ANY_ENVIRONMENT if entry is None else entry.baselines
+
+
+def brought_baselines(environment: str) -> tuple[Baseline, ...]:
+    """Scripted players that a game of the reader's own brings beside those; this loads the game's module.
+
+    Raises:
+        UnknownEnvironmentError: There is no such game.
+        ArenaError: What it names are no scripted players.
+    """
+    return tuple(Baseline(each.name, each.rating) for each in _scripted(environment))
+
+
+def is_known(environment: str) -> bool:
+    """Whether its scripted players are known without its game: it is built in, or of a family."""
+    return _find(environment.partition(ROUNDS)[0]) not in (None, OWN)
 
 
 def split_rounds(name: str) -> tuple[str, int | None]:
@@ -245,11 +261,20 @@ def make_baseline(environment: str, baseline: str) -> "Policy":
     """
     game, _ = split_rounds(environment)
     entry = _entry(game)
-    known = [each.name for each in entry.baselines]
+    brought = {each.name: each for each in _scripted(environment)}
+    known = [*(each.name for each in entry.baselines), *brought]
+    if baseline in brought:
+        return brought[baseline].make(declare(game))
     if baseline not in known:
         raise UnknownPolicyError(f"unknown baseline {baseline!r} of {environment}: choose one of {', '.join(known)}")
     factory = cast("Callable[[str, str], Policy]", _resolve(entry.policies))
     return factory(game, baseline)
+
+
+def _scripted(environment: str) -> tuple[Scripted, ...]:
+    """Scripted players that a game of the reader's own brings; none of any other."""
+    game, _ = split_rounds(environment)
+    return scripted_players(game) if _find(game) is OWN else ()
 
 
 def _find(name: str) -> Entry | None:

@@ -196,9 +196,8 @@ def judge_sides(spec: EnvironmentSpec, results: list[Result]) -> Row:
     score = sum(result.score for result in results) / len(results)
     low, high = score_interval(score, len(results))
     said = f"home scores {score:.3f} ({low:.3f} to {high:.3f}) of {len(results)} matches of equal players"
-    home, away = (sorted(spec.roles[spec.side(side)]) for side in (False, True))
-    if home != away:
-        return SIDES.not_applicable(f"their roles are unlike; {said}")
+    if spec.unlike_sides is not None:
+        return SIDES.not_applicable(f"{' and '.join(spec.unlike_sides)} are rated each on its own; {said}")
     return SIDES.passed(said) if low <= LEVEL <= high else SIDES.warned(said)
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from arena import roles as arithmetic
-from arena.environments.registry import baselines
+from arena.environments.registry import Baseline, baselines, is_known
 from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
 from league import wire
 from league.auth import Principal
@@ -141,7 +141,7 @@ def _found(session: Session, settings: Settings, request: wire.LearnerCreate, ow
     locks.hold(session, Lock.POPULATION)
     _add_baselines(session, settings, request, now)
     row = {
-        **request.model_dump(exclude={"rules"}),
+        **request.model_dump(exclude={"rules", "baselines"}),
         "owner": owner,
         "step": None,
         "metrics": {},
@@ -157,8 +157,8 @@ def _found(session: Session, settings: Settings, request: wire.LearnerCreate, ow
 
 
 def _add_baselines(session: Session, settings: Settings, request: wire.LearnerCreate, now: datetime) -> None:
-    known = baselines(request.environment)
-    if any(baseline.name == request.name for baseline in known):
+    known = (*baselines(request.environment), *_brought(request))
+    if any(baseline.name == request.name for baseline in known) or _is_baseline(session, request):
         rule = f"a baseline of {request.environment} has this name"
         raise NameTakenError(request.name, rule, "choose another name for the learner")
     rows = [
@@ -171,6 +171,35 @@ def _add_baselines(session: Session, settings: Settings, request: wire.LearnerCr
         for baseline in known
     ]
     session.execute(insert_into(session, Player).values(rows).on_conflict_do_nothing())
+
+
+def _is_baseline(session: Session, request: wire.LearnerCreate) -> bool:
+    """Whether a baseline that somebody's game has brought before has the learner's name."""
+    named = select(Player.id).where(
+        Player.environment == request.environment,
+        Player.signature == request.signature,
+        Player.name == request.name,
+        Player.kind == "baseline",
+    )
+    return session.scalar(named) is not None
+
+
+def _brought(request: wire.LearnerCreate) -> list[Baseline]:
+    """Scripted players that a game brings of which nothing is known here.
+
+    Raises:
+        InvalidRequestError: The league knows the game itself, or one of them has the name of one that every game has.
+    """
+    if not request.baselines:
+        return []
+    if is_known(request.environment):
+        rule = "the league knows the game's own, and takes no others"
+        raise InvalidRequestError(f"baselines of {request.environment}", rule, "leave them out")
+    names = [*(each.name for each in baselines(request.environment)), *(each.name for each in request.baselines)]
+    if len(set(names)) < len(names):
+        rule = "scripted players of a game have unlike names"
+        raise InvalidRequestError(f"baselines called {', '.join(names)}", rule, "name each of them otherwise")
+    return [Baseline(each.name, each.rating) for each in request.baselines]
 
 
 def _start(request: wire.LearnerCreate, kind: wire.Kind, name: str, now: datetime) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from league.wire.fingerprint import Fingerprint, Likeness, MeasuredBehaviour
 from league.wire.gates import Gate, GateCancel, GateCreate, GateState
 from league.wire.health import Health
 from league.wire.learners import (
+    BaselineCreate,
     HealthVerdict,
     Learner,
     LearnerCreate,
@@ -117,6 +118,7 @@ __all__ = [
     "PROTOCOL_HEADER",
     "Ancestor",
     "Answer",
+    "BaselineCreate",
     "Behaviour",
     "Champion",
     "ChampionChange",

@@ -37,12 +37,23 @@ class RoleNumbers(Request):
     past_below: Real | None = None
 
 
+BaselineName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\p{L}\p{N}_.+-]+$")]  # no snapshot's
+
+
+class BaselineCreate(Request):
+    """A scripted player that a game brings, and the rating at which it is held."""
+
+    name: BaselineName
+    rating: Annotated[float, Field(ge=0.0, le=5000.0), PLAIN]
+
+
 class LearnerCreate(Request):
     """A lineage to train, found or made by (environment, name).
 
     `max_decisions` is the environment's longest match; results of longer ones are then refused. `rules` replaces what
     was given for the learner's role before; null leaves that as it is. `sides` are the names of home and away where
-    these are unlike, such as predators and prey: players are then rated on each side, too.
+    these are unlike, such as predators and prey: players are then rated on each side, too. `baselines` are scripted
+    players that the game brings; of a game that the league knows itself they are refused.
     """
 
     name: Name
@@ -52,6 +63,7 @@ class LearnerCreate(Request):
     max_decisions: Annotated[int, Field(ge=1, lt=2**53), PLAIN] | None = None
     rules: RoleNumbers | None = None
     sides: tuple[SideName, SideName] | None = None
+    baselines: Annotated[tuple[BaselineCreate, ...], Field(max_length=16)] = ()
 
 
 class HealthVerdict(Request):

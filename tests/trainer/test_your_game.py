@@ -11,7 +11,7 @@ import torch
 from small_runs import logged
 
 from arena.cli import main
-from arena.environments import baselines, declare, make, names
+from arena.environments import baselines, brought_baselines, declare, make, names
 from arena.environments.own import plugins as own_plugins
 from arena.errors import ArenaError
 from trainer.config import resolve
@@ -118,3 +118,47 @@ def test_the_server_runs_no_code_for_a_name(monkeypatch):
     """A name comes with a request: baselines are told without a look at what it stands for."""
     monkeypatch.setattr("importlib.import_module", lambda name: pytest.fail(f"imported {name}"))
     assert [each.name for each in baselines("readers_module:make")] == ["random"]
+
+
+@pytest.fixture
+def sprinters_game(game, tmp_path):
+    """The page's game with the page's scripted player."""
+    blocks = re.findall(r"```python\n(.+?)```", (ROOT / "docs" / "your_game.md").read_text(encoding="utf-8"), re.DOTALL)
+    scripted = next(block for block in blocks if "Scripted(" in block)
+    file = tmp_path / "readers_race.py"
+    file.write_text(f"{file.read_text(encoding='utf-8')}\n\n{scripted}", encoding="utf-8")
+    return game
+
+
+def test_its_scripted_player_plays_by_name(sprinters_game, capsys):
+    run_arena("match", "sprinter", "random", "--environment", sprinters_game, "--matches", "60", "--json")
+    assert json.loads(capsys.readouterr().out)["score"] > 0.6
+    assert [each.name for each in brought_baselines(f"{sprinters_game}:rounds=3")] == ["sprinter"]
+    assert [each.name for each in baselines(sprinters_game)] == ["random"], "known without the game"
+
+
+def test_its_scripted_player_is_registered_with_the_league_and_dealt(sprinters_game, worker_of, client):
+    small = ["environment.num_envs=8", "rollout.steps=16", "rollout.chunk=8", "network.recurrent_size=16"]
+    worker_of(client, resolve(sprinters_game, None, [*small, "run.total_steps=256"])).run()
+    (sprinter,) = [each for each in client.players(kind="baseline").items if each.name == "sprinter"]
+    assert (sprinter.checkpoint, sprinter.rating) == ("baseline:sprinter", 1600.0)
+    learner = client.learners(sprinters_game).items[0]
+    chances = {item.player_id: item.propensity for item in client.preview(learner.player_id).items}
+    assert chances[sprinter.id] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ("'sprinter'", r"baselines of readers_race:Race is 'sprinter': give a list of Scripted\(name, rating, make\)"),
+        ("[Scripted('a', 1.0, Race)] * 2", "baselines of readers_race:Race are called a, a: give unlike names"),
+        ("[Scripted('random', 1.0, Race)]", "a scripted player is called 'random': give it up to 64 letters"),
+        ("[Scripted('a b', 1.0, Race)]", "a scripted player is called 'a b': give it up to 64 letters"),
+        ("[Scripted('a', float('nan'), Race)]", "scripted player 'a' is rated nan: give a number from 0 to 5000"),
+    ],
+)
+def test_scripted_players_that_make_no_sense_are_refused(game, tmp_path, told, message):
+    with (tmp_path / "readers_race.py").open("a", encoding="utf-8") as file:
+        file.write(f"\n\nfrom arena.environments.own import Scripted\n\nRace.baselines = {told}\n")
+    with pytest.raises(ArenaError, match=message):
+        brought_baselines(game)

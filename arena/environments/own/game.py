@@ -3,6 +3,7 @@
 from functools import lru_cache, partial
 
 from arena.environments.own.lookup import batch_factory, find
+from arena.environments.own.scripted import scripted_players
 from arena.environments.pettingzoo.layout import Declared, look_at
 from arena.environments.pettingzoo.matches import open_match
 from arena.environments.pettingzoo.sides import TwoSided
@@ -25,6 +26,7 @@ def declare_own(name: str) -> EnvironmentSpec:
         ArenaError: It is no game, or cannot be played by two sides.
     """
     found = find(name)
+    scripted_players(name)  # refuses what are none
     if as_tensor_game(found) is not None:
         return declared_tensors(name).spec
     factory = batch_factory(found)

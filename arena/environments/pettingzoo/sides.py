@@ -93,6 +93,7 @@ class TwoSided:
             are their "first" or their "last" axis.
         chosen_from: Choices whose last options are the members of a set, by the action's name, and the set's.
         reproducible: Whether the same seed and the same actions give the same match.
+        baselines: Scripted players that it brings, each an `arena.environments.own.Scripted`.
     """
 
     make: Callable[[], Any]
@@ -101,6 +102,7 @@ class TwoSided:
     max_decisions: int | None = None
     scoring: Scoring = HigherReturn()
     reproducible: bool = True
+    baselines: Sequence[Any] = ()
     images: Mapping[str, str] = field(default_factory=dict)
     chosen_from: Mapping[str, str] = field(default_factory=dict)
 
