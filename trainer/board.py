@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from arena import shared_memory
 from arena.policies import ActorCritic, Architecture
 from arena.policies.network import make_skeleton
 from trainer.auxiliary import NextObservation
@@ -87,9 +88,8 @@ class Board:
         Raises:
             OSError: There is no such memory.
         """
-        file = os.memfd_create("echelon-league")
+        file = shared_memory.create(_places(_shapes(setup))[-1])
         try:
-            os.ftruncate(file, _places(_shapes(setup))[-1])
             return cls.open(setup, file), file
         except BaseException:
             os.close(file)

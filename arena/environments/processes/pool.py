@@ -13,14 +13,13 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import weakref
 from dataclasses import replace
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 import numpy as np
 
+from arena import shared_memory
 from arena.environments.processes.buffers import GOING_ON, Buffers
 from arena.environments.processes.match import BoolArray
 from arena.environments.processes.worker import DONE, OPEN, STEP, Task
@@ -155,7 +154,7 @@ class Workers:
     ) -> None:
         self._name, self._step_limit_s = spec.name, step_limit_s
         size_bytes, count = Buffers.size_bytes(spec, num_envs), min(processes, num_envs)
-        memory = _shared_memory(size_bytes)
+        memory = shared_memory.create(size_bytes)
         self.buffers = Buffers(spec, num_envs, memoryview(mmap.mmap(memory, size_bytes)))
         task = Task(opener, spec.name, spec.signature, num_envs, 0, num_envs, memory)
         borders = [number * num_envs // count for number in range(count + 1)]
@@ -231,17 +230,6 @@ class Workers:
             f"({death.cause}): mend the game; where it is played without processes of its own, it fails in sight\n"
             f"{death.told}".strip()
         )
-
-
-def _shared_memory(size_bytes: int) -> int:
-    """Descriptor of a file without a name, kept in memory where the system can: nobody has to remove it."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("matches")
-    else:
-        descriptor, path = tempfile.mkstemp()
-        Path(path).unlink()
-    os.ftruncate(descriptor, size_bytes)
-    return descriptor
 
 
 def _stop(workers: list[_Worker], memory: int) -> None:
