@@ -355,7 +355,7 @@ def seated(
         for name in names:
             player = resolve_policy(environment, name, patience, on_fault)
             if isinstance(player, ExternalPolicy):
-                opened.callback(player.close)
+                opened.enter_context(player)
             players.append(player)
         yield players
 

@@ -65,6 +65,52 @@ def rating_pairs(
     return _pairs(lambda: rng.normal(rating, deviation), waiting, count, rng)
 
 
+def pairs_with(
+    player: int,
+    ratings: ArrayLike,
+    deviations: ArrayLike,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    met: ArrayLike | csr_array | None = None,
+) -> IntArray:
+    """Pair one player with its neighbours for rating matches, each of them in a sample of the ratings of its own.
+
+    While the player is little known its sampled rating is now here, now there, and it meets far and near; later it
+    meets its equals. Who met it before counts as farther away, by 50 points a game, in the same call as well.
+
+    Args:
+        player: Which of the P players is in every pair.
+        ratings: (P,) ratings in points.
+        deviations: (P,) deviations in points, >= 0.
+        count: Pairs wanted, >= 0.
+        rng: Source of chance.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense; None where that is not known.
+
+    Returns:
+        (count, 2) int64 player indices, `player` first; (0, 2) where there is nobody else.
+
+    Raises:
+        ValueError: Columns differ in length, a value is out of range.
+    """
+    rating, deviation = finite_column("ratings", ratings), finite_column("deviations", deviations)
+    if count < 0:
+        raise ValueError(f"count is {count}: it must be 0 or more")
+    if rating.shape != deviation.shape or (deviation < 0.0).any():
+        raise ValueError(f"{rating.size} ratings, {deviation.size} deviations: pass one of 0 or more per player")
+    waiting = _waiting(deviation, np.zeros(rating.size, dtype=np.int64), None, met)
+    if rating.size < 2:
+        return np.empty((0, 2), dtype=np.int64)
+    away = _POINTS_A_MEETING * waiting.met[[player]].toarray()[0]
+    away[player] = np.inf
+    others = np.empty(count, dtype=np.int64)
+    for place in range(count):
+        sample = rng.normal(rating, deviation)
+        others[place] = np.argmin(np.abs(sample - sample[player]) + away)
+        away[others[place]] += _POINTS_A_MEETING
+    return np.column_stack([np.full(count, player), others])
+
+
 def posterior_pairs(
     ratings: ArrayLike,
     covariance: ArrayLike,

@@ -1,9 +1,11 @@
 """`trainer evaluate`: play the rating matches that the league asks for, with a bounded share of one core."""
 
 import logging
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -35,7 +37,10 @@ class RatingMembership:
 
     Attributes:
         next_poll_s: When to ask again after there was nothing to play.
+        kind: Of the worker.
     """
+
+    kind: ClassVar[wire.WorkerKind] = "evaluator"
 
     def __init__(
         self, link: Link, specs: Sequence[EnvironmentSpec], *, name: str, version: str, instance: str | None = None
@@ -109,7 +114,7 @@ class RatingMembership:
         self._worker = client.register_worker(
             wire.WorkerCreate(
                 name=self._name,
-                kind="evaluator",
+                kind=self.kind,
                 version=self._version,
                 signatures=self._signatures,
                 instance=self._instance,
@@ -126,19 +131,28 @@ class Pace:
         matches: How many at once, by environment, > 0.
         budget: Matches per lease, > 0; a pair has two leases, on either side.
         duty: Share of the time that is spent playing, in (0, 1].
+        most: Matches in all; None for as many as there are.
     """
 
     matches: Mapping[str, int]
     budget: int
     duty: float
+    most: int | None = None
 
-    def leases(self, environment: str) -> int:
+    def leases(self, environment: str, played: int) -> int:
         """Return how many leases to play at once: of as many pairs as there is room for, and of one at least."""
-        return 2 * max(1, self.matches[environment] // (2 * self.budget))
+        pairs = self.matches[environment] // (2 * self.budget)
+        if self.most is not None:
+            pairs = min(pairs, math.ceil((self.most - played) / (2 * self.budget)))
+        return 2 * max(1, pairs)
+
+    def over(self, played: int) -> bool:
+        """Say whether that were enough matches."""
+        return self.most is not None and played >= self.most
 
 
 @dataclass(frozen=True)
-class _Table:
+class Table:
     """A lease, and who plays it."""
 
     lease: wire.Lease
@@ -193,9 +207,11 @@ class EvaluationWorker:
         try:
             while not self._leaving:
                 self._play_and_rest()
-        finally:
-            written = self._write()
-        written = written or self._disk.insist(self._write, self._outside)
+        except BaseException:
+            self._write()
+            self._disk.write("results", self._spool.close)
+            raise
+        written = self._write() or self._disk.insist(self._write, self._outside)
         self._disk.write("results", self._spool.close)
         if not written:
             raise UnsavedError(
@@ -228,7 +244,7 @@ class EvaluationWorker:
 
     @property
     def _leaving(self) -> bool:
-        return self._orders.dismissed or self._outside.stopping()
+        return self._orders.dismissed or self._outside.stopping() or self._pace.over(self.matches)
 
     def _round(self) -> bool:
         """Play one batch of every environment; false if there was none."""
@@ -236,7 +252,8 @@ class EvaluationWorker:
         before = self.matches
         for environment, pool in self._pools.items():
             if not self._leaving:
-                leases = self._membership.lease(environment, self._pace.leases(environment), self._pace.budget)
+                count = self._pace.leases(environment, self.matches)
+                leases = self._membership.lease(environment, count, self._pace.budget)
                 self._play(environment, self._playable(pool, leases))
         return self.matches > before
 
@@ -246,7 +263,7 @@ class EvaluationWorker:
             if (answer := self._membership.beat()) is not None:
                 self._orders.heed(answer, self._membership.worker_id)
 
-    def _playable(self, pool: OpponentPool, leases: Sequence[wire.Lease]) -> list[_Table]:
+    def _playable(self, pool: OpponentPool, leases: Sequence[wire.Lease]) -> list[Table]:
         """Return who sits where, and give back the leases on which somebody cannot be played."""
         players: dict[int, Opponent] = {}
         named: list[wire.UnplayablePlayer] = []
@@ -260,12 +277,12 @@ class EvaluationWorker:
         if refused:
             self._membership.release(refused, named)
         return [
-            _Table(lease, players[lease.home.player_id], players[lease.away.player_id])
+            Table(lease, players[lease.home.player_id], players[lease.away.player_id])
             for lease in leases
             if lease.lease_id not in refused
         ]
 
-    def _play(self, environment: str, tables: Sequence[_Table]) -> None:
+    def _play(self, environment: str, tables: Sequence[Table]) -> None:
         """Play all matches of leases at once and bring their results to the disk."""
         if not tables:
             return

@@ -13,7 +13,6 @@ PLAYER_HELP = (
     "A baseline of the environment, the path of a checkpoint or of a run folder, or a policy from outside: "
     "MODULE:ATTRIBUTE, FILE.pt, FILE.onnx, process:COMMAND or an http address; see docs/external_players.md."
 )
-FAULTS_TOLD = 3
 ANSWER_S = 10.0
 
 EnvironmentName = Annotated[
@@ -36,14 +35,7 @@ def patience(answer_s: float) -> "Patience":
 
 
 def tell_faults() -> Callable[[str], None]:
-    """What tells on stderr the first few things that were not allowed: each has cost a match."""
-    told: list[str] = []
+    """What tells on stderr the first few things that were not allowed; imported late as well."""
+    from arena.external.policy import first_faults
 
-    def tell(fault: str) -> None:
-        told.append(fault)
-        if len(told) <= FAULTS_TOLD:
-            typer.echo(f"forfeit: {fault}", err=True)
-        if len(told) == FAULTS_TOLD:
-            typer.echo("forfeit: further ones are not told", err=True)
-
-    return tell
+    return first_faults(lambda line: typer.echo(line, err=True))

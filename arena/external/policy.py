@@ -1,7 +1,7 @@
 """An actor as a policy of the arena: who acts is asked, each with its own memory; what is not allowed is noted."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -31,6 +31,19 @@ class Remembered(NamedTuple):
 
 def ignore_faults(fault: str) -> None:
     """Tell nobody what was not allowed."""
+
+
+def first_faults(say: Callable[[str], None], most: int = 3) -> Callable[[str], None]:
+    """What tells a person the first so many things that were not allowed: each has lost a match."""
+    told = 0
+
+    def tell(fault: str) -> None:
+        nonlocal told
+        told += 1
+        if told <= most:
+            say(f"forfeit: {fault}" + ("; further ones are not told" if told == most else ""))
+
+    return tell
 
 
 class ExternalPolicy:
@@ -87,6 +100,12 @@ class ExternalPolicy:
     def close(self) -> None:
         """Let go of the actor."""
         self._actor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _ask(self, batch: Batch) -> Reply:
         try:

@@ -23,6 +23,8 @@ def lease(body: wire.LeaseRequest, league: Running, now: Now, caller: Worker) ->
             ownership.require_worker(session, caller, body.worker_id)
             if isinstance(body, wire.TrainingLeases):
                 ownership.require_learner_of(session, caller, body.player_id)
+            elif body.player_id is not None:
+                ownership.require_external(session, caller, body.player_id)
     granted = leases.grant(
         league.database, league.settings, league.population, league.terms, league.judge, body, now, league.rng
     )

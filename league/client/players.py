@@ -31,6 +31,10 @@ class PlayerCalls(Connection):
         """Publish an uploaded checkpoint as a snapshot of its learner."""
         return self._post("/players", player, wire.Player)
 
+    def enter(self, external: wire.ExternalCreate) -> wire.Player:
+        """Enter an external player, or find it again."""
+        return self._post("/externals", external, wire.Player)
+
     def players(
         self,
         environment: str | None = None,

@@ -137,7 +137,7 @@ class Player(Base):
     """Anything rated, with the rating it starts from.
 
     A snapshot starts where its learner stood after the period `start_period_id`, null before the first that rated it,
-    with a deviation of at least `start_deviation_floor`.
+    with a deviation of at least `start_deviation_floor`. `owner` is the worker token that entered an external player.
     """
 
     __tablename__ = "players"
@@ -165,6 +165,7 @@ class Player(Base):
     start_volatility: Mapped[float]
     start_period_id: Mapped[int | None]
     start_deviation_floor: Mapped[float | None]
+    owner: Mapped[str | None]
     created_at: Mapped[datetime]
 
 

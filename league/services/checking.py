@@ -196,7 +196,8 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
     empty = session.scalars(select(Player.id).where(*snapshot, bare)).all()
     if empty:
         yield Violation("players", environment, f"snapshots without a checkpoint or learner: {_some(empty)}")
-    query = select(Player.id).outerjoin(Event, Event.id == standings.last_change()).where(*snapshot)
+    with_standing = Player.environment == environment, Player.kind.in_(("snapshot", "external"))
+    query = select(Player.id).outerjoin(Event, Event.id == standings.last_change()).where(*with_standing)
     told = {
         "standing": (Player.standing, standings.standing_told()),
         "call-sign": (Player.call_sign, standings.call_sign_told()),

@@ -34,6 +34,8 @@ from league.services.roles import Lineage
 SELF_PLAY = "self-play"
 PAIRING = "thompson"
 """Branch of rating leases."""
+ENTRY = "entry"
+"""Branch of rating leases of one external player."""
 
 _PAIRING_RULE = "neighbours in a Thompson sample of the ratings, strangers sooner, those with the fewest games first"
 _PRUNED_AT = select(Draw.pruned_at).where(Draw.id == bindparam("id")).with_for_update(read=True)
@@ -185,6 +187,18 @@ def preview(session: Session, settings: Settings, cache: PopulationCache, player
 def of_pairing(population: Population, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], Account]:
     """Return the places of the players that rating pairs of a signature are sampled from, and the account of it."""
     return population.once(("pairing", signature, unplayable), lambda: _of_pairing(population, signature, unplayable))
+
+
+def of_entry(population: Population, player: int, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], Account]:
+    """Return the places of whom an external player may meet, given its own place, and the account of it."""
+
+    def make() -> tuple[NDArray[np.int64], Account]:
+        member = population.members[player]
+        places, filters = population.opponents(member.signature, unplayable)
+        rule = f"neighbours of {member.name} in a Thompson sample of the ratings, strangers sooner"
+        return places, between(population, places, filters, ENTRY, rule)
+
+    return population.once(("entry", player, unplayable), make)
 
 
 def between(

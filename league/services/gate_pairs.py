@@ -33,8 +33,9 @@ def next_to_play(
     enough: Collection[int],
     rule_share: float,
     rng: np.random.Generator,
+    brought: int | None = None,
 ) -> OpenGate | None:
-    """Choose a gate for an evaluator that asks for pairs; each that it can play is as likely as the others.
+    """Choose a gate for a worker that asks for pairs; each that it can play is as likely as the others.
 
     Args:
         session: Reads the open gates, once per population.
@@ -45,10 +46,16 @@ def next_to_play(
         rule_share: How often gates of the rule of promotion are looked at, in [0, 1]. Those that a person asked for
             come first, whatever else there is to play.
         rng: Source of chance.
+        brought: Id of the external player that the worker brings, and whose gates alone it plays; None for an
+            evaluator, which plays those of nobody external.
     """
     everything = population.once("gates", lambda: _open(session, population.environment))
     playable = [
-        each for each in everything if each.id not in enough and _playable(each, population, signatures, unplayable)
+        each
+        for each in everything
+        if each.id not in enough
+        and _externals(each, population) == ({brought} - {None})
+        and _playable(each, population, signatures, unplayable)
     ]
     asked_for = [each for each in playable if not each.by_rule]
     if asked_for or (playable and rng.random() < rule_share):
@@ -86,6 +93,12 @@ def _open(session: Session, environment: str) -> tuple[OpenGate, ...]:
     return tuple(
         OpenGate(gate.id, gate.candidate_id, gate.champion_id, gate.actor == RULE) for gate in session.scalars(query)
     )
+
+
+def _externals(gate: OpenGate, population: Population) -> set[int]:
+    """Return the ids of the external players that a gate tests."""
+    two = (gate.candidate_id, gate.champion_id)
+    return {each for each in two if population.members[population.place(each)].kind == "external"}
 
 
 def _playable(gate: OpenGate, population: Population, signatures: Sequence[str], unplayable: frozenset[int]) -> bool:

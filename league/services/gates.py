@@ -188,6 +188,9 @@ def _require_able_to_meet(candidate: Player, champion: Player) -> None:
             rule = "it is quarantined, and nobody plays it"
             raise InvalidRequestError(f"player {player.id} ({player.name})", rule, "reinstate it first")
     value = f"player {candidate.id} ({candidate.name}) against {champion.id} ({champion.name})"
+    if candidate.kind == champion.kind == "external":
+        rule = "both are external players, and no worker has both policies"
+        raise InvalidRequestError(f"players {candidate.id} and {champion.id}", rule, "name one snapshot or baseline")
     if candidate.id == champion.id:
         raise InvalidRequestError(value, "they are one player", "name two")
     games = [f"{each.environment} with signature {each.signature}" for each in (candidate, champion)]
@@ -214,7 +217,7 @@ def _body(
     if gate.state == "open":
         judged = judge.judge(session, gate, now)
         figures, waiting = judged.fields(), judged.waiting
-        evaluators = _evaluators(session, settings, players[gate.candidate_id].signature, now)
+        evaluators = _evaluators(session, settings, [players[gate.candidate_id], players[gate.champion_id]], now)
     candidate, champion = (
         wire.PlayerName(player_id=player.id, name=display_name(player))
         for player in (players[gate.candidate_id], players[gate.champion_id])
@@ -240,9 +243,13 @@ def _body(
     )
 
 
-def _evaluators(session: Session, settings: Settings, signature: str, now: datetime) -> int:
-    """Count the evaluators that are attached, trusted and able to play a signature."""
+def _evaluators(session: Session, settings: Settings, two: Sequence[Player], now: datetime) -> int:
+    """Count the workers that are attached, trusted and able to play two: evaluators, or entrants for who is external.
+
+    A worker does not say for which external player it is there, so that entrants of others of the game count as well.
+    """
+    signature, kind = two[0].signature, "entrant" if "external" in {each.kind for each in two} else "evaluator"
     lately = now - timedelta(seconds=_BEATS_MISSED * settings.heartbeat_s)
-    attached = Worker.kind == "evaluator", Worker.seen_at >= lately, Worker.command == "continue"
+    attached = Worker.kind == kind, Worker.seen_at >= lately, Worker.command == "continue"
     distrusted = exists().where(Quarantine.worker_id == Worker.id, Quarantine.lifted_at.is_(None))
     return sum(signature in each for each in session.scalars(select(Worker.signatures).where(*attached, ~distrusted)))

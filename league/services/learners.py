@@ -34,7 +34,7 @@ def get_or_create(
     Raises:
         ForbiddenError: It exists and the caller may not write for it.
         LearnerMismatchError: It exists with another role or signature.
-        NameTakenError: A baseline of the environment has this name.
+        NameTakenError: A baseline or an external player of the environment has this name.
     """
     learner = _find(session, request)
     if learner is None:
@@ -139,6 +139,7 @@ def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:
 
 def _found(session: Session, settings: Settings, request: wire.LearnerCreate, owner: str | None, now: datetime) -> None:
     locks.hold(session, Lock.POPULATION)
+    _require_no_external(session, request)
     _add_baselines(session, settings, request, now)
     row = {
         **request.model_dump(exclude={"rules", "baselines"}),
@@ -154,6 +155,13 @@ def _found(session: Session, settings: Settings, request: wire.LearnerCreate, ow
     if learner_id is not None:
         session.add(Player(**_start(request, "learner", request.name, now), learner_id=learner_id, role=request.role))
         session.flush()
+
+
+def _require_no_external(session: Session, request: wire.LearnerCreate) -> None:
+    same = Player.environment == request.environment, Player.signature == request.signature
+    if session.scalar(select(Player.id).where(*same, Player.name == request.name, Player.kind == "external")):
+        rule = f"an external player of {request.environment} has this name"
+        raise NameTakenError(request.name, rule, "choose another name for the learner")
 
 
 def _add_baselines(session: Session, settings: Settings, request: wire.LearnerCreate, now: datetime) -> None:

@@ -12,13 +12,14 @@ from sqlalchemy import case, func, select, update
 from sqlalchemy.orm import Session
 
 from arena.matchmaking import SELF, draw, rating_pairs
+from arena.pairing import pairs_with
 from league import wire
 from league.config import Settings
 from league.db.bulk import insert_new
 from league.db.engine import Database
 from league.db.models import Draw, Lease, Match, Player
 from league.errors import UnknownLeaseError
-from league.services import draws, exclusion, gate_pairs, payoffs, unplayable, workers
+from league.services import draws, exclusion, externals, gate_pairs, payoffs, unplayable, workers
 from league.services.draws import PAIRING, Account, LearnerDraw
 from league.services.gate_verdicts import Judge
 from league.services.population import NEWEST, Member, Population, PopulationCache
@@ -60,7 +61,8 @@ def grant(
         UnknownWorkerError: There is no such worker.
         WorkerQuarantinedError: It is quarantined.
         UnknownPlayerError: There is no such player.
-        InvalidRequestError: The player is not a learner.
+        InvalidRequestError: The player is not a learner, or not an external one.
+        StandingConflictError: The external player is out of play.
     """
     if isinstance(request, wire.TrainingLeases):
         planned = _plan_training(database, settings, cache, request, now, rng)
@@ -205,19 +207,27 @@ def _plan_rating(
     now: datetime,
     rng: np.random.Generator,
 ) -> Grant:
-    """Pair frozen players that the worker can play, those of an open gate first.
+    """Pair frozen players that the worker can play, those of an open gate first; or the external one that it brings.
 
     Two consecutive leases are a pair, swapped, on one seed.
     """
     worker = workers.require_trusted(session, request.worker_id)
     population = cache.get(session, request.environment)
+    own = None if request.player_id is None else externals.entered(population, request.player_id)
     kept_away = _kept_away(session, settings, request.worker_id, worker, now)
     enough = judge.enough(session, now)
     share, count = settings.promotion.gate_share, (request.count + 1) // 2
-    gate = gate_pairs.next_to_play(session, population, worker.signatures, kept_away, enough, share, rng)
-    if gate is None:
+    gate = gate_pairs.next_to_play(
+        session, population, worker.signatures, kept_away, enough, share, rng, request.player_id
+    )
+    changes: Row = {}
+    if gate is None and own is not None:
+        places, account = draws.of_entry(population, own, kept_away)
+        pairs = _pairs_with(session, population, own, places, count, rng).tolist()
+        changes = {"branch": draws.ENTRY}
+    elif gate is None:
         places, account = _one_signature(population, worker.signatures, kept_away, rng)
-        pairs, changes = _pairs(session, population, places, count, rng).tolist(), {}
+        pairs = _pairs(session, population, places, count, rng).tolist()
     else:
         two, account = gate_pairs.seats(population, gate)
         pairs, changes = count * [two], {"kind": exclusion.GATE, "branch": exclusion.GATE, "gate_id": gate.id}
@@ -267,6 +277,25 @@ def _pairs(
         met=met,
     )
     return places[pairs]
+
+
+def _pairs_with(
+    session: Session,
+    population: Population,
+    own: int,
+    places: NDArray[np.int64],
+    count: int,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Return (count, 2) places in the population, an external player's own first."""
+    everybody = np.concatenate(([own], places)).astype(np.int64)
+    met = population.once(
+        ("met", everybody.tobytes()),
+        lambda: payoffs.met(session, population.environment, population.ids[everybody].tolist()),
+    )
+    ratings = population.ratings
+    pairs = pairs_with(0, ratings.rating[everybody], ratings.deviation[everybody], count, rng, met=met)
+    return everybody[pairs]
 
 
 def _rows(

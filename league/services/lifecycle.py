@@ -46,6 +46,13 @@ TRANSITIONS: dict[Change, Transition] = {
 }
 
 
+def allowed_of(kind: str) -> tuple[Change, ...]:
+    """Name the changes that a kind of player may go through, wherever it stands."""
+    if kind == "external":
+        return "retire", "reinstate", "quarantine"
+    return tuple(TRANSITIONS) if kind == "snapshot" else ()
+
+
 def change(
     session: Session,
     settings: Settings,
@@ -108,6 +115,8 @@ def crown(
     locks.hold(session, Lock.EVENTS)
     cause = Cause(actor, reason, now)
     player, _ = standings.require(session, player_id)
+    if player.kind == "external":
+        raise _standing_conflict(player, "promote", TRANSITIONS["promote"], None)
     champion = champions.holder(session, player.environment)
     if champion == player_id or champion != expected:
         raise _champion_conflict(session, player.environment, champion, player_id, expected)
@@ -121,6 +130,8 @@ def _set_standing(
 ) -> Player:
     transition = TRANSITIONS[name]
     player, _ = standings.require(session, player_id)
+    if name not in allowed_of(player.kind):
+        raise _standing_conflict(player, name, transition, expected)
     before = player.standing
     origins = [origin for origin in transition.origins if expected in (None, origin)]
     allowed = Player.id == player_id, Player.standing.in_(origins)
@@ -162,10 +173,13 @@ def _call_sign(session: Session, player: Player) -> str:
 def _standing_conflict(
     player: Player, name: Change, transition: Transition, expected: Standing | None
 ) -> StandingConflictError:
-    if player.kind != "snapshot":
+    if player.kind == "external" and name == "promote":
+        rule = "it is an external player, whose policy the league does not have: nobody could be given it"
+        return StandingConflictError(player.id, rule, "train a learner and promote one of its snapshots")
+    if player.kind not in ("snapshot", "external"):
         rule = f"it is a {player.kind}, which has no standing"
         return StandingConflictError(player.id, rule, f"{name} one of its snapshots, if it has any")
-    allowed = [word for word, other in TRANSITIONS.items() if player.standing in other.origins]
+    allowed = [word for word in allowed_of(player.kind) if player.standing in TRANSITIONS[word].origins]
     wanted = " or ".join(transition.origins)
     rule = f"it is {player.standing}; {name} needs {wanted}"
     if player.standing in transition.origins:

@@ -1,5 +1,7 @@
 """Who may write for whom: a worker or a learner belongs to the worker token that registered it.
 
+An external player belongs to the token that entered it.
+
 What was registered while the league was open, or by an admin, is nobody's, and only admins write for it. A worker
 becomes its token's when it registers again and says the instance that it was, which nobody else knows. A learner has no
 such proof: whoever keeps the league assigns it. An admin may write for everybody.
@@ -18,6 +20,7 @@ from league.errors import ForbiddenError, InvalidRequestError, UnknownLearnerErr
 from league.services import events, tokens
 
 Owned = TypeVar("Owned", Worker, Learner)
+Row = Worker | Learner | Player
 
 
 def bound(caller: Principal) -> bool:
@@ -65,8 +68,18 @@ def require_learner_of(session: Session, caller: Principal, player_id: int) -> N
         require(session.scalar(select(Learner).join(Player).where(Player.id == player_id)), caller)
 
 
-def require(row: Worker | Learner | None, caller: Principal) -> None:
-    """Refuse to write for a worker or learner that is not the caller's, a bound one; None passes.
+def require_external(session: Session, caller: Principal, player_id: int) -> None:
+    """Refuse to play for an external player that is not the caller's.
+
+    Raises:
+        ForbiddenError: It is another token's or nobody's.
+    """
+    if bound(caller):
+        require(session.scalar(select(Player).where(Player.id == player_id, Player.kind == "external")), caller)
+
+
+def require(row: Row | None, caller: Principal) -> None:
+    """Refuse to write for a worker, a learner or an external player that is not the caller's, a bound one; None passes.
 
     Raises:
         ForbiddenError: It is another token's or nobody's.
@@ -78,14 +91,16 @@ def require(row: Worker | Learner | None, caller: Principal) -> None:
     raise ForbiddenError(f"of token {caller.name!r}", rule, _way_out(row, caller))
 
 
-def _kind(row: Worker | Learner) -> str:
-    return "worker" if isinstance(row, Worker) else "learner"
+def _kind(row: Row) -> str:
+    return {Worker: "worker", Learner: "learner", Player: "external player"}[type(row)]
 
 
-def _way_out(row: Worker | Learner, caller: Principal) -> str:
+def _way_out(row: Row, caller: Principal) -> str:
     if row.owner is not None:
         renewal = "`league token renew` gives a lost token a new secret"
         return f"use that token, or another name for the {_kind(row)}; {renewal}"
+    if isinstance(row, Player):
+        return "enter it under another name, or with an admin's token"
     if isinstance(row, Worker):
         return "register it again, as the instance that it was"
     given = join(["league", "token", "assign", caller.name, row.name, "--environment", row.environment])

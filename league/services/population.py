@@ -177,6 +177,11 @@ class Population:
                 "retired and quarantined snapshots are out of play",
                 lambda m: m.standing not in standings.OUT_OF_PLAY,
             ),
+            (
+                "weights",
+                "an external player is played by its own entry alone: nobody else has it",
+                lambda m: m.kind != "external",
+            ),
             ("signature", f"policies of signature {signature} only", lambda m: m.signature == signature),
             ("playable", "not those that this worker could not play", lambda m: m.id not in unplayable),
         )

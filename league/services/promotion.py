@@ -58,7 +58,8 @@ def _retire_redundant(session: Session, settings: Settings, population: Populati
 
 
 def _concerned(member: Member) -> bool:
-    return member.kind != "learner" and member.standing not in standings.OUT_OF_PLAY
+    """Say whether the rules look at a player: an external one can neither rise, nor stand in for others."""
+    return member.kind not in ("learner", "external") and member.standing not in standings.OUT_OF_PLAY
 
 
 def _promote(session: Session, settings: Settings, roster: Roster, ids: list[int], now: datetime) -> Roster:

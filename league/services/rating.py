@@ -19,7 +19,12 @@ from league.config import Settings
 from league.errors import InvariantError
 from league.services.match_log import Games
 
-_OWN_KIND = {"learner": Kind.LEARNER, "snapshot": Kind.FROZEN, "baseline": Kind.ANCHOR}
+_OWN_KIND = {
+    "learner": Kind.LEARNER,
+    "snapshot": Kind.FROZEN,
+    "external": Kind.FROZEN,
+    "baseline": Kind.ANCHOR,
+}
 _ID_LENGTH = 12
 
 
@@ -93,6 +98,11 @@ class Entry:
     def frozen(self) -> bool:
         """Whether its strength never changes."""
         return self.kind != "learner"
+
+    @property
+    def fitted(self) -> bool:
+        """Whether a fit of the whole history says how strong it is: it neither learns nor anchors the scale."""
+        return _OWN_KIND[self.kind] == Kind.FROZEN
 
 
 def advance(

@@ -114,7 +114,11 @@ def _likeness(alike: Alike) -> wire.Likeness | None:
 
 
 def _in_play(member: Member, signature: str) -> bool:
-    return member.kind != "learner" and member.signature == signature and member.standing not in standings.OUT_OF_PLAY
+    return (
+        member.kind in ("snapshot", "baseline")
+        and member.signature == signature
+        and member.standing not in standings.OUT_OF_PLAY
+    )
 
 
 def _name(member: Member) -> wire.PlayerName:

@@ -32,9 +32,7 @@ def is_due(entries: Mapping[int, Entry], fitted: Mapping[int, int], config: Refi
         config: How much is enough.
     """
     return config.enabled and any(
-        entry.games > (1.0 + config.growth) * fitted.get(player, 0)
-        for player, entry in entries.items()
-        if entry.kind == "snapshot"
+        entry.games > (1.0 + config.growth) * fitted.get(player, 0) for player, entry in entries.items() if entry.fitted
     )
 
 
@@ -76,12 +74,12 @@ def fit(
 
 
 def reseeded(entries: Mapping[int, Entry], fitted: Fitted, rule: Rule) -> dict[int, Entry]:
-    """Return the snapshots with rating and deviation of the fit, by id."""
+    """Return those who neither learn nor anchor with rating and deviation of the fit, by id."""
     rating, deviation = fitted.fit.rating.tolist(), np.minimum(fitted.fit.deviation, rule.deviation_cap).tolist()
     return {
         player: replace(entries[player], rating=rating[place], deviation=deviation[place])
         for place, player in enumerate(fitted.ids)
-        if entries[player].kind == "snapshot"
+        if entries[player].fitted
     }
 
 

@@ -22,6 +22,8 @@ from league.services.worker_checks import Fit, Reports
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+_EXTERNAL = Player.kind == "external"
+
 LASTS = timedelta(seconds=15)
 """How long a look at the last matches is good for pages."""
 
@@ -31,7 +33,10 @@ MEASURES: dict[wire.Measure, worker_checks.Check] = {"score": worker_checks.scor
 
 @dataclass(frozen=True, eq=False)
 class _Log:
-    """M matches of an environment that count, oldest first; `worker` indexes `workers`."""
+    """M matches of an environment that count, oldest first; `worker` indexes `workers`.
+
+    Those with an `external` player say nothing of their worker: how strong that is, it alone reports.
+    """
 
     workers: Sequence[str]
     since: datetime
@@ -42,6 +47,7 @@ class _Log:
     away: IntArray
     score: FloatArray
     decisions: IntArray
+    external: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -154,6 +160,7 @@ def _read(session: Session, environment: str, limit: int) -> _Log | None:
     if not rows:
         return None
     ids, reporters, kinds, home, away, score, decisions, reported_at = zip(*rows, strict=True)
+    external = list(session.scalars(select(Player.id).where(Player.environment == environment, _EXTERNAL)))
     names, worker = np.unique(np.array(reporters), return_inverse=True)
     return _Log(
         workers=names.tolist(),
@@ -165,6 +172,7 @@ def _read(session: Session, environment: str, limit: int) -> _Log | None:
         away=np.array(away, dtype=np.int64),
         score=np.array(score, dtype=np.float64),
         decisions=np.maximum(np.array(decisions, dtype=np.int64), 1),
+        external=np.isin(home, external) | np.isin(away, external),
     )
 
 
@@ -175,7 +183,7 @@ def _checks(
     _, pairing = np.unique(np.stack([log.home, log.away]), axis=1, return_inverse=True)
     everything = Reports(log.worker, pairing.reshape(-1), period, log.score, predicted, log.decisions)
     for kind in KINDS:
-        reports = everything.chosen(log.training == (kind == "training"))
+        reports = everything.chosen(~log.external & (log.training == (kind == "training")))
         for measure, check in MEASURES.items():
             fits = worker_checks.one_by_one(check, reports, len(log.workers), settings.suspicion_level)
             for worker_id, fit in zip(log.workers, fits, strict=True):

@@ -162,7 +162,7 @@ def conservative() -> ColumnElement[float]:
 
 
 def in_play() -> ColumnElement[bool]:
-    """Select everybody but retired and quarantined snapshots."""
+    """Select everybody but who is retired or quarantined."""
     return func.coalesce(Player.standing, "candidate").not_in(OUT_OF_PLAY)
 
 
@@ -187,10 +187,10 @@ def call_sign_told() -> ColumnElement[str | None]:
 
 
 def standing_told() -> ColumnElement[str | None]:
-    """Return the standing that the joined change led to; a snapshot begins as a candidate."""
+    """Return the standing that the joined change led to; snapshots and external players begin as candidates."""
     return case(
         (Event.id.is_not(None), Event.details["to"].as_string()),
-        (Player.kind == "snapshot", "candidate"),
+        (Player.kind.in_(("snapshot", "external")), "candidate"),
     )
 
 

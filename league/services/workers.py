@@ -99,7 +99,7 @@ def register(session: Session, registrations: Sequence[Registration], settings: 
     for place, (each, row) in enumerate(zip(registrations, rows, strict=True)):
         attach = _attach if each.request.instance is None else _attach_instance
         worker_id, name = back[place] if place in back else attach(session, each.caller, row)
-        if each.request.kind == "evaluator" and each.request.instance is not None:
+        if each.request.kind in ("evaluator", "entrant") and each.request.instance is not None:
             gate_pairs.give_back(session, worker_id, each.now)
         attached.append(_body(row | {"id": worker_id, "name": name}, settings, next_poll_s(settings, each.rng)))
     return attached

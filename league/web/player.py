@@ -29,7 +29,7 @@ EVENTS = 30
 ALIKE = 5
 SNAPSHOTS_DRAWN = 300
 
-_BASELINE = "baseline:"
+_WITHOUT_WEIGHTS = ("baseline:", "external:")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Profile:
         line: Its line in the table.
         champion: Whether it is the champion.
         parent: The snapshot that it descends from.
-        weights: None for who has none: learners, whose weights move, and baselines.
+        weights: None for who has none here: learners, whose weights move, baselines, and external players.
     """
 
     player: wire.Player
@@ -203,7 +203,7 @@ def _profile(session: Session, league: League, player_id: int) -> Profile:
 
 
 def _weights(league: League, player: wire.Player) -> Weights | None:
-    if player.checkpoint is None or player.checkpoint.startswith(_BASELINE):
+    if player.checkpoint is None or player.checkpoint.startswith(_WITHOUT_WEIGHTS):
         return None
     try:
         return Weights(player.checkpoint, league.store.find(player.checkpoint).size_bytes)
@@ -212,8 +212,8 @@ def _weights(league: League, player: wire.Player) -> Weights | None:
 
 
 def _offers(profile: Profile) -> list[Offer]:
-    standing = profile.player.standing
-    offered = [_OFFERS[name] for name, each in lifecycle.TRANSITIONS.items() if standing in each.origins]
-    if standing in ("candidate", "commander") and not profile.champion:
+    standing, allowed = profile.player.standing, lifecycle.allowed_of(profile.player.kind)
+    offered = [_OFFERS[name] for name in allowed if standing in lifecycle.TRANSITIONS[name].origins]
+    if "promote" in allowed and standing in ("candidate", "commander") and not profile.champion:
         offered.insert(1, _CROWN)
     return offered

@@ -70,6 +70,7 @@ from league.wire.lineage import Ancestor
 from league.wire.matches import Match, MatchKind, PlayedMatch
 from league.wire.players import (
     METADATA_MAX_BYTES,
+    ExternalCreate,
     Kind,
     LifecycleRequest,
     Metadata,
@@ -133,6 +134,7 @@ __all__ = [
     "EnvironmentName",
     "Estimate",
     "Event",
+    "ExternalCreate",
     "Fingerprint",
     "Gate",
     "GateCancel",

@@ -34,7 +34,7 @@ class TrainingLeases(Request):
 
 
 class RatingLeases(Request):
-    """Ask for pairs of frozen players.
+    """Ask for pairs of frozen players; with `player_id` those of one external player, which the worker brings.
 
     Two consecutive items are one pair on one seed with sides swapped, so `count` is made even.
     """
@@ -44,13 +44,14 @@ class RatingLeases(Request):
     environment: EnvironmentName
     count: Annotated[int, Field(ge=1, le=4096), PLAIN]
     budget: Annotated[int, Field(ge=1), PLAIN]
+    player_id: Id | None = None
 
 
 LeaseRequest = Annotated[TrainingLeases | RatingLeases, Field(discriminator="kind")]
 
 
 class Seat(Answer):
-    """Who sits on a side: `checkpoint` is a SHA-256, `baseline:NAME`, or null for the live learner itself."""
+    """Who sits on a side: `checkpoint` is a SHA-256, `baseline:NAME`, `external:NAME`, or null for the live learner."""
 
     player_id: int
     checkpoint: str | None

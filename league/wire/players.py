@@ -4,16 +4,16 @@ import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 from pydantic_core import from_json, to_json
 
 from league.wire.bodies import Answer, Request
-from league.wire.fields import Id, Sha256, Step, Text
+from league.wire.fields import EnvironmentName, Id, Name, Sha256, Signature, Step, Text
 from league.wire.learners import Role
 from league.wire.leases import Side
 
 METADATA_MAX_BYTES = 64 * 2**10  # of a player, as JSON
-Kind = Literal["learner", "snapshot", "baseline"]
+Kind = Literal["learner", "snapshot", "baseline", "external"]
 Standing = Literal["candidate", "commander", "retired", "quarantined"]
 
 
@@ -59,13 +59,27 @@ class SideRating(Answer):
     win_rate: float | None
 
 
+class ExternalCreate(Request):
+    """A player whose policy the league never has, found or made by (environment, signature, name).
+
+    `identity` is by what the policy is known again, such as a file's SHA-256: under one name there is one policy. Null
+    says nothing, and fits any.
+    """
+
+    name: Name
+    environment: EnvironmentName
+    signature: Signature
+    identity: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
+    metadata: Metadata = {}
+
+
 class Player(Answer):
     """Anything rated. `conservative` is rating - 2 RD; `provisional` says that RD is still wide.
 
-    `games` and the rating are those of the last closed period. `checkpoint` is a SHA-256, `baseline:NAME`, or null for
-    a learner, whose weights move. `standing` is a snapshot's alone. `sides` are its ratings on each side where
-    the game's sides are unlike, as far as it was rated on them; the rating itself then says what it scores on average
-    over both.
+    `games` and the rating are those of the last closed period. `checkpoint` is a SHA-256, `baseline:NAME`,
+    `external:NAME`, or null for a learner, whose weights move. `standing` is that of a snapshot or an external player,
+    which is a candidate for as long as it is in play. `sides` are its ratings on each side where the game's sides are
+    unlike, as far as it was rated on them; the rating itself then says what it scores on average over both.
     """
 
     id: int

@@ -10,7 +10,7 @@ from league.wire.fields import Id, MeasureName, Real, Signature, Step, Text, Tim
 from league.wire.learners import HealthVerdict, SnapshotDecision
 from league.wire.matches import MatchKind
 
-WorkerKind = Literal["trainer", "evaluator"]
+WorkerKind = Literal["trainer", "evaluator", "entrant"]
 Command = Literal["continue", "drain", "stop"]
 Measure = Literal["score", "length", "refusals"]
 

@@ -135,9 +135,11 @@ def _add_terms_of_tokens() -> None:
     op.add_column("tokens", sa.Column("used_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column("workers", sa.Column("owner", sa.String(), nullable=True))
     op.add_column("learners", sa.Column("owner", sa.String(), nullable=True))
+    op.add_column("players", sa.Column("owner", sa.String(), nullable=True))
 
 
 def _drop_terms_of_tokens() -> None:
+    op.drop_column("players", "owner")
     op.drop_column("learners", "owner")
     op.drop_column("workers", "owner")
     op.drop_column("tokens", "used_at")

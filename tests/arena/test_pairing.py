@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arena.pairing import posterior_pairs, rating_pairs
+from arena.pairing import pairs_with, posterior_pairs, rating_pairs
 
 
 @given(st.integers(0, 12), st.integers(0, 30), st.integers(0, 2**32), st.data())
@@ -131,3 +131,44 @@ def test_bad_covariances_are_refused_by_name():
         posterior_pairs([1500, 1500], [[1.0, 0.5], [0.0, 1.0]], [0, 0], 1, rng)
     with pytest.raises(ValueError, match="covariance is none"):
         posterior_pairs([1500, 1500], [[1.0, 2.0], [2.0, 1.0]], [0, 0], 1, rng)
+
+
+# --- one player ------------------------------------------------------------------------------------------------------
+
+
+def test_one_player_is_in_every_pair_and_meets_others_alone():
+    pairs = pairs_with(1, [1500.0, 1600.0, 1700.0], [50.0, 50.0, 50.0], 200, np.random.default_rng(0))
+    assert pairs.shape == (200, 2)
+    assert (pairs[:, 0] == 1).all()
+    assert set(pairs[:, 1].tolist()) == {0, 2}
+
+
+def test_who_is_well_known_meets_its_equals_and_who_is_unknown_meets_all():
+    ratings = np.arange(0.0, 2000.0, 100.0)
+    sure, unsure = np.full(20, 1.0), np.full(20, 1.0)
+    unsure[10] = 350.0
+    near = pairs_with(10, ratings, sure, 2, np.random.default_rng(0))[:, 1]
+    assert set(near.tolist()) == {9, 11}
+    far = pairs_with(10, ratings, unsure, 20, np.random.default_rng(0))[:, 1]
+    assert np.abs(far - 10).max() > 4
+
+
+def test_who_has_met_it_comes_later_also_within_a_call():
+    met = np.zeros((3, 3))
+    met[0, 1] = met[1, 0] = 10.0
+    level = [1500.0] * 3
+    pairs = pairs_with(0, level, [0.0] * 3, 12, np.random.default_rng(0), met=met)
+    assert pairs[:10, 1].tolist() == [2] * 10
+    assert set(pairs[10:, 1].tolist()) == {1, 2}
+
+
+def test_who_is_alone_is_paired_with_nobody_and_bad_values_are_named():
+    rng = np.random.default_rng(0)
+    assert pairs_with(0, [1500.0], [350.0], 4, rng).shape == (0, 2)
+    assert pairs_with(0, [1500.0, 1500.0], [350.0, 350.0], 0, rng).shape == (0, 2)
+    with pytest.raises(ValueError, match="count is -1"):
+        pairs_with(0, [1500.0, 1500.0], [1.0, 1.0], -1, rng)
+    with pytest.raises(ValueError, match="2 ratings, 1 deviations"):
+        pairs_with(0, [1500.0, 1500.0], [1.0], 1, rng)
+    with pytest.raises(ValueError, match="pass one of 0 or more"):
+        pairs_with(0, [1500.0, 1500.0], [1.0, -1.0], 1, rng)

@@ -44,6 +44,7 @@ def test_every_filter_names_whom_it_took_out(scene: Scene) -> None:
         "standing": [retired.id, quarantined.id],
         "signature": [player.id for player in newer if player.kind == "baseline"],
         "playable": [],
+        "weights": [],
         "warm-up": [],
     }
     assert {item.player_id for item in preview.items} == {scene.baseline().id, playing.id}

@@ -125,6 +125,7 @@ def test_a_lease_explains_the_draw_that_it_came_from(scene: Scene) -> None:
         "standing": [],
         "signature": [],
         "playable": [],
+        "weights": [],
         "warm-up": [],
     }
     assert told.lease.reason == told.branches[["self-play", "warm-up"].index(lease.branch)].rule

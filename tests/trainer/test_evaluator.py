@@ -181,7 +181,7 @@ def test_as_many_pairs_are_played_at_once_as_there_is_room_for(worker_of, client
 
 @pytest.mark.parametrize(("num_envs", "budget", "leases"), [(128, 1, 128), (13, 3, 4), (4, 8, 2)])
 def test_leases_fill_the_environment_and_are_of_one_pair_at_least(num_envs, budget, leases):
-    assert Pace({"rps": num_envs}, budget, 1.0).leases("rps") == leases
+    assert Pace({"rps": num_envs}, budget, 1.0).leases("rps", 0) == leases
 
 
 def test_an_evaluator_that_is_to_leave_takes_no_more_leases(worker_of, client, link, outside):

@@ -1,0 +1,17 @@
+"""External players are entered."""
+
+from fastapi import APIRouter
+
+from league import wire
+from league.api.dependencies import Now, Running, Worker
+from league.services import externals
+from league.wire import PREFIX
+
+router = APIRouter(prefix=f"{PREFIX}/externals", tags=["players"])
+
+
+@router.post("")
+def enter(body: wire.ExternalCreate, league: Running, now: Now, caller: Worker) -> wire.Player:
+    """Enter a player whose policy stays with the caller; the same name again is the same player."""
+    with league.database.write() as session:
+        return externals.enter(session, league.settings, body, caller, now)
