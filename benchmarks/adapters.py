@@ -4,7 +4,8 @@
 
 The first table: the same decisions of the same matches, played by the loop of PettingZoo's documentation and by the
 environment, in this process, with one torch thread. Actions are drawn before. CPU seconds; both take turns, medians of
-the repeats are printed. The second: decisions a second by the wall clock, stepped here and by processes.
+the repeats are printed. The second: decisions a second by the wall clock, stepped here and by processes. How many times
+one process two are is the median of what each turn says, and its quartiles: clocks of shared machines change meanwhile.
 """
 
 import argparse
@@ -28,7 +29,7 @@ GAMES = ("pettingzoo:connect_four_v3", "pettingzoo:tictactoe_v3", "mpe2:simple_t
 PROCESSES = (1, 2, 4)
 MATCHES_AT_ONCE = 64
 STEPS = 60
-POOL_STEPS = 40
+POOL_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Script:
 def main() -> None:
     """Measure and print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=5, help="at least 2")
     parser.add_argument("--table", choices=("cost", "processes", "both"), default="both")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -76,15 +77,20 @@ def main() -> None:
         )
         print("|---|---|---|---|---|---|")
         for name in GAMES:
-            rates = medians(arguments.repeats, *(in_processes(name, count) for count in (0, *PROCESSES)))
-            print(f"| `{name}` | {' | '.join(f'{rate:,.0f}' for rate in rates)} | {rates[2] / rates[1]:.2f} |")
+            turns = in_turns(arguments.repeats, *(in_processes(name, count) for count in (0, *PROCESSES)))
+            rates = " | ".join(f"{statistics.median(column):,.0f}" for column in zip(*turns, strict=True))
+            low, middle, high = statistics.quantiles((turn[2] / turn[1] for turn in turns), n=4, method="inclusive")
+            print(f"| `{name}` | {rates} | {middle:.2f} ({low:.2f} to {high:.2f}) |", flush=True)
+
+
+def in_turns(repeats: int, *works: Callable[[], float]) -> list[list[float]]:
+    """What all works say, turn by turn."""
+    return [[work() for work in works] for _ in range(repeats)]
 
 
 def medians(repeats: int, *works: Callable[[], float]) -> list[float]:
     """Median of what each work says; they take turns."""
-    return [
-        statistics.median(column) for column in zip(*([work() for work in works] for _ in range(repeats)), strict=True)
-    ]
+    return [statistics.median(column) for column in zip(*in_turns(repeats, *works), strict=True)]
 
 
 def write_script(name: str, seed: int) -> Script:

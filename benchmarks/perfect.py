@@ -9,6 +9,8 @@ is counted in which they lose to anybody at all.
 """
 
 import argparse
+import signal
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -45,6 +47,7 @@ def main() -> None:
     parser.add_argument("--cpu-s", type=float, default=600.0, help="CPU seconds of each trainer")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="of the trainer")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and what was started with it
     torch.set_num_threads(1)
     tree = tree_of(GAME)
     perfect = PerfectPlayer(tree)
