@@ -1,0 +1,91 @@
+"""Tables of who may call, who plays, and whose results count or were not taken."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from league.db.models.base import Base, Id
+
+
+class Token(Base):
+    """A bearer token, known by its hash alone. A revoked one stays, so that the server stays closed."""
+
+    __tablename__ = "tokens"
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    digest: Mapped[str] = mapped_column(unique=True)
+    scope: Mapped[str]
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+    used_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+
+
+class Worker(Base):
+    """A process that plays. `owner` is the worker token that registered it; nobody's while the league is open."""
+
+    __tablename__ = "workers"
+    __table_args__ = (UniqueConstraint("name", "kind"), Index("uq_workers_instance", "kind", "instance", unique=True))
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    instance: Mapped[str | None]
+    kind: Mapped[str]
+    version: Mapped[str]
+    signatures: Mapped[list[str]]
+    command: Mapped[str]
+    owner: Mapped[str | None]
+    registered_at: Mapped[datetime]
+    seen_at: Mapped[datetime]
+
+
+class Quarantine(Base):
+    """Results of a worker that do not count: those reported from `since` on and before `until`, without end where null.
+
+    `lifted_at` is null while the worker gets no leases. `pending_since` is the time of the last change while ratings do
+    not show it.
+    """
+
+    __tablename__ = "quarantines"
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"), index=True)
+    since: Mapped[datetime]
+    until: Mapped[datetime | None]
+    reason: Mapped[str]
+    actor: Mapped[str]
+    imposed_at: Mapped[datetime]
+    lifted_at: Mapped[datetime | None]
+    pending_since: Mapped[datetime | None]
+
+
+Index("uq_quarantines_open", Quarantine.worker_id, unique=True, sqlite_where=Quarantine.lifted_at.is_(None),
+      postgresql_where=Quarantine.lifted_at.is_(None))  # fmt: skip
+
+
+class UnplayableReport(Base):
+    """The last time that a worker could not play a player, and why."""
+
+    __tablename__ = "unplayable_reports"
+
+    worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"), primary_key=True)
+    player_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True, index=True)
+    reason: Mapped[str]
+    reported_at: Mapped[datetime]
+
+
+class Refusal(Base):
+    """A result that was not taken, and what its worker was told; `digest` is of all that it said."""
+
+    __tablename__ = "refusals"
+    __table_args__ = (Index(None, "worker_id", "refused_at"),)
+
+    worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"), primary_key=True)
+    lease_id: Mapped[str] = mapped_column(primary_key=True)
+    digest: Mapped[bytes] = mapped_column(primary_key=True)
+    status: Mapped[str]
+    match_id: Mapped[int | None] = mapped_column(ForeignKey("matches.id"))
+    detail: Mapped[str]
+    refused_at: Mapped[datetime]
