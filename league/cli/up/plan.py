@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from league.cli.up.child import Job
+from league.child import Job
 from league.wire import Role
 
 MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main-exploiter", "league-exploiter"

@@ -11,8 +11,8 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from league.child import State
 from league.cli import tables
-from league.cli.up.child import State
 from league.cli.up.overview import Overview, progress, win_rates
 
 TAIL_LINES = 8

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import ClassVar
 
+from league.child import Child, Death
 from league.cli.up import overview
-from league.cli.up.child import Child, Death
 from league.cli.up.plan import Plan, server_job, worker_jobs
-from league.cli.up.restarts import RestartRule
 from league.cli.up.screen import TAIL_LINES, Part, Screen, View
 from league.client import LeagueClient, patience_of
 from league.errors import LeagueError, LeagueUnreachable, UnauthenticatedError
+from league.restarts import RestartRule
 
 TICK_S = 0.25
 SHOW_INTERVAL_S = 1.0

@@ -6,7 +6,7 @@ import pytest
 from league_command import Run
 
 from arena.policies.modules import NAMED_VARIABLE
-from league.cli.up.child import Job
+from league.child import Job
 from league.cli.up.plan import Plan, trainees, worker_jobs
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from league.cli.up.child import Child, Death, Job, last_lines
-from league.cli.up.restarts import RestartRule
+from league.child import Child, Death, Job, last_lines
+from league.restarts import RestartRule
 
 RULE = RestartRule(short_life_s=30.0, most_short_lives=3, first_delay_s=1.0, longest_delay_s=60.0)
 SLEEP = "import time; print('here', flush=True); time.sleep(60)"
@@ -116,8 +116,8 @@ def test_a_process_that_heeds_sigterm_ends_by_itself(job: Callable[..., Job]) ->
 def test_a_supervisor_killed_with_9_leaves_no_process(tmp_path: Path) -> None:
     code = (
         "import os, sys, time, pathlib\n"
-        "from league.cli.up.child import Child, Job\n"
-        "from league.cli.up.restarts import RestartRule\n"
+        "from league.child import Child, Job\n"
+        "from league.restarts import RestartRule\n"
         f"command, log = (sys.executable, '-c', {SLEEP!r}), pathlib.Path({str(tmp_path)!r}, 'log')\n"
         "job = Job('worker', command, dict(os.environ), log, permanent=False)\n"
         "child = Child(job, RestartRule(30.0, 3, 1.0, 60.0))\n"

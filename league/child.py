@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from league.cli.up.restarts import RestartRule, count_short_lives, restart_delay_s
+from league.restarts import RestartRule, count_short_lives, restart_delay_s
 
 BAD_USAGE = 2
 _TAIL_BYTES = 8192
@@ -68,6 +68,11 @@ class Child:
         """The process's id, while there is one."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def running(self) -> bool:
+        """Whether there is a process that has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self, now_s: float) -> None:
         """Start the process; its output is appended to the log."""
         tether = (sys.executable, "-P", "-m", "league.tether", str(os.getpid()))
@@ -104,7 +109,7 @@ class Child:
 
     def terminate(self) -> None:
         """Ask the process to end."""
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self.running:
             self._process.terminate()
 
     def wait(self, timeout_s: float) -> bool:

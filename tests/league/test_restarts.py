@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from league.cli.up.restarts import RestartRule, count_short_lives, restart_delay_s
+from league.restarts import RestartRule, count_short_lives, restart_delay_s
 
 RULE = RestartRule(short_life_s=30.0, most_short_lives=5, first_delay_s=1.0, longest_delay_s=6.0)
 
