@@ -14,6 +14,7 @@ STARTING_S = 900.0
 """Processes that start dozens of times, on a machine that does other things too."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(STARTING_S)
 def test_thirty_kills_lose_nothing_and_need_no_hand(tmp_path: Path) -> None:
     report = run(Campaign("postgresql", SMALL, 1, 30, 0.1, seed=3), tmp_path, print)

@@ -160,7 +160,11 @@ class Pupil(Recall):
 
 def test_a_run_that_is_resumed_where_the_lesson_changes_equals_an_uninterrupted_one(worker_of, counted, monkeypatch):
     """Matches that are on their way when a lesson changes go on under the one that they were opened under."""
-    monkeypatch.setattr(batches, "make", lambda name, processes, **options: Pupil(declare(name), **options))
+
+    def make(name, processes, step_limit_s, **options):
+        return Pupil(declare(name), **options)
+
+    monkeypatch.setattr(batches, "make", make)
 
     def config(updates):
         sizes = ["environment.num_envs=6", "rollout.steps=16", "rollout.chunk=8", "ppo.minibatches=3"]
