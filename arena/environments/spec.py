@@ -5,7 +5,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -176,6 +176,11 @@ class EnvironmentSpec:
             after it. Elsewhere the limit cuts off what would have gone on.
         reasons: Why a match can end; an outcome's reason indexes this tuple.
         rules: Everything else that must match for two policies to meet, as JSON values.
+        alike_sides: Whether the game's author says that both sides are alike, whatever their roles are called and
+            whoever moves first: players are then rated on neither apart. No part of the signature.
+
+    Raises:
+        ArenaError: The sides are said to be alike and have unlike numbers of agents.
     """
 
     name: str
@@ -189,6 +194,14 @@ class EnvironmentSpec:
     limit_decides: bool
     reasons: tuple[str, ...]
     rules: Mapping[str, Any]
+    alike_sides: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.alike_sides and len(set(self.agents_per_side)) > 1:
+            raise ArenaError(
+                f"{self.name} is said to have alike sides, and its agents_per_side are {self.agents_per_side}: leave "
+                "alike_sides out, or give both sides as many"
+            )
 
     @property
     def sides(self) -> int:
@@ -199,8 +212,11 @@ class EnvironmentSpec:
     def unlike_sides(self) -> tuple[str, str] | None:
         """What home and away are called where they are unlike, so that players are rated on each; None where not.
 
-        They are where they have other roles, and where they alternate, as home then begins.
+        They are where they have other roles, and where they alternate, as home then begins, unless the author says
+        that they are alike.
         """
+        if self.alike_sides:
+            return None
         home, away = (Counter(self.roles[self.side(away=each)]) for each in (False, True))
         if home != away:
             return _team(home), _team(away)

@@ -1,11 +1,21 @@
 """Which games have unlike sides, and what these are called."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
+import numpy as np
 import pytest
+import zoo_games
+from gymnasium.spaces import Box, Discrete
 
 from arena.environments import declare
-from arena.environments.spec import NAME_MAX
+from arena.environments.pettingzoo import TwoSided
+from arena.environments.pettingzoo.layout import look_at
+from arena.environments.spec import NAME_MAX, RoundsSpec
+from arena.environments.tensor import Opening, TensorGame
+from arena.environments.tensor import layout as tensors
+from arena.errors import ArenaError
 
 PLAIN = declare("rps")
 
@@ -19,7 +29,10 @@ PLAIN = declare("rps")
         ("openspiel:kuhn_poker", ("first", "second")),
         ("openspiel:kuhn_poker:rounds=3", ("first", "second")),
         ("pettingzoo:connect_four_v3", ("first", "second")),
+        ("pettingzoo:leduc_holdem_v4", None),
+        ("pettingzoo:texas_holdem_v4", None),
         ("mpe2:simple_tag_v3", ("3 adversary", "agent")),
+        ("magent2:battle_v4(map_size=16)", None),
     ],
 )
 def test_sides_are_unlike_where_roles_differ_or_one_begins(game: str, sides: tuple[str, str] | None) -> None:
@@ -42,3 +55,57 @@ def test_no_name_is_longer_than_the_league_takes() -> None:
     home, _ = crowd.unlike_sides or ("", "")
     assert len(home) == NAME_MAX
     assert home.endswith("...")
+
+
+@pytest.mark.parametrize("make", [zoo_games.Relay, partial(zoo_games.Duel, Discrete(2))])
+def test_authors_say_that_sides_are_alike_and_policies_still_meet(make: Callable[[], object]) -> None:
+    told, plain = (look_at("game", TwoSided(make, alike_sides=alike)).spec for alike in (True, False))
+    assert plain.unlike_sides is not None
+    assert told.unlike_sides is None
+    assert told.signature == plain.signature
+    assert RoundsSpec.of("rounds", told, 3).unlike_sides is None
+
+
+@pytest.mark.parametrize(
+    "game",
+    [
+        TwoSided(zoo_games.Meadow, alike_sides=True),
+        TwoSided(zoo_games.Relay, home=["red_0"], away=["red_1", "blue_0", "blue_1"], alike_sides=True),
+    ],
+)
+def test_sides_of_unlike_agents_are_not_said_to_be_alike(game: TwoSided) -> None:
+    with pytest.raises(ArenaError, match="have unlike spaces or numbers: leave alike_sides out"):
+        look_at("game", game)
+
+
+def test_sides_of_unlike_numbers_are_not_said_to_be_alike() -> None:
+    with pytest.raises(ArenaError, match=r"its agents_per_side are \(2, 1\): leave alike_sides out"):
+        replace(PLAIN, agents_per_side=(2, 1), roles=("player",) * 3, alike_sides=True)
+
+
+class Still:
+    """A game of tensors in which nothing happens."""
+
+    observation_space, action_space = Box(0.0, 1.0, (1,)), Discrete(2)
+
+    def __init__(self, num_envs: int) -> None:
+        self.seen = np.zeros((num_envs, 2, 1))
+
+    def reset(self, seed: object, options: object = None) -> np.ndarray:
+        return self.seen
+
+    def step(self, actions: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("game", "sides"),
+    [
+        (TensorGame(Still), None),
+        (TensorGame(Still, opening=Opening.NEXT_STEP), None),
+        (TensorGame(Still, turn_based=True), ("first", "second")),
+        (TensorGame(Still, turn_based=True, alike_sides=True), None),
+        (TensorGame(Still, agents_per_side=(2, 1)), ("2 player", "player")),
+    ],
+)
+def test_games_of_tensors_have_unlike_sides_where_they_take_turns(game: TensorGame, sides: object) -> None:
+    assert tensors.look_at("still", game).spec.unlike_sides == sides

@@ -1,5 +1,6 @@
 """What a game of the PettingZoo interface declares, found out from one that is opened to look at it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -68,6 +69,8 @@ def look_at(name: str, game: TwoSided) -> Declared:
     seats = [*home, *away]
     seen = {each: env.observation_space(known[each]) for each in seats}
     done = {each: env.action_space(known[each]) for each in seats}
+    if game.alike_sides:
+        _require_alike(name, *([_spaces(each, seen, done) for each in side] for side in (home, away)))
     roles = _roles(seats, seen, done)
     channels = _channels(name, game)
     blocks, placed = lay_out({role: parts_of(seen[each], each, channels) for each, role in roles.items()})
@@ -94,6 +97,7 @@ def look_at(name: str, game: TwoSided) -> Declared:
             "scoring": dict(game.scoring.rule),
             "actions": [bounds_of(done[each]) for each in seats],
         },
+        alike_sides=game.alike_sides,
     )
     env.close()
     return Declared(game, spec, agents, sequential)
@@ -152,10 +156,23 @@ def _roles(
 ) -> dict[str, str]:
     """Role of each agent: its name without a number, or its whole name where its like have other spaces."""
     kinds = {
-        prefix(each): {str((seen[other], done[other])) for other in seats if prefix(other) == prefix(each)}
-        for each in seats
+        prefix(each): {_spaces(other, seen, done) for other in seats if prefix(other) == prefix(each)} for each in seats
     }
     return {each: prefix(each) if len(kinds[prefix(each)]) == 1 else each for each in seats}
+
+
+def _spaces(agent: str, seen: Mapping[str, spaces.Space[Any]], done: Mapping[str, spaces.Space[Any]]) -> str:
+    """What an agent observes and does, to tell it from what others do."""
+    return str((seen[agent], done[agent]))
+
+
+def _require_alike(name: str, home: Sequence[str], away: Sequence[str]) -> None:
+    """Refuse sides that are said to be alike and are not, by the spaces of their agents."""
+    if Counter(home) != Counter(away):
+        raise ArenaError(
+            f"{name} is said to have alike sides, but home's agents ({len(home)}) and away's ({len(away)}) have unlike "
+            "spaces or numbers: leave alike_sides out"
+        )
 
 
 def _masks_actions(env: Any, seen: Any) -> bool:  # noqa: ANN401

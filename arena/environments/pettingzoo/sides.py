@@ -94,6 +94,8 @@ class TwoSided:
         chosen_from: Choices whose last options are the members of a set, by the action's name, and the set's.
         reproducible: Whether the same seed and the same actions give the same match.
         baselines: Scripted players that it brings, each an `arena.environments.own.Scripted`.
+        alike_sides: Whether both sides are alike although their agents have other names (`red_0`, `blue_0`) or take
+            turns (chance says who begins), so that players are not rated on each.
     """
 
     make: Callable[[], Any]
@@ -105,6 +107,7 @@ class TwoSided:
     baselines: Sequence[Any] = ()
     images: Mapping[str, str] = field(default_factory=dict)
     chosen_from: Mapping[str, str] = field(default_factory=dict)
+    alike_sides: bool = False
 
 
 def seat(name: str, agents: Sequence[str], game: TwoSided) -> tuple[tuple[str, ...], tuple[str, ...]]:

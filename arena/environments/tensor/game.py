@@ -36,6 +36,8 @@ class TensorGame:
         max_decisions: Longest match, in decisions; None for the game's own `max_decisions`, or 1,000.
         scoring: Says who has won where the game does not (`info["score"]`).
         reproducible: Whether seed and actions make a match; never so where the game opens matches by itself.
+        alike_sides: Whether both sides are alike although they take turns (chance says who begins), so that players
+            are not rated on each.
     """
 
     make: Callable[..., Any]
@@ -45,6 +47,7 @@ class TensorGame:
     max_decisions: int | None = None
     scoring: Scoring = field(default_factory=HigherReturn)
     reproducible: bool = True
+    alike_sides: bool = False
 
     def __post_init__(self) -> None:
         if len(self.agents_per_side) != SIDES or min(self.agents_per_side) < 1:

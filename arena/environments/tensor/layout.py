@@ -69,6 +69,7 @@ def look_at(name: str, game: TensorGame) -> Declared:
             limit_decides=False,
             reasons=REASONS,
             rules={"scoring": dict(game.scoring.rule), "actions": bounds_of(made.action_space)},
+            alike_sides=game.alike_sides or (not game.turn_based and len(set(game.agents_per_side)) == 1),
         ),
         opening=opening,
         paths=tuple(parts),
