@@ -3,6 +3,7 @@
 import asyncio
 import json
 import statistics
+from collections.abc import Iterable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
@@ -193,16 +194,16 @@ async def _lease_and_report(arrivals: Arrivals, due_s: float, request: Body) -> 
         await arrivals.post("results", due_s + REPORT_AFTER_S, RESULTS_PATH, batch)
 
 
-def batch_of(worker_id: str, leases: list[Body]) -> Body:
-    """Finish a match of every lease."""
-    return {"worker_id": worker_id, "results": [_result(lease) for lease in leases]}
+def batch_of(worker_id: str, leases: list[Body], sequences: Iterable[int] = (0,)) -> Body:
+    """Finish a match of every lease, or those of some sequences."""
+    return {"worker_id": worker_id, "results": [_result(lease, each) for each in sequences for lease in leases]}
 
 
-def _result(lease: Body) -> Body:
-    seed = match_seed(lease["seed"], 0)
+def _result(lease: Body, sequence: int) -> Body:
+    seed = match_seed(lease["seed"], sequence)
     return {
         "lease_id": lease["lease_id"],
-        "sequence": 0,
+        "sequence": sequence,
         "score": seed % 3 / 2,
         "decisions": 100 + seed % (DECISIONS_MAX - 100),
         "reason": "elimination",

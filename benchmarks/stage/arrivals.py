@@ -50,18 +50,27 @@ class Arrivals:
 
     async def post(self, kind: str, due_s: float, path: str, body: Mapping[str, Any]) -> dict[str, Any] | None:
         """Post JSON when it is due, again while the server is busy; return the answer, or None where it failed."""
-        content = json.dumps(body).encode()
+        answer = await self._ask(kind, due_s, "POST", path, json.dumps(body).encode())
+        if answer is None:
+            return None
+        told: dict[str, Any] = json.loads(answer)
+        return told
+
+    async def get(self, kind: str, due_s: float, path: str) -> bytes | None:
+        """Get what is there when it is due, again while the server is busy; return it, or None where that failed."""
+        return await self._ask(kind, due_s, "GET", path, b"")
+
+    async def _ask(self, kind: str, due_s: float, method: str, path: str, content: bytes) -> bytes | None:
         for _ in range(_TRIES):
             await asyncio.sleep(due_s - self.now_s())
             try:
-                status, headers, answer = await self._call(path, content)
+                status, headers, answer = await self._call(method, path, content)
             except OSError as error:
                 self.failures[f"{kind}: {error!r}"] += 1
                 return None
             if status == _OK:
                 self.latencies_s[kind].append(self.now_s() - due_s)
-                told: dict[str, Any] = json.loads(answer)
-                return told
+                return answer
             if status != _BUSY or b"retry-after" not in headers:
                 self.failures[f"{kind} {status}: {answer[:200]!r}"] += 1
                 return None
@@ -75,10 +84,10 @@ class Arrivals:
         half, most = 1_000 * np.quantile(self.latencies_s[kind], (0.5, 0.99))
         return f"{half:.0f} / {most:.0f}"
 
-    async def _call(self, path: str, content: bytes) -> tuple[int, dict[bytes, bytes], bytes]:
+    async def _call(self, method: str, path: str, content: bytes) -> tuple[int, dict[bytes, bytes], bytes]:
         reader, writer = await asyncio.open_connection(self._host, self._port, limit=2**20)
         try:
-            head = f"POST {path} HTTP/1.1\r\nHost: {self._netloc}\r\nConnection: close\r\n"
+            head = f"{method} {path} HTTP/1.1\r\nHost: {self._netloc}\r\nConnection: close\r\n"
             kind = f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
             writer.write(f"{head}{kind}".encode() + content)
             top, _, rest = (await reader.read(-1)).partition(b"\r\n\r\n")
