@@ -11,19 +11,18 @@ import weakref
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import count
 from typing import IO, Any
 
 from arena.environments.spec import EnvironmentSpec
 from arena.external import messages
-from arena.external.actor import Batch, Reply
+from arena.external.conversation import Conversation
 from arena.external.errors import ExternalPolicyError
 
 FAREWELL_S = 5.0
 """How long a process may take to end once its input has."""
 
 
-class ProcessActor:
+class ProcessActor(Conversation):
     """Asks a process, one question at a time.
 
     Args:
@@ -37,21 +36,10 @@ class ProcessActor:
     """
 
     def __init__(self, command: str, spec: EnvironmentSpec, *, start_s: float, answer_s: float) -> None:
-        self._answer_s = answer_s
-        self._numbers = count(1)
         self._process = _start(command)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="policy")
         self._finish = weakref.finalize(self, _end, self._process, self._thread)
-        try:
-            self.identity = messages.read_hello(self._exchange(messages.hello(spec), start_s))
-        except ExternalPolicyError:
-            self.close()
-            raise
-
-    def act(self, batch: Batch) -> Reply:
-        """See `Actor.act`."""
-        number = next(self._numbers)
-        return messages.read_reply(number, self._exchange(messages.question(number, batch), self._answer_s))
+        super().__init__(spec, start_s=start_s, answer_s=answer_s)
 
     def close(self) -> None:
         """End its input, and it; where it stays, it is killed."""

@@ -3,13 +3,12 @@
 import http.client
 from collections.abc import Mapping
 from contextlib import suppress
-from itertools import count
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from arena.environments.spec import EnvironmentSpec
 from arena.external import messages
-from arena.external.actor import Batch, Reply
+from arena.external.conversation import Conversation
 from arena.external.errors import ExternalPolicyError, excerpt
 
 SCHEMES = ("http://", "https://")
@@ -17,7 +16,7 @@ _OK = 200
 _STALE = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected)
 
 
-class HttpActor:
+class HttpActor(Conversation):
     """Asks a server, one question at a time, over a connection that is kept.
 
     A server may close a connection that nobody used for a while: the question is then asked once more over a new one.
@@ -33,20 +32,10 @@ class HttpActor:
     """
 
     def __init__(self, address: str, spec: EnvironmentSpec, *, start_s: float, answer_s: float) -> None:
-        self._address, self._answer_s = address, answer_s
+        self._address = address
         self._parts = _split(address)
-        self._numbers = count(1)
         self._connection: http.client.HTTPConnection | None = None
-        try:
-            self.identity = messages.read_hello(self._exchange(messages.hello(spec), start_s))
-        except ExternalPolicyError:
-            self.close()
-            raise
-
-    def act(self, batch: Batch) -> Reply:
-        """See `Actor.act`."""
-        number = next(self._numbers)
-        return messages.read_reply(number, self._exchange(messages.question(number, batch), self._answer_s))
+        super().__init__(spec, start_s=start_s, answer_s=answer_s)
 
     def close(self) -> None:
         """Close the connection."""

@@ -8,14 +8,11 @@ import torch
 from gymnasium import spaces
 
 from arena.environments.pettingzoo.acting import bounds_of, factors_of, heads_for
+from arena.environments.pettingzoo.layout import DEFAULT_DECISIONS, REASONS
 from arena.environments.pettingzoo.spaces import ACTION_MASK, parts_of
 from arena.environments.spec import EnvironmentSpec, ObservationBlock
 from arena.environments.tensor.game import Opening, TensorGame
 from arena.errors import ArenaError
-
-DEFAULT_DECISIONS = 1000
-REASONS = ("end", "limit")
-END, LIMIT = range(len(REASONS))
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from arena.environments.episodes import SeededRows
+from arena.environments.pettingzoo.layout import END, LIMIT
 from arena.environments.pettingzoo.spaces import ACTION_MASK
 from arena.environments.protocol import Actions, Observation, Outcome, StepResult
 from arena.environments.tensor.acting import check_legal, read
 from arena.environments.tensor.game import Opening
-from arena.environments.tensor.layout import END, LIMIT, Declared, split
+from arena.environments.tensor.layout import Declared, split
 from arena.errors import ArenaError
 from arena.seeding import derive
 
