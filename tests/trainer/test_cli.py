@@ -33,7 +33,7 @@ def test_help_explains_every_setting_and_gives_an_example(capsys):
         assert line in text
 
 
-@pytest.mark.parametrize("command", ["run", "evaluate", "enter", "bench", "doctor"])
+@pytest.mark.parametrize("command", ["run", "evaluate", "fleet", "enter", "bench", "doctor"])
 def test_every_command_has_help_with_an_example(capsys, command):
     run(command, "--help")
     assert f"Example: trainer {command}" in capsys.readouterr().out

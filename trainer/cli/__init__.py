@@ -9,7 +9,7 @@ import typer
 
 from arena.errors import ArenaError, UnknownEnvironmentError
 from league.errors import ConfigurationError, LeagueError
-from trainer.cli import bench, doctor, enter, evaluate, run
+from trainer.cli import bench, doctor, enter, evaluate, fleet, run
 from trainer.errors import ConfigError, NoRunError, TrainerError
 
 BAD_USAGE = 2
@@ -24,7 +24,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for part in (run, evaluate, enter, bench, doctor):
+for part in (run, evaluate, fleet, enter, bench, doctor):
     app.registered_commands.extend(part.app.registered_commands)
 
 

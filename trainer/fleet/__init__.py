@@ -1,0 +1,1 @@
+"""Trainers and evaluators of one league on the machines of a Ray cluster."""
