@@ -1,6 +1,6 @@
 """What a restart goes on from: the state of a run's parts, written after every result that it counts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -51,13 +51,14 @@ class Archive:
         self._folder, self._spec, self._name, self._parts, self._disk = folder, spec, name, parts, disk
         self.step, self.behind = 0, False
 
-    def save(self, pending: Iterable[Iterable[Assignment]]) -> bool:
+    def save(self, pending: Iterable[Iterable[Assignment]], others: Sequence[dict[str, Any]] = ()) -> bool:
         """Write the state down, after every result that it counts; false while the disk refuses.
 
         Args:
             pending: For every environment, matches that were dealt and are not finished.
+            others: What a restart needs of the other ranks that learn with this one.
         """
-        parts, counters = self._parts, self._counters(pending)
+        parts, counters = self._parts, self._counters(pending) | {"ranks": list(others)}
         saved = self._disk.write("results", parts.spool.sync) and self._disk.write(
             "the run's state", lambda: state.save(self._folder.state, parts.learner.tensors(), counters)
         )

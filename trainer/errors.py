@@ -43,3 +43,7 @@ class CallCutShortError(TrainerError):
 
 class UnsavedError(TrainerError):
     """A run ends although its folder cannot be written."""
+
+
+class RankLostError(TrainerError):
+    """Another process of those that learn together is gone, or does not answer."""

@@ -64,6 +64,9 @@ class LeaseBook:
         rows: E.
         self_play: Environments in which the learner plays itself.
         seed: Seed of unrated matches.
+
+    Attributes:
+        ahead: How many rounds of leases are asked for at a time.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class LeaseBook:
         self._nobody_before: datetime | None = None
         self._told: set[str] = set()
         self.unrated = self.against_itself = 0
+        self.ahead = 1
 
     def draw(self, row: int) -> Assignment:
         """The next match of an environment."""
@@ -110,7 +114,7 @@ class LeaseBook:
         """Between rollouts: release what is not wanted, ask for leases ahead of need, load whom they are against."""
         if self._unwanted:
             self._give_back(list(self._unwanted)[:LEASES_PER_CALL])
-        if self._leasing and len(self._queue) <= self._leasing // 2:
+        if self._leasing and len(self._queue) <= self.ahead * self._leasing // 2:
             self._ask()
         self._prefetch()
 
@@ -124,7 +128,7 @@ class LeaseBook:
             "unrated": self.unrated,
             "against_itself": self.against_itself,
             "queue": [lease.model_dump(mode="json") for lease in self._queue],
-            "pending": [[_saved_assignment(each) for each in row] for row in pending],
+            "pending": [[saved_assignment(each) for each in row] for row in pending],
         }
 
     def restore(self, saved: Mapping[str, Any], highest_sequence: Mapping[str, int]) -> None:
@@ -197,7 +201,7 @@ class LeaseBook:
     def _ask(self) -> None:
         if self._nobody_before is not None and self._now() < self._nobody_before:
             return
-        answer = self._request(min(self._leasing, LEASES_PER_CALL))
+        answer = self._request(min(self.ahead * self._leasing, LEASES_PER_CALL))
         if answer is None:
             return
         self._queue.extend(answer.items)
@@ -254,7 +258,8 @@ def _leased_match(lease: Lease, sequence: int, opponent: Opponent) -> Assignment
     return Assignment(opponent, away, seed, lease, sequence, both_sides=False)
 
 
-def _saved_assignment(assignment: Assignment) -> dict[str, Any]:
+def saved_assignment(assignment: Assignment) -> dict[str, Any]:
+    """A match as JSON has it; who plays is named."""
     return {
         "opponent": assignment.opponent.key,
         "name": assignment.opponent.name,

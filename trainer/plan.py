@@ -63,6 +63,7 @@ class Plan:
         signature: Of its rules.
         device: Where all memory is taken but that of the program, and of opponents at hand.
         parameters: Numbers that learn, by part of the network.
+        ranks: Processes that learn as one under torchrun; sizes are of all of them, memory is of each.
         env_steps_per_update: Decisions of all environments in a rollout.
         agent_steps_per_update: The same, times the agents that learn.
         samples_per_minibatch: Agents' decisions behind one optimiser step, if nobody is out of the game.
@@ -81,6 +82,7 @@ class Plan:
     signature: str
     device: str
     parameters: Mapping[str, int]
+    ranks: int
     env_steps_per_update: int
     agent_steps_per_update: int
     samples_per_minibatch: int
@@ -99,8 +101,12 @@ class Plan:
         return asdict(self) | sums
 
 
-def plan(config: TrainerConfig) -> Plan:
+def plan(config: TrainerConfig, ranks: int = 1) -> Plan:
     """Work out a run, and refuse what `trainer run` would refuse.
+
+    Args:
+        config: Settings of a rank.
+        ranks: How many there are.
 
     Raises:
         ConfigError: Settings do not fit the environment.
@@ -109,12 +115,14 @@ def plan(config: TrainerConfig) -> Plan:
     check_discount(env, config.ppo.gamma)
     check_minibatches(config, env.spec)
     Course.of([env], config.curriculum)
-    return _plan(config, env)
+    return _plan(config, env, ranks)
 
 
 def show(planned: Plan, console: Console) -> None:
     """Print the plan."""
+    sizes = {f"ranks, with {planned.env_steps_per_update // planned.ranks:,} of the steps each": f"{planned.ranks}"}
     sizes = {
+        **(sizes if planned.ranks > 1 else {}),
         "environment steps per update": f"{planned.env_steps_per_update:,}",
         "agents' steps per update": f"{planned.agent_steps_per_update:,}",
         "samples per minibatch": f"{planned.samples_per_minibatch:,}",
@@ -128,7 +136,8 @@ def show(planned: Plan, console: Console) -> None:
     console.print(Text(f"{planned.environment}, signature {planned.signature}", "bold"))
     console.print(_table("", sizes))
     console.print(_table("parameters", parameters | {"in all": f"{sum(planned.parameters.values()):,}"}))
-    where = "" if planned.device == "cpu" else f", all but the first on {planned.device}"
+    where = ", of each rank" if planned.ranks > 1 else ""
+    where += "" if planned.device == "cpu" else f", all but the first on {planned.device}"
     console.print(
         _table(f"memory, estimated{where}", memory | {"in all": _mebibytes(sum(planned.memory_bytes.values()))})
     )
@@ -142,10 +151,10 @@ def show(planned: Plan, console: Console) -> None:
     console.print(Text(f"opponents may take {limit} more (league.memory_cache_bytes, league.device_cache_bytes)"))
 
 
-def _plan(config: TrainerConfig, env: Environment) -> Plan:
+def _plan(config: TrainerConfig, env: Environment, ranks: int) -> Plan:
     spec, shape, ppo = env.spec, config.rollout, config.ppo
     learner = Learner(config, spec)
-    env_steps = learner.env_steps_per_update
+    env_steps = ranks * learner.env_steps_per_update
     samples = shape.steps * learner.rows // ppo.minibatches
     total = config.run.total_steps or config.schedules.horizon_steps
     return Plan(
@@ -153,9 +162,10 @@ def _plan(config: TrainerConfig, env: Environment) -> Plan:
         signature=spec.signature,
         device=config.run.device,
         parameters=_parameters(learner.network),
+        ranks=ranks,
         env_steps_per_update=env_steps,
-        agent_steps_per_update=shape.steps * learner.rows,
-        samples_per_minibatch=samples,
+        agent_steps_per_update=ranks * shape.steps * learner.rows,
+        samples_per_minibatch=ranks * samples,
         optimizer_steps_per_update=ppo.epochs * ppo.minibatches,
         update_processes=learner.update_processes,
         updates=-(-total // env_steps),

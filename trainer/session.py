@@ -14,9 +14,11 @@ from trainer.checks import check_discount, check_minibatches
 from trainer.collector import Collector, Episode
 from trainer.correspondence import Correspondence
 from trainer.disk import Disk
+from trainer.distributed import ALONE, Ranks
 from trainer.folder import RunFolder
 from trainer.health import Monitor
 from trainer.history import Setup
+from trainer.leading import Lead
 from trainer.learner import Learner
 from trainer.leases import LeaseBook
 from trainer.lessons import Course
@@ -48,6 +50,8 @@ class Session:
         version: Of this program.
         terminal: Tells a person how it goes.
         outside: Time and signals.
+        ranks: With whom it learns, as rank 0.
+        own: This rank's share of the settings; all of them where it is alone.
 
     Attributes:
         course: Lessons of the environments; None without a curriculum.
@@ -61,6 +65,7 @@ class Session:
         archive: What a restart goes on from.
         provenance: How the run was made.
         collector: Plays.
+        lead: Speaks to the other ranks.
         disk: Writes where the disk may be full.
 
     Raises:
@@ -78,18 +83,21 @@ class Session:
         version: str,
         terminal: Terminal,
         outside: Surroundings,
+        ranks: Ranks = ALONE,
+        own: TrainerConfig | None = None,
     ) -> None:
         self._config, self._folder, self._terminal, self._outside = config, folder, terminal, outside
+        self._own, self._ranks = own or config, ranks
         self.disk = Disk(terminal.say)
-        played = config.environment
+        played = self._own.environment
         saved = self._load(declare(played.name))  # before anything is compiled for a run that is refused
         with terminal.waiting(f"opening {played.num_envs} x {played.name}", COMPILING):
-            self._batches = open_batches(played, config.run)
+            self._batches = open_batches(played, self._own.run)
         spec = self._batches[0].spec
         check_discount(self._batches[0], config.ppo.gamma)
-        check_minibatches(config, spec)
+        check_minibatches(self._own, spec)
         self.course = Course.of(self._batches, config.curriculum)
-        self.learner = Learner(config, spec)
+        self.learner = Learner(self._own, spec, ranks)
         self.scores = Scoreboard()
         self.monitor = Monitor(Setup.of(config.model_dump()))
         rules = RoleNumbers(**config.given_role_numbers)
@@ -117,11 +125,12 @@ class Session:
             self._resume(saved)
         folder.keep_settings(config)
         self.provenance = self._begin(spec)
+        self.lead = self._lead(saved)
         self.collector = self._open_matches()
 
     def save(self) -> bool:
         """Write the state down, after every result that it counts; false while the disk refuses."""
-        return self.archive.save(self.collector.pending)
+        return self.archive.save(self.collector.pending, self.lead.states)
 
     def leave_snapshot(self, metrics: Mapping[str, float | None]) -> bool:
         """Leave a snapshot if the league says so, and begin anew if it does; whether there is something to save."""
@@ -134,6 +143,10 @@ class Session:
     def leave_last_snapshot(self) -> bool:
         """Leave a snapshot of what a run that is over has learned; false while the disk refuses."""
         return self._turns.finish()
+
+    def hear(self) -> None:
+        """Take in what the other ranks have played."""
+        self.lead.hear(self._count, self._live)
 
     def teach(self) -> None:
         """Take up the lesson that is due."""
@@ -170,7 +183,8 @@ class Session:
             )
 
     def _make_book(self, spec: EnvironmentSpec) -> LeaseBook:
-        league, self_play = self._config.league, self._config.environment.self_play_rows
+        league, played = self._config.league, self._own.environment
+        self._live = NetworkPolicy(self.learner.network, spec.name, spec.signature)
         pool = OpponentPool(
             spec,
             self._membership.download,
@@ -181,12 +195,12 @@ class Session:
         )
         return LeaseBook(
             pool,
-            Opponent(SELF, league.learner, NetworkPolicy(self.learner.network, spec.name, spec.signature)),
-            request=partial(self._membership.lease, self_play=not self_play),
+            Opponent(SELF, league.learner, self._live),
+            request=partial(self._membership.lease, self_play=not played.self_play_rows),
             release=self._membership.release,
             now=self._outside.now,
-            rows=self._config.environment.num_envs,
-            self_play=self_play,
+            rows=played.num_envs,
+            self_play=played.self_play_rows,
             seed=self._config.run.seed,
         )
 
@@ -207,6 +221,14 @@ class Session:
         provenance.begin({**facts, "seed": self._config.run.seed}, self._outside.now(), self.learner.steps)
         return provenance
 
+    def _lead(self, saved: SavedState | None) -> Lead:
+        """Let the other ranks begin where this one does."""
+        lead = Lead(self._ranks, self.learner, self._membership, self_play=not self._own.environment.self_play_rows)
+        states = [] if saved is None else saved.counters.get("ranks", [])
+        taught_at = 0 if self.course is None else self.course.taught_at
+        lead.begin(taught_at, states, self.spool.highest_sequences(), self.scores.episodes)
+        return lead
+
     def _open_matches(self) -> Collector:
         return Collector(
             self._batches,
@@ -214,13 +236,17 @@ class Session:
             self.book,
             self._take_in,
             self.learner.rng,
-            self_play=self._config.environment.self_play_rows,
+            self_play=self._own.environment.self_play_rows,
             device_cache_bytes=self._config.league.device_cache_bytes,
+            ranks=self._ranks,
         )
 
     def _take_in(self, episode: Episode) -> None:
         played = episode.assignment
         if self.course is not None and not self.course.whole(played):
             episode = replace(episode, assignment=replace(played, lease=None))
+        self._count(episode)
+
+    def _count(self, episode: Episode) -> None:
         self.scores.add(episode)
         self.letters.take_in(episode, self.learner.steps)

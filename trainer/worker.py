@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 
-from trainer.errors import UnsavedError
+from trainer.distributed import ALONE, Ranks
+from trainer.errors import RankLostError, UnsavedError
 from trainer.folder import RunFolder
 from trainer.health import HEALTH, Verdict
 from trainer.link import Link
@@ -31,6 +32,8 @@ class TrainingWorker:
         version: Of this program.
         terminal: Tells a person how it goes.
         outside: Time and signals.
+        ranks: With whom it learns, as rank 0, which alone speaks to the league and keeps the run folder.
+        own: This rank's share of the settings; all of them where it is alone.
 
     Raises:
         ConfigError: Settings do not fit the environment.
@@ -48,10 +51,14 @@ class TrainingWorker:
         version: str,
         terminal: Terminal,
         outside: Surroundings,
+        ranks: Ranks = ALONE,
+        own: TrainerConfig | None = None,
     ) -> None:
         self._config, self._folder, self._link, self._trackers = config, folder, link, trackers
         self._terminal, self._outside = terminal, outside
-        self.session = Session(config, folder, link, version=version, terminal=terminal, outside=outside)
+        self.session = Session(
+            config, folder, link, version=version, terminal=terminal, outside=outside, ranks=ranks, own=own
+        )
         self.learner, self.scores, self.spool = self.session.learner, self.session.scores, self.session.spool
         self._disk = self.session.disk
         self._updated_at = outside.clock()
@@ -62,6 +69,7 @@ class TrainingWorker:
 
         Raises:
             DivergedError: Losses or gradients were not finite too often in a row.
+            RankLostError: Another rank is gone.
             UnsavedError: The disk refuses what was learned, and a signal came while it was waited for.
         """
         journal = Journal(self._folder.path, self._trackers(self.learner.steps))
@@ -69,9 +77,12 @@ class TrainingWorker:
             leaving.callback(self._disk.write, "metrics", journal.close)
             try:
                 metrics = self._train(journal)
-            finally:
-                saved = self._write_all(journal)
-            saved = saved or self._disk.insist(lambda: self._write_all(journal), self._outside)
+            except RankLostError:  # in the middle of anything: what was saved last is what all ranks go on from
+                raise
+            except BaseException:
+                self._write_all(journal)
+                raise
+            saved = self._write_all(journal) or self._disk.insist(lambda: self._write_all(journal), self._outside)
         self._leave(metrics, saved=saved)
 
     def save(self) -> bool:
@@ -90,7 +101,7 @@ class TrainingWorker:
             self.save()
         rollout = self.learner.allocate()
         metrics: dict[str, float | None] = {}
-        while not self._finished():
+        while not self.session.lead.deal(self.scores.episodes, over=self._finished()):
             self.session.teach()
             self.session.book.refill()
             with self._patience():
@@ -99,15 +110,19 @@ class TrainingWorker:
                 break
             metrics = learned
             self._after_update(journal, metrics)
+        self.session.lead.gather()
         return metrics
 
     def _iterate(self, rollout: Rollout) -> dict[str, float | None] | None:
         """Collect and learn once; None where a signal came before there was anything to learn from."""
         began = self._outside.clock()
-        if not self.session.collector.collect(rollout, self._outside.stopping):
+        filled = self.session.collector.collect(rollout, self._outside.stopping)
+        self.session.hear()
+        if not filled:
             return None
         collected = self._outside.clock()
         metrics = self.learner.learn(rollout, self._outside.stopping)
+        metrics = self.session.lead.pool(rollout, metrics)
         return metrics | self._speed(began, collected) | self.scores.metrics()
 
     def _patience(self) -> AbstractContextManager[None]:
@@ -155,11 +170,13 @@ class TrainingWorker:
         self._disk.write("metrics", lambda: journal.write(step, metrics))
         self._terminal.progress(updates, step, self._goal, metrics)
         self._tell(verdicts, journal)
-        if (
+        due = (
             self.session.leave_snapshot(metrics)
             or self.session.archive.behind
             or updates % self._config.run.save_every_updates == 0
-        ):
+        )
+        self.session.lead.decide(save=due, anew=self.learner.began_step == step)
+        if due:
             self.save()
         if not self._outside.stopping():
             self.session.letters.exchange(step, metrics)

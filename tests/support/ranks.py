@@ -1,6 +1,7 @@
 """A learner's update on its share of a rollout's rows, alone or as one of several processes."""
 
 import multiprocessing
+import threading
 from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
@@ -8,9 +9,11 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from fake_games import fake_spec
+from torch import Tensor
 
 from trainer.config import validate
 from trainer.distributed import Alone, Group, Ranks
+from trainer.errors import RankLostError
 from trainer.learner import Learner
 from trainer.rollout import Rollout
 from trainer.settings import TrainerConfig
@@ -83,3 +86,49 @@ def learn_together(folder: Path, config: TrainerConfig, rollouts: list[list[Roll
 def learn_alone(config: TrainerConfig, rollouts: list[Rollout]) -> dict[str, torch.Tensor]:
     """What comes of the rollouts in one process."""
     return learn(config, Alone(), rollouts)
+
+
+class Threads:
+    """A place where threads meet in place of processes; one that ends takes the others with it."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.said: list[object] = [None] * count
+        self.barrier = threading.Barrier(count, timeout=MOST_PATIENCE.total_seconds())
+
+    def seats(self) -> list["Seat"]:
+        """A rank for every thread."""
+        return [Seat(self, number) for number in range(self.count)]
+
+
+class Seat:
+    """A rank in a thread."""
+
+    def __init__(self, threads: Threads, number: int) -> None:
+        self._threads, self.number, self.count = threads, number, threads.count
+
+    def leave(self) -> None:
+        """Be gone."""
+        self._threads.barrier.abort()
+
+    def gather(self, values: Tensor) -> list[Tensor]:
+        return self._all(values.clone())
+
+    def total(self, values: Tensor) -> Tensor:
+        return torch.stack(self._all(values.clone())).sum(0)
+
+    def tell(self, message: bytes) -> list[bytes]:
+        return self._all(message)
+
+    def from_first(self, message: bytes) -> bytes:
+        return self._all(message)[0]
+
+    def _all(self, own):
+        try:
+            self._threads.said[self.number] = own
+            self._threads.barrier.wait()
+            heard = list(self._threads.said)
+            self._threads.barrier.wait()
+        except threading.BrokenBarrierError as error:
+            raise RankLostError("another thread is gone") from error
+        return heard

@@ -206,7 +206,9 @@ def worker_of(tmp_path: Path, outside: Outside) -> Iterator[Callable[..., Traini
     """Start a training worker in a run folder, on a connection."""
     workers = []
 
-    def start(client: LeagueClient, config: TrainerConfig, run: str = "run", lines: list[str] | None = None):
+    def start(
+        client: LeagueClient, config: TrainerConfig, run: str = "run", lines: list[str] | None = None, **ranks: object
+    ):
         folder = RunFolder(tmp_path / run)
         folder.path.mkdir(exist_ok=True)
         link = Link(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
@@ -219,6 +221,7 @@ def worker_of(tmp_path: Path, outside: Outside) -> Iterator[Callable[..., Traini
             version="0",
             terminal=terminal,
             outside=outside.surroundings(),
+            **ranks,
         )
         workers.append(worker)
         return worker

@@ -8,6 +8,7 @@ from fake_games import FakeGame, ScriptedDealer, TaggedPolicy, never, tagged
 from arena.environments.protocol import ItemisedEnvironment
 from arena.policies import NetworkPolicy
 from trainer.collector import Collector
+from trainer.distributed import Alone
 from trainer.errors import TrainerError
 from trainer.leases import Assignment
 from trainer.opponents import SELF, Opponent
@@ -75,7 +76,7 @@ def test_results_belong_to_the_opponent_that_played(play):
         assert episode.learner_score == (1.0 - episode.score if assignment.away else episode.score)
 
 
-class Pair:
+class Pair(Alone):
     """Two ranks, of which the other one is asked to stop before a number of exchanges."""
 
     count, number = 2, 0

@@ -1,6 +1,9 @@
 """`trainer run`."""
 
 import json
+import logging
+import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -14,12 +17,14 @@ from trainer.cli.connection import connect, link_of, open_terminal, version
 from trainer.cli.options import ConfigFile, League, Overrides, Token, runs
 from trainer.errors import ConfigError
 from trainer.folder import RunFolder
+from trainer.following import Follower
 from trainer.machine import prepare
 from trainer.plan import plan
 from trainer.plan import show as show_plan
 from trainer.resuming import settings_of
 from trainer.settings import LeagueSettings, TrainerConfig
 from trainer.surroundings import Signals
+from trainer.torchrun import joined, place_of, share_of
 from trainer.tracking import TensorBoard, Tracker, WeightsAndBiases, load_wandb
 from trainer.worker import TrainingWorker
 
@@ -71,7 +76,11 @@ def run(
 
     Example: trainer run --environment mech-duel --learner second --set schedules.entropy=0.02
 
+    Several GPUs learn as one under torchrun: see docs/multi_gpu.md.
+
     Example: trainer run --run var/runs/second --resume
+
+    Example: torchrun --standalone --nproc-per-node 2 -m trainer run --environment mech-duel --set run.device=cuda
     """
     if as_json and not dry_run:
         raise ConfigError("--json prints what a run will take: give --dry-run too, or leave --json out")
@@ -80,16 +89,31 @@ def run(
     saved = settings_of(RunFolder(run_folder or runs() / (learner or DEFAULT_LEARNER))) if resume else {}
     config = settings.resolve(environment, config_file, given, saved)
     declare(config.environment.name)  # before a folder is made for it
-    prepare(config.run)
+    place = place_of(os.environ)
+    own = share_of(config, place)
+    prepare(own.run)
     if dry_run:
-        _show_plan(config, as_json=as_json)
+        if not place.number:
+            _show_plan(config, own, place.count, as_json=as_json)
         return
-    if wandb:
+    if wandb and not place.number:
         load_wandb()
     folder, terminal = RunFolder(run_folder or runs() / config.league.learner), open_terminal()
-    signals = Signals(terminal.say)
-    with signals.entered() as outside, folder.taken(), connect(league, token, config.league.timeout_s) as client:
+    signals = Signals(_say_nothing if place.number else terminal.say)
+    with (
+        signals.entered() as outside,
+        nullcontext() if place.number else folder.taken(),
+        connect(league, token, config.league.timeout_s) as client,
+        joined(place, own, version()) as ranks,
+    ):
         link = link_of(client, config.league.backoff_max_s, signals)
+        if place.number:
+            logging.basicConfig(level=logging.WARNING, format=f"rank {place.number}: %(message)s", force=True)
+            cache = folder.opponents / f"rank-{place.number}"
+            Follower(own, cache, link, ranks=ranks, version=version(), outside=outside).run()
+            return
+        if ranks.count > 1:
+            terminal.say(f"{ranks.count} ranks learn as one, with {own.environment.num_envs} environments each")
         TrainingWorker(
             config,
             folder,
@@ -98,11 +122,17 @@ def run(
             version=version(),
             terminal=terminal,
             outside=outside,
+            ranks=ranks,
+            own=own,
         ).run()
 
 
-def _show_plan(config: TrainerConfig, *, as_json: bool) -> None:
-    planned = plan(config)
+def _say_nothing(line: str) -> None:
+    """Rank 0 speaks for all."""
+
+
+def _show_plan(config: TrainerConfig, own: TrainerConfig, ranks: int, *, as_json: bool) -> None:
+    planned = plan(own, ranks)
     role = {"name": config.league.role, **config.role_numbers}
     if as_json:
         typer.echo(json.dumps({"settings": config.model_dump(mode="json"), "role": role, **planned.as_json()}))

@@ -47,6 +47,12 @@ class RunSettings(Section):
         description="Processes that share every minibatch of an update on a CPU, this one among them; 0 for one for "
         "each thread where that pays, 1 for this one alone",
     )
+    ranks_timeout_s: float = Field(
+        600.0,
+        gt=0.0,
+        le=86400.0,
+        description="Under torchrun, how long one process waits for another before it is taken for lost",
+    )
     total_steps: int = Field(0, ge=0, description="Stop after this many environment steps; 0 never stops")
     save_every_updates: int = Field(20, ge=1, description="Save the run's state after this many updates")
     deterministic: bool = Field(
