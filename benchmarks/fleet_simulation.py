@@ -10,6 +10,8 @@ docs/scale.md says what may be concluded.
 """
 
 import argparse
+import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -41,8 +43,11 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     pace = Pace()
+    least = 1.0 + trial.RAMP_ROUNDS * pace.round_s / 60.0
     parser.add_argument("--workers", type=_from(1, int), default=200, help="of the simulated fleet (200)")
-    parser.add_argument("--minutes", type=_from(0.1, float), default=4.0, help="of the fleet's time (4)")
+    parser.add_argument(
+        "--minutes", type=_from(least, float), default=4.0, help=f"of the fleet's time (4), {least:g} or more"
+    )
     parser.add_argument("--speed", type=_from(0.1, float), default=10.0, help="how fast its time goes (10)")
     parser.add_argument("--backend", choices=databases.BACKENDS, nargs="+", default=databases.BACKENDS)
     parser.add_argument(
@@ -73,7 +78,7 @@ def _report(stage: Stage, arguments: argparse.Namespace) -> None:
     costs = trial.costs(stage, pace)
     seen = trial.simulate(stage, pace, arguments.workers, arguments.minutes, arguments.speed, arguments.seed)
     miss = miss_rate(seen.chances, pace.cache)
-    console = Console(width=100)
+    console = Console(width=80)
     for table in (
         _cost_table(stage.backend, costs, pace),
         _check_table(arguments, pace, costs, seen, miss),
@@ -95,11 +100,9 @@ def _cost_table(backend: str, costs: Costs, pace: Pace) -> Table:
         rows_us = (f"{1e6 * lines[kind].row_s:.0f} us" for lines in (costs.calls, costs.database))
         table.add_row(f"{kind}, each further row", "", *rows_us, "")
     closing = f"{1e3 * costs.close_s:.0f}", f"{1e3 * costs.close_database_s:.0f}"
-    table.add_row(
-        f"a period of {trial.BULK_MATCHES:,} matches", "", *closing, f"{costs.period_written_bytes / 1024:,.0f}"
-    )
+    table.add_row(f"closing {trial.BULK_MATCHES:,} matches", "", *closing, f"{costs.period_written_bytes / 1024:,.0f}")
     for name, size in (("lease", costs.lease_bytes), ("match", costs.match_bytes), ("period", costs.period_bytes)):
-        table.add_row(f"bytes that a {name} stays with", "", f"{size:,.0f}", "", "")
+        table.add_row(f"bytes of a {name}", "", f"{size:,.0f}", "", "")
     return table
 
 
@@ -178,7 +181,7 @@ def _lines(checkpoint_gb: float, pace: Pace, costs: Costs) -> list[tuple[str, Ca
 
 
 def _table(title: str, first: str, *others: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, min_width=90, padding=(0, 2, 0, 0))
+    table = Table(title=title, title_justify="left", box=None, min_width=78, padding=(0, 2, 0, 0))
     table.add_column(first)
     for name in others:
         table.add_column(name, justify="right")
@@ -186,4 +189,5 @@ def _table(title: str, first: str, *others: str) -> Table:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # the servers, too
     main()
