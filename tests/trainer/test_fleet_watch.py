@@ -134,7 +134,8 @@ def test_a_signal_asks_all_to_leave_and_waits_for_them(run, number: signal.Signa
     assert signal.getsignal(number) == before
 
 
-def test_a_second_signal_kills_whoever_still_runs(run) -> None:
+def test_a_second_signal_kills_whoever_still_runs(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "GRACE_S", 3600.0)
     cluster = Cluster(stubborn=True, main=[[RUNNING]])
 
     def heard(line: str) -> None:
