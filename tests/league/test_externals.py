@@ -135,8 +135,8 @@ def test_it_belongs_to_the_token_that_entered_it(
 
 def test_its_entrant_is_given_pairs_of_it_alone_on_both_sides_of_one_seed(scene, stone, entrant):
     known = {scene.publish(step).id for step in (1, 2, 3)} | {scene.baseline().id}
-    leases = pairs_of(scene, entrant, stone, 16)
-    assert len(leases) == 16
+    leases = pairs_of(scene, entrant, stone, 96)
+    assert len(leases) == 96
     met = set()
     for there, back in zip(leases[::2], leases[1::2], strict=True):
         assert there.seed == back.seed
