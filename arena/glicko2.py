@@ -31,6 +31,7 @@ TAU_MAX = 100.0  # far beyond any use (the paper suggests 0.3 to 1.2); keeps tau
 
 _LOGIT_MAX = 500.0  # 86,859 points between certain players: exp(-500) = 7e-218 still squares against 1e40 below
 _ONE_GRID_ROWS = 256  # rows of one player whose sums are exact to 3e-11 of the largest on one grid
+_ROOM_PER_ROW = 8  # cells of a table of all that can happen in a game, up to which rows are counted in it
 _MAGNITUDE_MAX = 1e40  # a deviation or volatility beyond this is computed as this
 
 
@@ -314,9 +315,7 @@ def _evidence(ratings: Ratings, results: Results) -> tuple[FloatArray, FloatArra
     players = len(ratings)
     _require_players("home", results.home, players)
     _require_players("away", results.away, players)
-    between_two = results.home != results.away
-    pair = np.stack((results.home[between_two], results.away[between_two]))
-    score, games = results.deserved[between_two], results.games[between_two].astype(np.float64)
+    pair, score, games, times = _distinct(results)
 
     lead = _gap(ratings.rating.take(pair[0]), ratings.rating.take(pair[1]))
     behind = lead < 0.0
@@ -329,12 +328,43 @@ def _evidence(ratings: Ratings, results: Results) -> tuple[FloatArray, FloatArra
     gradient = evidence * (won * x - (1.0 - won)) * np.stack((sign, -sign))
     information = evidence * weight * favourite * x
 
-    information, gradient = _order_free_sums(pair.ravel(), (information.ravel(), gradient.ravel()), players)
+    columns = information.ravel(), gradient.ravel()
+    information, gradient = _order_free_sums(pair.ravel(), columns, np.tile(times, 2), players)
     return information, gradient
 
 
-def _order_free_sums(index: IntArray, columns: tuple[FloatArray, ...], size: int) -> tuple[FloatArray, ...]:
-    """Sum each column per index so that the order of the rows cannot change a bit of the sums.
+def _distinct(results: Results) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+    """Return the rows between two players: pairs (2, K), scores and games (K,), and how often each row is there, (K,).
+
+    Where single games far outnumber what can happen in one, rows that are alike become one.
+    """
+    between_two = results.home != results.away
+    pair = np.stack((results.home[between_two], results.away[between_two]))
+    score, games = results.deserved[between_two], results.games[between_two].astype(np.float64)
+    cell, cells = _cells(pair, results.score[between_two])
+    if cells > _ROOM_PER_ROW * games.size or games.max(initial=1.0) > 1.0:
+        return pair, score, games, np.ones(games.size)
+    times, row = np.bincount(cell), np.empty(cells, dtype=np.int64)
+    row[cell] = np.arange(cell.size)
+    if (score[row[cell]] != score).any():  # it is not of few values, or an advantage is not the pair's
+        return pair, score, games, np.ones(games.size)
+    seen = np.flatnonzero(times)
+    some = row[seen]
+    return pair[:, some], score[some], games[some], times[seen].astype(np.float64)
+
+
+def _cells(pair: IntArray, score: FloatArray) -> tuple[IntArray, int]:
+    """Number K rows by their (2, K) pairs and whether home lost, drew or won, (K,); say how many numbers there are."""
+    if not score.size:
+        return np.zeros(0, dtype=np.int64), 0
+    (home, away), (homes, aways) = (pair.T - pair.min(axis=1)).T, np.ptp(pair, axis=1) + 1
+    return (home * aways + away) * 3 + (2.0 * score).astype(np.int64), int(homes * aways * 3)
+
+
+def _order_free_sums(
+    index: IntArray, columns: tuple[FloatArray, ...], times: FloatArray, size: int
+) -> tuple[FloatArray, ...]:
+    """Sum each column per index so that neither the order of the rows nor joining equal ones changes a bit of the sums.
 
     Each value is rounded to a grid that depends only on its group's largest magnitude and count, coarse enough that
     every partial sum is exact. A sum of n values is off by less than n^2 2^-51 of the largest; where groups are large
@@ -343,6 +373,7 @@ def _order_free_sums(index: IntArray, columns: tuple[FloatArray, ...], size: int
     Args:
         index: (K,) group of each row, in [0, size).
         columns: (K,) finite values each.
+        times: (K,) how often each row counts, whole numbers >= 1.
         size: Number of groups.
 
     Returns:
@@ -350,13 +381,15 @@ def _order_free_sums(index: IntArray, columns: tuple[FloatArray, ...], size: int
 
     Source: Demmel and Nguyen, "Fast reproducible floating-point summation" (2013), pre-rounding.
     """
-    counts = np.bincount(index, minlength=size)
-    _, count_exponent = np.frexp(counts.astype(np.float64))
-    grids = 1 if counts.max(initial=0) <= _ONE_GRID_ROWS else 2
-    return tuple(_sum_on_grids(index, values, count_exponent, grids) for values in columns)
+    counts = np.bincount(index, weights=times, minlength=size)
+    _, count_exponent = np.frexp(counts)
+    grids = 1 if counts.max(initial=0.0) <= _ONE_GRID_ROWS else 2
+    return tuple(_sum_on_grids(index, values, times, count_exponent, grids) for values in columns)
 
 
-def _sum_on_grids(index: IntArray, values: FloatArray, count_exponent: NDArray[np.int32], grids: int) -> FloatArray:
+def _sum_on_grids(
+    index: IntArray, values: FloatArray, times: FloatArray, count_exponent: NDArray[np.int32], grids: int
+) -> FloatArray:
     """Sum one column of `_order_free_sums` on that many successively finer grids."""
     size = count_exponent.size
     largest = np.zeros(size)
@@ -367,7 +400,7 @@ def _sum_on_grids(index: IntArray, values: FloatArray, count_exponent: NDArray[n
         exponent = exponent + count_exponent
         anchor = np.ldexp(1.5, exponent).take(index)  # its unit in the last place is the grid
         rounded = (values + anchor) - anchor
-        total += np.bincount(index, weights=rounded, minlength=size)
+        total += np.bincount(index, weights=times * rounded, minlength=size)
         values = values - rounded
         exponent = exponent - 52
     return total

@@ -237,13 +237,16 @@ def _log_odds(rate: FloatArray) -> FloatArray:
 
 def _fading_weights(cell: IntArray, learning: BoolArray, decay: float) -> FloatArray:
     """Return (M,) decay to the number of later learning games in the same cell."""
-    order = np.argsort(cell, kind="stable")
-    in_order = cell[order]
-    learned = np.concatenate(([0], np.cumsum(learning[order])))
-    cell_end = np.searchsorted(in_order, in_order, side="right")
-    later = np.empty(cell.size, dtype=np.int64)
-    later[order] = learned[cell_end] - learned[1:]
-    return np.power(decay, later)
+    weight = np.ones(cell.size)
+    fades = (np.bincount(cell, weights=learning) > 0.0)[cell]
+    own, learned_in = cell[fades], learning[fades]
+    order = np.argsort(own, kind="stable")
+    learned = np.concatenate(([0], np.cumsum(learned_in[order])))
+    end = np.cumsum(np.bincount(own))
+    later = np.empty(own.size, dtype=np.int64)
+    later[order] = learned[end[own[order]]] - learned[1:]
+    weight[fades] = np.power(decay, later)
+    return weight
 
 
 def _columns(cell: ArrayLike, score: ArrayLike, learning: ArrayLike) -> tuple[IntArray, FloatArray, BoolArray]:

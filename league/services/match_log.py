@@ -15,6 +15,7 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Learner, Match
 from league.services import exclusion
+from league.services.places import distinct
 
 _AT_ONCE = 1_000_000  # ids: what a database gathers of them takes some 50 MB of its memory
 
@@ -44,7 +45,7 @@ class Games:
     @cached_property
     def players(self) -> list[int]:
         """Everybody who played, in ascending order."""
-        players: list[int] = np.union1d(self.home, self.away).tolist()
+        players: list[int] = distinct(self.home, self.away).tolist()
         return players
 
     def then(self, later: "Games", count: int) -> "Games":

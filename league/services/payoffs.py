@@ -18,6 +18,7 @@ from league.db.models import Payoff, Period, Player
 from league.services import learners, match_log, standings
 from league.services.match_log import Games
 from league.services.names import display_name
+from league.services.places import distinct, places
 
 Pair = tuple[int, int]
 _COLUMNS = ("low_id", "high_id", "matches", "games", "points", "wins", "draws", "losses")
@@ -66,13 +67,13 @@ class Records:
         home, away, learning = games.home[apart], games.away[apart], games.training[apart]
         low, high = np.minimum(home, away), np.maximum(home, away)
         score = np.where(home == low, games.score[apart], 1.0 - games.score[apart])
-        players = np.unique(np.concatenate((self.low, self.high, np.array(games.players, dtype=np.int64))))
+        players = distinct(self.low, self.high, np.array(games.players, dtype=np.int64))
         known, met = _codes(players, self.low, self.high), _codes(players, low, high)
-        codes = np.union1d(known, met)
-        cell = np.searchsorted(codes, met)
+        codes = distinct(known, met)
+        cell = places(codes, met)
         new = arithmetic.tally(cell, score, learning, codes.size)
         kept = np.power(arithmetic.DECAY, np.bincount(cell, weights=learning, minlength=codes.size))
-        place = np.searchsorted(codes, known)
+        place = places(codes, known)
 
         def faded(old: NDArray[np.float64], added: NDArray[np.float64]) -> NDArray[np.float64]:
             spread = np.zeros(codes.size)
@@ -94,7 +95,7 @@ class Records:
 
     def among(self, games: Games) -> "Records":
         """Return the records of the pairs that met in these matches."""
-        players = np.unique(np.concatenate((self.low, self.high)))
+        players = distinct(self.low, self.high)
         low, high = np.minimum(games.home, games.away), np.maximum(games.home, games.away)
         apart = low != high
         met = np.isin(_codes(players, self.low, self.high), _codes(players, low[apart], high[apart]))
@@ -120,7 +121,7 @@ NO_RECORDS = Records(_NO_IDS, _NO_IDS, _NO_IDS, *(_NO_NUMBERS,) * 5)
 
 def _codes(players: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number pairs in order of (low, high), given everybody's ids in order."""
-    return np.searchsorted(players, low) * players.size + np.searchsorted(players, high)
+    return places(players, low) * players.size + places(players, high)
 
 
 def read(session: Session, environment: str) -> Records:

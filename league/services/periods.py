@@ -59,6 +59,7 @@ class _Draft:
         version: Of the ratings.
         number: Of the period.
         last_match_id: The last match that it takes in.
+        not_before: When the last of its matches came or the last period closed; None where neither is.
         games: Its matches.
         rule: How they are rated.
         closing: What it changes.
@@ -72,6 +73,7 @@ class _Draft:
     version: int
     number: int
     last_match_id: int
+    not_before: datetime | None
     games: Games
     rule: Rule
     closing: Closing
@@ -275,7 +277,10 @@ def _draft(session: Session, settings: Settings, environment: str, watermark: in
     by_side = (
         side_books.rows(closing.sides.records.among(sides.seated(games)), environment) if rule.unlike_sides else ()
     )
-    return _Draft(before, version, number + 1, end, games, rule, closing, changed, by_side, everybody, present)
+    not_before = _not_before(session, environment, last, end)
+    return _Draft(
+        before, version, number + 1, end, not_before, games, rule, closing, changed, by_side, everybody, present
+    )
 
 
 def _write(
@@ -292,7 +297,7 @@ def _write(
         rule=draft.rule.stored(),
         refitted=draft.closing.refitted,
         reason=reason,
-        closed_at=_closing_time(session, environment, draft, now),
+        closed_at=now if draft.not_before is None else max(now, draft.not_before),
     )
     session.add(period)
     session.flush()
@@ -316,12 +321,12 @@ def _write(
     return body
 
 
-def _closing_time(session: Session, environment: str, draft: _Draft, now: datetime) -> datetime:
-    """Return when a period closes: never before its matches came or the last one closed, also by a clock set back."""
-    last = newest(session, environment)
-    taken_in = Match.id > (last.last_match_id if last else 0), Match.id <= draft.last_match_id
+def _not_before(session: Session, environment: str, last: Period | None, end: int) -> datetime | None:
+    """Return when the matches up to `end` had come and the last period was closed, also by a clock set back since."""
+    taken_in = Match.id > (last.last_match_id if last else 0), Match.id <= end
     reported_at = session.scalar(select(func.max(Match.reported_at)).where(Match.environment == environment, *taken_in))
-    return max(now, reported_at or now, last.closed_at if last else now)
+    closed_at = last.closed_at if last else None
+    return max((each for each in (reported_at, closed_at) if each is not None), default=None)
 
 
 def _ledger(session: Session, environment: str, version: int) -> Ledger:

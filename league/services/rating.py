@@ -18,6 +18,7 @@ from arena.refit import RefitConfig
 from league.config import Settings
 from league.errors import InvariantError
 from league.services.match_log import Games
+from league.services.places import places
 
 _OWN_KIND = {
     "learner": Kind.LEARNER,
@@ -186,7 +187,7 @@ def _rate(
 def _rows(games: Games, ids: NDArray[np.int64], advantage: NDArray[np.float64] | None, *, training: bool) -> Results:
     """Return the games of one kind between two players, as places in `ids`."""
     chosen = (games.training == training) & (games.home != games.away)
-    home, away = np.searchsorted(ids, games.home[chosen]), np.searchsorted(ids, games.away[chosen])
+    home, away = places(ids, games.home[chosen]), places(ids, games.away[chosen])
     return Results(
         home=home,
         away=away,

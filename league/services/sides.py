@@ -23,6 +23,7 @@ from arena.refit import Fit
 from league.services import rating, refit
 from league.services.match_log import Games
 from league.services.payoffs import NO_RECORDS, Records
+from league.services.places import distinct, places
 from league.services.rating import Entry, Rule, as_ratings
 from league.services.refit import Fitted
 from league.services.roster import Roster
@@ -111,9 +112,9 @@ class Seats:
         Returns:
             (K,) in [-0.5, 0.5].
         """
-        ids = np.union1d(one, other)
+        ids = distinct(one, other)
         ratings = self._ratings([*ids.tolist(), *away_seats(ids).tolist()])
-        first, second = np.searchsorted(ids, one), np.searchsorted(ids, other)
+        first, second = places(ids, one), places(ids, other)
         at_home = expected_score(ratings, first, second + ids.size) + expected_score(ratings, second, first + ids.size)
         return 0.5 * at_home - 0.5
 

@@ -28,9 +28,11 @@ def upgrade() -> None:
     _add_filters_of_events()
     _add_pairs_of_matches()
     _add_sides()
+    _loosen_payoffs()
 
 
 def downgrade() -> None:
+    _tighten_payoffs()
     _drop_sides()
     _drop_pairs_of_matches()
     _drop_filters_of_events()
@@ -480,9 +482,8 @@ def _add_sides() -> None:
         sa.Column("wins", sa.Double(), nullable=False),
         sa.Column("draws", sa.Double(), nullable=False),
         sa.Column("losses", sa.Double(), nullable=False),
-        sa.ForeignKeyConstraint(["away_id"], ["players.id"], name=op.f("fk_side_payoffs_away_id_players")),
-        sa.ForeignKeyConstraint(["home_id"], ["players.id"], name=op.f("fk_side_payoffs_home_id_players")),
         sa.PrimaryKeyConstraint("home_id", "away_id", name=op.f("pk_side_payoffs")),
+        postgresql_with={"fillfactor": 50},
     )
     op.create_index(op.f("ix_side_payoffs_environment"), "side_payoffs", ["environment"])
 
@@ -491,3 +492,24 @@ def _drop_sides() -> None:
     op.drop_table("side_payoffs")
     op.drop_table("side_ratings")
     op.drop_column("learners", "sides")
+
+
+# --- payoffs ---------------------------------------------------------------------------------------------------------
+
+_SIDES_OF_PAYOFFS = "high_id", "low_id"
+
+
+def _loosen_payoffs() -> None:
+    with op.batch_alter_table("payoffs") as payoffs:
+        for column in _SIDES_OF_PAYOFFS:
+            payoffs.drop_constraint(op.f(f"fk_payoffs_{column}_players"), type_="foreignkey")
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("ALTER TABLE payoffs SET (fillfactor = 50)")
+
+
+def _tighten_payoffs() -> None:
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("ALTER TABLE payoffs RESET (fillfactor)")
+    with op.batch_alter_table("payoffs") as payoffs:
+        for column in _SIDES_OF_PAYOFFS:
+            payoffs.create_foreign_key(op.f(f"fk_payoffs_{column}_players"), "players", [column], ["id"])
