@@ -3,9 +3,10 @@
     python -m benchmarks.league_value --game openspiel:kuhn_poker:rounds=20 --seeds 5 --steps 13000000 --jobs 2
 
 Per seed and condition a league server and its trainers run on loopback, one thread each; all conditions have the same
-environment steps, all learners counted. What has finished is kept under `--out`, and the same command goes on with the
-rest: interrupted trainers where they were saved. Another size needs another folder. A run of the default size takes
-hours.
+environment steps, all learners counted. Of a league's steps all learners have as many, or its main has `--main-share`:
+exploiters are then held to its pace, so that all come to their ends together. What has finished is kept under `--out`,
+and the same command goes on with the rest: interrupted trainers where they were saved. Another size needs another
+folder. A run of the default size takes hours.
 """
 
 import argparse
@@ -25,11 +26,14 @@ from arena.errors import ArenaError
 from benchmarks.value import conditions, report
 from benchmarks.value.games import game_of
 from benchmarks.value.measures import Outcome, Point, measure
+from benchmarks.value.pace import Pace
 from benchmarks.value.training import Training
 from league.cli.up.plan import Trainee
 
 POLL_S = 0.5
 SAY_S = 10.0
+LEAD = 0.01
+"""How much further than the main an exploiter may be on its way, where the main has a share of its own."""
 
 
 def main() -> None:
@@ -68,6 +72,9 @@ def parse(words: list[str]) -> argparse.Namespace:
         parser.add_argument(
             option, action="append", default=[], metavar="SECTION.KEY=VALUE", help=f"the same of {whose} alone"
         )
+    parser.add_argument(
+        "--main-share", type=share, help="of a league's steps that its main has; default: all learners as many"
+    )
     parser.add_argument("--out", type=Path, default=Path("var/league_value"), help="where runs are kept")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args(words)
@@ -86,15 +93,24 @@ def count(text: str) -> int:
     return number
 
 
+def share(text: str) -> float:
+    """Read a share above 0 and under 1."""
+    number = float(text)
+    if not 0.0 < number < 1.0:
+        raise argparse.ArgumentTypeError(f"{text} leaves somebody no steps: give more than 0 and less than 1")
+    return number
+
+
 def plan(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what runs must share to be compared."""
-    return {
+    told = {
         "game": arguments.game,
         "steps": arguments.steps,
         "set": arguments.set,
         "main": arguments.set_main,
         "exploiters": arguments.set_exploiters,
     }
+    return told | ({"main_share": arguments.main_share} if arguments.main_share else {})
 
 
 def train(arguments: argparse.Namespace, folder: Path) -> None:
@@ -106,6 +122,7 @@ def train(arguments: argparse.Namespace, folder: Path) -> None:
     wanted = [(name, seed) for seed in range(arguments.seeds) for name in arguments.conditions]
     waiting = [run for run in wanted if not kept(arguments, folder, *run)]
     running: dict[tuple[str, int], Training] = {}
+    paces: dict[tuple[str, int], Pace] = {}
     say_at_s = time.monotonic()
     try:
         while waiting or running:
@@ -113,31 +130,52 @@ def train(arguments: argparse.Namespace, folder: Path) -> None:
                 run = waiting.pop(0)
                 running[run] = training(arguments, folder, *run)
                 running[run].start()
+                paces[run] = paced(arguments, running[run])
             for run in [run for run, each in running.items() if each.finished()]:
                 finish(arguments, folder, *run, running[run])
+                del paces[run]
                 running.pop(run).stop()
                 shutil.rmtree(work(folder, *run))
+            for pace in paces.values():
+                pace.keep()
             if time.monotonic() >= say_at_s:
                 say_at_s = time.monotonic() + SAY_S
                 print(progress(arguments.steps, len(wanted) - len(waiting), running), file=sys.stderr, flush=True)
             time.sleep(POLL_S)
     finally:
+        for pace in paces.values():
+            pace.release()
         for each in running.values():
             each.stop()
 
 
+def paced(arguments: argparse.Namespace, run: Training) -> Pace:
+    """Return what holds exploiters to their main's pace; nobody is held where all have as many steps."""
+    main, *others = run.condition.trainees
+    names = {process: name for name, process in run.processes.items()}
+    wanted = {each.name: run.condition.steps_of(each, arguments.steps) for each in (main, *others)}
+
+    def far(process: int) -> float:
+        return run.steps()[names[process]] / wanted[names[process]]
+
+    held = others if arguments.main_share else []
+    return Pace(run.processes[main.name], [run.processes[each.name] for each in held], far, LEAD)
+
+
 def progress(steps: int, begun: int, running: Mapping[tuple[str, int], Training]) -> str:
     """Tell how many runs have finished, and how far the others are."""
-    shares = [f", {name} of seed {seed} at {each.steps() / steps:.0%}" for (name, seed), each in running.items()]
+    shares = [
+        f", {name} of seed {seed} at {sum(each.steps().values()) / steps:.0%}" for (name, seed), each in running.items()
+    ]
     return f"{begun - len(running)} runs done{''.join(shares)}"
 
 
 def training(arguments: argparse.Namespace, folder: Path, name: str, seed: int) -> Training:
     """Return a run that is about to start."""
-    chosen = conditions.condition(name, arguments.game)
-    common = chosen.trainer_settings(arguments.steps, seed)
+    chosen = conditions.condition(name, arguments.game, arguments.main_share)
 
     def settings(trainee: Trainee) -> list[str]:
+        common = chosen.trainer_settings(trainee, arguments.steps, seed)
         return [*common, *arguments.set, *role_settings(arguments, name, trainee)]
 
     return Training(arguments.game, chosen, settings, work(folder, name, seed))
@@ -152,8 +190,8 @@ def role_settings(arguments: argparse.Namespace, condition: str, trainee: Traine
 
 def finish(arguments: argparse.Namespace, folder: Path, name: str, seed: int, run: Training) -> None:
     """Measure a run that has ended, and keep the result."""
-    learners = len(run.condition.trainees)
-    outcome = measure(run.client, arguments.game, game_of(arguments.game), run.run_folder("main"), learners)
+    game, main_share = game_of(arguments.game), run.condition.main_share
+    outcome = measure(run.client, arguments.game, game, run.run_folder("main"), main_share)
     text = json.dumps({"plan": plan(arguments), "outcome": asdict(outcome)}, indent=1)
     unfinished = result(folder, name, seed).with_suffix(".part")
     unfinished.write_text(text)

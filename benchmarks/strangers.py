@@ -160,8 +160,11 @@ def gather(arguments: argparse.Namespace, folder: Path) -> Pool:
 
 def train_stranger(arguments: argparse.Namespace, folder: Path, stranger: Stranger) -> None:
     """Train a stranger for its steps and keep its weights alone."""
-    settings = stranger.condition.trainer_settings(arguments.stranger_steps, stranger.seed)
-    run = Training(arguments.game, stranger.condition, lambda _trainee: settings, folder / f"{stranger.name}-run")
+
+    def settings(trainee: Trainee) -> list[str]:
+        return stranger.condition.trainer_settings(trainee, arguments.stranger_steps, stranger.seed)
+
+    run = Training(arguments.game, stranger.condition, settings, folder / f"{stranger.name}-run")
     run.start()
     try:
         while not run.finished():

@@ -26,30 +26,34 @@ class Condition:
         name: One of `NAMES`.
         trainees: Learners that share the steps, the main first.
         settings: `section.key=value` of its own for all of them.
+        main_share: Of the steps that the main has, in (0, 1]; the others have the rest, all as many.
     """
 
     name: str
     trainees: tuple[Trainee, ...]
     settings: tuple[str, ...] = ()
+    main_share: float = 1.0
 
-    def steps_each(self, total: int) -> int:
-        """Return how many of `total` environment steps each learner has."""
-        return total // len(self.trainees)
+    def steps_of(self, trainee: Trainee, total: int) -> int:
+        """Return how many of `total` environment steps a learner has."""
+        main, *others = self.trainees
+        return round(total * (self.main_share if trainee == main else (1.0 - self.main_share) / len(others)))
 
-    def trainer_settings(self, total: int, seed: int) -> list[str]:
-        """Return the settings of its trainers; schedules end where training does.
+    def trainer_settings(self, trainee: Trainee, total: int, seed: int) -> list[str]:
+        """Return the settings of a learner's trainer; schedules end where training does.
 
         Args:
+            trainee: One of its learners.
             total: Environment steps of all learners together.
             seed: Of the run.
         """
-        steps = self.steps_each(total)
+        steps = self.steps_of(trainee, total)
         run = [f"run.seed={seed}", f"run.total_steps={steps}", "run.update_processes=1", "league.heartbeat_s=1"]
         return [*run, f"schedules.horizon_steps={steps}", *self.settings]
 
 
-def condition(name: str, game: str) -> Condition:
-    """Return a condition by its name.
+def condition(name: str, game: str, main_share: float | None = None) -> Condition:
+    """Return a condition by its name; `main_share` is that of a league, by default all learners' is the same.
 
     * league: a main, an exploiter of mains and one of the league, with the numbers that their roles have.
     * self-play: a main that meets its present weights alone, with the same entropy bonus.
@@ -58,7 +62,8 @@ def condition(name: str, game: str) -> Condition:
     """
     played, _ = split_rounds(game)
     if name == "league":
-        return Condition(name, trainees("main", league=True))
+        learners = trainees("main", league=True)
+        return Condition(name, learners, main_share=main_share or 1.0 / len(learners))
     alone, latest = trainees("main", league=False), "environment.self_play=1.0"
     if name == "self-play":
         return Condition(name, alone, (latest,))

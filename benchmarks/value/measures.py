@@ -72,7 +72,7 @@ class Outcome:
     met: dict[str, float]
 
 
-def measure(client: LeagueClient, environment: str, game: Game, run: Path, learners: int) -> Outcome:
+def measure(client: LeagueClient, environment: str, game: Game, run: Path, main_share: float) -> Outcome:
     """Measure a run that has ended.
 
     Args:
@@ -80,7 +80,7 @@ def measure(client: LeagueClient, environment: str, game: Game, run: Path, learn
         environment: What was played.
         game: The same, with exact values.
         run: Folder of the main's trainer.
-        learners: How many shared the steps.
+        main_share: Of all environment steps that the main had, in (0, 1].
     """
     snapshots = _snapshots(client, environment)
     members = [_member(client, player, game) for player in snapshots]
@@ -89,7 +89,7 @@ def measure(client: LeagueClient, environment: str, game: Game, run: Path, learn
     last = Member(_MAIN, main.step or 0, datetime.max.replace(tzinfo=main.created_at.tzinfo), _last(game, run))
     past = [member for member in members if member.role == _MAIN]
     return Outcome(
-        curve=[point(game, [*members, last], main, learners) for main in [*spread(past, CURVE_POINTS - 1), last]],
+        curve=[point(game, [*members, last], main, main_share) for main in [*spread(past, CURVE_POINTS - 1), last]],
         safest=safest(game, np.stack([member.policy for member in [*members, last]])),
         worst_score=worst_score(game, last, past),
         found=found(game, members),
@@ -105,11 +105,11 @@ def spread(members: Sequence[Member], most: int) -> list[Member]:
     )
 
 
-def point(game: Game, members: Sequence[Member], main: Member, learners: int) -> Point:
+def point(game: Game, members: Sequence[Member], main: Member, main_share: float) -> Point:
     """Value a main, and the mixture of all that were published no later."""
     policies = np.stack([member.policy for member in members if member.published_at <= main.published_at])
     mixture = game.mix(policies, nash_mixture(scores(lead(game, policies))))
-    return Point(main.step * learners, game.exploitability(main.policy), game.exploitability(mixture))
+    return Point(round(main.step / main_share), game.exploitability(main.policy), game.exploitability(mixture))
 
 
 def safest(game: Game, policies: FloatArray) -> float:

@@ -3,7 +3,7 @@
 import os
 import subprocess
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from benchmarks.stage.stage import Stage
@@ -34,6 +34,7 @@ class Training:
         self._settings = settings
         self._open = ExitStack()
         self._trainers: dict[str, subprocess.Popen[bytes]] = {}
+        self._steps = {trainee.name: 0 for trainee in condition.trainees}
 
     def start(self) -> None:
         """Start the server, then the trainers."""
@@ -71,12 +72,11 @@ class Training:
                 raise SystemExit(f"the trainer of {name} in {self.folder} ended with code {code}: {told}")
         return None not in codes.values()
 
-    def steps(self) -> int:
-        """Return the environment steps of all learners so far, as they last reported; 0 while the server is busy."""
-        try:
-            return sum(learner.step or 0 for learner in self.client.learners(self.environment).items)
-        except LeagueError:
-            return 0
+    def steps(self) -> dict[str, int]:
+        """Return the environment steps of each learner so far, as it last reported; 0 before it has."""
+        with suppress(LeagueError):  # the server is busy: what it last said
+            self._steps |= {each.name: each.step or 0 for each in self.client.learners(self.environment).items}
+        return self._steps
 
     def stop(self) -> None:
         """End the trainers, which save, then the server."""

@@ -1,4 +1,6 @@
 import json
+import os
+import signal
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime, timedelta
 
@@ -54,9 +56,9 @@ def test_other_games_are_refused():
 
 def test_the_mixture_is_of_those_who_were_there_and_is_safe_where_each_alone_is_not():
     members = [member(ROCK, 1), member(PAPER, 2, "league_exploiter"), member(SCISSORS, 3)]
-    assert point(RPS, members, members[0], learners=3) == Point(3, 2.0, 2.0)
-    last = point(RPS, members, members[2], learners=3)
-    assert (last.steps, last.newest) == (9, 1.0)
+    assert point(RPS, members, members[0], main_share=1 / 3) == Point(3, 2.0, 2.0)
+    last = point(RPS, members, members[2], main_share=0.75)
+    assert (last.steps, last.newest) == (4, 1.0)
     assert last.mixture == pytest.approx(0.0, abs=1e-5)
 
 
@@ -131,7 +133,7 @@ def test_slower_self_play_has_the_presets_learning_rates_times_a_third_or_so():
 def test_all_conditions_have_the_same_steps_and_each_differs_in_what_it_is_called_for(game):
     for name in conditions.NAMES:
         chosen = conditions.condition(name, game)
-        settings = dict(each.split("=") for each in chosen.trainer_settings(900, seed=4))
+        settings = dict(each.split("=") for each in chosen.trainer_settings(chosen.trainees[0], 900, seed=4))
         assert int(settings["run.total_steps"]) * len(chosen.trainees) == 900
         assert settings["schedules.horizon_steps"] == settings["run.total_steps"]
         assert settings["run.seed"] == "4"
@@ -143,6 +145,48 @@ def test_all_conditions_have_the_same_steps_and_each_differs_in_what_it_is_calle
         "main_exploiter",
         "league_exploiter",
     ]
+
+
+def test_a_leagues_main_may_have_more_of_the_steps_and_exploiters_share_the_rest():
+    league = conditions.condition("league", "rps", main_share=0.8)
+    assert [league.steps_of(each, 1000) for each in league.trainees] == [800, 100, 100]
+    alone = conditions.condition("self-play", "rps", main_share=0.8)
+    assert alone.steps_of(alone.trainees[0], 1000) == 1000
+
+
+def test_runs_with_another_share_of_the_main_are_another_plan():
+    plain, shared = league_value.parse([]), league_value.parse(["--main-share", "0.8"])
+    assert "main_share" not in league_value.plan(plain)
+    assert league_value.plan(shared) == league_value.plan(plain) | {"main_share": 0.8}
+
+
+class Race:
+    """A run of four processes' steps, as `paced` looks at it."""
+
+    def __init__(self, steps, main_share):
+        self.condition = conditions.condition("league", "rps", main_share)
+        self.told = dict(zip([each.name for each in self.condition.trainees], steps, strict=True))
+        self.processes = {name: 10 + place for place, name in enumerate(self.told)}
+
+    def steps(self):
+        return self.told
+
+
+@pytest.mark.parametrize(
+    ("words", "held"), [(["--main-share", "0.8"], [(11, signal.SIGSTOP)]), ([], [])], ids=["shares", "no shares"]
+)
+def test_exploiters_are_held_to_the_same_part_of_their_way_as_the_main(words, held, monkeypatch):
+    signals = []
+    monkeypatch.setattr(os, "kill", lambda process, number: signals.append((process, number)))
+    arguments = league_value.parse(["--steps", "1000", *words])
+    race = Race([0, 0, 0], arguments.main_share)
+    pace = league_value.paced(arguments, race)
+    race.told.update(zip(race.told, [400, 60, 50], strict=True))
+    pace.keep()
+    assert signals == held
+    race.told["main"] = 500
+    pace.keep()
+    assert signals == held + [(process, signal.SIGCONT) for process, _ in held]
 
 
 def test_intervals_are_students():
@@ -197,6 +241,7 @@ def report_of(told):
     ("words", "message"),
     [
         (["--seeds", "0"], "0 is too few: give 1 or more"),
+        (["--main-share", "1.0"], "1.0 leaves somebody no steps: give more than 0 and less than 1"),
         (["--game", "mech-duel"], "mech-duel has no exact values: take rps or a game of OpenSpiel"),
     ],
 )

@@ -42,7 +42,7 @@ def test_strangers_differ_in_seed_and_name_from_each_other_and_in_seed_from_all_
 
 @pytest.mark.parametrize("stranger", strangers.strangers(list(RECIPES), 1), ids=lambda each: each.recipe)
 def test_trainers_know_every_recipe(stranger):
-    settings = stranger.condition.trainer_settings(1000, stranger.seed)
+    settings = stranger.condition.trainer_settings(stranger.condition.trainees[0], 1000, stranger.seed)
     config = resolve("mech-duel", None, settings)
     assert (config.run.seed, config.run.total_steps) == (stranger.seed, 1000)
     given = [setting.split("=")[0] for setting in settings]
