@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from arena.seeding import derive
+from league.tether import tether
 from trainer.distributed import ALONE, Group, Ranks, introduce
 from trainer.errors import ConfigError, RankLostError
 from trainer.settings import TrainerConfig
@@ -61,7 +62,8 @@ def share_of(config: TrainerConfig, place: Place) -> TrainerConfig:
         near = place.count * max(whole, 1)
         raise ConfigError(
             f"environment.num_envs is {played.num_envs}, which {place.count} ranks cannot share evenly: "
-            f"set it to {near} or {near + place.count}, or start another number of them (--nproc-per-node, --nnodes)"
+            f"set it to {near} or {near + place.count}, or start another number of them (--nproc-per-node and --nnodes "
+            "of torchrun, --gpus-per-trainer of a fleet)"
         )
     device = run.device
     if device.startswith("cuda:") and place.local_count > 1:
@@ -88,6 +90,8 @@ def seed_of(seed: int, number: int) -> int:
 def joined(place: Place, config: TrainerConfig, version: str) -> Iterator[Ranks]:
     """Meet the other ranks, make sure that they run the same, and learn with them until the block ends.
 
+    Ranks get SIGTERM when their torchrun ends, however it does: none goes on by itself and keeps the run folder.
+
     Args:
         place: This process's.
         config: Its share of the run.
@@ -100,6 +104,7 @@ def joined(place: Place, config: TrainerConfig, version: str) -> Iterator[Ranks]
     if place.count == 1:
         yield ALONE
         return
+    tether(os.getppid())
     on_gpu = config.run.device.startswith("cuda")
     if on_gpu:
         torch.cuda.set_device(config.run.device)

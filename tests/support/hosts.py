@@ -52,10 +52,16 @@ def connected(number: int) -> Iterator[Hosts]:
                 _ip("link", "set", f"{name}p", "master", bridge, "up")
                 _ip("-n", name, "addr", "add", f"{net}.{place + 2}/24", "dev", "eth0")
                 _ip("-n", name, "link", "set", "eth0", "up")
+                _ip("-n", name, "link", "set", "lo", "up")
         except subprocess.CalledProcessError as error:
-            pytest.skip(f"no hosts of its own: {error.stderr.decode().strip()}")
+            pytest.skip(f"no hosts of its own: {error.stderr.strip()}")
         yield Hosts(f"{net}.1", names)
 
 
-def _ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+def processes(host: str) -> list[int]:
+    """Processes that a host runs."""
+    return [int(pid) for pid in _ip("netns", "pids", host).split()]
+
+
+def _ip(*arguments: str) -> str:
+    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout

@@ -4,6 +4,7 @@ import itertools
 import json
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from trainer import cli
 from trainer.errors import ConfigError
-from trainer.fleet.cluster import Survey, _bundle, _require_reachable
+from trainer.fleet.cluster import Survey, _bundle, _require_reachable, opened
 from trainer.fleet.members import Member, Share, Wish, enlist, variables
 from trainer.fleet.room import Machine, NoRoomError, most_beside, require_room
 
@@ -58,10 +59,22 @@ def test_a_trainer_learns_on_its_gpu_and_with_all_its_cpus_unless_settings_say_o
     assert settings_of(enlist(wish(share=Share(4.0, 1.0), overrides=own))[0]) == [*own, "run.seed=0"]
 
 
+def test_a_trainer_with_several_gpus_is_a_rank_on_each_and_shares_its_cpus_among_them():
+    first, _, evaluator = enlist(wish(share=Share(5.0, 2.0), overrides=("environment.num_envs=8",)))
+    launch = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--")
+    assert first.words[:8] == (*launch, "trainer", "run")
+    assert settings_of(first)[1:] == ["run.seed=0", "run.device=cuda", "run.threads=2"]
+    assert first.share.cpus_of_each == 2
+    assert evaluator.words[:2] == ("trainer", "evaluate")
+    assert [Share(cpus, gpus).cpus_of_each for cpus, gpus in [(0.5, 0.0), (3.0, 0.5), (1.0, 4.0)]] == [1, 3, 1]
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
         ({"trainers": 0, "evaluators": 0}, "make no fleet"),
+        ({"share": Share(1.0, 2.0), "overrides": ("environment.num_envs=9",)}, "num_envs is 9, which 2 ranks"),
+        ({"share": Share(1.0, 2.0), "overrides": ("run.device=cuda:0",)}, "2 ranks of this machine"),
         ({"trainers": 2, "roles": ALL_ROLES}, "--roles has 3 roles for 2 trainers"),
         ({"overrides": ("ppo.gama=0.5",)}, "ppo.gamma"),
         ({"prefix": ":"}, "no colon in front"),
@@ -165,7 +178,7 @@ def test_a_dry_run_says_what_this_machine_lacks(capsys, monkeypatch):
         (["--environment", "rps", "--roles", "main,bad"], "--roles 'main,bad'"),
         (["--environment", "rps", "--json"], "--dry-run"),
         (["--environment", "nowhere"], "nowhere"),
-        (["--environment", "rps", "--gpus-per-trainer", "2"], "gpus-per-trainer"),
+        (["--environment", "rps", "--gpus-per-trainer", "1.5"], "--gpus-per-trainer 1.5 is neither"),
     ],
 )
 def test_bad_usage_is_told_with_status_2(capsys, given, told):
@@ -178,3 +191,35 @@ def test_a_dry_run_needs_no_ray_and_without_it_a_fleet_names_the_way_out(capsys,
     run("--environment", "rps", "--dry-run")
     run("--environment", "rps", "--evaluators", "0", expect=2)
     assert "pip install 'echelon-league[fleet]'" in capsys.readouterr().err
+
+
+class NoTokenError(Exception):
+    """A cluster has a token, and none was sent."""
+
+
+class Refusing(ModuleType):
+    """A Ray that refuses everybody."""
+
+    def __init__(self, error):
+        super().__init__("ray")
+        self.error, self.exceptions = error, SimpleNamespace(AuthenticationError=NoTokenError)
+
+    def init(self, **_):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [ConnectionError("timeout"), NoTokenError("no token")])
+@pytest.mark.parametrize(
+    ("address", "mode", "hinted"),
+    [("ray://head:10001", "", True), ("ray://head:10001", "token", False), ("auto", "", False), (None, "", False)],
+)
+def test_a_cluster_that_does_not_answer_may_want_a_token(monkeypatch, error, address, mode, hinted):
+    """Ray's client waits half a minute for a cluster that has refused it, and then says that it timed out."""
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    for name in ("ray.util", "ray.util.scheduling_strategies"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "ray", Refusing(error))
+    with pytest.raises(ConfigError, match="no Ray cluster at") as refused, opened(address, [], "http://league"):
+        pass
+    assert ("RAY_AUTH_MODE=token" in str(refused.value)) == hinted

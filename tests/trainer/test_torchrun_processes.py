@@ -14,6 +14,7 @@ from small_runs import RPS, logged, same_results, spooled
 
 from league.client import LeagueClient
 from trainer import state
+from trainer.folder import RunFolder
 from trainer.spool import Spool
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -116,3 +117,24 @@ def test_a_rank_that_hangs_is_named(tmp_path):
         assert len(named) == 1
         assert f"process {hanging}) is gone or does not answer" in named[0]
         assert state.load(tmp_path / "run" / "state.safetensors") is not None
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_ranks_save_and_leave_when_their_torchrun_is_killed(tmp_path):
+    """Else they would go on for ever, and a supervisor's next torchrun would find the run folder in use."""
+    with serving(tmp_path) as served, torchrun(tmp_path, served.url) as agent:
+        agent.until(lambda: agent.updates() > 3)
+        ranks = [agent.rank(0), agent.rank(1)]
+        agent.process.kill()
+        agent.process.wait()
+        while any(map(alive, ranks)):
+            time.sleep(0.05)
+        assert "saved at step" in agent.said()
+        with RunFolder(tmp_path / "run").taken():
+            assert state.load(tmp_path / "run" / "state.safetensors").counters["updates"] > 3

@@ -46,7 +46,10 @@ def fleet(
     trainers: Annotated[int, typer.Option("--trainers", min=0, help="How many learners.")] = 1,
     evaluators: Annotated[int, typer.Option("--evaluators", min=0, help="How many evaluators, a CPU each.")] = 1,
     cpus: Annotated[float, typer.Option("--cpus-per-trainer", min=0.1, help="CPUs of each trainer.")] = 1.0,
-    gpus: Annotated[float, typer.Option("--gpus-per-trainer", min=0.0, max=1.0, help="GPUs of each trainer.")] = 0.0,
+    gpus: Annotated[
+        float,
+        typer.Option("--gpus-per-trainer", min=0.0, help="GPUs of each trainer; of several, it is a rank on each."),
+    ] = 0.0,
     roles: Annotated[
         str, typer.Option("--roles", help="Roles of the learners, in turn: main,main_exploiter,league_exploiter.")
     ] = "main",

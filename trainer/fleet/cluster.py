@@ -1,5 +1,6 @@
 """Ray: machines, room on them, and a keeper for each member as an actor. The only module that knows Ray."""
 
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ TRACE = 0.001
 
 NO_KILLING = {"RAY_kill_child_processes_on_worker_exit": "0"}
 """Ray kills the children of an actor that ends; ours hear of it by their tether, save, and leave."""
+
+AUTH_MODE = "RAY_AUTH_MODE"
 
 
 class Survey:
@@ -107,7 +110,7 @@ class RayCluster:
         return seen
 
     def _reserve(self, bundles: Sequence[dict[str, float]], members: Sequence[Member]) -> "PlacementGroup":
-        group = self._ray.util.placement_group(bundles, strategy="PACK")
+        group: PlacementGroup = self._ray.util.placement_group(bundles, strategy="PACK")
         if group.wait(PATIENCE_S):
             return group
         free = self._ray.available_resources()
@@ -121,11 +124,11 @@ class RayCluster:
 class RayStation:
     """A keeper's actor; one question is on its way at a time."""
 
-    def __init__(self, ray: ModuleType, actor: "ActorHandle", orders: Orders) -> None:
+    def __init__(self, ray: ModuleType, actor: "ActorHandle[Any]", orders: Orders) -> None:
         self._ray = ray
         self._actor = actor
         # by a call, whose arguments Ray does not keep, rather than with the actor, whose description it does
-        self._asked = actor.keep.remote(orders)
+        self._asked: Any = actor.keep.remote(orders)
 
     def report(self) -> Report | None:
         """Return the next report, or None until there is one."""
@@ -191,17 +194,24 @@ def opened(address: str | None, members: Sequence[Member], league: str) -> Itera
         ) from error
     alone = {"address": "local", "include_dashboard": False} if address is None else {"address": address}
     try:
-        ray.init(log_to_driver=False, logging_level="ERROR", **alone)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **alone)
+    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.AuthenticationError) as error:
         where = address or "this machine"
         raise ConfigError(
             f"no Ray cluster at {where} ({_first_line(error)}): start one with `ray start --head`, correct --address, "
-            "or leave it out for one of this machine"
+            f"or leave it out for one of this machine{_of_tokens(address)}"
         ) from error
     try:
         yield RayCluster(ray, members, league)
     finally:
         ray.shutdown()
+
+
+def _of_tokens(address: str | None) -> str:
+    """What to try at a named address: Ray sends its token there only when told to, and refusals look like silence."""
+    if address in (None, "auto") or os.environ.get(AUTH_MODE) == "token":
+        return ""
+    return f"; a cluster that has a token, as most have, wants {AUTH_MODE}=token here and the same ~/.ray/auth_token"
 
 
 def _look_around(folders: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:

@@ -74,7 +74,7 @@ class Keeper:
             )
         member.folder.mkdir(parents=True, exist_ok=True)
         command = (sys.executable, "-P", "-m", *member.words)
-        common = {"OMP_NUM_THREADS": str(max(1, int(member.share.cpus))), "PYTHONUNBUFFERED": "1"}
+        common = {"OMP_NUM_THREADS": str(member.share.cpus_of_each), "PYTHONUNBUFFERED": "1"}
         variables = {**common, **os.environ, **orders.environment}
         log = member.folder / LOG
         self._child = Child(Job(member.name, command, variables, log, permanent=False), rule)

@@ -10,6 +10,7 @@ from arena.policies.modules import NAMED_VARIABLE
 from league.wire import Role
 from trainer.config import parse_assignments, resolve
 from trainer.errors import ConfigError
+from trainer.torchrun import Place, share_of
 
 MODULE_KEY = "module"
 EVALUATOR_CPUS = 1.0
@@ -18,10 +19,31 @@ EVALUATOR_CPUS = 1.0
 
 @dataclass(frozen=True)
 class Share:
-    """What a member takes of its machine."""
+    """What a member takes of its machine.
+
+    Raises:
+        ConfigError: It is more than one GPU, and not a whole number of them.
+    """
 
     cpus: float
     gpus: float
+
+    def __post_init__(self) -> None:
+        if self.gpus > 1 and not self.gpus.is_integer():
+            raise ConfigError(
+                f"--gpus-per-trainer {self.gpus:g} is neither a part of one GPU nor a whole number of them: give "
+                f"{int(self.gpus)} or {int(self.gpus) + 1}, each with a rank of its own, or 1 or less"
+            )
+
+    @property
+    def ranks(self) -> int:
+        """Processes that learn together, one for each GPU."""
+        return max(1, int(self.gpus))
+
+    @property
+    def cpus_of_each(self) -> int:
+        """Whole CPUs of each of them, at least one."""
+        return max(1, int(self.cpus / self.ranks))
 
 
 @dataclass(frozen=True)
@@ -114,22 +136,24 @@ def _numbered(names: Sequence[str]) -> list[str]:
 def _trainer(wish: Wish, name: str, role: Role, number: int) -> Member:
     name = f"{wish.prefix}{name}"
     who = (f"league.learner={name}", f"league.role={role}")
-    own = _own_settings(wish, number)
-    resolve(wish.environment, None, [*wish.overrides, *own, *who])
+    own, ranks = _own_settings(wish, number), wish.share.ranks
+    share_of(resolve(wish.environment, None, [*wish.overrides, *own, *who]), Place(0, ranks, 0, ranks))
     settings = [word for setting in (*wish.overrides, *own) for word in ("--set", setting)]
     folder = wish.runs / name
     game = ("--environment", wish.environment, "--run", str(folder))
-    words = ("trainer", "run", *game, "--learner", name, "--role", role, *settings)
+    launch = ("torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m", "--") if ranks > 1 else ()
+    words = (*launch, "trainer", "run", *game, "--learner", name, "--role", role, *settings)
     return Member(name, "trainer", wish.share, folder, words)
 
 
 def _own_settings(wish: Wish, number: int) -> list[str]:
     """Settings that a trainer has because of its place; what the user says about device and threads holds."""
     given = parse_assignments(wish.overrides).get("run", {})
+    share = wish.share
     own = {
         "seed": resolve(wish.environment, None, wish.overrides).run.seed + number,
-        **({"device": "cuda:0"} if wish.share.gpus > 0 and "device" not in given else {}),
-        **({"threads": int(wish.share.cpus)} if wish.share.cpus >= 2 and "threads" not in given else {}),
+        **({"device": "cuda" if share.ranks > 1 else "cuda:0"} if share.gpus > 0 and "device" not in given else {}),
+        **({"threads": share.cpus_of_each} if share.cpus_of_each >= 2 and "threads" not in given else {}),
     }
     return [f"run.{key}={value}" for key, value in own.items()]
 
