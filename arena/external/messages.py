@@ -100,7 +100,7 @@ def read(line: bytes) -> dict[str, Any]:
     """
     try:
         answer = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second: brackets within brackets without end
         raise ExternalPolicyError(
             f"it wrote {excerpt(repr(line[:200]))} where a JSON object was due: write nothing else there"
         ) from error

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from arena.environments.protocol import Actions, Observation
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
-from arena.external.actor import Actor, Batch, Reply
-from arena.external.choices import choose
+from arena.external.actor import Actor, Batch
+from arena.external.choices import Choices, choose
 from arena.external.errors import ExternalPolicyError
 from arena.policies.protocol import State
 
@@ -86,15 +86,14 @@ class ExternalPolicy:
         acting = observation.active.nonzero().flatten()
         if len(acting):
             batch = _batch(observation.rows(acting), memory[acting.numpy()])
-            reply = self._ask(batch)
-            choices = choose(self._heads, reply.actions, batch, rng)
+            choices, kept = self._ask(batch, rng)
             for name, chosen in choices.actions.items():
                 actions[name][acting] = chosen
             for place, fault in choices.faults.items():
                 faults[acting[place]] = True
                 self._on_fault(f"{self.name}: {fault}")
-            if len(reply.memory):
-                memory[acting.numpy()] = _column(reply.memory)
+            if len(kept):
+                memory[acting.numpy()] = _column(kept)
         return actions, _as_state(Remembered(memory, faults))
 
     def close(self) -> None:
@@ -107,17 +106,14 @@ class ExternalPolicy:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, batch: Batch) -> Reply:
+    def _ask(self, batch: Batch, rng: torch.Generator) -> tuple[Choices, Sequence[Any]]:
+        """What a batch of agents does, and what each is given to remember: nothing, or one thing each."""
         try:
             reply = self._actor.act(batch)
+            _require_whole_memory(reply.memory, len(batch))
+            return choose(self._heads, reply.actions, batch, rng), reply.memory
         except ExternalPolicyError as error:
             raise ExternalPolicyError(f"{self.name}: {error}") from error
-        if len(reply.memory) not in (0, len(batch)):
-            raise ExternalPolicyError(
-                f"{self.name}: it gave {len(reply.memory)} agents something to remember of {len(batch)}: give each one "
-                "thing, or none at all"
-            )
-        return reply
 
     def _idle(self, observation: Observation) -> dict[str, Tensor]:
         """Actions of agents that nobody asks for: allowed, for a match may go on that has its result."""
@@ -144,6 +140,13 @@ def _as_state(remembered: Remembered) -> State:
 def _batch(observation: Observation, memory: NDArray[np.object_]) -> Batch:
     masks = {name: mask.numpy() for name, mask in observation.masks.items()}
     return Batch(observation.values.float().numpy(), masks, tuple(memory))
+
+
+def _require_whole_memory(memory: Sequence[Any], agents: int) -> None:
+    if len(memory) not in (0, agents):
+        raise ExternalPolicyError(
+            f"it gave {len(memory)} agents something to remember of {agents}: give each one thing, or none at all"
+        )
 
 
 def _column(things: Sequence[Any]) -> NDArray[np.object_]:

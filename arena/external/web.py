@@ -1,6 +1,7 @@
 """A policy that is an HTTP server: every question is a POST to its address, and the answer is the answer's body."""
 
 import http.client
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -12,6 +13,9 @@ from arena.external.conversation import Conversation
 from arena.external.errors import ExternalPolicyError, excerpt
 
 SCHEMES = ("http://", "https://")
+PIECE_BYTES = 2**20
+"""Most of an answer that is read at once."""
+
 _OK = 200
 _STALE = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected)
 
@@ -24,8 +28,8 @@ class HttpActor(Conversation):
     Args:
         address: Of the server.
         spec: The game, which the server is told first.
-        start_s: How long it may be silent before it answers that, in seconds.
-        answer_s: How long it may be silent before it answers a batch, in seconds.
+        start_s: How long it may take to answer that, in seconds.
+        answer_s: How long it may take to answer a batch, in seconds.
 
     Raises:
         ExternalPolicyError: It cannot be reached, or does not answer the hello.
@@ -56,8 +60,7 @@ class HttpActor(Conversation):
         except TimeoutError as error:
             self.close()
             raise ExternalPolicyError(
-                f"it was silent for longer than {limit_s:g} s when asked the {message['type']}: make it faster, or "
-                "allow it more"
+                f"it took longer than {limit_s:g} s to answer the {message['type']}: make it faster, or allow it more"
             ) from error
         except (OSError, http.client.HTTPException) as error:
             self.close()
@@ -73,15 +76,26 @@ class HttpActor(Conversation):
         if connection.sock is not None:
             connection.sock.settimeout(limit_s)
         path = f"{self._parts.path or '/'}?{self._parts.query}".removesuffix("?")
+        due = time.monotonic() + limit_s
         connection.request("POST", path, body, {"Content-Type": "application/json", "Accept": "application/json"})
-        answer = connection.getresponse()
-        content = answer.read(messages.ANSWER_MAX_BYTES + 1)
-        if len(content) > messages.ANSWER_MAX_BYTES:
-            raise ExternalPolicyError(f"it answered more than {messages.ANSWER_MAX_BYTES} bytes: an answer is shorter")
+        with connection.getresponse() as answer:
+            content = _read(answer, due)
         if answer.status != _OK:
             told = _reason(content)
             raise ExternalPolicyError(f"it answered with status {answer.status} ({told}): it must be {_OK}")
         return content
+
+
+def _read(answer: http.client.HTTPResponse, due: float) -> bytes:
+    """Read an answer's body, which has to be there in time: one that comes byte by byte may take for ever."""
+    content = bytearray()
+    while piece := answer.read1(PIECE_BYTES):
+        content += piece
+        if len(content) > messages.ANSWER_MAX_BYTES:
+            raise ExternalPolicyError(f"it answered more than {messages.ANSWER_MAX_BYTES} bytes: an answer is shorter")
+        if time.monotonic() > due:
+            raise TimeoutError
+    return bytes(content)
 
 
 def _reason(content: bytes) -> str:

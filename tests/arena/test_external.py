@@ -177,6 +177,12 @@ def test_memory_for_some_agents_only_is_refused():
         policy.act(observed([True, True]), policy.initial_state(2), torch.ones(2, dtype=torch.bool), torch.Generator())
 
 
+def test_an_answer_that_cannot_be_read_says_whose_it_is():
+    policy = ExternalPolicy(RPS, CallableActor(lambda batch: {"choice": [[0, 0]]}), "bots:wrong")
+    with pytest.raises(ExternalPolicyError, match=r"bots:wrong: answer 'choice' has shape \(1, 2\)"):
+        policy.act(observed([True]), policy.initial_state(1), torch.ones(1, dtype=torch.bool), torch.Generator())
+
+
 def test_matches_that_have_their_result_are_not_asked_for():
     actor = Noting("answer")
     ours = ExternalPolicy(RECALL, actor, "ours")
