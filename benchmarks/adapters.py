@@ -4,14 +4,15 @@
 
 The first table: the same decisions of the same matches, played by the loop of PettingZoo's documentation and by the
 environment, in this process, with one torch thread. Actions are drawn before. CPU seconds; both take turns, medians of
-the repeats are printed. The second: decisions a second by the wall clock, stepped here and by processes. How many times
-one process two are is the median of what each turn says, and its quartiles: clocks of shared machines change meanwhile.
+the repeats are printed. The second: decisions a second by the wall clock, played here and by processes, in two halves:
+one is played while actions of the other are drawn, as a trainer does it. How many times one process two are is the
+median of what each turn says, and its quartiles: clocks of shared machines change meanwhile.
 """
 
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,14 +23,15 @@ from torch import Tensor
 from arena.environments import make
 from arena.environments.pettingzoo.library import find_game
 from arena.environments.pettingzoo.matches import LARGEST_SEED
+from arena.environments.protocol import AwaitedEnvironment, Environment
 from arena.policies.scripted import RandomPolicy
-from arena.throughput import measure
 
 GAMES = ("pettingzoo:connect_four_v3", "pettingzoo:tictactoe_v3", "mpe2:simple_tag_v3")
 PROCESSES = (1, 2, 4)
 MATCHES_AT_ONCE = 64
 STEPS = 60
-POOL_STEPS = 20
+POOL_STEPS = 60
+WARM_UP_STEPS = 10
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5, help="at least 2")
     parser.add_argument("--table", choices=("cost", "processes", "both"), default="both")
+    parser.add_argument("--games", nargs="+", default=GAMES, metavar="GAME")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.table != "processes":
         print("| us per decision of a match | plain loop | environment | more |")
         print("|---|---|---|---|")
-        for name in GAMES:
+        for name in arguments.games:
             script = write_script(name, seed=0)
             plain, ours = medians(arguments.repeats, partial(play_plainly, script), partial(play_batched, script))
             print(f"| `{name}` | {plain:.1f} | {ours:.1f} | {100 * (ours / plain - 1):+.0f} % |")
@@ -76,7 +79,7 @@ def main() -> None:
             f"| decisions/s in processes | in this one | {' | '.join(f'by {count}' for count in PROCESSES)} | 2 to 1 |"
         )
         print("|---|---|---|---|---|---|")
-        for name in GAMES:
+        for name in arguments.games:
             turns = in_turns(arguments.repeats, *(in_processes(name, count) for count in (0, *PROCESSES)))
             rates = " | ".join(f"{statistics.median(column):,.0f}" for column in zip(*turns, strict=True))
             low, middle, high = statistics.quantiles((turn[2] / turn[1] for turn in turns), n=4, method="inclusive")
@@ -159,7 +162,56 @@ def _play_at_once(game: Any, seed: int, actions: list[list[int]]) -> None:  # no
 def in_processes(name: str, processes: int) -> Callable[[], float]:
     """Says how many decisions of matches a second so many processes play, by the wall clock."""
     env, rng = make(name, num_envs=MATCHES_AT_ONCE, processes=processes), torch.Generator().manual_seed(0)
-    return lambda: measure(env, steps=POOL_STEPS, repeats=1, clock=time.perf_counter, rng=rng).env_steps_per_s
+    batches = env.halves() if isinstance(env, AwaitedEnvironment) else [env]
+    return partial(play_in_turn, [Batch(each, rng) for each in batches])
+
+
+class Batch:
+    """Matches that are played by legal random actions, a decision at a time, as a trainer's are.
+
+    Args:
+        env: Their environment.
+        rng: Where actions come from.
+    """
+
+    def __init__(self, env: Environment, rng: torch.Generator) -> None:
+        self._env, self._rng, self._player = env, rng, RandomPolicy(env.spec.heads)
+        self._awaited = env if isinstance(env, AwaitedEnvironment) else None
+        self._shown = env.reset()
+
+    def decide(self) -> None:
+        """Draw actions, and have them played where others do that."""
+        rows = self._shown.side(slice(0, self._env.spec.num_agents))
+        chosen, _ = self._player.act(rows, (), rows.active, self._rng)
+        self._actions = {name: taken.unflatten(0, (self._env.num_envs, -1)) for name, taken in chosen.items()}
+        if self._awaited is not None:
+            self._awaited.send(self._actions)
+
+    def conclude(self) -> None:
+        """Take what came of it."""
+        step = self._env.step(self._actions) if self._awaited is None else self._awaited.receive()
+        self._shown = step.observation
+
+
+def play_in_turn(batches: Sequence[Batch]) -> float:
+    """Decisions of matches a second, drawn actions included: one batch is played while actions of another are drawn."""
+    for batch in batches:
+        batch.decide()
+    for _ in range(WARM_UP_STEPS):
+        _go_on(batches)
+    start = time.perf_counter()
+    for _ in range(POOL_STEPS):
+        _go_on(batches)
+    took_s = time.perf_counter() - start
+    for batch in batches:
+        batch.conclude()
+    return POOL_STEPS * MATCHES_AT_ONCE / took_s
+
+
+def _go_on(batches: Sequence[Batch]) -> None:
+    for batch in batches:
+        batch.conclude()
+        batch.decide()
 
 
 if __name__ == "__main__":

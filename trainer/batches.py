@@ -1,7 +1,7 @@
-"""The environments of a run: one batch, or one for each of several threads where that pays."""
+"""The environments of a run: one batch, one for each of several threads where that pays, or two that processes step."""
 
 from arena.environments import declare, make
-from arena.environments.protocol import Environment
+from arena.environments.protocol import AwaitedEnvironment, Environment
 from arena.seeding import derive
 from trainer.settings import EnvironmentSettings, RunSettings
 
@@ -10,26 +10,29 @@ ROWS_OF_A_THREAD = 512
 
 
 def open_batches(played: EnvironmentSettings, run: RunSettings) -> list[Environment]:
-    """Open all environments, in batches that differ by one match at most; in one where processes step them.
+    """Open all environments, in batches that differ by one match at most.
+
+    Where processes step them, there are two, whatever their number: one is stepped while the trainer acts in the other.
 
     Raises:
         UnknownEnvironmentError: No environment has that name.
         ArenaError: Processes were asked for, and the game steps a whole batch by itself.
     """
-    agents = max(declare(played.name).agents_per_side)
-    threads = run.threads if run.device == "cpu" and not played.processes else 1
-    sizes = batch_sizes(played.num_envs, agents, threads)
-    seeds = [run.seed, *(derive(run.seed, "batch", number) for number in range(1, len(sizes)))]
-    return [
-        make(
+    if played.processes:
+        whole = make(
             played.name,
-            num_envs=size,
+            num_envs=played.num_envs,
             device=run.device,
-            seed=seed,
+            seed=run.seed,
             processes=played.processes,
             step_limit_s=played.step_limit_s,
         )
-        for size, seed in zip(sizes, seeds, strict=True)
+        return list(whole.halves()) if isinstance(whole, AwaitedEnvironment) else [whole]
+    agents = max(declare(played.name).agents_per_side)
+    sizes = batch_sizes(played.num_envs, agents, run.threads if run.device == "cpu" else 1)
+    seeds = [run.seed, *(derive(run.seed, "batch", number) for number in range(1, len(sizes)))]
+    return [
+        make(played.name, num_envs=size, device=run.device, seed=seed) for size, seed in zip(sizes, seeds, strict=True)
     ]
 
 

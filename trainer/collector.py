@@ -59,9 +59,9 @@ class Collector:
     opponent changes, nobody else's. At an episode's end, which is that of a match or of a round of it, that row's
     memory is opened anew. Recurrent state crosses rollout borders inside an episode.
 
-    Environments may come in several batches of equal kind, which are then stepped at the same time, a thread each.
-    They meet after every decision, where whatever all share is done in order: what comes of a rollout does not hang
-    on who was faster.
+    Environments may come in several batches of equal kind, which are then stepped at the same time: by a thread each
+    or, where others play them, by those, while this thread decides for the next batch. Whatever all share is done in
+    the order of the batches, after every decision: what comes of a rollout does not hang on who was faster.
 
     Args:
         environments: Batches of matches, E in all; their numbers run on from batch to batch.
@@ -97,7 +97,8 @@ class Collector:
             crew = Crew(environment, network, first=number, self_play=self_play, device_cache_bytes=cache_bytes)
             self.crews.append(crew)
             number += environment.num_envs
-        self._hands = Hands(len(self.crews))
+        self._relayed = len(self.crews) > 1 and all(crew.awaited for crew in self.crews)
+        self._hands = Hands(1 if self._relayed else len(self.crews))
         self._chances = [rng] if len(self.crews) == 1 else [torch.Generator() for _ in self.crews]
         self._dealt = [deque([dealer.draw(row)]) for row in range(number)]
         self._open_all()
@@ -127,18 +128,54 @@ class Collector:
         parts = self._parts(rollout)
         for crew in self.crews:
             crew.refresh()
-        with self._hands as hands:
+        play = self._relay if self._relayed else self._side_by_side
+        with self._hands:
             for t in range(len(rollout.reward)):
                 opening = t % rollout.chunk == 0
                 if self._agree_to_stop(stopping, opening=opening):
+                    self._catch_up(parts, t)
                     return False
                 if opening:
                     self._share_chance()
-                hands.each(partial(self._step, parts, t))
-                for crew in self.crews:
-                    self._turn_over(crew)
-            hands.each(partial(self._finish, parts))
+                play(parts, t)
+            self._catch_up(parts, len(rollout.reward))
+            self._each(partial(self._finish, parts))
         return True
+
+    def _side_by_side(self, parts: Sequence[Rollout], t: int) -> None:
+        """Play a decision of all crews at the same time."""
+        self._each(partial(self._step, parts, t))
+        for crew in self.crews:
+            self._turn_over(crew)
+
+    def _relay(self, parts: Sequence[Rollout], t: int) -> None:
+        """Conclude the decision before for one crew after another, and decide for it again while the others are played.
+
+        In all but time this is the same as deciding and concluding in turn: crews share nothing but what `_turn_over`
+        asks for, and that in their order.
+        """
+        for number, crew in enumerate(self.crews):
+            self._conclude(parts, t - 1, number)
+            crew.decide(parts[number], t, self._chances[number])
+
+    def _each(self, work: Callable[[int], None]) -> None:
+        """Do something with the number of every crew: at the same time, unless one thread serves them all."""
+        if not self._relayed:
+            self._hands.each(work)
+            return
+        for number in range(len(self.crews)):
+            work(number)
+
+    def _catch_up(self, parts: Sequence[Rollout], t: int) -> None:
+        """Conclude the decision before `t`, where it is under way."""
+        if self._relayed:
+            for number in range(len(self.crews)):
+                self._conclude(parts, t - 1, number)
+
+    def _conclude(self, parts: Sequence[Rollout], t: int, number: int) -> None:
+        if t >= 0:
+            self.crews[number].conclude(parts[number], t)
+            self._turn_over(self.crews[number])
 
     def _agree_to_stop(self, stopping: Callable[[], bool], *, opening: bool) -> bool:
         """Ask before every decision. Ranks have to leave together, and talk of it before a chunk, since that costs."""

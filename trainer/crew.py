@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from arena.environments import EnvironmentSpec
-from arena.environments.protocol import Environment, Observation, StepResult
+from arena.environments.protocol import Actions, AwaitedEnvironment, Environment, Observation, StepResult
 from arena.policies import ActorCritic, RecurrentState
 from trainer.acting import Acting
 from trainer.earnings import Earnings
@@ -94,6 +94,7 @@ class Crew:
         device_cache_bytes: int,
     ) -> None:
         self.environment, self.first, self._layout = environment, first, network.layout
+        self._awaited = environment if isinstance(environment, AwaitedEnvironment) else None
         self._self_play = [row for row in range(environment.num_envs) if first + row in self_play]
         self.seats = Seats(environment.spec, environment.num_envs, environment.device, self._self_play)
         self.acting = Acting(network, self.seats.rows, environment.spec.num_agents)
@@ -101,6 +102,7 @@ class Crew:
         self.earnings = Earnings(environment, self.seats)
         self._seeds = torch.zeros(environment.num_envs, dtype=torch.int64)
         self._shapes = _Shapes.of(environment.spec, environment.num_envs)
+        self._actions: Actions = {}
         self.ended: Sequence[Ended] = ()
 
     @property
@@ -133,9 +135,19 @@ class Crew:
         self.acting.refresh()
         self.opponents.refresh()
 
-    @torch.inference_mode()
+    @property
+    def awaited(self) -> bool:
+        """Whether others play what is decided, between `decide` and `conclude`."""
+        return self._awaited is not None
+
     def step(self, rollout: Rollout, t: int, rng: torch.Generator) -> None:
         """Play one decision of every environment into the crew's rows of a rollout."""
+        self.decide(rollout, t, rng)
+        self.conclude(rollout, t)
+
+    @torch.inference_mode()
+    def decide(self, rollout: Rollout, t: int, rng: torch.Generator) -> None:
+        """Act in every environment, and note it in the crew's rows of a rollout; `conclude` has to follow."""
         chunk, place = divmod(t, rollout.chunk)
         if place == 0:
             self._open_chunk(rollout, chunk)
@@ -146,8 +158,16 @@ class Crew:
         else:
             self._perceive(rollout, t)
             self.seats.learner.write(actions, self._layout.to_actions(self.acting.act(rollout, t)))
-        step = self.environment.step(self.seats.unflatten(actions))
+        self._actions = self.seats.unflatten(actions)
+        if self._awaited is not None:
+            self._awaited.send(self._actions)
+
+    @torch.inference_mode()
+    def conclude(self, rollout: Rollout, t: int) -> None:
+        """Play what was decided, or wait until it is played, and note what came of it."""
+        step = self.environment.step(self._actions) if self._awaited is None else self._awaited.receive()
         self._record(rollout, t, step)
+        chunk, place = divmod(t, rollout.chunk)
         if place == rollout.chunk - 1:
             self.acting.close_chunk(rollout, chunk)
 

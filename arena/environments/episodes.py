@@ -31,8 +31,7 @@ class SeededRows:
     """
 
     def __init__(self, spec: EnvironmentSpec, *, num_envs: int, device: str, seed: int) -> None:
-        if num_envs < 1:
-            raise ArenaError(f"{spec.name} was asked for {num_envs} environments: give at least 1")
+        require_rows(spec.name, num_envs)
         require_seed(spec.name, seed)
         self.spec = spec
         self.num_envs = num_envs
@@ -74,6 +73,16 @@ class SeededRows:
         """Open a new episode in every row, from `seeds` or from `next_seeds`."""
         self._take_seeds(seeds)
         self._open_episodes(torch.ones(self.num_envs, dtype=torch.bool, device=self.device))
+
+
+def require_rows(environment: str, num_envs: int) -> None:
+    """Refuse a batch without matches.
+
+    Raises:
+        ArenaError: There are fewer than one.
+    """
+    if num_envs < 1:
+        raise ArenaError(f"{environment} was asked for {num_envs} environments: give at least 1")
 
 
 def require_seed(environment: str, seed: object) -> None:

@@ -1,6 +1,6 @@
 """How a batch of matches is stepped. Contract for anyone who brings a game."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -149,6 +149,38 @@ class Environment(Protocol):
 
         Raises:
             InvalidActionError: A head is missing, unknown or of the wrong shape.
+        """
+        ...
+
+
+@runtime_checkable
+class AwaitedEnvironment(Environment, Protocol):
+    """An environment whose decisions others play meanwhile. Optional: one that has the methods is one.
+
+    `step` is `send` and `receive`. In between it may be reset, which forgets the decision.
+    """
+
+    def send(self, actions: Actions) -> None:
+        """Begin a decision of every agent; see `step`.
+
+        Raises:
+            InvalidActionError: A head is missing, unknown or of the wrong shape.
+            ArenaError: A decision is under way.
+        """
+        ...
+
+    def receive(self) -> StepResult:
+        """Wait until it is played, and return what came of it.
+
+        Raises:
+            ArenaError: No decision is under way.
+        """
+        ...
+
+    def halves(self) -> "Sequence[AwaitedEnvironment]":
+        """Return two batches with half of its matches each, stepped by the same means, that take its place.
+
+        One is played while somebody decides for the other. Where it cannot be divided, it is the only one.
         """
         ...
 

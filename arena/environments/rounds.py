@@ -10,8 +10,17 @@ from torch import Tensor
 from arena.environments import counting
 from arena.environments.episodes import SeededRows
 from arena.environments.launching import record, share
-from arena.environments.protocol import Actions, Environment, Observation, Outcome, RoundResult
+from arena.environments.protocol import (
+    Actions,
+    AwaitedEnvironment,
+    Environment,
+    Observation,
+    Outcome,
+    RoundResult,
+    StepResult,
+)
 from arena.environments.spec import RoundsSpec
+from arena.seeding import derive
 
 OPTIONAL = ("component_names", "components", "shaping_gamma", "lesson", "teach")
 """What an environment may have beyond the protocol, and what holds of its rounds as well."""
@@ -81,9 +90,16 @@ class Rounds(SeededRows):
 
     def step(self, actions: Actions) -> RoundResult:
         """Play one decision of every row's round; see `Environment.step`."""
+        self._tell_openings()
+        return self._counted(self.game.step(actions))
+
+    def _tell_openings(self) -> None:
+        """Tell the game by what each row's next round opens."""
         self._announce()
         self.game.next_seeds.copy_(self._account["opening"])
-        step = self.game.step(actions)
+
+    def _counted(self, step: StepResult) -> RoundResult:
+        """What a decision of the game means for the matches."""
         self._round["ended"].copy_(step.over)
         self._round["score"].copy_(step.outcome.score)
         self._round["decisions"].copy_(step.outcome.decisions)
@@ -100,8 +116,37 @@ class Rounds(SeededRows):
         )
 
 
+class AwaitedRounds(Rounds):
+    """Matches of several rounds of a game that others play meanwhile; see `AwaitedEnvironment`."""
+
+    game: AwaitedEnvironment
+    spec: RoundsSpec
+
+    def __init__(self, game: AwaitedEnvironment, spec: RoundsSpec, *, seed: int) -> None:
+        super().__init__(game, spec, seed=seed)
+        self._seed = seed
+
+    def halves(self) -> "list[AwaitedRounds]":
+        """Half of the matches each, stepped by the same means; see `AwaitedEnvironment.halves`."""
+        games = self.game.halves()
+        if len(games) == 1:
+            return [self]
+        seeds = [derive(self._seed, "half", number) for number in range(len(games))]
+        return [AwaitedRounds(game, self.spec, seed=seed) for game, seed in zip(games, seeds, strict=True)]
+
+    def send(self, actions: Actions) -> None:
+        """Begin a decision; see `AwaitedEnvironment.send`."""
+        self._tell_openings()
+        self.game.send(actions)
+
+    def receive(self) -> RoundResult:
+        """Wait for it; see `AwaitedEnvironment.receive`."""
+        return self._counted(self.game.receive())
+
+
 def play_in_rounds(game: Environment, spec: RoundsSpec, *, seed: int) -> Rounds:
     """Matches of rounds of a game, with all that the game has beyond the protocol and that holds of its rounds."""
     passed_on = {name: property(attrgetter(f"game.{name}")) for name in OPTIONAL if hasattr(game, name)}
-    kind = cast("type[Rounds]", type(Rounds.__name__, (Rounds,), passed_on))  # protocols look for them in the class
+    base = AwaitedRounds if isinstance(game, AwaitedEnvironment) else Rounds
+    kind = cast("type[Rounds]", type(Rounds.__name__, (base,), passed_on))  # protocols look for them in the class
     return kind(game, spec, seed=seed)

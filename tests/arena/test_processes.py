@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -16,9 +16,10 @@ import torch
 
 from arena.environments import make
 from arena.environments.processes.batch import MatchBatch
-from arena.environments.protocol import StepResult
+from arena.environments.protocol import AwaitedEnvironment, StepResult
 from arena.errors import ArenaError, LostMatchesError
 from arena.policies.scripted import RandomPolicy
+from arena.seeding import derive
 
 E, FRAGILE = 5, "zoo_games:fragile"
 PATIENCE_S = 120.0
@@ -55,21 +56,124 @@ def wait_until_gone(processes: list[int]) -> None:
         time.sleep(0.01)
 
 
+def same(here: StepResult, there: StepResult) -> None:
+    for name in ("reward", "terminated", "truncated", "match_over"):
+        assert torch.equal(getattr(here, name), getattr(there, name)), name
+    for seen in ("observation", "final_observation"):
+        mine, theirs = getattr(here, seen), getattr(there, seen)
+        assert torch.equal(mine.values, theirs.values)
+        assert torch.equal(mine.masks["action"], theirs.masks["action"])
+        assert torch.equal(mine.active, theirs.active)
+    assert torch.equal(here.outcome.score, there.outcome.score)
+    assert torch.equal(here.outcome.decisions, there.outcome.decisions)
+
+
 def test_the_number_of_processes_changes_nothing_that_is_played():
     for count in (1, 2):
         one, other = (make("zoo_games:relay", num_envs=E, seed=3, processes=processes) for processes in (0, count))
         for here, there in zip(play(one, 40), play(other, 40), strict=True):
-            for name in ("reward", "terminated", "truncated", "match_over"):
-                assert torch.equal(getattr(here, name), getattr(there, name)), name
-            for seen in ("observation", "final_observation"):
-                mine, theirs = getattr(here, seen), getattr(there, seen)
-                assert torch.equal(mine.values, theirs.values)
-                assert torch.equal(mine.masks["action"], theirs.masks["action"])
-                assert torch.equal(mine.active, theirs.active)
-            assert torch.equal(here.outcome.score, there.outcome.score)
-            assert torch.equal(here.outcome.decisions, there.outcome.decisions)
+            same(here, there)
         assert torch.equal(one.seeds, other.seeds)
         assert int(one._episodes.min()) >= 3
+
+
+@pytest.mark.parametrize("game", ["zoo_games:relay", "zoo_games:relay:rounds=2"])
+def test_halves_of_a_batch_are_matches_like_others_though_both_are_under_way_at_a_time(game: str):
+    halves = make(game, num_envs=E, seed=3, processes=3).halves()  # two of them begin with an odd row
+    alone = [make(game, num_envs=rows, seed=derive(3, "half", number)) for number, rows in enumerate((3, 2))]
+    assert all(half.halves() == [half] for half in halves)
+    plays = [played_on_demand(env) for env in (*halves, *alone)]
+    steps: list[StepResult] = []
+    for _ in range(40):
+        for begin, _ in plays[:2]:
+            begin()
+        steps = [finish() for _, finish in plays[:2]]
+        for (begin, finish), there in zip(plays[2:], steps, strict=True):
+            begin()
+            same(finish(), there)
+    assert all(torch.equal(half.seeds, other.seeds) for half, other in zip(halves, alone, strict=True))
+    assert int(halves[1]._episodes.min()) >= 2
+
+
+def played_on_demand(env: AwaitedEnvironment | MatchBatch) -> tuple[Callable[[], None], Callable[[], StepResult]]:
+    """What begins a decision by random actions, and what waits for it; where others do not play it, all in the second.
+
+    The last decision's result is taken for what is seen next.
+    """
+    rng, player, shown = torch.Generator().manual_seed(0), RandomPolicy(env.spec.heads), [env.reset()]
+    taken: dict[str, torch.Tensor] = {}
+
+    def begin() -> None:
+        rows = shown[0].side(slice(0, env.spec.num_agents))
+        actions, _ = player.act(rows, (), rows.active, rng)
+        taken.update({name: action.unflatten(0, (env.num_envs, -1)) for name, action in actions.items()})
+        if isinstance(env, AwaitedEnvironment):
+            env.send(taken)
+
+    def finish() -> StepResult:
+        step = env.receive() if isinstance(env, AwaitedEnvironment) else env.step(taken)
+        shown[0] = step.observation
+        return step
+
+    return begin, finish
+
+
+def test_a_batch_of_one_match_has_no_halves():
+    (env,) = make("zoo_games:relay", num_envs=1, processes=1).halves()
+    assert env.num_envs == 1
+
+
+@pytest.mark.parametrize(
+    ("other", "lost_now", "lost_next"),
+    [("idle", None, True), ("told after it", True, False), ("told before it", False, True)],
+)
+def test_when_a_process_dies_matches_of_both_halves_begin_anew(
+    trap: Path, other: str, lost_now: bool | None, lost_next: bool
+):
+    """Matches of one half die at their third decision; those of the other are at their second."""
+    one, two = make(FRAGILE, num_envs=4, seed=1, processes=1).halves()
+    (begin, finish), (begin_two, finish_two) = played_on_demand(one), played_on_demand(two)
+    for call in (begin, begin_two, finish, finish_two, begin, finish):
+        call()
+    if other == "told before it":
+        begin_two()
+        assert two._workers.each[0]._orders.poll(PATIENCE_S), "it is played before there is a trap"
+    trap.write_text("killed")
+    begin()
+    if other == "told after it":
+        begin_two()
+    assert finish().truncated.all()
+    if lost_now is not None:
+        step = finish_two()
+        assert [bool(ended) for ended in step.truncated] == [lost_now] * 2
+        assert step.outcome.decisions.tolist() == [0 if lost_now else 2] * 2
+    begin_two()
+    step = finish_two()
+    assert [bool(ended) for ended in step.truncated] == [lost_next] * 2
+    assert not step.over.any()
+    for begins, finishes, played in ((begin, finish, 0), (begin_two, finish_two, 0 if lost_next else 1)):
+        lengths = [next_step(begins, finishes) for _ in range(5 - played)]
+        assert [bool(step.over.all()) for step in lengths] == [False] * (4 - played) + [True]
+        assert lengths[-1].outcome.decisions.tolist() == [5, 5], "whole matches, from their start"
+
+
+def next_step(begin: Callable[[], None], finish: Callable[[], StepResult]) -> StepResult:
+    begin()
+    return finish()
+
+
+def test_decisions_are_begun_and_waited_for_in_turn():
+    (one, _) = make("zoo_games:relay", num_envs=4, seed=1, processes=1).halves()
+    begin, finish = played_on_demand(one)
+    with pytest.raises(ArenaError, match=r"no decision under way: send\(\) actions first"):
+        one.receive()
+    begin()
+    with pytest.raises(ArenaError, match=r"while a decision was under way: receive\(\) it first"):
+        begin()
+    seeds = torch.tensor([5, 7])
+    opened = one.reset(seeds)
+    assert torch.equal(opened.values, one.reset(seeds).values), "what was under way is forgotten"
+    assert next_step(begin, finish).outcome.decisions.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +292,7 @@ def test_a_mistake_in_a_game_says_in_which_match_it_was_made(trap: Path):
 
 def test_processes_end_with_the_environment(trap: Path):
     env = make(FRAGILE, num_envs=E, processes=3)
-    processes = [worker._process.pid for worker in env._stepper._workers]
+    processes = [worker._process.pid for worker in env._workers.each]
     assert all(map(alive, processes))
     del env
     wait_until_gone(processes)
@@ -204,7 +308,7 @@ def test_processes_end_with_who_started_them(game: str, ending: signal.Signals):
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background would ignore it\\n"
         f"env = make({game!r}, num_envs=2, processes=2)\\nobservation = env.reset()\\n"
         "actions = {'action': torch.zeros(2, env.spec.num_agents, dtype=torch.int64)}\\n"
-        "try:\\n    print(*(worker._process.pid for worker in env._stepper._workers), flush=True)\\n"
+        "try:\\n    print(*(worker._process.pid for worker in env._workers.each), flush=True)\\n"
         "    while True: env.step(actions)\\nexcept KeyboardInterrupt: sys.exit(3)\\n"
     ).replace("\\n", "\n")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

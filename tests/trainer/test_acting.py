@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter
 from contextlib import contextmanager
+from typing import ClassVar
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from trainer.collector import Collector
 from trainer.hands import Hands
 from trainer.learner import Learner
 from trainer.opponents import SELF, Opponent
+from trainer.rollout import Rollout
 from trainer.settings import EnvironmentSettings, RunSettings
 
 NATIVE = {"encoder_sizes": [16], "recurrent_size": 16}
@@ -104,10 +106,27 @@ def test_a_native_call_does_what_perceiving_deciding_and_acting_do_one_by_one(pl
 # --- several threads -------------------------------------------------------------------------------------------------
 
 
-def played_by(config, crews, *, at_random=False):
+class AwaitedGame(FakeGame):
+    """A game that somebody else plays, who notes what is asked of whom."""
+
+    notes: ClassVar[list[tuple[str, "AwaitedGame"]]] = []
+
+    def send(self, actions):
+        self.notes.append(("send", self))
+        self._sent = actions
+
+    def receive(self):
+        self.notes.append(("receive", self))
+        return self.step(self._sent)
+
+    def halves(self):
+        return [self]
+
+
+def played_by(config, crews, *, at_random=False, kind=FakeGame):
     """What so many batches of two environments each come to; at random the learner does not look at anything."""
     settings = config(network=NATIVE, environment={"num_envs": 2 * crews, "self_play": 0.5})
-    games = [FakeGame(2) for _ in range(crews)]
+    games = [kind(2) for _ in range(crews)]
     learner = Learner(settings, games[0].spec)
     if at_random:
         torch.nn.init.zeros_(learner.network.actor.weight)
@@ -144,6 +163,39 @@ def test_what_threads_come_to_does_not_hang_on_who_is_faster(config, monkeypatch
         turns = list(order)
         monkeypatch.setattr(Hands, "each", lambda self, work, turns=turns: [work(number) for number in turns])
         same(threads, played_by(config, 3))
+
+
+def test_batches_that_others_play_come_to_the_same_and_one_is_played_while_the_next_is_decided(config):
+    AwaitedGame.notes.clear()
+    relayed = played_by(config, 2, kind=AwaitedGame)
+    same(relayed, played_by(config, 2))
+    one, two = relayed[3]
+    rollout = [("send", one), ("send", two)]
+    for _ in range(11):
+        rollout += [("receive", one), ("send", one), ("receive", two), ("send", two)]
+    rollout += [("receive", one), ("receive", two)]
+    assert AwaitedGame.notes == 2 * rollout
+
+
+def test_stopping_leaves_nothing_under_way_where_others_play(play, config):
+    AwaitedGame.notes.clear()
+    played = play()
+    games = [AwaitedGame(3), AwaitedGame(3)]
+    collector = Collector(
+        games,
+        played.learner.network,
+        played.dealer,
+        played.episodes.append,
+        played.learner.rng,
+        self_play=frozenset(),
+        device_cache_bytes=2**20,
+    )
+    answers = iter([False, False, False, True])
+    rollout = Rollout.allocate(played.learner.network, steps=12, rows=6, chunk=4)
+    assert not collector.collect(rollout, lambda: next(answers))
+    assert [len(game.played) for game in games] == [3, 3]
+    assert [what for what, _ in AwaitedGame.notes[-2:]] == ["receive", "receive"]
+    assert {each.decisions for each in played.episodes} == {2, 3}, "who was over by then is told"
 
 
 def test_a_batch_of_its_own_is_a_part_of_the_same_rollout(config):

@@ -3,7 +3,7 @@
 import pytest
 from small_runs import logged, same_results, spooled
 
-from arena.environments import declare, make
+from arena.environments import declare
 from arena.match import play_series, resolve_policy
 from trainer.batches import open_batches
 from trainer.config import resolve
@@ -43,7 +43,7 @@ def test_a_short_run_reports_publishes_and_can_be_played_with(worker_of, client,
 
 def test_a_run_asks_for_as_many_processes_as_its_settings_say():
     config = resolve("zoo_games:relay", None, [*SHORT, "environment.processes=2", "run.threads=2"])
-    (batch,) = open_batches(config.environment, config.run)
-    assert [worker.rows for worker in batch._stepper._workers] == [slice(0, 4), slice(4, 8)]
-    alone = make("zoo_games:relay", num_envs=8, seed=config.run.seed)
-    assert batch.reset().values.equal(alone.reset().values)
+    batches = open_batches(config.environment, config.run)
+    assert [batch.num_envs for batch in batches] == [4, 4]
+    assert all(batch._workers is batches[0]._workers for batch in batches)
+    assert [worker.rows for worker in batches[0]._workers.each] == [slice(0, 4), slice(4, 8)]

@@ -12,10 +12,12 @@ from torch import Tensor
 from arena.environments.episodes import SeededRows
 from arena.environments.processes.buffers import GOING_ON, TRUNCATED, Buffers
 from arena.environments.processes.match import BoolArray, Hosted, Sight
-from arena.environments.processes.rows import Rows
+from arena.environments.processes.pool import Shift, Workers
+from arena.environments.processes.rows import Part, Rows
 from arena.environments.protocol import Actions, Observation, Outcome, RoundResult
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
-from arena.errors import InvalidActionError
+from arena.errors import ArenaError, InvalidActionError
+from arena.seeding import derive
 
 
 @runtime_checkable
@@ -32,8 +34,12 @@ class Stepper(Protocol):
         """Open a match in every row, by `buffers.seeds`."""
         ...
 
-    def step(self) -> BoolArray:
-        """Play one decision of every row.
+    def send(self) -> None:
+        """Begin to play one decision of every row."""
+        ...
+
+    def receive(self) -> BoolArray:
+        """Wait until it is played.
 
         Returns:
             (E,) rows whose match was lost on the way and has been opened anew by the same seed.
@@ -46,17 +52,20 @@ class Here:
 
     def __init__(self, game: Hosted, num_envs: int) -> None:
         memory = memoryview(bytearray(Buffers.size_bytes(game.spec, num_envs)))
-        self.buffers = Buffers(game.spec, num_envs, memory)
+        self.buffers = Buffers.over(game.spec, num_envs, memory)
         self._rows = Rows(game, self.buffers, 0, num_envs)
         self._nothing_lost = np.zeros(num_envs, dtype=np.bool_)
 
     def open(self) -> None:
         """Open a match in every row."""
-        self._rows.open()
+        self._rows.open(Part.ALL)
 
-    def step(self) -> BoolArray:
-        """Play one decision of every row; none is lost."""
-        self._rows.step()
+    def send(self) -> None:
+        """Play one decision of every row."""
+        self._rows.step(Part.ALL)
+
+    def receive(self) -> BoolArray:
+        """None is lost."""
         return self._nothing_lost
 
 
@@ -102,12 +111,19 @@ class MatchBatch(SeededRows):
             InvalidActionError: Actions are of the wrong shape, or somebody who acts chose an illegal one.
             LostMatchesError: Processes that play the matches die again and again.
         """
+        self._begin(actions)
+        return self._finish()
+
+    def _begin(self, actions: Actions) -> None:
         self._require_fit(actions)
         for name, array in self._buffers.actions.items():
             array[:] = actions[name].cpu().numpy()
         self._require_legal()
         self._buffers.next_seeds[:] = self.next_seeds.cpu().numpy()
-        lost = self._stepper.step()
+        self._stepper.send()
+
+    def _finish(self) -> RoundResult:
+        lost = self._stepper.receive()
         return self._result(lost, (self._buffers.ending != GOING_ON) & ~lost)
 
     def _result(self, lost: BoolArray, over: BoolArray) -> RoundResult:
@@ -192,3 +208,55 @@ class MatchBatch(SeededRows):
     def _observation(self, sight: Sight) -> Observation:
         masks = {name: self._tensor(mask) for name, mask in sight.masks.items()}
         return Observation(self._tensor(sight.values), masks, self._tensor(sight.active))
+
+
+class ProcessBatch(MatchBatch):
+    """E matches that other processes step; see `MatchBatch`, and `AwaitedEnvironment` for what it does beside that.
+
+    Args:
+        workers: The processes.
+        part: Which of their matches these are.
+        device: Where the tensors that come out of it live.
+        seed: The environment's seed.
+    """
+
+    def __init__(self, spec: EnvironmentSpec, workers: Workers, part: Part, *, device: str, seed: int) -> None:
+        shift = Shift(workers, part)
+        super().__init__(spec, lambda _: shift, num_envs=shift.buffers.num_envs, device=device, seed=seed)
+        self._workers, self._part, self._seed, self._under_way = workers, part, seed, False
+
+    def halves(self) -> "list[ProcessBatch]":
+        """Every other match, and those between; see `AwaitedEnvironment.halves`."""
+        if self._part is not Part.ALL or self.num_envs == 1:
+            return [self]
+        return [
+            ProcessBatch(
+                self.spec, self._workers, part, device=str(self.device), seed=derive(self._seed, "half", number)
+            )
+            for number, part in enumerate((Part.EVEN, Part.ODD))
+        ]
+
+    def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
+        """Start a new match in every row; a decision that is under way comes to nothing."""
+        if self._under_way:
+            self.receive()
+        return super().reset(seeds)
+
+    def step(self, actions: Actions) -> RoundResult:
+        """Play one decision of every row; see `MatchBatch.step`."""
+        self.send(actions)
+        return self.receive()
+
+    def send(self, actions: Actions) -> None:
+        """Begin a decision of every row; see `AwaitedEnvironment.send`."""
+        if self._under_way:
+            raise ArenaError(f"{self.spec.name} was sent actions while a decision was under way: receive() it first")
+        self._begin(actions)
+        self._under_way = True
+
+    def receive(self) -> RoundResult:
+        """Wait for it; see `AwaitedEnvironment.receive`."""
+        if not self._under_way:
+            raise ArenaError(f"{self.spec.name} has no decision under way: send() actions first")
+        self._under_way = False
+        return self._finish()

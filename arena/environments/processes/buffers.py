@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.environments.processes.match import Row, Sight
+from arena.environments.processes.match import FloatArray, Row, Sight
 from arena.environments.spec import EnvironmentSpec, HeadKind
 
 ACTION_TYPES = {HeadKind.GAUSSIAN: np.float32, HeadKind.BERNOULLI: np.bool_, HeadKind.CATEGORICAL: np.int64}
@@ -19,13 +20,9 @@ GOING_ON, TERMINATED, TRUNCATED = range(3)
 Layout = Mapping[str, tuple[Any, tuple[int, ...]]]
 
 
+@dataclass(frozen=True)
 class Buffers:
     """E matches, array by array. Whoever acts and whoever steps look at the same memory.
-
-    Args:
-        spec: Of the matches.
-        num_envs: E.
-        memory: Writable, of `size_bytes` bytes.
 
     Attributes:
         actions: For every head, (E, N) or (E, N, K).
@@ -40,7 +37,20 @@ class Buffers:
         decisions: (E,) int64, length of the match so far, the one that has just ended included.
     """
 
-    def __init__(self, spec: EnvironmentSpec, num_envs: int, memory: memoryview) -> None:
+    actions: Mapping[str, NDArray[Any]]
+    seeds: NDArray[np.int64]
+    next_seeds: NDArray[np.int64]
+    seen: Sight
+    final: Sight
+    reward: FloatArray
+    ending: NDArray[np.uint8]
+    score: NDArray[np.float64]
+    reason: NDArray[np.int64]
+    decisions: NDArray[np.int64]
+
+    @classmethod
+    def over(cls, spec: EnvironmentSpec, num_envs: int, memory: memoryview) -> "Buffers":
+        """E matches in memory that is writable and has `size_bytes` bytes."""
         arrays: dict[str, NDArray[Any]] = {}
         offset = 0
         for name, (kind, shape) in _layout(spec, num_envs).items():
@@ -48,21 +58,39 @@ class Buffers:
             arrays[name] = array.reshape(shape)
             offset += _aligned(array.nbytes)
         masked = [head.name for head in spec.heads if head.masked]
-        self.num_envs = num_envs
-        self.actions = {head.name: arrays[f"action {head.name}"] for head in spec.heads}
-        self.seeds, self.next_seeds = arrays["seeds"], arrays["next_seeds"]
-        self.seen, self.final = (
+        seen, final = (
             Sight(arrays[f"{kind} values"], {name: arrays[f"{kind} mask {name}"] for name in masked}, arrays[kind])
             for kind in ("seen", "final")
         )
-        self.reward, self.ending, self.score = arrays["reward"], arrays["ending"], arrays["score"]
-        self.reason, self.decisions = arrays["reason"], arrays["decisions"]
+        plain = ("seeds", "next_seeds", "reward", "ending", "score", "reason", "decisions")
+        actions = {head.name: arrays[f"action {head.name}"] for head in spec.heads}
+        return cls(actions=actions, seen=seen, final=final, **{name: arrays[name] for name in plain})
+
+    @property
+    def num_envs(self) -> int:
+        """E."""
+        return len(self.seeds)
 
     @staticmethod
     def size_bytes(spec: EnvironmentSpec, num_envs: int) -> int:
         """Memory that E matches take."""
         return sum(
             _aligned(math.prod(shape) * np.dtype(kind).itemsize) for kind, shape in _layout(spec, num_envs).values()
+        )
+
+    def part(self, rows: slice) -> "Buffers":
+        """Some of the matches, in the same memory."""
+        return Buffers(
+            actions={name: array[rows] for name, array in self.actions.items()},
+            seeds=self.seeds[rows],
+            next_seeds=self.next_seeds[rows],
+            seen=self.seen.part(rows),
+            final=self.final.part(rows),
+            reward=self.reward[rows],
+            ending=self.ending[rows],
+            score=self.score[rows],
+            reason=self.reason[rows],
+            decisions=self.decisions[rows],
         )
 
     def row(self, number: int) -> Row:

@@ -1,7 +1,9 @@
 """Batches of games that play one match at a time: stepped in this process, or in several."""
 
-from arena.environments.processes.batch import Here, MatchBatch, Stepper
+from arena.environments.episodes import require_rows
+from arena.environments.processes.batch import Here, MatchBatch, ProcessBatch
 from arena.environments.processes.pool import Workers
+from arena.environments.processes.rows import Part
 from arena.environments.processes.worker import find_hosted
 from arena.errors import ArenaError
 
@@ -33,10 +35,8 @@ def make_hosted(
             f"{name} was given a limit of {step_limit_s} s for a step: give seconds above 0, at most a day"
         )
     game = find_hosted(opener, name)
-
-    def host(rows: int) -> Stepper:
-        if not processes:
-            return Here(game, rows)
-        return Workers(game.spec, opener, rows, processes=processes, step_limit_s=step_limit_s)
-
-    return MatchBatch(game.spec, host, num_envs=num_envs, device=device, seed=seed)
+    if not processes:
+        return MatchBatch(game.spec, lambda rows: Here(game, rows), num_envs=num_envs, device=device, seed=seed)
+    require_rows(name, num_envs)
+    workers = Workers(game.spec, opener, num_envs, processes=processes, step_limit_s=step_limit_s)
+    return ProcessBatch(game.spec, workers, Part.ALL, device=device, seed=seed)

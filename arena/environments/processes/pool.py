@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import weakref
+from collections import deque
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
@@ -22,6 +23,7 @@ import numpy as np
 from arena import shared_memory
 from arena.environments.processes.buffers import GOING_ON, Buffers
 from arena.environments.processes.match import BoolArray
+from arena.environments.processes.rows import Part
 from arena.environments.processes.worker import DONE, OPEN, STEP, Task
 from arena.environments.spec import EnvironmentSpec
 from arena.errors import LostMatchesError
@@ -57,6 +59,10 @@ class _DiedError(Exception):
 class _Worker:
     """One process, as those see it that it works for.
 
+    It takes orders for parts of its rows, one after another, and whoever gave them may wait for each when it likes.
+    When it dies, all its matches are lost: those that it was at are opened anew by its successor at once, and those
+    that it was to wait with when somebody wants them stepped.
+
     Attributes:
         rows: Rows that are its own.
         deaths: How often it has died since a match of its rows ended.
@@ -65,10 +71,14 @@ class _Worker:
     def __init__(self, task: Task) -> None:
         self.rows, self.deaths = slice(task.first, task.last), 0
         self._task = task
+        self._under_way: deque[Part] = deque()
+        self._done: set[Part] = set()
+        self._lost: set[Part] = set()
+        self._anew: set[Part] = set()
         self.start()
 
     def start(self) -> None:
-        """Start a process; `wait` says when it is ready."""
+        """Start a process; `ready` says when it can be told what to do."""
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", __name__.replace("pool", "worker"), str(theirs.fileno())]
         with theirs:
@@ -81,19 +91,60 @@ class _Worker:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
         self._orders = Connection(ours.detach())
-        self.tell(self._task.encode())
+        self._tell(self._task.encode())
 
-    def tell(self, order: bytes) -> None:
-        """Send an order; where nobody is there any more, `wait` says so."""
-        with contextlib.suppress(OSError):
-            self._orders.send_bytes(order)
-
-    def wait(self, limit_s: float = STARTING_LIMIT_S) -> None:
-        """Wait until the order is carried out.
+    def ready(self) -> None:
+        """Wait until it has its games.
 
         Raises:
-            _DiedError: The process has died before that, or has been ended for taking longer than `limit_s`.
+            _DiedError: It has died before that, or has been ended for taking too long.
         """
+        self._hear(STARTING_LIMIT_S)
+
+    def succeed(self) -> None:
+        """Start another process in the place of one that has died, and have it open what that one was at.
+
+        Raises:
+            _DiedError: As `ready`.
+        """
+        self.start()
+        self.ready()
+        self._anew |= {*self._under_way}
+        self._lost = {*Part} - self._anew
+        for part in self._under_way:
+            self._tell(OPEN, part)
+
+    def order(self, what: bytes, part: Part) -> None:
+        """Tell it to open or to step its rows of a part; where they were lost, they are opened anew in any case."""
+        if part in self._lost and what == STEP:
+            self._anew.add(part)
+            what = OPEN
+        self._lost.discard(part)
+        self._under_way.append(part)
+        self._tell(what, part)
+
+    def finish(self, part: Part, limit_s: float) -> bool:
+        """Wait until it has done what it was ordered last for a part; false if its matches were lost and begin anew.
+
+        Raises:
+            _DiedError: It has died before that, or has been ended for taking longer than `limit_s` for an order.
+        """
+        while part not in self._done:
+            self._hear(limit_s)
+            self._done.add(self._under_way.popleft())
+        self._done.remove(part)
+        survived = part not in self._anew
+        self._anew.discard(part)
+        return survived
+
+    def _tell(self, *words: bytes | Part) -> None:
+        """Send something; where nobody is there any more, waiting for the answer says so."""
+        said = b" ".join(word.name.encode() if isinstance(word, Part) else word for word in words)
+        with contextlib.suppress(OSError):
+            self._orders.send_bytes(said)
+
+    def _hear(self, limit_s: float) -> None:
+        """Wait for the next answer, that something is done."""
         try:
             if not self._orders.poll(limit_s):
                 raise self._abort(limit_s)
@@ -130,7 +181,7 @@ class _Worker:
 
 
 class Workers:
-    """Steps a batch's matches, each in one of several processes.
+    """Processes that play a batch's matches, each some of them; see `Shift` for who tells them what to do.
 
     What is played does not depend on how many there are. A worker that dies is replaced, and the matches that it
     played are opened anew.
@@ -144,6 +195,7 @@ class Workers:
 
     Attributes:
         buffers: Where the matches are.
+        each: The processes.
 
     Raises:
         LostMatchesError: A worker cannot find the game or make its matches.
@@ -155,48 +207,50 @@ class Workers:
         self._name, self._step_limit_s = spec.name, step_limit_s
         size_bytes, count = Buffers.size_bytes(spec, num_envs), min(processes, num_envs)
         memory = shared_memory.create(size_bytes)
-        self.buffers = Buffers(spec, num_envs, memoryview(mmap.mmap(memory, size_bytes)))
+        self.buffers = Buffers.over(spec, num_envs, memoryview(mmap.mmap(memory, size_bytes)))
         task = Task(opener, spec.name, spec.signature, num_envs, 0, num_envs, memory)
         borders = [number * num_envs // count for number in range(count + 1)]
-        self._workers = [_Worker(replace(task, first=a, last=b)) for a, b in itertools.pairwise(borders)]
-        weakref.finalize(self, _stop, self._workers, memory)
-        for worker in self._workers:
+        self.each = [_Worker(replace(task, first=a, last=b)) for a, b in itertools.pairwise(borders)]
+        weakref.finalize(self, _stop, self.each, memory)
+        for worker in self.each:
             try:
-                worker.wait()
+                worker.ready()
             except _DiedError as death:
                 raise self._given_up(worker, death) from death
 
-    def open(self) -> None:
-        """Open a match in every row."""
-        self._order(OPEN)
+    def order(self, what: bytes, part: Part) -> None:
+        """Tell all of them to open or to step their rows of a part."""
+        for worker in self.each:
+            worker.order(what, part)
 
-    def step(self) -> BoolArray:
-        """Play one decision of every row; see `Stepper.step` for what is returned."""
+    def finish(self, part: Part) -> BoolArray:
+        """Wait until all have done what they were ordered last for a part.
+
+        Returns:
+            Rows of the part whose match was lost on the way and has been opened anew by the same seed.
+
+        Raises:
+            LostMatchesError: One of them dies again and again.
+        """
         lost = np.zeros(self.buffers.num_envs, dtype=np.bool_)
-        for worker, survived in zip(self._workers, self._order(STEP), strict=True):
-            if survived:
-                worker.deaths *= not (self.buffers.ending[worker.rows] != GOING_ON).any()
+        for worker in self.each:
+            own = part.within(worker.rows.start, worker.rows.stop)
+            if self._survives(worker, part):
+                worker.deaths *= not (self.buffers.ending[own] != GOING_ON).any()
             else:
-                lost[worker.rows] = True
-        return lost
+                lost[own] = True
+        return lost[part.within(0, len(lost))]
 
-    def _order(self, order: bytes) -> list[bool]:
-        """Have all workers carry an order out at once; say which of them did, the others having been replaced."""
-        for worker in self._workers:
-            worker.tell(order)
-        return [self._survives(worker) for worker in self._workers]
-
-    def _survives(self, worker: _Worker) -> bool:
+    def _survives(self, worker: _Worker, part: Part) -> bool:
         """Wait for a worker; put another process in its place if it dies."""
-        try:
-            worker.wait(self._step_limit_s)
-        except _DiedError as death:
-            self._replace(worker, death)
-            return False
-        return True
+        while True:
+            try:
+                return worker.finish(part, self._step_limit_s)
+            except _DiedError as death:
+                self._replace(worker, death)
 
     def _replace(self, worker: _Worker, death: _DiedError) -> None:
-        """Start another process in a worker's place, and open its matches anew.
+        """Start another process in a worker's place.
 
         Raises:
             LostMatchesError: It has died too often.
@@ -213,11 +267,8 @@ class Workers:
                 death.cause,
                 f"\n{death.told}" if death.told else "",
             )
-            worker.start()
             try:
-                worker.wait()
-                worker.tell(OPEN)
-                worker.wait(self._step_limit_s)
+                worker.succeed()
             except _DiedError as again:
                 death = again
             else:
@@ -230,6 +281,35 @@ class Workers:
             f"({death.cause}): mend the game; where it is played without processes of its own, it fails in sight\n"
             f"{death.told}".strip()
         )
+
+
+class Shift:
+    """Has workers step a part of their matches, all or every other one; while they do, they may be told of the rest.
+
+    Args:
+        workers: Who steps.
+        part: What they step.
+
+    Attributes:
+        buffers: Where these matches are.
+    """
+
+    def __init__(self, workers: Workers, part: Part) -> None:
+        self.workers, self._part = workers, part
+        self.buffers = workers.buffers.part(part.within(0, workers.buffers.num_envs))
+
+    def open(self) -> None:
+        """Open a match in every row."""
+        self.workers.order(OPEN, self._part)
+        self.workers.finish(self._part)
+
+    def send(self) -> None:
+        """Begin a decision of every row."""
+        self.workers.order(STEP, self._part)
+
+    def receive(self) -> BoolArray:
+        """Wait for it; see `Stepper.receive` for what is returned."""
+        return self.workers.finish(self._part)
 
 
 def _stop(workers: list[_Worker], memory: int) -> None:

@@ -12,16 +12,17 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
 from arena.environments.processes.buffers import Buffers
 from arena.environments.processes.match import Hosted
-from arena.environments.processes.rows import Rows
+from arena.environments.processes.rows import Part, Rows
 from arena.errors import ArenaError
 
 OPEN, STEP = b"open", b"step"
-"""What a worker is told to do."""
+"""What a worker is told to do, with the name of a part of its rows behind it. It takes one order after another."""
 
 DONE = b"done"
 """What it answers; anything else is why it cannot go on, as a traceback."""
@@ -83,7 +84,8 @@ def _obey(orders: Connection) -> None:
     task = Task.decode(orders.recv_bytes())
     rows = _answered(orders, lambda: _make_rows(task))
     while True:
-        _answered(orders, rows.open if orders.recv_bytes() == OPEN else rows.step)
+        what, name = orders.recv_bytes().split()
+        _answered(orders, partial(rows.open if what == OPEN else rows.step, Part[name.decode()]))
 
 
 def _answered(orders: Connection, work: Callable[[], Result]) -> Result:
@@ -106,7 +108,7 @@ def _make_rows(task: Task) -> Rows:
         )
     memory = memoryview(mmap.mmap(task.memory, 0))
     os.close(task.memory)
-    return Rows(game, Buffers(game.spec, task.num_envs, memory), task.first, task.last)
+    return Rows(game, Buffers.over(game.spec, task.num_envs, memory), task.first, task.last)
 
 
 def _leave_with_parent(descriptor: int) -> None:
