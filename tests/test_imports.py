@@ -19,6 +19,9 @@ TORCH_FREE_ARENA = (
     "arena.exploitability",
     "arena.environments.registry",
     "arena.environments.spec",
+    "arena.environments.processes.worker",
+    "arena.environments.own.game",
+    "arena.environments.pettingzoo.game",
 )
 
 

@@ -1,10 +1,11 @@
 """Learns with and without compilation, in a process where nobody checks shapes; prints what must be the same.
 
-Arguments: the backend, and the core's units.
+Arguments: the backend, and units of the cores that are tried.
 """
 
 import json
 import sys
+from itertools import product
 
 import torch
 
@@ -26,14 +27,15 @@ def learn(backend: str, units: str, environment: str) -> tuple[Bench, dict[str, 
 
 def main() -> None:
     """Compare."""
-    backend, units = sys.argv[1:]
+    backend, *sizes = sys.argv[1:]
     torch.set_num_threads(1)
     weighing._native_appraiser = lambda settings, network: None  # what is compiled is torch's way
     answers = {}
-    for environment in (SYNTHETIC, "mech-pack"):
+    for environment, units in product((SYNTHETIC, "mech-pack"), sizes):
+        torch._dynamo.reset()
         (one, figures), (other, again) = (learn(each, units, environment) for each in ("", backend))
         plain, compiled = one.learner.tensors(), other.learner.tensors()
-        answers[environment] = {
+        answers[f"{environment} {units}"] = {
             "given_up": other.learner.ppo._weigher._appraise.given_up,
             "same_keys": list(plain) == list(compiled),
             "furthest": max(float((plain[name].double() - compiled[name].double()).abs().max()) for name in plain),

@@ -1,6 +1,7 @@
-"""What games of the reader's own declare."""
+"""What games of the reader's own declare. Torch is loaded for games of tensors alone: others may run in processes."""
 
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 from arena.environments.own.lookup import batch_factory, find
 from arena.environments.own.scripted import scripted_players
@@ -9,9 +10,11 @@ from arena.environments.pettingzoo.matches import open_match
 from arena.environments.pettingzoo.sides import TwoSided
 from arena.environments.processes.match import Hosted
 from arena.environments.spec import EnvironmentSpec
-from arena.environments.tensor import layout as tensors
 from arena.environments.tensor.game import as_tensor_game
 from arena.errors import ArenaError
+
+if TYPE_CHECKING:
+    from arena.environments.tensor import layout as tensors
 
 KEPT_GAMES = 8
 """Games whose declarations stay in memory."""
@@ -39,16 +42,18 @@ def declare_own(name: str) -> EnvironmentSpec:
 
 
 @lru_cache(maxsize=KEPT_GAMES)
-def declared_tensors(name: str) -> tensors.Declared:
+def declared_tensors(name: str) -> "tensors.Declared":
     """A game of tensors, and what it declares.
 
     Raises:
         ArenaError: It is none, or its spaces have no fixed size.
     """
+    from arena.environments.tensor.layout import look_at as look_at_tensors
+
     game = as_tensor_game(find(name))
     if game is None:
         raise ArenaError(f"{name} steps no batch of matches as tensors: see docs/tensor_games.md")
-    return tensors.look_at(name, game)
+    return look_at_tensors(name, game)
 
 
 def host_own(name: str) -> Hosted:
