@@ -31,7 +31,9 @@ def environments(as_json: AsJson = False) -> None:
     for spec in specs:
         unit = "decision" if spec.max_decisions == 1 else "decisions"
         table.add_row(
-            f"[bold]{spec.name}[/bold]\n{spec.signature}\n{spec.max_decisions} {unit}",
+            "\n".join(
+                (f"[bold]{spec.name}[/bold]", spec.signature, f"{spec.max_decisions} {unit}", *_write_kind(spec))
+            ),
             _write_teams(spec),
             "\n".join(f"{block.name} {_write_shape(block)}" for block in spec.observation),
             "\n".join(f"{head.name} {head.kind} {head.size}{' masked' * head.masked}" for head in spec.heads),
@@ -55,6 +57,8 @@ def _describe(spec: EnvironmentSpec) -> dict[str, Any]:
         "max_decisions": spec.max_decisions,
         "turn_based": spec.turn_based,
         "reproducible": spec.reproducible,
+        "zero_sum": spec.zero_sum,
+        "chance": spec.chance,
         "reasons": spec.reasons,
         "signature": spec.signature,
         "baselines": [{"name": each.name, "rating": each.rating} for each in _players(spec)],
@@ -74,6 +78,11 @@ def _write_teams(spec: EnvironmentSpec) -> str:
     if away != home:
         lines += ["v", *(f"{count} {role}" for role, count in away.items())]
     return "\n".join(lines)
+
+
+def _write_kind(spec: EnvironmentSpec) -> list[str]:
+    """What its author says of it."""
+    return [*(["zero-sum"] if spec.zero_sum else []), *(["no chance"] if spec.chance is False else [])]
 
 
 def _bound(value: float) -> float | None:

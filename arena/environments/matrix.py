@@ -93,4 +93,6 @@ def declare_rps(name: str) -> EnvironmentSpec:
         limit_decides=False,
         reasons=("choice",),
         rules={"payoff": RPS_PAYOFF},
+        zero_sum=True,
+        chance=False,
     )

@@ -112,4 +112,5 @@ def declare_recall(name: str) -> EnvironmentSpec:
         limit_decides=False,
         reasons=("answer",),
         rules={"cues": CUES, "delay": DELAY},
+        chance=True,
     )

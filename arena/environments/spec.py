@@ -178,6 +178,10 @@ class EnvironmentSpec:
         rules: Everything else that must match for two policies to meet, as JSON values.
         alike_sides: Whether the game's author says that both sides are alike, whatever their roles are called and
             whoever moves first: players are then rated on neither apart. No part of the signature.
+        zero_sum: Whether the rewards of a match add up to 0 over all agents; None where the author does not say. No
+            part of the signature.
+        chance: Whether anything of a match follows from its seed; None where the author does not say. No part of the
+            signature.
 
     Raises:
         ArenaError: The sides are said to be alike and have unlike numbers of agents.
@@ -195,6 +199,8 @@ class EnvironmentSpec:
     reasons: tuple[str, ...]
     rules: Mapping[str, Any]
     alike_sides: bool = field(default=False, kw_only=True)
+    zero_sum: bool | None = field(default=None, kw_only=True)
+    chance: bool | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.alike_sides and len(set(self.agents_per_side)) > 1:

@@ -1,17 +1,19 @@
 """A trained network that draws nothing."""
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from arena.environments.protocol import Actions, Observation
 from arena.policies.cores import RecurrentState
-from arena.policies.network import NetworkPolicy
+from arena.policies.network import NetworkPolicy, act_by
 from arena.policies.protocol import Policy, State
 
 
 class GreedyPolicy:
     """Does what its network holds for most likely: the best option, the switch as it mostly is, the mean.
+
+    It is no `NetworkPolicy`: those may be played together, and draw then.
 
     Attributes:
         network: In evaluation mode.
@@ -24,17 +26,15 @@ class GreedyPolicy:
         """Zeros."""
         return self.network.initial_state(rows)
 
-    @torch.inference_mode()
     def act(
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
         """Choose without chance; see `Policy.act`."""
-        output = self.network.step(observation.values, RecurrentState(*state), episode_start, observation.active)
-        layout = self.network.layout
-        certain = torch.zeros_like(output.parameters)
-        scale = layout.noise_scale(self.network.log_std)
-        raw = layout.choose(output.parameters, certain, scale, layout.pack_masks(observation))
-        return layout.to_actions(raw), output.state
+        return act_by(self._likeliest, self.network, observation, state, episode_start)
+
+    def _likeliest(self, parameters: Float[Tensor, "R P"], mask: Bool[Tensor, "R M"]) -> Float[Tensor, "R A"]:
+        layout, certain = self.network.layout, torch.zeros_like(parameters)
+        return layout.choose(parameters, certain, layout.noise_scale(self.network.log_std), mask)
 
 
 def greedy(policy: Policy) -> Policy:

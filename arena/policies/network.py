@@ -1,5 +1,6 @@
 """The recurrent actor-critic: encoder, LSTM, LayerNorm, one linear layer for all action heads and the value."""
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -373,13 +374,36 @@ class NetworkPolicy:
         """Zeros."""
         return self.network.initial_state(rows)
 
-    @torch.inference_mode()
     def act(
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
         """Sample actions; see `Policy.act`."""
-        output = self.network.step(observation.values, RecurrentState(*state), episode_start, observation.active)
-        layout = self.network.layout
-        mask = layout.pack_masks(observation)
-        raw = self.network.distribution(output.parameters, mask).sample(rng)
-        return layout.to_actions(raw), output.state
+        return act_by(
+            lambda parameters, mask: self.network.distribution(parameters, mask).sample(rng),
+            self.network,
+            observation,
+            state,
+            episode_start,
+        )
+
+
+@torch.inference_mode()
+def act_by(
+    choose: Callable[[Tensor, Tensor], Tensor],
+    network: ActorCritic,
+    observation: Observation,
+    state: State,
+    episode_start: Bool[Tensor, " R"],
+) -> tuple[Actions, State]:
+    """Act for R rows by what a network says of them; see `Policy.act`.
+
+    Args:
+        choose: From distribution parameters (R, P) and packed masks (R, M) to raw actions (R, A).
+        network: In evaluation mode.
+        observation: What the rows perceive.
+        state: Their memory.
+        episode_start: Rows whose observation opens an episode.
+    """
+    output = network.step(observation.values, RecurrentState(*state), episode_start, observation.active)
+    raw = choose(output.parameters, network.layout.pack_masks(observation))
+    return network.layout.to_actions(raw), output.state

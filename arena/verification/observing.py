@@ -8,6 +8,9 @@ from torch import Tensor
 from arena.environments.spec import ChoiceBlock, EnvironmentSpec, HeadKind
 from arena.verification.moments import Fault, Glance, Moment, first, name_entry
 
+SIGHTS_KEPT = 4096
+"""Observations of a side that are kept to compare."""
+
 
 def misplaced(glance: Glance) -> Fault | None:
     """Shapes, types and devices that are not as declared."""
@@ -88,6 +91,26 @@ class Returning:
         back = first(before & active & ~ended) if not moment.env.spec.turn_based else None
         self._gone = torch.where(ended, ~active, before | ~active)
         return None if back is None else Fault("it acts again after it was inactive", *back)
+
+
+class UntoldSides:
+    """What agents of both sides were shown alike, where these are unlike."""
+
+    def __init__(self) -> None:
+        self._shown: tuple[set[bytes], set[bytes]] = (set(), set())
+
+    def __call__(self, moment: Moment) -> Fault | None:
+        """Look at whoever acts, until enough was seen."""
+        spec, before = moment.env.spec, moment.before
+        if spec.unlike_sides is None or max(map(len, self._shown)) > SIGHTS_KEPT:
+            return None
+        for row, agent in before.active.nonzero().tolist():
+            away = agent >= spec.agents_per_side[0]
+            sight = before.values[row, agent].cpu().numpy().tobytes()
+            if sight in self._shown[not away]:
+                return Fault("it is shown to the last number what an agent of the other side was shown", row, agent)
+            self._shown[away].add(sight)
+        return None
 
 
 class Tried:

@@ -24,6 +24,7 @@ from arena.verification.rules import (
     LENGTHS,
     OPTIONS,
     OUTCOMES,
+    OWN_SIDE,
     PLAYED,
     RANGES,
     RETURNING,
@@ -45,6 +46,10 @@ LOOKS = (*LAST_LOOKS, (ABSENT, observing.shown_to_absent))
 
 STOPPING = frozenset({LAYOUT, OPTIONS, ACCEPTED, REWARDS, ENDS, OUTCOMES, LENGTHS})
 """Rules without which nothing more can be looked at, or matches would not end."""
+
+
+WARNINGS = frozenset({RETURNING, OWN_SIDE})
+"""Rules that a game may have its reasons to break."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +101,16 @@ class Played:
     def _row(self, rule: Rule, spec: EnvironmentSpec) -> Row:
         if rule in self.faults:
             fault = self.faults[rule]
-            return rule.warned(*fault) if rule is RETURNING else rule.failed(*fault)
+            if rule is ZERO_SUM and not spec.zero_sum:
+                return rule.told("rewards need not add up to 0, and do not")
+            return rule.warned(*fault) if rule in WARNINGS else rule.failed(*fault)
         if why := _without_meaning(rule, spec):
             return rule.not_applicable(why)
         if self.stopped:
             broken = next(each.check for each in self.faults if each in STOPPING)
             return rule.not_reached(f"no fault before {broken!r} was broken")
+        if rule is ZERO_SUM and not spec.zero_sum:
+            return rule.told("rewards need not add up to 0, and did: zero_sum=True would say so")
         return rule.passed(self._said(rule, spec))
 
     def _said(self, rule: Rule, spec: EnvironmentSpec) -> str:
@@ -171,7 +180,8 @@ class Game:
             (LENGTHS, ending.wrong_lengths),
             (ACCEPTED, self.played.tried),
             (RETURNING, observing.Returning()),
-            *([(ZERO_SUM, ending.UnequalSums())] if env.spec.rules.get("zero_sum") else []),
+            (ZERO_SUM, ending.UnequalSums()),
+            (OWN_SIDE, observing.UntoldSides()),
             (FINAL, ending.FinalSights()),
             (SEEDS, ending.wrong_seeds),
             (KEPT, ending.Kept()),
@@ -263,8 +273,8 @@ def _without_meaning(rule: Rule, spec: EnvironmentSpec) -> str | None:
     categorical = [head for head in spec.heads if head.masked and head.kind is HeadKind.CATEGORICAL]
     if rule is OPTIONS and not categorical:
         return "no head has a mask of options"
-    if rule is ZERO_SUM and not spec.rules.get("zero_sum"):
-        return "the spec's rules do not say zero_sum"
+    if rule is OWN_SIDE and spec.unlike_sides is None:
+        return "sides are alike"
     if rule is RETURNING and spec.turn_based:
         return "sides move in turns"
     return None

@@ -63,11 +63,15 @@ class Repeating:
             differ = self._differ_by_seed()
         except Exception as error:  # noqa: BLE001  whatever a game raises
             return CHANCE.failed(describe(error), "while it was played by other seeds")
-        if differ:
-            return CHANCE.passed("other seeds, same actions: other matches")
-        return CHANCE.not_applicable(
-            "other seeds, same actions: the same matches. Right for a game without chance; else it ignores its seeds"
-        )
+        said = "other seeds, same actions: " + ("other matches" if differ else "the same matches")
+        match self._open(0).spec.chance, differ:
+            case (False, True):
+                return CHANCE.failed(f"it declares no chance; {said}")
+            case (True, False):
+                return CHANCE.warned(f"it declares chance; {said}")
+            case (None, False):
+                return CHANCE.not_applicable(f"{said}. Right for a game without chance; else it ignores its seeds")
+        return CHANCE.passed(said)
 
     def seeds(self, purpose: str, rows: int = ROWS_COMPARED) -> Tensor:
         """Seeds for so many rows."""

@@ -104,6 +104,11 @@ REFUSALS = Rule(
     "shape are refused with ArenaError",
     "derive from SeededRows of arena/environments/episodes.py, which refuses them",
 )
+OWN_SIDE = Rule(
+    "own side",
+    "where sides are unlike, what an agent is shown tells which of them it plays",
+    "show every agent an entry that is 0 at home and 1 away; nothing has to be done where it is to play alike there",
+)
 REWARDS = Rule(
     "rewards",
     "rewards are finite float32 of shape (E, N)",
@@ -111,8 +116,8 @@ REWARDS = Rule(
 )
 ZERO_SUM = Rule(
     "zero-sum",
-    "where the spec's rules say zero_sum, the rewards of a match add up to 0 over all its agents",
-    "pay the one side what the other loses, or leave zero_sum out of the rules",
+    "where the spec says zero_sum, the rewards of a match add up to 0 over all its agents",
+    "pay the one side what the other loses, or say zero_sum=False",
 )
 ENDS = Rule(
     "ends",
@@ -175,8 +180,8 @@ PROCESSES = Rule(
 )
 CHANCE = Rule(
     "chance",
-    "matches of different seeds differ, unless nothing is left to chance",
-    "draw the game's chance from the seed that it is reset by",
+    "matches of different seeds differ where the spec says chance=True, and are the same where it says chance=False",
+    "draw the game's chance from the seed that it is reset by, and nowhere else; or say otherwise",
 )
 IGNORED = Rule(
     "actions of absent",
@@ -208,6 +213,7 @@ PLAYED = (
     OPTIONS,
     ABSENT,
     RETURNING,
+    OWN_SIDE,
     ACCEPTED,
     REWARDS,
     ZERO_SUM,

@@ -148,6 +148,32 @@ def test_a_game_without_chance_is_told_from_others():
     assert said(look_at("honest"), Verdict.PASSED)["chance"] == "other seeds, same actions: other matches"
 
 
+def test_what_is_declared_of_chance_is_checked():
+    random = said(look_at("certainly_random"), Verdict.FAILED)
+    assert random == {"chance": "it declares no chance; other seeds, same actions: other matches"}
+    certain = said(look_at("expected"), Verdict.WARNING)
+    assert certain["chance"] == "it declares chance; other seeds, same actions: the same matches"
+    told = said(verify("rps", matches=10, seed=2, progress=unseen), Verdict.PASSED)
+    assert told["chance"] == "other seeds, same actions: the same matches"
+
+
+def test_rewards_of_which_nothing_is_declared_are_told_of():
+    for game, told in [("unspoken", "and did: zero_sum=True would say so"), ("unequal", "and do not")]:
+        report = look_at(game)
+        assert report.passed
+        assert said(report, Verdict.TOLD)["zero-sum"].endswith(told)
+
+
+def test_unlike_sides_that_see_the_same_are_warned_of():
+    report = look_at("untold")
+    assert report.passed
+    told = said(report, Verdict.WARNING)
+    assert told["own side"] == "it is shown to the last number what an agent of the other side was shown"
+    assert said(look_at("honest"), Verdict.NOT_APPLICABLE)["own side"] == "sides are alike"
+    kuhn = verify("openspiel:kuhn_poker", matches=10, seed=2, progress=unseen)
+    assert "own side" in said(kuhn, Verdict.PASSED)
+
+
 def test_who_comes_back_is_warned_of():
     report = look_at("undying")
     assert report.passed

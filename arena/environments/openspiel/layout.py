@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.environments.openspiel.library import NoTablesError, load_game, require_names, tells_information_states
+from arena.environments.openspiel.library import (
+    NoTablesError,
+    leaves_to_chance,
+    load_game,
+    require_names,
+    tells_information_states,
+)
 from arena.environments.openspiel.playouts import Playouts, play_out
 from arena.environments.openspiel.tree import MAX_NODES, SMALLER, GameTree, unroll
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
@@ -136,6 +142,8 @@ def _declared(
         limit_decides=False,
         reasons=reasons,
         rules=rules,
+        zero_sum=True,
+        chance=leaves_to_chance(game),
     )
 
 

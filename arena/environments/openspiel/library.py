@@ -54,6 +54,12 @@ def tells_information_states(game: "Game") -> bool:
     return not kind.provides_observation_tensor or game.information_state_tensor_size() <= MAX_TOLD
 
 
+def leaves_to_chance(game: "Game") -> bool:
+    """Whether chance moves, too."""
+    kind = game.get_type()
+    return bool(kind.chance_mode != type(kind).ChanceMode.DETERMINISTIC)
+
+
 def tell(state: "State", side: int) -> NDArray[np.float32]:
     """What a side is told, flat."""
     told = state.information_state_tensor if tells_information_states(state.get_game()) else state.observation_tensor

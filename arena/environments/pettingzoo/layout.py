@@ -98,6 +98,8 @@ def look_at(name: str, game: TwoSided) -> Declared:
             "actions": [bounds_of(done[each]) for each in seats],
         },
         alike_sides=game.alike_sides,
+        zero_sum=game.zero_sum,
+        chance=game.chance,
     )
     env.close()
     return Declared(game, spec, agents, sequential)

@@ -43,14 +43,16 @@ LIBRARIES: dict[str, Library] = {
 }
 """Packages, by what stands before the colon."""
 
+_POKER = {"alike_sides": True, "zero_sum": True, "chance": True}
+
 KNOWN: Mapping[str, Mapping[str, Any]] = {
-    "pettingzoo:connect_four_v3": {"max_decisions": 42},
-    "pettingzoo:tictactoe_v3": {"max_decisions": 9},
+    "pettingzoo:connect_four_v3": {"max_decisions": 42, "zero_sum": True, "chance": False},
+    "pettingzoo:tictactoe_v3": {"max_decisions": 9, "zero_sum": True, "chance": False},
     # two rounds of at most four choices each; at most 14 chips, paid as 7, are lost by one and won by the other
     # and who begins is drawn
-    "pettingzoo:leduc_holdem_v4": {"max_decisions": 8, "scoring": ReturnMargin(14.0), "alike_sides": True},
-    "pettingzoo:texas_holdem_v4": {"alike_sides": True},
-    "pettingzoo:texas_holdem_no_limit_v6": {"alike_sides": True},
+    "pettingzoo:leduc_holdem_v4": {"max_decisions": 8, "scoring": ReturnMargin(14.0), **_POKER},
+    "pettingzoo:texas_holdem_v4": _POKER,
+    "pettingzoo:texas_holdem_no_limit_v6": _POKER,
     # ten touches more than none, of 10 for each adversary and -10 for whom they chase
     "mpe2:simple_tag_v3": {"scoring": ReturnMargin(200.0)},
     # red and blue are the same but for their names, and stand as in a mirror

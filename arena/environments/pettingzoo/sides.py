@@ -96,6 +96,8 @@ class TwoSided:
         baselines: Scripted players that it brings, each an `arena.environments.own.Scripted`.
         alike_sides: Whether both sides are alike although their agents have other names (`red_0`, `blue_0`) or take
             turns (chance says who begins), so that players are not rated on each.
+        zero_sum: Whether the rewards of a match add up to 0 over all agents; None says nothing of it.
+        chance: Whether anything of a match follows from its seed; None says nothing of it.
     """
 
     make: Callable[[], Any]
@@ -108,6 +110,8 @@ class TwoSided:
     images: Mapping[str, str] = field(default_factory=dict)
     chosen_from: Mapping[str, str] = field(default_factory=dict)
     alike_sides: bool = False
+    zero_sum: bool | None = None
+    chance: bool | None = None
 
 
 def seat(name: str, agents: Sequence[str], game: TwoSided) -> tuple[tuple[str, ...], tuple[str, ...]]:

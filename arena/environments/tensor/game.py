@@ -38,6 +38,8 @@ class TensorGame:
         reproducible: Whether seed and actions make a match; never so where the game opens matches by itself.
         alike_sides: Whether both sides are alike although they take turns (chance says who begins), so that players
             are not rated on each.
+        zero_sum: Whether the rewards of a match add up to 0 over all agents; None says nothing of it.
+        chance: Whether anything of a match follows from its seed; None says nothing of it.
     """
 
     make: Callable[..., Any]
@@ -48,6 +50,8 @@ class TensorGame:
     scoring: Scoring = field(default_factory=HigherReturn)
     reproducible: bool = True
     alike_sides: bool = False
+    zero_sum: bool | None = None
+    chance: bool | None = None
 
     def __post_init__(self) -> None:
         if len(self.agents_per_side) != SIDES or min(self.agents_per_side) < 1:

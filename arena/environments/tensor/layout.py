@@ -67,6 +67,8 @@ def look_at(name: str, game: TensorGame) -> Declared:
             reasons=REASONS,
             rules={"scoring": dict(game.scoring.rule), "actions": bounds_of(made.action_space)},
             alike_sides=game.alike_sides or (not game.turn_based and len(set(game.agents_per_side)) == 1),
+            zero_sum=game.zero_sum,
+            chance=game.chance,
         ),
         opening=opening,
         paths=tuple(parts),
