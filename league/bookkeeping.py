@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import ClassVar
 
+from sqlalchemy.exc import OperationalError
+
 from league import log as logs
 from league.aggregator import Aggregator
 from league.config import Settings
@@ -136,8 +138,9 @@ def main() -> None:
 def _require_schema(database: Database) -> None:
     try:
         schema.check(database)
-    except LeagueError as error:
-        log.error("no books are kept: %s", error)  # noqa: TRY400 - the message says it all
+    except (LeagueError, OperationalError) as error:
+        cause = str(error.orig).strip() if isinstance(error, OperationalError) else error
+        log.error("no books are kept: %s", cause)  # noqa: TRY400 - the message says it all
         sys.exit(1)
 
 

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from league.restarts import RestartRule, count_short_lives, restart_delay_s
+from league.restarts import RestartRule, count_short_lives, patient_delay_s, restart_delay_s
 
 BAD_USAGE = 2
+TRY_LATER = os.EX_TEMPFAIL
+"""Status 75: what the process needs, such as its database, is away; it was not started wrongly and did not fail."""
+
 _TAIL_BYTES = 8192
 
 State = Literal["not started", "running", "restarting", "finished", "failed", "stopped"]
@@ -43,6 +46,7 @@ class Death:
     def cause(self) -> str:
         """How it ended, in words."""
         how = f"signal {signal.Signals(-self.status).name}" if self.status < 0 else f"status {self.status}"
+        how += " (what it needs is away)" if self.status == TRY_LATER else ""
         return f"it ended with {how} after {self.lived_s:.0f} s"
 
 
@@ -61,7 +65,7 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at_s = 0.0
         self._due_at_s = 0.0
-        self._short_lives = 0
+        self._short_lives = self._times_away = 0
 
     @property
     def pid(self) -> int | None:
@@ -136,13 +140,23 @@ class Child:
 
     def _bury(self, status: int, now_s: float) -> Death:
         lived_s = now_s - self._started_at_s
-        self._short_lives = count_short_lives(self._short_lives, lived_s, self._rule)
-        delay_s = None if status == BAD_USAGE else restart_delay_s(self._short_lives, self._rule)
+        delay_s = self._delay_s(status, lived_s)
         if delay_s is None:
             self.state = "failed"
         else:
             self.state, self._due_at_s = "restarting", now_s + delay_s
         return Death(self.job.name, status, lived_s, delay_s, self.last_lines(8), self.job.log)
+
+    def _delay_s(self, status: int, lived_s: float) -> float | None:
+        """Return how long to wait before the next start; None where there is to be none."""
+        if status == BAD_USAGE:
+            return None
+        if status == TRY_LATER:  # however long that takes: whoever supervises is told each time
+            self._times_away += 1
+            return patient_delay_s(self._times_away, self._rule)
+        self._times_away = 0
+        self._short_lives = count_short_lives(self._short_lives, lived_s, self._rule)
+        return restart_delay_s(self._short_lives, self._rule)
 
     def _end_group(self) -> None:
         if self._process is not None:

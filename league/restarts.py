@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+_DOUBLINGS_MOST = 64  # so that no number of them is too large to compute with
+
 
 @dataclass(frozen=True)
 class RestartRule:
@@ -30,7 +32,10 @@ def restart_delay_s(short_lives: int, rule: RestartRule) -> float | None:
 
     delay = first * 2^(short_lives - 1), at most `longest_delay_s`
     """
-    if short_lives >= rule.most_short_lives:
-        return None
-    doublings = max(short_lives - 1, 0)
+    return None if short_lives >= rule.most_short_lives else patient_delay_s(short_lives, rule)
+
+
+def patient_delay_s(times: int, rule: RestartRule) -> float:
+    """Return how long to wait before the next start, as `restart_delay_s` does, but without giving up."""
+    doublings = min(max(times - 1, 0), _DOUBLINGS_MOST)
     return float(min(rule.first_delay_s * 2**doublings, rule.longest_delay_s))

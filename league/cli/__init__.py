@@ -11,6 +11,7 @@ import typer
 from pydantic import ValidationError
 
 from league import wire
+from league.child import TRY_LATER
 from league.cli import (
     exchange,
     fingerprint,
@@ -37,8 +38,10 @@ from league.cli.up import command as up
 from league.errors import (
     ChampionConflictError,
     ConfigurationError,
+    DatabaseUnavailableError,
     InvalidRequestError,
     LeagueError,
+    StoreUnavailableError,
     UnknownGateError,
     UnknownLeaseError,
     UnknownPeriodError,
@@ -57,6 +60,13 @@ _WAYS_OUT: dict[type[LeagueError], str] = {
     UnknownPlayerError: "`league players` lists them all",
 }
 """What to do at a terminal, where the server's way out is another of its calls."""
+
+_STATUSES: dict[type[LeagueError], int] = {
+    ConfigurationError: BAD_USAGE,
+    DatabaseUnavailableError: TRY_LATER,
+    StoreUnavailableError: TRY_LATER,
+}
+"""What a command exits with because of an error; with 1 for any other."""
 
 _HELP = "`league COMMAND --help` says what it takes"
 
@@ -97,7 +107,8 @@ app.add_typer(operations.db, name="db")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; what a user can cause ends as one line on stderr.
 
-    Exits with 0, with 2 for bad usage or an unusable setting, and with 1 for any other error.
+    Exits with 0, with 2 for bad usage or an unusable setting, with 75 where the database or the store is away, so that
+    the same command may do later, and with 1 for any other error.
     """
     app.rich_markup_mode = "markdown" if get_terminal_size().columns >= BOX_COLUMNS else None
     if isinstance(sys.stdout, TextIOWrapper):
@@ -120,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _refuse(error: LeagueError) -> NoReturn:
     typer.echo(f"league: {printable(_described(error))}", err=True)
-    sys.exit(BAD_USAGE if isinstance(error, ConfigurationError) else 1)
+    sys.exit(next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 1))
 
 
 def _is_of_request(error: ValidationError) -> bool:

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database, is_missing
-from league.errors import ConfigurationError, OldDatabaseError
+from league.errors import ConfigurationError, DatabaseUnavailableError, OldDatabaseError
 
 Home = Annotated[
     Path | None,
@@ -50,7 +50,8 @@ def connected(settings: Settings, options: Options = OWN) -> Iterator[Database]:
         options: How the command was told that.
 
     Raises:
-        ConfigurationError: The home folder or the database cannot be used.
+        ConfigurationError: The home folder or the file of the database cannot be used.
+        DatabaseUnavailableError: The database's server does not answer, or not as it should.
     """
     try:
         database = Database(settings.database_address)
@@ -58,15 +59,30 @@ def connected(settings: Settings, options: Options = OWN) -> Iterator[Database]:
         rule = f"{error.strerror}: {error.filename}"
         raise ConfigurationError(f"home {settings.home}", rule, f"choose another with {options.home}") from error
     try:
-        yield database
+        with answering(database, options):
+            yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def answering(database: Database, options: Options = OWN) -> Iterator[None]:
+    """Say in one line why a database cannot be worked with.
+
+    Raises:
+        ConfigurationError: It is a file that cannot be used.
+        DatabaseUnavailableError: Its server does not answer, or not as it should.
+    """
+    try:
+        yield
     except DatabaseError as error:
         if type(error) not in (OperationalError, DatabaseError):
             raise  # a wrong statement is a defect of ours
-        cause = str(error.orig).strip().splitlines()[0]
+        rule = f"it cannot be used ({str(error.orig).strip().splitlines()[0]})"
         way_out = f"start it, or correct {options.database}"
-        raise ConfigurationError(f"database {database}", f"it cannot be used ({cause})", way_out) from error
-    finally:
-        database.close()
+        if database.sqlite:
+            raise ConfigurationError(f"database {database}", rule, way_out) from error
+        raise DatabaseUnavailableError(database, rule, way_out) from error
 
 
 @contextmanager
@@ -75,6 +91,7 @@ def existing(settings: Settings) -> Iterator[Database]:
 
     Raises:
         ConfigurationError: There is none, or it cannot be used.
+        DatabaseUnavailableError: Its server does not answer.
     """
     if is_missing(settings.database_address):
         way_out = "name the league's folder with --home or LEAGUE_HOME; `league serve` makes a new league"

@@ -70,6 +70,7 @@ def prepare(settings: Settings) -> None:
     Raises:
         ConfigurationError: There is no such core.
         OpenServerError: The address is not loopback and no token exists.
+        DatabaseUnavailableError: The database's server does not answer.
         StoreUnavailableError: Checkpoints cannot be kept where the settings say.
         NewerDatabaseError: The database belongs to a newer version.
     """
@@ -95,14 +96,27 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     app = create_app(settings, books_apart=True)
 
     class Server(uvicorn.Server):
+        """Opens the application itself: where that fails, uvicorn prints a traceback and ends as if all were well."""
+
         def handle_exit(self, number: int, frame: FrameType | None) -> None:
             app.state.league.ending.set()
             super().handle_exit(number, frame)
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            self._opened = app.router.lifespan_context(app)
+            await self._opened.__aenter__()
+            await super().startup(sockets)
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().shutdown(sockets)
+            if not self.force_exit:
+                await self._opened.__aexit__(None, None, None)
 
     server = Server(
         uvicorn.Config(
             app,
             access_log=False,
+            lifespan="off",
             log_config=None,
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_SHUTDOWN_GRACE_S,
@@ -114,7 +128,8 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     _spare_what_stays()
     sys.setswitchinterval(_TURN_S)  # threads that compute leave Python's lock sooner to those that answer
     typer.echo(f"listening on {listening.url_of(listener)}; interface documentation at /docs; Ctrl-C stops")
-    server.run(sockets=listening.at_once(listener, _ACCEPTED_AT_ONCE))
+    with database.answering(app.state.league.database):
+        server.run(sockets=listening.at_once(listener, _ACCEPTED_AT_ONCE))
     typer.echo("stopped")
 
 

@@ -76,6 +76,27 @@ def test_bad_usage_is_not_tried_again(job: Callable[..., Job]) -> None:
     assert death.delay_s is None
 
 
+def test_what_waits_for_something_that_is_away_is_started_again_for_as_long_as_that_takes(
+    job: Callable[..., Job], tmp_path: Path
+) -> None:
+    """And how often that was says nothing about how often it fails."""
+    status = tmp_path / "status"
+    status.write_text("75")
+    child = Child(job(f"import pathlib, sys; sys.exit(int(pathlib.Path({str(status)!r}).read_text()))"), RULE)
+    child.start(now_s=0.0)
+    now_s, delays = 0.0, []
+    for turn in range(5):
+        if turn == 4:
+            status.write_text("1")
+        death = poll_until_dead(child, now_s) if child.poll(now_s) is None else None
+        assert death is not None
+        assert death.delay_s is not None
+        assert ("(what it needs is away)" in death.cause) == (turn < 4)
+        delays.append(death.delay_s)
+        now_s += death.delay_s
+    assert delays == [1.0, 2.0, 4.0, 8.0, 1.0]
+
+
 def test_a_worker_that_ends_well_is_finished_but_a_server_is_started_again(job: Callable[..., Job]) -> None:
     worker, server = Child(job("pass"), RULE), Child(job("pass", permanent=True), RULE)
     worker.start(now_s=0.0)

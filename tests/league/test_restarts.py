@@ -3,13 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from league.restarts import RestartRule, count_short_lives, restart_delay_s
+from league.restarts import RestartRule, count_short_lives, patient_delay_s, restart_delay_s
 
 RULE = RestartRule(short_life_s=30.0, most_short_lives=5, first_delay_s=1.0, longest_delay_s=6.0)
 
 
 def test_delays_double_up_to_the_longest_and_then_it_gives_up() -> None:
     assert [restart_delay_s(count, RULE) for count in range(1, 6)] == [1.0, 2.0, 4.0, 6.0, None]
+
+
+def test_the_patient_never_give_up() -> None:
+    assert [patient_delay_s(times, RULE) for times in (1, 2, 3, 4, 5, 10_000)] == [1.0, 2.0, 4.0, 6.0, 6.0, 6.0]
 
 
 def test_a_long_life_clears_the_count_and_restarts_after_the_first_delay() -> None:

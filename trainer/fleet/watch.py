@@ -1,15 +1,12 @@
 """The fleet's driver: starts every member on the cluster, tells what they say, and ends them in order."""
 
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import FrameType
 from typing import Literal, Protocol
 
 from league.child import Death
 from league.restarts import RestartRule, count_short_lives, restart_delay_s
+from league.signals import EndSignals
 from trainer.errors import TrainerError
 from trainer.fleet.keeper import RULE, Orders, Report
 from trainer.fleet.members import Member
@@ -18,8 +15,6 @@ from trainer.surroundings import LEAVE_WITHIN_S
 TICK_S = 0.5
 GRACE_S = LEAVE_WITHIN_S + 5.0
 """How long members may take to leave: trainers end by themselves within `LEAVE_WITHIN_S`, their reports travel."""
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class LostError(TrainerError):
@@ -169,18 +164,17 @@ class Fleet:
         self._where = where
         self._say = say
         self._width = max(len(member.name) for member in members)
-        self._stop = threading.Event()
-        self._signals = 0
+        self._signals = EndSignals()
 
     def run(self) -> bool:
         """Run; say whether every member ended by itself or as it was told, none was given up or killed."""
-        with self._signals_caught():
+        with self._signals:
             try:
                 for post in self._posts:
                     post.open(self._where, time.monotonic())
-                while not (self._stop.is_set() or self._trainers_over()):
+                while not (self._signals.count or self._trainers_over()):
                     self._look()
-                    self._stop.wait(TICK_S)
+                    self._signals.wait(TICK_S)
             finally:
                 self._end()
         return all(post.state == "ended" for post in self._posts)
@@ -198,31 +192,20 @@ class Fleet:
     def _end(self) -> None:
         if all(post.over for post in self._posts):
             return
-        hurry = self._signals + 1
+        hurry = self._signals.count + 1
         self._say("the fleet ends: trainers save and leave (Ctrl-C again kills them) ...")
         for post in self._posts:
             post.leave()
         deadline_s = time.monotonic() + GRACE_S
-        while not all(post.over for post in self._posts) and time.monotonic() < deadline_s and self._signals < hurry:
+        while (
+            not all(post.over for post in self._posts) and time.monotonic() < deadline_s and self._signals.count < hurry
+        ):
             self._look()
             time.sleep(TICK_S / 5)
         for post in self._posts:
             if not post.over:
                 self._say(f"{post.member.name:<{self._width}} still runs and is killed")
                 post.kill()
-
-    @contextmanager
-    def _signals_caught(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._signals += 1
-        self._stop.set()
 
 
 def _told(death: Death) -> str:

@@ -1,12 +1,9 @@
 """Keep a server, trainers and an evaluator running, show what they do, and end them in order."""
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
-from types import FrameType
 from typing import ClassVar
 
 from league.child import Child, Death
@@ -16,6 +13,7 @@ from league.cli.up.screen import TAIL_LINES, Part, Screen, View
 from league.client import LeagueClient, patience_of
 from league.errors import LeagueError, LeagueUnreachable, UnauthenticatedError
 from league.restarts import RestartRule
+from league.signals import EndSignals
 
 TICK_S = 0.25
 SHOW_INTERVAL_S = 1.0
@@ -54,8 +52,7 @@ class Supervisor:
         self._ready = False
         self._look_at_s = self._show_at_s = 0.0
         self._began_at, self._began_at_s = datetime.now(UTC), time.monotonic()
-        self._signals = 0
-        self._stop = threading.Event()
+        self._signals = EndSignals(again=self._kill)
 
     @property
     def _children(self) -> list[Child]:
@@ -67,15 +64,15 @@ class Supervisor:
         Raises:
             GaveUpError: A process died too often; all others have been ended.
         """
-        with self._signals_caught():
+        with self._signals:
             try:
                 self._server.start(time.monotonic())
-                while not self._stop.wait(TICK_S):
+                while not self._signals.wait(TICK_S):
                     self._tick(time.monotonic())
             finally:
                 self._end()
                 self._client.close()
-        return self._signals < 2
+        return self._signals.count < 2
 
     def _tick(self, now_s: float) -> None:
         for child in self._children:
@@ -168,19 +165,6 @@ class Supervisor:
             with suppress(OSError):
                 self._screen.say(f"{child.job.name} did not end in {STOP_GRACE_S:g} s and was killed")
 
-    @contextmanager
-    def _signals_caught(self) -> Iterator[None]:
-        caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        before = {number: signal.signal(number, self._on_signal) for number in caught}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._signals += 1
-        self._stop.set()
-        if self._signals > 1:
-            for child in self._children:
-                child.kill()
+    def _kill(self) -> None:
+        for child in self._children:
+            child.kill()

@@ -120,6 +120,25 @@ def test_the_first_token_closes_a_running_server(server: subprocess.Popen[str], 
     assert command("players", "--url", url, "--token", token).code == 0
 
 
+AWAY = "postgresql://nobody@127.0.0.1:1/league"
+
+
+def test_a_server_whose_database_is_away_says_so_and_that_it_may_be_started_later(command: Run, tmp_path: Path) -> None:
+    outcome = command("serve", "--port", "0", "--home", tmp_path, "--database-url", AWAY)
+    assert outcome.code == os.EX_TEMPFAIL
+    assert "database unavailable postgresql://nobody@127.0.0.1:1/league: it cannot be used" in outcome.one_line_error
+
+
+def test_so_does_one_whose_database_goes_away_between_its_preparation_and_its_start(tmp_path: Path) -> None:
+    code = "from league import cli; from league.cli import serve; serve.prepare = lambda _: None; cli.main()"
+    words = "serve", "--port", "0", "--home", str(tmp_path), "--database-url", AWAY
+    ended = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=300)
+    assert ended.returncode == os.EX_TEMPFAIL
+    assert ended.stderr.startswith("league: database unavailable postgresql://nobody@127.0.0.1:1/league: ")
+    assert ended.stderr.count("\n") == 1
+    assert "stopped" not in ended.stdout
+
+
 def test_a_taken_port_is_named_before_anything_is_touched(command: Run, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
