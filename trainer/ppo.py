@@ -176,47 +176,33 @@ class PPO:
         tally: Tally,
     ) -> bool:
         """Learn from one minibatch; false if the policy has moved too far and nothing was learned."""
-        if len(minibatch.others) and self._partners is not NOBODY:
-            try:
-                return self._step_with(self._partners, rollout, targets, segments, minibatch, coefficients, tally)
-            except PartnerLostError as error:
-                logger.warning(
-                    "%s: nothing is lost, but from here on updates are made in one process and do not repeat those of "
-                    "another run to the last bit; start again to have all processes",
-                    error,
-                )
-                self._dismiss_partners()
-            except BaseException:  # they are left in the middle of a minibatch
-                self._dismiss_partners()
-                raise
-        alone = minibatch.alone(segments)
-        return self._step_with(NOBODY, rollout, targets, segments, alone, coefficients, tally)
-
-    def _step_with(
-        self,
-        partners: Partners | Nobody,
-        rollout: Rollout,
-        targets: Targets,
-        segments: Segments,
-        minibatch: Minibatch,
-        coefficients: Coefficients,
-        tally: Tally,
-    ) -> bool:
-        """Learn from one minibatch; whoever is lost is lost before anything has changed."""
+        partners = self._partners if len(minibatch.others) else NOBODY
+        if partners is NOBODY:
+            minibatch = minibatch.alone(segments)
         lots = self._weigher.lots(targets, minibatch.own)
-        own = rollout.value.new_tensor([float(lot.counts.sum()) for lot in lots])
-        counts = torch.cat([own, minibatch.others])
+        counts = _counts(lots, minibatch)
         count = counts.sum()
         if not any_of(self._ranks, bool(lots) or bool(minibatch.others.any()), count.device):
             return True
         self.optimizer.clear()
         predicted = self._predicted(rollout, targets, segments, minibatch, count)
         weights = self._weigher.objective.weights(coefficients, self.under_floor)
-        partners.ask(minibatch, count, predicted, weights)
-        gathered = (self._weigher.gather(rollout, targets, lot) for lot in lots)
-        parts = self._weigher.weigh(gathered, own / count, predicted, weights)
-        everybodys = [*parts, *partners.figures(minibatch)]
-        whole = Part.merged(everybodys, counts[counts > 0] / count) if everybodys else None
+        try:
+            whole = self._weigh(partners, rollout, targets, minibatch, lots, counts, predicted, weights)
+        except PartnerLostError as error:  # nothing has changed yet, and other ranks hear nothing of it
+            logger.warning(
+                "%s: nothing is lost, but from here on updates are made in one process and do not repeat those of "
+                "another run to the last bit; start again to have all processes",
+                error,
+            )
+            self._dismiss_partners()
+            self.optimizer.clear()
+            minibatch = minibatch.alone(segments)
+            lots = self._weigher.lots(targets, minibatch.own)
+            whole = self._weigh(NOBODY, rollout, targets, minibatch, lots, _counts(lots, minibatch), predicted, weights)
+        except BaseException:  # partners are left in the middle of a minibatch
+            self._dismiss_partners()
+            raise
         kl = torch.zeros_like(count) if whole is None else whole.figures.single("approx_kl")
         moved_too_far = float(average(self._ranks, kl, count)) > self._settings.kl_stop * self._settings.target_kl
         self._watch_floors(whole)
@@ -225,9 +211,32 @@ class PPO:
         if moved_too_far:
             self.optimizer.clear()
         else:
-            partners.add_gradients(self.optimizer.gradient)
             self._move(whole, count, tally)
         return not moved_too_far
+
+    def _weigh(
+        self,
+        partners: Partners | Nobody,
+        rollout: Rollout,
+        targets: Targets,
+        minibatch: Minibatch,
+        lots: list[Lot],
+        counts: Float[Tensor, " parts"],
+        predicted: Tensor,
+        weights: Tensor,
+    ) -> Part | None:
+        """What a minibatch comes to on this rank, with its gradient; None where nothing of it is this rank's.
+
+        Raises:
+            PartnerLostError: Before the gradient is that of the minibatch.
+        """
+        own, count = counts[: len(lots)], counts.sum()
+        partners.ask(minibatch, count, predicted, weights)
+        gathered = (self._weigher.gather(rollout, targets, lot) for lot in lots)
+        parts = self._weigher.weigh(gathered, own / count, predicted, weights)
+        everybodys = [*parts, *partners.figures(minibatch)]
+        partners.add_gradients(self.optimizer.gradient)
+        return Part.merged(everybodys, counts[counts > 0] / count) if everybodys else None
 
     def _dismiss_partners(self) -> None:
         self._partners.close()
@@ -281,3 +290,9 @@ class PPO:
         tally.add("losses/gradient_norm", norm)
         tally.add("losses/gradient_clipped", (norm > self._max_gradient_norm).float())
         tally.add_each(self._gradient_names, of_heads)
+
+
+def _counts(lots: list[Lot], minibatch: Minibatch) -> Float[Tensor, " parts"]:
+    """Decisions that carry loss, of this process's parts of a minibatch and of each partner's."""
+    own = minibatch.others.new_tensor([float(lot.counts.sum()) for lot in lots])
+    return torch.cat([own, minibatch.others])

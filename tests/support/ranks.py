@@ -2,6 +2,7 @@
 
 import multiprocessing
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
@@ -53,12 +54,20 @@ def share(rollout: Rollout, start: int, end: int) -> Rollout:
 def learn(config: TrainerConfig, ranks: Ranks, rollouts: list[Rollout]) -> dict[str, torch.Tensor]:
     """Weights, statistics and figures after an update on each of the rollouts."""
     learner = Learner(config, fake_spec(), ranks)
+    memory = learner.allocate()
     figures: dict[str, float | None] = {}
     for rollout in rollouts:
-        figures = learner.learn(rollout, lambda: False)
+        figures = learner.learn(_copied(rollout, memory) if learner.update_processes > 1 else rollout, lambda: False)
     stop = {"kl_stop": torch.tensor(figures.get("losses/kl_stop") or 0.0)}
     rejected = {"rejected": torch.tensor(float(learner.ppo.rejected_steps)), "steps": torch.tensor(learner.steps)}
     return {name: each for name, each in learner.tensors().items() if "rng" not in name} | stop | rejected
+
+
+def _copied(rollout: Rollout, memory: Rollout) -> Rollout:
+    """The same where partners see it."""
+    for field in fields(rollout):
+        getattr(memory, field.name).copy_(getattr(rollout, field.name))
+    return memory
 
 
 def work(number: int, count: int, folder: Path, config: TrainerConfig) -> None:
@@ -81,6 +90,21 @@ def learn_together(folder: Path, config: TrainerConfig, rollouts: list[list[Roll
     arguments = (len(rollouts), folder, config)
     torch.multiprocessing.start_processes(work, arguments, nprocs=len(rollouts), start_method="forkserver")
     return [torch.load(folder / f"learned-{number}.pt") for number in range(len(rollouts))]
+
+
+def learn_in_turn(config: TrainerConfig, rollouts: list[list[Rollout]]) -> list[dict[str, torch.Tensor]]:
+    """What comes of every rank's rollouts where all ranks are threads of this process."""
+    seats = Threads(len(rollouts)).seats()
+
+    def work(seat: "Seat", own: list[Rollout]) -> dict[str, torch.Tensor]:
+        try:
+            return learn(config, seat, own)
+        except BaseException:
+            seat.leave()
+            raise
+
+    with ThreadPoolExecutor(len(seats)) as threads:
+        return list(threads.map(work, seats, rollouts))
 
 
 def learn_alone(config: TrainerConfig, rollouts: list[Rollout]) -> dict[str, torch.Tensor]:

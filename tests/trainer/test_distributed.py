@@ -1,14 +1,18 @@
 """Two processes of gloo against one with the environments of both."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from fake_games import fake_spec
-from ranks import learn_alone, learn_together, settings, share
+from partner_threads import PartnerThread
+from ranks import learn_alone, learn_in_turn, learn_together, settings, share
 
+from trainer import learner as learners
 from trainer.distributed import Alone
 from trainer.learner import Learner
+from trainer.partners import PartnerLostError, Partners
 from trainer.tally import Tally
 
 
@@ -33,13 +37,68 @@ def assert_equal_ranks(one, other):
         assert torch.equal(tensor, other[name]), name
 
 
-def test_two_ranks_learn_what_one_process_learns_with_both_halves(tmp_path, rollouts):
+@pytest.fixture
+def _one_thread():
+    """As ranks have: torch deals sums otherwise with another number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_one_thread")
+def test_two_ranks_come_to_the_bits_of_one_process_that_goes_through_both_halves(tmp_path, rollouts):
+    """What goes between processes, and in which order it is added, changes nothing."""
     one, other = learn_together(tmp_path, settings(3), halves(rollouts))
     assert_equal_ranks(one, other)
+    assert_equal_ranks(learn_in_turn(settings(3), halves(rollouts))[0], one)
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=["single", "double"])
+def precision(request, monkeypatch):
+    """All that learns is in this precision, and how close a half's sums are to the whole's."""
+    if request.param is torch.float64:
+        monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)  # what the network asks for by name
+    torch.set_default_dtype(request.param)
+    yield request.param, {torch.float32: 2e-5, torch.float64: 1e-13}[request.param]
+    torch.set_default_dtype(torch.float32)
+
+
+def test_both_halves_are_the_whole_but_for_the_rounding_of_sums(rollouts, precision):
+    """A sum over all decisions is that of two sums but for its last bits: in double precision those are far smaller."""
+    dtype, near = precision
+    for rollout in rollouts:
+        for name in (each for each in rollout.__dataclass_fields__ if getattr(rollout, each).is_floating_point()):
+            object.__setattr__(rollout, name, getattr(rollout, name).to(dtype))
+    one, other = learn_in_turn(settings(3), halves(rollouts))
+    assert_equal_ranks(one, other)
     alone = learn_alone(settings(6), rollouts)
+    assert alone["network.critic.weight"].dtype is dtype
     assert one["steps"] == alone["steps"]
     for name, tensor in alone.items():
-        torch.testing.assert_close(one[name], tensor, atol=2e-6, rtol=2e-5, msg=lambda text, name=name: name + text)
+        torch.testing.assert_close(
+            one[name], tensor, atol=near / 10, rtol=near, msg=lambda text, name=name: name + text
+        )
+
+
+@pytest.mark.usefixtures("_one_thread")
+def test_a_rank_that_loses_a_partner_keeps_step_with_the_others(rollouts, monkeypatch, caplog):
+    """It takes that minibatch whole, and the others hear nothing of it."""
+    monkeypatch.setattr(learners, "Partners", partial(Partners, launch=PartnerThread))
+    config = settings(3, epochs=2, target_kl=1e9)
+    config = config.model_copy(update={"run": config.run.model_copy(update={"update_processes": 2})})
+    lost, ask = [], Partners.ask
+
+    def losing(partners, *rest):
+        if not lost:
+            lost.append(partners)
+            raise PartnerLostError("update process 1 has ended")
+        ask(partners, *rest)
+
+    monkeypatch.setattr(Partners, "ask", losing)
+    one, other = learn_in_turn(config, halves(rollouts))
+    assert_equal_ranks(one, other)
+    assert caplog.text.count("update process 1 has ended: nothing is lost") == 1
 
 
 def test_ranks_weigh_as_much_as_they_have_samples(tmp_path, rollouts):

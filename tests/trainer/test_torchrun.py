@@ -19,6 +19,7 @@ from league.wire import Lease, LeaseAnswer, Seat, UnplayablePlayer
 from trainer import state
 from trainer.cli import app
 from trainer.collector import Episode
+from trainer.config import resolve
 from trainer.dispatches import Figures, Matches, Played
 from trainer.errors import ConfigError, RankLostError
 from trainer.following import Errand, Follower
@@ -173,9 +174,9 @@ class Run:
         self.learners = [None, None]
         self.followers = []
 
-    def go(self, *settings, at_update=None):
+    def go(self, *settings, at_update=None, game=rps):
         """Train; `at_update` is called on rank 1 before it learns, with the number of the update."""
-        config = rps("league.heartbeat_s=1e9", *settings)
+        config = game("league.heartbeat_s=1e9", *settings)
         own = share_of(config, SECOND_OF_TWO)
         first, second = Threads(2).seats()
 
@@ -184,7 +185,7 @@ class Run:
                 worker = self._worker_of(
                     LeagueClient(http=self._transport), config, lines=self.lines, ranks=first, own=own
                 )
-                self.learners[0] = worker.learner
+                self.learners[0], self.session = worker.learner, worker.session
                 worker.run()
             except BaseException:
                 first.leave()
@@ -213,6 +214,14 @@ class Run:
                 raise
 
         return together(lead, follow)
+
+    def go_alone(self, *settings):
+        """Train as one process."""
+        worker = self._worker_of(
+            LeagueClient(http=self._transport), rps("league.heartbeat_s=1e9", *settings), lines=self.lines
+        )
+        worker.run()
+        return worker
 
     def shared(self, number):
         return {name: each for name, each in self.learners[number].tensors().items() if not name.startswith("rng.")}
@@ -260,6 +269,22 @@ def test_ranks_go_on_with_what_each_had(run, client, tmp_path):
     assert same_results(spooled(tmp_path), logged(client))
 
 
+def test_a_run_goes_on_with_another_number_of_ranks(run, client, tmp_path):
+    """Nothing is counted twice or lost, whoever leased it, and the weights are the run's."""
+    run.go("run.total_steps=128")
+    assert len(run.saved().counters["ranks"]) == 1
+    worker = run.go_alone("run.total_steps=128")  # it is at its end: nothing moves
+    assert_same({name: each for name, each in worker.learner.tensors().items() if "rng" not in name}, run.shared(0))
+    run.go_alone("run.total_steps=192")
+    assert run.saved().counters["ranks"] == []
+    assert run.go("run.total_steps=256") == [None, None]
+    assert_same(run.shared(0), run.shared(1))
+    assert [(each.steps, each.updates) for each in run.learners] == [(256, 4), (256, 4)]
+    written = spooled(tmp_path)
+    assert len({(each["lease_id"], each["sequence"]) for each in written}) == len(written)
+    assert same_results(written, logged(client))
+
+
 @pytest.mark.parametrize("save_every", [2, 100])
 def test_a_rank_that_is_lost_loses_and_repeats_no_result(run, client, tmp_path, save_every):
     """The state is saved before the loss, or not since the beginning."""
@@ -276,6 +301,33 @@ def test_a_rank_that_is_lost_loses_and_repeats_no_result(run, client, tmp_path, 
     assert len({(each["lease_id"], each["sequence"]) for each in written}) == len(written)
     assert same_results(written, logged(client))
     assert_same(run.shared(0), run.shared(1))
+
+
+def duel(*settings):
+    """Two matches a rank that are smaller than the game until twelve have been played."""
+    lessons = ["curriculum.matches=12", "curriculum.map_share=0.25", "curriculum.team_share=0.5"]
+    size = ["environment.num_envs=4", "environment.self_play=0", "rollout.steps=32", "rollout.chunk=16"]
+    return resolve("mech-duel", None, [*size, *lessons, "ppo.minibatches=2", *settings])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_ranks_are_taught_the_same_lessons_by_the_matches_of_both(run, tmp_path):
+    seen = []
+
+    def look(_):
+        seen.append((run.followers[-1]._course.taught_at, run.session.course.taught_at))
+
+    assert run.go("run.total_steps=640", at_update=look, game=duel) == [None, None]
+    assert run.session.scores.episodes < 12
+    assert spooled(tmp_path) == []
+    assert run.go("run.total_steps=3200", at_update=look, game=duel) == [None, None]
+    assert run.session.scores.episodes > 12
+    assert all(follower == lead for follower, lead in seen)
+    assert len(set(seen)) > 2
+    assert run.followers[-1]._course._environments[0].lesson == run.session._batches[0].lesson
+    assert run.session._batches[0].lesson.team_share == 1.0
+    assert 0 < len(spooled(tmp_path)) < run.session.scores.episodes - 12, "matches of a lesson are not reported"
 
 
 def test_a_learner_that_begins_anew_does_so_on_all_ranks(run):
