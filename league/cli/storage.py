@@ -52,8 +52,7 @@ def collect_garbage(
         found = collection.survey(connection, store, before)
         gone = found.deletable
         if not dry_run:
-            deleted = collection.collect(connection, store, found, before)
-            gone = list(collection.noted(connection, deleted, actor=person(), now=now))
+            gone = list(collection.collect(connection, store, found, before, actor=person(), now=now))
     damaged = [stored.sha256 for stored in collection.damaged(store, found, set_aside=not dry_run)] if verify else []
     if as_json:
         tables.show_json(_account(found, gone, damaged, dry_run=dry_run))

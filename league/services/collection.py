@@ -22,6 +22,9 @@ from league.storage.store import CheckpointStore, Leftover, Stored
 NOTED_AT_ONCE = 100
 """Of what is deleted, so many are one line of the audit log."""
 
+STAYED = "not deleted: published or sent again meanwhile, or the command was interrupted"
+"""The reason of a line about what the one before it said was going."""
+
 
 @dataclass(frozen=True)
 class Survey:
@@ -59,17 +62,26 @@ def survey(database: Database, store: CheckpointStore, before: datetime) -> Surv
     )
 
 
-def collect(database: Database, store: CheckpointStore, found: Survey, before: datetime) -> Iterator[Stored | Leftover]:
+def collect(
+    database: Database, store: CheckpointStore, found: Survey, before: datetime, *, actor: str, now: datetime
+) -> Iterator[Stored | Leftover]:
     """Delete what a survey found, and say what is gone; what was published or touched since then stays.
 
-    Tokens no longer pay for what is not there, such as what a collector deleted that was killed before it said so.
+    The audit log names things before they go, hundred by hundred: a collector may be killed. What stays after all gets
+    a line, too. Tokens no longer pay for what is not there, such as what a killed collector deleted.
     """
-    for stored in found.unpublished:
-        if _remove(database, store, stored.sha256, before):
-            yield stored
-    for leftover in found.leftovers:
-        store.discard(leftover)
-        yield leftover
+    going = found.deletable
+    for start in range(0, len(going), NOTED_AT_ONCE):
+        left = going[start : start + NOTED_AT_ONCE]
+        _note(database, left, actor, now, "")
+        try:
+            for one in tuple(left):
+                if _delete(database, store, one, before):
+                    left.remove(one)
+                    yield one
+        finally:
+            if left:
+                _note(database, left, actor, now, STAYED)
     known = {one.sha256 for one in (*found.needed, *found.unpublished)}
     with database.read() as session:
         doubtful = quotas.arrived(session, before) - known
@@ -77,34 +89,26 @@ def collect(database: Database, store: CheckpointStore, found: Survey, before: d
         _forget_lost(database, store, sha256, before)
 
 
-def noted(
-    database: Database, gone: Iterator[Stored | Leftover], *, actor: str, now: datetime
-) -> Iterator[Stored | Leftover]:
-    """Pass on what a collector deletes, and write it into the audit log hundred by hundred: it may be killed."""
-    some: list[Stored | Leftover] = []
-    try:
-        for each in gone:
-            some.append(each)
-            if len(some) == NOTED_AT_ONCE:
-                _note(database, some, actor, now)
-                some = []
-            yield each
-    finally:
-        if some:
-            _note(database, some, actor, now)
-
-
-def _note(database: Database, gone: Sequence[Stored | Leftover], actor: str, now: datetime) -> None:
-    hashes = [one.sha256 for one in gone if isinstance(one, Stored)]
-    details = {"objects": len(gone), "bytes": sum(one.size_bytes for one in gone), "checkpoints": hashes}
+def _note(database: Database, some: Sequence[Stored | Leftover], actor: str, now: datetime, reason: str) -> None:
+    hashes = [one.sha256 for one in some if isinstance(one, Stored)]
+    details = {"objects": len(some), "bytes": sum(one.size_bytes for one in some), "checkpoints": hashes}
     with database.write() as session:
-        events.record(session, "gc", environment=None, player_id=None, actor=actor, reason="", details=details, now=now)
+        events.record(
+            session, "gc", environment=None, player_id=None, actor=actor, reason=reason, details=details, now=now
+        )
 
 
 def damaged(store: CheckpointStore, found: Survey, *, set_aside: bool) -> Iterator[Stored]:
     """Read every checkpoint that players need, and name those whose bytes are not their own any more."""
     is_fine = store.sound if set_aside else store.intact
     return (stored for stored in found.needed if not is_fine(stored.sha256))
+
+
+def _delete(database: Database, store: CheckpointStore, one: Stored | Leftover, before: datetime) -> bool:
+    if isinstance(one, Stored):
+        return _remove(database, store, one.sha256, before)
+    store.discard(one)
+    return True
 
 
 def _remove(database: Database, store: CheckpointStore, sha256: str, before: datetime) -> bool:

@@ -20,8 +20,9 @@ from league.db.engine import Database
 from league.db.models import Event
 from league.errors import UnknownCheckpointError
 from league.services import collection, players
+from league.services.collection import Survey
 from league.storage.directory import DirectoryStore
-from league.storage.store import Leftover
+from league.storage.store import Leftover, Stored
 
 LATER = timedelta(days=2)
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -53,7 +54,13 @@ def upload(client: LeagueClient, folder: Path, content: int, hours: float) -> st
 
 def collect(database: Database, store: DirectoryStore, before: datetime) -> list[str]:
     found = collection.survey(database, store, before)
-    return [getattr(one, "sha256", None) or one.name for one in collection.collect(database, store, found, before)]
+    return [getattr(one, "sha256", None) or one.name for one in collector(database, store, found, before)]
+
+
+def collector(
+    database: Database, store: DirectoryStore, found: Survey, before: datetime
+) -> Iterator[Stored | Leftover]:
+    return collection.collect(database, store, found, before, actor="keeper", now=NOW)
 
 
 def test_only_old_checkpoints_without_a_player_and_old_leftovers_go(
@@ -80,34 +87,47 @@ def test_only_old_checkpoints_without_a_player_and_old_leftovers_go(
     assert collect(database, store, before) == []
 
 
-@pytest.mark.parametrize("how", ["finished", "interrupted", "killed"])
-def test_what_a_collector_deleted_before_it_was_ended_is_in_the_audit_log(
-    database: Database, monkeypatch: pytest.MonkeyPatch, how: str
+@pytest.mark.parametrize("cut_off", [False, True])
+def test_nothing_is_deleted_that_the_audit_log_does_not_name_yet(
+    scene: Scene,
+    folder: Path,
+    store: DirectoryStore,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    cut_off: bool,
 ) -> None:
+    """So that it is there however the collector ends; one that is interrupted says what it left."""
     monkeypatch.setattr(collection, "NOTED_AT_ONCE", 2)
-    names = [str(number) for number in range(5)]
+    names = {upload(scene.client, folder, number, 48) for number in range(5)}
+    before = datetime.now(UTC) - timedelta(hours=24)
+    deleted: list[str] = []
+    remove = store.remove
 
-    def delete() -> Iterator[Leftover]:
-        yield from (Leftover(name, 10, NOW) for name in names)
-        if how == "interrupted":
+    def remove_what_is_named(sha256: str, before: datetime) -> bool:
+        assert any(sha256 in checkpoints for _, checkpoints in noted(database))
+        if cut_off and len(deleted) == 3:
             raise KeyboardInterrupt
+        deleted.append(sha256)
+        return remove(sha256, before)
 
-    collector = collection.noted(database, delete(), actor="keeper", now=NOW)
-    if how == "killed":  # nothing more is heard of it after the fifth
-        assert [next(collector).name for _ in names] == names
-        assert noted(database) == [2, 2]
-        return
+    monkeypatch.setattr(store, "remove", remove_what_is_named)
     with suppress(KeyboardInterrupt):
-        assert [one.name for one in collector] == names
-    assert noted(database) == [2, 2, 1]
+        assert set(collect(database, store, before)) == names
+    lines = noted(database)
+    if cut_off:
+        assert [reason for reason, _ in lines] == ["", "", collection.STAYED]
+        assert lines[-1][1] == lines[1][1][1:]
+        return
+    assert [(reason, len(checkpoints)) for reason, checkpoints in lines] == [("", 2), ("", 2), ("", 1)]
+    assert [one for _, checkpoints in lines for one in checkpoints] == deleted
 
 
-def noted(database: Database) -> list[int]:
-    """Return how many objects each line of the audit log names that a collector wrote."""
+def noted(database: Database) -> list[tuple[str, list[str]]]:
+    """Return the reason of each line of the audit log that a collector wrote, and the checkpoints that it names."""
     with database.read() as session:
         lines = session.scalars(select(Event).where(Event.kind == "gc").order_by(Event.id)).all()
-    assert all(line.actor == "keeper" and line.details["bytes"] == 10 * line.details["objects"] for line in lines)
-    return [line.details["objects"] for line in lines]
+    assert all(line.actor == "keeper" and line.details["objects"] == len(line.details["checkpoints"]) for line in lines)
+    return [(line.reason, line.details["checkpoints"]) for line in lines]
 
 
 def test_what_is_published_after_the_survey_stays(
@@ -117,8 +137,9 @@ def test_what_is_published_after_the_survey_stays(
     before = datetime.now(UTC) + LATER
     found = collection.survey(database, store, before)
     scene.client.publish(wire.PlayerCreate(learner_id=scene.learner.id, checkpoint=name, step=1))
-    assert list(collection.collect(database, store, found, before)) == []
+    assert list(collector(database, store, found, before)) == []
     assert store.sound(name)
+    assert noted(database) == [("", [name]), (collection.STAYED, [name])]
 
 
 def test_what_somebody_is_about_to_send_again_stays(
@@ -128,7 +149,7 @@ def test_what_somebody_is_about_to_send_again_stays(
     before = datetime.now(UTC) - timedelta(hours=24)
     found = collection.survey(database, store, before)
     scene.client.upload(safetensors(10), name)
-    assert list(collection.collect(database, store, found, before)) == []
+    assert list(collector(database, store, found, before)) == []
     assert store.sound(name)
 
 
@@ -157,13 +178,13 @@ def test_publishing_races_with_collecting_and_no_player_is_without_bytes(
 ) -> None:
     """The collector spares uploads on their way, as it always does, but deletes what came in a moment ago."""
     stopping = threading.Event()
-    collector = Database(database_url)
+    own = Database(database_url)
 
     def collect_always() -> None:
         while not stopping.wait(0.005):  # else publishing has no turn
             before = datetime.now(UTC) + LATER
-            found = replace(collection.survey(collector, store, before), leftovers=[])
-            list(collection.collect(collector, store, found, before))
+            found = replace(collection.survey(own, store, before), leftovers=[])
+            list(collector(own, store, found, before))
 
     thread = threading.Thread(target=collect_always)
     thread.start()
@@ -172,7 +193,7 @@ def test_publishing_races_with_collecting_and_no_player_is_without_bytes(
     finally:
         stopping.set()
         thread.join()
-        collector.close()
+        own.close()
     assert all(store.sound(name) for name in published)
     assert collection.survey(database, store, datetime.now(UTC)).missing == []
 

@@ -82,7 +82,7 @@ def test_what_is_collected_counts_no_more(
     send(ann, 1, 2, 3)
     store, later = open_store(settings), datetime.now(UTC) + timedelta(days=1)
     found = collection.survey(database, store, later)
-    assert len(list(collection.collect(database, store, found, later))) == 3
+    assert len(list(collection.collect(database, store, found, later, actor="me", now=later))) == 3
     send(ann, 4, 5, 6)
 
 
@@ -98,16 +98,18 @@ def test_what_a_killed_collector_deleted_counts_no_more_after_the_next_one(
     store, later = open_store(settings), NOW + timedelta(days=1)
     with monkeypatch.context() as killed:
         killed.setattr(quotas, "forget", interrupt)
-        going = collection.collect(database, store, collection.survey(database, store, later), later)
+        going = collection.collect(
+            database, store, collection.survey(database, store, later), later, actor="me", now=later
+        )
         with pytest.raises(KeyboardInterrupt):
             next(going)
     with pytest.raises(QuotaExceededError):
         send(ann, 4)
     left = collection.survey(database, store, later)
-    assert len(list(collection.collect(database, store, left, later))) == 2
+    assert len(list(collection.collect(database, store, left, later, actor="me", now=later))) == 2
     send(ann, 4, 5, 6)
     nothing_old = collection.survey(database, store, datetime.now(UTC) - timedelta(days=1))
-    assert list(collection.collect(database, store, nothing_old, later)) == []
+    assert list(collection.collect(database, store, nothing_old, later, actor="me", now=later)) == []
     with pytest.raises(QuotaExceededError):  # what is there still counts
         send(ann, 7)
 

@@ -189,6 +189,6 @@ def test_what_no_player_has_is_collected_with_what_uploads_left(
     league.upload(data, sha256(data))
     found = collection.survey(database, kept.store, later)
     assert [stored.sha256 for stored in found.needed] == [published.checkpoint]
-    assert list(collection.collect(database, kept.store, found, later)) == found.deletable
+    assert list(collection.collect(database, kept.store, found, later, actor="me", now=later)) == found.deletable
     assert kept.names() == [place(str(published.checkpoint))]
     assert list(collection.damaged(kept.store, found, set_aside=True)) == []
