@@ -242,12 +242,35 @@ def play_pairs(
         UnknownEnvironmentError: No environment has that name.
         ArenaError: There are not as many pairs as seeds.
     """
+    _require_a_seed_each(pairs, seeds)
+    return play_pairs_in(make(environment, num_envs=len(seeds)), pairs, seeds, rng, watcher=watcher) if seeds else []
+
+
+def play_pairs_in(
+    env: Environment,
+    pairs: Sequence[tuple[Policy, Policy]],
+    seeds: Sequence[int],
+    rng: torch.Generator,
+    *,
+    watcher: Watcher = NOBODY,
+) -> list[MatchResult]:
+    """Play a match of every pair in an environment that is there already; see `play_pairs`.
+
+    Whatever was played in it before changes nothing.
+
+    Raises:
+        ArenaError: It has not as many rows as there are pairs and seeds.
+    """
+    _require_a_seed_each(pairs, seeds)
+    if env.num_envs != len(seeds):
+        raise ArenaError(f"{len(seeds)} matches cannot fill the {env.num_envs} rows of {env.spec.name}: give as many")
+    home, away = ([pair[side] for pair in pairs] for side in (0, 1))
+    return _play(env, (home, away), seeds, rng, ignore_progress, watcher)
+
+
+def _require_a_seed_each(pairs: Sequence[tuple[Policy, Policy]], seeds: Sequence[int]) -> None:
     if len(pairs) != len(seeds):
         raise ArenaError(f"{len(pairs)} pairs and {len(seeds)} seeds were given: a match takes one of each")
-    if not seeds:
-        return []
-    home, away = ([pair[side] for pair in pairs] for side in (0, 1))
-    return _play(make(environment, num_envs=len(seeds)), (home, away), seeds, rng, ignore_progress, watcher)
 
 
 def _play(

@@ -11,13 +11,14 @@ import torch
 
 from arena.behaviour import Behaviour, BehaviourWatcher
 from arena.environments import EnvironmentSpec
-from arena.match import FORFEIT, Several, play_pairs
+from arena.match import FORFEIT, Several, play_pairs_in
 from arena.seeding import derive, match_seed
 from league import wire
 from league.client import LeagueClient
 from league.errors import LeagueError
 from trainer.disk import Disk
 from trainer.errors import UnsavedError, UnusableOpponentError
+from trainer.grounds import Grounds
 from trainer.link import Link
 from trainer.opponents import Opponent, OpponentPool, unplayable
 from trainer.orders import Orders
@@ -169,6 +170,7 @@ class EvaluationWorker:
         spool: Where results wait for the league.
         pace: How much it plays.
         recordings: What it records of that.
+        grounds: Where it plays.
         terminal: Tells a person how it goes.
         outside: Time and signals.
         rng: Chance of the pauses' jitter.
@@ -181,13 +183,14 @@ class EvaluationWorker:
         spool: Spool,
         pace: Pace,
         recordings: Recordings,
+        grounds: Grounds,
         *,
         terminal: Terminal,
         outside: Surroundings,
         rng: random.Random,
     ) -> None:
         self._membership, self._pools, self._spool, self._pace = membership, pools, spool, pace
-        self._recordings = recordings
+        self._recordings, self._grounds = recordings, grounds
         self._terminal, self._outside, self._rng = terminal, outside, rng
         self._disk = Disk(terminal.say)
         self._beat_at = outside.clock()
@@ -292,7 +295,8 @@ class EvaluationWorker:
         watcher, film = BehaviourWatcher(len(seeds)), self._recordings.film(environment)
         pairs = [(table.home.policy, table.away.policy) for table, _ in entries]
         seen_by = watcher if film is None else Several(watcher, film)
-        results = play_pairs(environment, pairs, seeds, rng, watcher=seen_by)
+        env = self._grounds.open(environment, len(seeds))
+        results = play_pairs_in(env, pairs, seeds, rng, watcher=seen_by)
         if film is not None and results[0].reason != FORFEIT:
             first, number = entries[0]
             self._recordings.keep((first.lease.lease_id, number), film.finish((first.home.name, first.away.name)))

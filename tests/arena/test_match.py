@@ -9,7 +9,7 @@ from stubborn import Always
 from arena.environments import make
 from arena.environments.protocol import Actions, Observation
 from arena.errors import ArenaError, CheckpointError, UnknownEnvironmentError, UnknownPolicyError
-from arena.match import play, play_pairs, play_series, resolve_policy, score_interval
+from arena.match import play, play_pairs, play_pairs_in, play_series, resolve_policy, score_interval
 from arena.policies import ActorCritic, Architecture, State, save
 
 ROCK, PAPER, SCISSORS = range(3)
@@ -198,6 +198,15 @@ def test_every_match_of_pairs_has_players_of_its_own(rng: torch.Generator):
     for (home, away), result in zip(pairs, results, strict=True):
         (alone,) = play("rps", home, away, [result.seed], rng)
         assert result == alone
+
+
+def test_pairs_are_played_as_well_in_an_environment_that_was_played_in(rng: torch.Generator):
+    pairs = [(Always(ROCK), Always(PAPER)), (Always(PAPER), Always(ROCK))]
+    env = make("rps", num_envs=2, seed=5)
+    for seeds in ([5, 4], [3, 2]):
+        assert play_pairs_in(env, pairs, seeds, rng) == play_pairs("rps", pairs, seeds, rng)
+    with pytest.raises(ArenaError, match="1 matches cannot fill the 2 rows of rps: give as many"):
+        play_pairs_in(env, pairs[:1], [1], rng)
 
 
 def test_pairs_without_a_seed_each_are_refused(rng: torch.Generator):

@@ -150,6 +150,11 @@ def test_an_evaluator_of_an_unknown_environment_is_refused(capsys):
     assert "unknown environment 'chess'" in capsys.readouterr().err
 
 
+def test_an_evaluator_whose_games_step_whole_batches_is_given_no_processes(capsys):
+    run("evaluate", "--environment", "rps", "--environment", "recall", "--processes", "2", expect=2)
+    assert "none of rps, recall plays one match at a time" in " ".join(capsys.readouterr().err.replace("│", "").split())
+
+
 def test_bench_prints_numbers_that_people_read(capsys):
     small = ["environment.num_envs=8", "rollout.steps=32", "network.recurrent_size=8"]
     run("bench", "--consistency", *(word for each in small for word in ("--set", each)))

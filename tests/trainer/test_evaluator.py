@@ -8,11 +8,14 @@ import pytest
 import torch
 from rich.console import Console
 
-from arena.environments import make
+from arena.environments import declare, make
 from arena.environments.matrix import RPS_PAYOFF
-from arena.match import play_pairs
+from arena.environments.processes.batch import ProcessBatch
+from arena.environments.processes.hosting import plays_single_matches
+from arena.match import play_pairs, play_pairs_in
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
+from arena.policies.scripted import RandomPolicy
 from arena.replay import unpack_recording
 from arena.seeding import match_seed
 from league import wire
@@ -20,6 +23,7 @@ from league.errors import UnknownReplayError
 from trainer import evaluator
 from trainer.errors import UnsavedError, UnusableOpponentError
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership, _player
+from trainer.grounds import Grounds
 from trainer.lines import GrowingFile
 from trainer.link import Link
 from trainer.membership import Membership
@@ -68,6 +72,7 @@ def worker_of(tmp_path, client, link, outside):
             spool,
             Pace({"rps": num_envs}, budget, duty),
             Recordings(record_every_s, outside.clock),
+            Grounds(0),
             terminal=Terminal(console or Console(quiet=True)),
             outside=Pausing(outside, rounds).surroundings(),
             rng=random.Random(0),
@@ -167,11 +172,11 @@ def test_as_many_pairs_are_played_at_once_as_there_is_room_for(worker_of, client
     publish(client, link, [1, 2, 3, 4, 5])
     batches = []
 
-    def seen(environment, pairs, seeds, rng, *, watcher):
+    def seen(env, pairs, seeds, rng, *, watcher):
         batches.append(pairs)
-        return play_pairs(environment, pairs, seeds, rng, watcher=watcher)
+        return play_pairs_in(env, pairs, seeds, rng, watcher=watcher)
 
-    monkeypatch.setattr(evaluator, "play_pairs", seen)
+    monkeypatch.setattr(evaluator, "play_pairs_in", seen)
     worker, _ = worker_of(budget=1, num_envs=8)
     worker.run()
     (batch,) = batches
@@ -361,3 +366,29 @@ def test_a_live_learner_is_not_rated_as_if_frozen(worker_of):
     worker, _ = worker_of()
     with pytest.raises(UnusableOpponentError, match="main is not frozen"):
         _player(worker._pools["rps"], wire.Seat(player_id=1, checkpoint=None, name="main"))
+
+
+def test_processes_are_kept_from_round_to_round_and_play_the_same_matches():
+    game, grounds = "zoo_games:relay", Grounds(2)
+    players = [RandomPolicy(declare(game).heads) for _ in range(2)]
+    rounds = [([1, 2, 3], 0), ([4, 5, 6], 1), ([7, 8], 2)]
+    opened = []
+    for seeds, chance in rounds:
+        pairs = [tuple(players)] * len(seeds)
+        opened.append(grounds.open(game, len(seeds)))
+        rngs = [torch.Generator().manual_seed(chance) for _ in range(2)]
+        assert play_pairs_in(opened[-1], pairs, seeds, rngs[0]) == play_pairs(game, pairs, seeds, rngs[1])
+    first, second, third = opened
+    assert first is second
+    assert third is not second
+    assert [len(env._workers.each) for env in (second, third)] == [2, 2]
+
+
+def test_only_games_that_play_one_match_at_a_time_are_played_in_processes():
+    several, alone = Grounds(2), Grounds(0)
+    assert several.steps("zoo_games:relay:rounds=2")
+    assert not several.steps("rps")
+    assert not alone.steps("zoo_games:relay")
+    assert several.open("rps", 3).num_envs == 3
+    assert not plays_single_matches(several.open("rps", 3))
+    assert not isinstance(alone.open("zoo_games:relay", 2), ProcessBatch)

@@ -18,6 +18,7 @@ from trainer.config import resolve
 from trainer.entry import Entry, EntryMembership, EntryPool, EntryWorker, rehearse
 from trainer.evaluator import Pace
 from trainer.folder import RunFolder
+from trainer.grounds import Grounds
 from trainer.opponents import DiskCache, Opponent
 from trainer.recordings import Recordings
 from trainer.settings.run import LEARNER_NAME_MAX, check_name
@@ -121,6 +122,7 @@ def enter(
                 Spool(folder.spool),
                 Pace({spec.name: at_once}, budget, duty, matches),
                 Recordings(record_every_s or None, outside.clock),
+                Grounds(0),
                 terminal=terminal,
                 outside=outside,
                 rng=rng,

@@ -14,6 +14,7 @@ from trainer.cli.options import League, Token, runs
 from trainer.config import resolve
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership
 from trainer.folder import RunFolder
+from trainer.grounds import Grounds
 from trainer.opponents import DiskCache, OpponentPool
 from trainer.recordings import Recordings
 from trainer.settings.run import WORKER_NAME_MAX, check_name
@@ -58,6 +59,15 @@ def evaluate(
         ),
     ] = None,
     budget: Annotated[int, typer.Option("--budget", min=1, help="Matches per pair, side and lease.")] = 1,
+    processes: Annotated[
+        int,
+        typer.Option(
+            "--processes",
+            min=0,
+            max=256,
+            help="Processes that step each game which plays one match at a time, such as PettingZoo's.",
+        ),
+    ] = 0,
     record_every_s: Annotated[
         float,
         typer.Option("--record-every-s", min=0.0, help="Record a match of every environment so often; 0 records none."),
@@ -73,6 +83,10 @@ def evaluate(
     terminal = open_terminal()
     signals = Signals(terminal.say)
     specs = [declare(each) for each in environment] if environment else list(declare_all(leave_out=terminal.say))
+    grounds = Grounds(processes)
+    if processes and not any(grounds.steps(spec.name) for spec in specs):
+        played = ", ".join(spec.name for spec in specs)
+        raise typer.BadParameter(f"none of {played} plays one match at a time: leave --processes out")
     folder = RunFolder(run_folder or runs() / name)
     rng = random.Random()  # noqa: S311  jitter
     with signals.entered() as outside, folder.taken(), connect(league, token, EVALUATOR_TIMEOUT_S) as client:
@@ -94,4 +108,6 @@ def evaluate(
         matches = {spec.name: num_envs or resolve(spec.name, None, []).environment.num_envs for spec in specs}
         pace = Pace(matches, budget, duty)
         recordings = Recordings(record_every_s or None, outside.clock)
-        EvaluationWorker(membership, pools, spool, pace, recordings, terminal=terminal, outside=outside, rng=rng).run()
+        EvaluationWorker(
+            membership, pools, spool, pace, recordings, grounds, terminal=terminal, outside=outside, rng=rng
+        ).run()

@@ -5,6 +5,8 @@ from arena.environments.processes.batch import Here, MatchBatch, ProcessBatch
 from arena.environments.processes.pool import Workers
 from arena.environments.processes.rows import Part
 from arena.environments.processes.worker import find_hosted
+from arena.environments.protocol import Environment
+from arena.environments.rounds import Rounds
 from arena.errors import ArenaError
 
 LONGEST_LIMIT_S = 86_400.0
@@ -40,3 +42,8 @@ def make_hosted(
     require_rows(name, num_envs)
     workers = Workers(game.spec, opener, num_envs, processes=processes, step_limit_s=step_limit_s)
     return ProcessBatch(game.spec, workers, Part.ALL, device=device, seed=seed)
+
+
+def plays_single_matches(env: Environment) -> bool:
+    """Whether an environment plays one match at a time, so that processes may step it."""
+    return isinstance(env.game if isinstance(env, Rounds) else env, MatchBatch)
