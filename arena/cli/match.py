@@ -1,8 +1,9 @@
 """`arena match`."""
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -14,11 +15,14 @@ from arena.cli.options import (
     AsJson,
     EnvironmentName,
     Matches,
+    Modules,
     Seed,
     patience,
     tell_faults,
+    trust,
 )
 from arena.cli.output import make_table, prepare_torch, print_json, progress, stdout
+from arena.environments.spec import SIDES
 
 if TYPE_CHECKING:
     from arena.match import MatchSeries
@@ -56,35 +60,48 @@ def match(
     processes: Processes = 0,
     without_chance: Greedy = False,
     record: Record = None,
+    modules: Modules = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play A against B, each seed once on either side, and print A's mean score with its 95 % interval."""
+    """Play A against B, each seed once on either side, and print A's mean score with its 95 % interval.
+
+    Where sides are unlike, A's score on each of them is printed, too. Where neither the game nor a player draws
+    anything, one match on either side says all.
+    """
     # Imported here, as in every command: torch would cost `--help` its start-up time.
+    from arena.environments import declare
     from arena.match import FORFEIT, NOBODY, play_series, seated
-    from arena.policies.greedy import greedy
+    from arena.policies.greedy import GreedyPolicy, greedy
     from arena.replay.recorder import FirstMatch
 
     prepare_torch(threads=1)
+    trust(modules)
     film = None if record is None else FirstMatch()
-    with (
-        seated(environment, (a, b), patience(answer_s), tell_faults()) as players,
-        progress(f"{a} v {b}", matches) as on,
-    ):
+    spec = declare(environment)
+    with seated(environment, (a, b), patience(answer_s), tell_faults()) as seats, ExitStack() as shown:
+        players = [greedy(each) if without_chance else each for each in seats]
+        certain = spec.chance is False and all(isinstance(each, GreedyPolicy) for each in players)
+        if certain and matches > SIDES:
+            typer.echo(f"nothing is left to chance: {SIDES} matches, one on either side, say all", err=True)
+            matches = SIDES
+        on = shown.enter_context(progress(f"{a} v {b}", matches))
         start = time.perf_counter()
         series = play_series(
             environment,
-            *(map(greedy, players) if without_chance else players),
+            *players,
             matches=matches,
             seed=seed,
             processes=processes,
             on_finished=on,
             watcher=film or NOBODY,
         )
-    decisions_per_s = series.decisions / (time.perf_counter() - start)
+    rate = series.decisions / (time.perf_counter() - start)
+    interval = (series.score, series.score) if certain else series.interval
+    sides = _by_side(series, spec.unlike_sides)
     if as_json:
-        _print_as_json(environment, (a, b), series, decisions_per_s)
+        _print_as_json(environment, (a, b), series, interval, sides, rate)
     else:
-        stdout().print(_tabulate((a, b), series, decisions_per_s))
+        stdout().print(_tabulate((a, b), series, interval, sides, rate))
     if record is not None and film is not None:
         if series.matches[0].reason == FORFEIT:
             typer.echo(f"the first match was forfeited and is not recorded: {record} is not written", err=True)
@@ -92,8 +109,25 @@ def match(
             _save(record, film, (a, b))
 
 
-def _print_as_json(environment: str, players: tuple[str, str], series: "MatchSeries", decisions_per_s: float) -> None:
-    low, high = series.interval
+def _by_side(series: "MatchSeries", sides: tuple[str, str] | None) -> list[dict[str, Any]]:
+    """How A did on each side that it played, where sides are unlike."""
+    scores = [[match.score for match in series.matches if match.a_is_home is home] for home in (True, False)]
+    return [
+        {"side": side, "role": role, "matches": len(own), "score": sum(own) / len(own)}
+        for side, role, own in zip(("home", "away"), sides or (), scores, strict=False)
+        if own
+    ]
+
+
+def _print_as_json(
+    environment: str,
+    players: tuple[str, str],
+    series: "MatchSeries",
+    interval: tuple[float, float],
+    sides: list[dict[str, Any]],
+    rate: float,
+) -> None:
+    low, high = interval
     print_json(
         {
             "environment": environment,
@@ -104,17 +138,26 @@ def _print_as_json(environment: str, players: tuple[str, str], series: "MatchSer
             "low": low,
             "high": high,
             "reasons": series.reasons,
-            "decisions_per_s": decisions_per_s,
+            "decisions_per_s": rate,
+            **({"sides": sides} if sides else {}),
         }
     )
 
 
-def _tabulate(players: tuple[str, str], series: "MatchSeries", decisions_per_s: float) -> Table:
-    low, high = series.interval
+def _tabulate(
+    players: tuple[str, str],
+    series: "MatchSeries",
+    interval: tuple[float, float],
+    sides: list[dict[str, Any]],
+    rate: float,
+) -> Table:
+    low, high = interval
     table = make_table("A v B", "matches", "score\nof A", "95 % interval", "ended by", "decisions\na second")
     reasons = "\n".join(f"{reason} {count}" for reason, count in series.reasons.items())
-    count, interval = str(len(series.matches)), f"{low:.3f} to {high:.3f}"
-    table.add_row(" v\n".join(players), count, f"{series.score:.3f}", interval, reasons, f"{decisions_per_s:,.0f}")
+    count, within = str(len(series.matches)), f"{low:.3f} to {high:.3f}" if low < high else "certain"
+    table.add_row(" v\n".join(players), count, f"{series.score:.3f}", within, reasons, f"{rate:,.0f}")
+    for each in sides:
+        table.add_row(f"A {each['side']}, as {each['role']}", str(each["matches"]), f"{each['score']:.3f}", "", "", "")
     return table
 
 

@@ -24,7 +24,22 @@ AnswerSeconds = Annotated[
     float,
     typer.Option("--answer-s", min=0.001, help="Seconds that a process or server may take for an answer."),
 ]
+Modules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--module",
+        metavar="MODULE:CLASS",
+        help="A network module of yours, which is code, that checkpoints may ask for; may be repeated.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def trust(modules: list[str] | None) -> None:
+    """Let checkpoints ask for these network modules; imported late, as torch comes with it."""
+    from arena.policies.modules import name_modules
+
+    name_modules(modules or ())
 
 
 def patience(answer_s: float) -> "Patience":

@@ -11,9 +11,11 @@ from arena.cli.options import (
     AsJson,
     EnvironmentName,
     Matches,
+    Modules,
     Seed,
     patience,
     tell_faults,
+    trust,
 )
 from arena.cli.output import make_table, prepare_torch, print_json, progress, stdout
 
@@ -27,6 +29,7 @@ def tournament(
     matches: Matches = 100,
     seed: Seed = 0,
     answer_s: AnswerSeconds = ANSWER_S,
+    modules: Modules = None,
     as_json: AsJson = False,
 ) -> None:
     """Play a round robin and print who scored what against whom, and Glicko-2 ratings.
@@ -39,6 +42,7 @@ def tournament(
     if len(set(players)) < max(2, len(players)):
         raise typer.BadParameter(f"{' '.join(players)}: give at least two players, each once")
     prepare_torch(threads=1)
+    trust(modules)
     total = matches * len(players) * (len(players) - 1) // 2
     with seated(environment, players, patience(answer_s), tell_faults()) as found, progress("tournament", total) as on:
         policies = dict(zip(players, found, strict=True))

@@ -138,6 +138,9 @@ FAMILIES: dict[str, Family] = {
 OWN = _brought("arena.environments.own.environment:make_own", "arena.environments.own.game:declare_own", hosted=True)
 """Games of the reader's own: `MODULE:CALLABLE`, and plug-ins."""
 
+EXTRAS = {"gymnasium": "pettingzoo", "jaxtyping": "train", "torch": "train", "warp": "train"}
+"""What installs packages that the arena's own modules need."""
+
 ROUNDS = ":rounds="
 """Stands between the name of a game and how many rounds of it a match has: `openspiel:kuhn_poker:rounds=20`."""
 
@@ -232,12 +235,12 @@ def make(
     entry = _entry(game)
     if processes and not entry.hosted:
         raise ArenaError(f"{game} steps a whole batch by itself, and was given {processes} processes: leave them out")
-    factory = cast("Callable[..., Environment]", _resolve(entry.factory))
+    factory = cast("Callable[..., Environment]", _resolve(entry.factory, game))
     told = {"processes": processes, "step_limit_s": step_limit_s} if entry.hosted else {}
     env = factory(game, num_envs=num_envs, device=device, seed=seed, **told)
     if rounds is None:
         return env
-    wrap = cast("Callable[..., Environment]", _resolve("arena.environments.rounds:play_in_rounds"))
+    wrap = cast("Callable[..., Environment]", _resolve("arena.environments.rounds:play_in_rounds", game))
     return wrap(env, RoundsSpec.of(name, env.spec, rounds), seed=seed)
 
 
@@ -248,7 +251,7 @@ def declare(name: str) -> "EnvironmentSpec":
         UnknownEnvironmentError: No environment has that name.
     """
     game, rounds = split_rounds(name)
-    spec = cast("Callable[[str], EnvironmentSpec]", _resolve(_entry(game).spec))(game)
+    spec = cast("Callable[[str], EnvironmentSpec]", _resolve(_entry(game).spec, game))(game)
     return spec if rounds is None else RoundsSpec.of(name, spec, rounds)
 
 
@@ -267,7 +270,7 @@ def make_baseline(environment: str, baseline: str) -> "Policy":
         return brought[baseline].make(declare(game))
     if baseline not in known:
         raise UnknownPolicyError(f"unknown baseline {baseline!r} of {environment}: choose one of {', '.join(known)}")
-    factory = cast("Callable[[str, str], Policy]", _resolve(entry.policies))
+    factory = cast("Callable[[str, str], Policy]", _resolve(entry.policies, game))
     return factory(game, baseline)
 
 
@@ -293,6 +296,14 @@ def _entry(name: str) -> Entry:
     return entry
 
 
-def _resolve(path: str) -> Any:  # noqa: ANN401  whatever the registered path names
+def _resolve(path: str, game: str) -> Any:  # noqa: ANN401  whatever the registered path names
     module, _, attribute = path.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in EXTRAS:
+            raise
+        raise ArenaError(
+            f"{game} needs {missing}, which is not installed: pip install 'echelon-league[{EXTRAS[missing]}]'"
+        ) from error

@@ -6,7 +6,7 @@ A name in a checkpoint is code that somebody else asks for: it is imported only 
 import importlib
 import os
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -201,6 +201,25 @@ class ModuleCore(nn.Module):
         return torch.cat(features), torch.cat(memories)
 
 
+def name_modules(paths: Iterable[str]) -> None:
+    """Let checkpoints ask for modules, which are code, in this process and in those that it starts from now on.
+
+    Args:
+        paths: `MODULE:CLASS` each.
+
+    Raises:
+        NetworkModuleError: One is written otherwise.
+    """
+    paths = list(paths)
+    for path in paths:
+        if not all(part.isidentifier() for part in path.replace(":", ".").split(".")) or path.count(":") != 1:
+            raise NetworkModuleError(
+                f"network module {path!r} is no name of one: write MODULE:CLASS, such as mypackage.nets:MyNet"
+            )
+    if paths:
+        os.environ[NAMED_VARIABLE] = ",".join(filter(None, [os.environ.get(NAMED_VARIABLE, ""), *paths]))
+
+
 def require_named(path: str, named: Collection[str], source: str) -> None:
     """Refuse code that a checkpoint asks for and the user has not named.
 
@@ -216,7 +235,7 @@ def require_named(path: str, named: Collection[str], source: str) -> None:
     if not path or path not in {*named, *(each.strip() for each in others)}:
         raise CheckpointError(
             f"{source} needs the network module {path!r}, which is code, and nobody here has named it: if you have it "
-            f"and trust it, set network.module, or {NAMED_VARIABLE}={path}"
+            f"and trust it, give --module {path}, set network.module, or {NAMED_VARIABLE}={path}"
         )
 
 

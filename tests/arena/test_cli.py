@@ -64,7 +64,31 @@ def test_processes_change_nothing_that_is_played(capsys: pytest.CaptureFixture[s
 def test_networks_draw_nothing_where_that_is_asked_for(capsys: pytest.CaptureFixture[str], checkpoint: str):
     game = ("match", checkpoint, checkpoint, "--environment", "rps", "--matches", "20", "--json")
     assert json.loads(run(capsys, *game, "--greedy")[1])["score"] == 0.5
-    assert json.loads(run(capsys, *game)[1])["reasons"]
+    assert json.loads(run(capsys, *game)[1])["matches"] == 20
+
+
+def test_without_any_chance_a_match_on_either_side_says_all(capsys: pytest.CaptureFixture[str], checkpoint: str):
+    game = ("match", checkpoint, checkpoint, "--environment", "rps", "--matches", "20")
+    _, out, told = run(capsys, *game, "--greedy", "--json")
+    printed = json.loads(out)
+    assert (printed["matches"], printed["low"], printed["score"], printed["high"]) == (2, 0.5, 0.5, 0.5)
+    assert "nothing is left to chance: 2 matches, one on either side, say all" in told
+    assert "certain" in run(capsys, *game, "--greedy")[1]
+    _, out, told = run(capsys, "match", checkpoint, "random", *game[3:], "--greedy", "--json")
+    assert json.loads(out)["matches"] == 20
+    assert not told
+
+
+def test_where_sides_are_unlike_match_prints_both(capsys: pytest.CaptureFixture[str]):
+    game = ("match", "random", "random", "--environment", "openspiel:kuhn_poker", "--matches", "9")
+    printed = json.loads(run(capsys, *game, "--json")[1])
+    home, away = printed["sides"]
+    assert (home["side"], home["role"], home["matches"]) == ("home", "first", 5)
+    assert (away["side"], away["role"], away["matches"]) == ("away", "second", 4)
+    assert (5 * home["score"] + 4 * away["score"]) / 9 == pytest.approx(printed["score"])
+    assert "A home, as first" in run(capsys, *game)[1]
+    alone = json.loads(run(capsys, *game[:-1], "1", "--json")[1])
+    assert [each["side"] for each in alone["sides"]] == ["home"]
 
 
 def test_match_takes_a_checkpoint_by_its_path(capsys: pytest.CaptureFixture[str], checkpoint: str):

@@ -1,6 +1,8 @@
 """What every registered environment must honour, whatever its game."""
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -177,6 +179,22 @@ def test_signature_follows_the_rules(env: Environment):
 
 def test_what_is_declared_without_making_one_is_what_an_environment_has(env: Environment):
     assert declare(env.spec.name) == env.spec
+
+
+def test_a_game_whose_library_is_not_installed_says_what_installs_it():
+    script = """
+import sys
+sys.modules["gymnasium"] = None
+from arena.environments.registry import declare
+for game in ("pettingzoo:connect_four_v3", "mygame:make"):
+    try:
+        declare(game)
+    except ValueError as error:
+        print(error)
+"""
+    told = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    needs = "needs gymnasium, which is not installed: pip install 'echelon-league[pettingzoo]'"
+    assert told.splitlines() == [f"pettingzoo:connect_four_v3 {needs}", f"mygame:make {needs}"]
 
 
 def test_unknown_names_are_refused_with_the_known_ones():

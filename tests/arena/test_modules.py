@@ -1,5 +1,6 @@
 """Network modules of a user's own: what they get, what they must do, and whose code is run."""
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -8,12 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from arena.cli import main
 from arena.environments import declare
 from arena.errors import ArenaError, CheckpointError, NetworkModuleError
 from arena.policies import ActorCritic, Architecture, CoreKind
 from arena.policies import checkpoint as checkpoints
 from arena.policies.module_checks import check_module
-from arena.policies.modules import NAMED_VARIABLE, InputKind
+from arena.policies.modules import NAMED_VARIABLE, InputKind, name_modules
 
 BAZAAR = declare("space_games:bazaar")
 PLACES = BAZAAR.layout
@@ -121,7 +123,8 @@ def test_code_that_a_checkpoint_names_is_not_run_unless_the_user_named_it_too(
         with pytest.raises(
             CheckpointError,
             match=r"here needs the network module 'strangers_net:Forgetful', which is code, and nobody here has named "
-            r"it: if you have it and trust it, set network.module, or ARENA_MODULES=strangers_net:Forgetful",
+            r"it: if you have it and trust it, give --module strangers_net:Forgetful, set network.module, or "
+            r"ARENA_MODULES=strangers_net:Forgetful",
         ):
             checkpoints.decode(stranger, source="here", modules=named)
     assert not (tmp_path / "trace").exists()
@@ -130,6 +133,30 @@ def test_code_that_a_checkpoint_names_is_not_run_unless_the_user_named_it_too(
     sys.modules.pop("strangers_net")
     monkeypatch.setenv(NAMED_VARIABLE, f"{READER}, strangers_net:Forgetful")
     assert checkpoints.decode(stranger).network.core.state_size == 0
+
+
+def test_commands_name_modules_for_themselves_and_what_they_start(
+    stranger: bytes, tmp_path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv(NAMED_VARIABLE, READER)
+    (tmp_path / "stranger.safetensors").write_bytes(stranger)
+    path = str(tmp_path / "stranger.safetensors")
+    game = ("--environment", "space_games:bazaar", "--matches", "2", "--json")
+    for named, code in (([], 1), (["--module", "strangers_net:Forgetful"], 0)):
+        with pytest.raises(SystemExit) as left:
+            main(["match", path, "random", *game, *named])
+        assert (left.value.code or 0) == code
+        assert (tmp_path / "trace").exists() is not bool(code)
+    assert os.environ[NAMED_VARIABLE] == f"{READER},strangers_net:Forgetful"
+    assert "give --module strangers_net:Forgetful" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["nets", "nets.MyNet", "a:b:c", "../nets:MyNet", "nets:MyNet,other:Net", ":", ""])
+def test_what_is_no_name_of_a_module_is_refused(monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.delenv(NAMED_VARIABLE, raising=False)
+    with pytest.raises(NetworkModuleError, match="is no name of one: write MODULE:CLASS"):
+        name_modules([READER, name])
+    assert NAMED_VARIABLE not in os.environ
 
 
 def test_a_named_module_that_is_not_here_is_refused_by_name(stranger: bytes, tmp_path):

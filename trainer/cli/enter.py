@@ -10,10 +10,11 @@ import typer
 from arena.environments import declare
 from arena.external import FORMS, USUAL, Patience, form_of, open_policy
 from arena.external.policy import first_faults
+from arena.policies.modules import name_modules
 from league.client import DEFAULT_URL
 from trainer.cli.connection import connect, link_of, open_terminal, version
 from trainer.cli.evaluate import EVALUATOR_BACKOFF_S, EVALUATOR_TIMEOUT_S
-from trainer.cli.options import League, Token, runs
+from trainer.cli.options import League, Modules, Token, runs
 from trainer.config import resolve
 from trainer.entry import Entry, EntryMembership, EntryPool, EntryWorker, rehearse
 from trainer.evaluator import Pace
@@ -85,6 +86,7 @@ def enter(
     record_every_s: Annotated[
         float, typer.Option("--record-every-s", min=0.0, help="Record a match so often; 0 records none.")
     ] = 60.0,
+    modules: Modules = None,
     disk_cache_bytes: Annotated[int, typer.Option("--disk-cache-bytes", min=0)] = 2 * 2**30,
     memory_cache_bytes: Annotated[int, typer.Option("--memory-cache-bytes", min=0)] = 256 * 2**20,
 ) -> None:
@@ -93,6 +95,7 @@ def enter(
     Example: trainer enter --environment rps --name stone --policy mybots:stone
     """
     torch.set_num_threads(1)
+    name_modules(modules or ())
     terminal = open_terminal()
     signals = Signals(terminal.say)
     spec = declare(environment)

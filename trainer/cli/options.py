@@ -24,6 +24,15 @@ Overrides = Annotated[
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one setting; may be repeated, wins over --config."),
 ]
 
+Modules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--module",
+        metavar="MODULE:CLASS",
+        help="A network module of yours, which is code, that opponents may ask for; may be repeated.",
+    ),
+]
+
 
 def runs() -> Path:
     """Where run folders are, unless a command is told otherwise."""

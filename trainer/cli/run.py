@@ -11,10 +11,11 @@ import typer
 from rich.console import Console
 
 from arena.environments import declare
+from arena.policies.modules import name_modules
 from league.client import DEFAULT_URL
 from trainer import config as settings
 from trainer.cli.connection import connect, link_of, open_terminal, version
-from trainer.cli.options import ConfigFile, League, Overrides, Token, runs
+from trainer.cli.options import ConfigFile, League, Modules, Overrides, Token, runs
 from trainer.errors import ConfigError
 from trainer.folder import RunFolder
 from trainer.following import Follower
@@ -61,6 +62,7 @@ def run(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in --run, by the settings in its folder.")
     ] = False,
+    modules: Modules = None,
     wandb: Annotated[
         bool, typer.Option("--wandb", help="Log to Weights & Biases too; needs echelon-league[track].")
     ] = False,
@@ -84,6 +86,7 @@ def run(
     """
     if as_json and not dry_run:
         raise ConfigError("--json prints what a run will take: give --dry-run too, or leave --json out")
+    name_modules(modules or ())
     options = {"league.learner": learner, "league.role": role, "run.total_steps": total_steps}
     given = [*(overrides or []), *(f"{key}={value}" for key, value in options.items() if value is not None)]
     saved = settings_of(RunFolder(run_folder or runs() / (learner or DEFAULT_LEARNER))) if resume else {}
