@@ -8,9 +8,10 @@ import torch
 import typer
 
 from arena.environments import declare, declare_all
+from arena.policies.modules import name_modules
 from league.client import DEFAULT_URL
 from trainer.cli.connection import connect, link_of, open_terminal, version
-from trainer.cli.options import League, Token, runs
+from trainer.cli.options import League, Modules, Token, runs
 from trainer.config import resolve
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership
 from trainer.folder import RunFolder
@@ -72,6 +73,7 @@ def evaluate(
         float,
         typer.Option("--record-every-s", min=0.0, help="Record a match of every environment so often; 0 records none."),
     ] = 60.0,
+    modules: Modules = None,
     disk_cache_bytes: Annotated[int, typer.Option("--disk-cache-bytes", min=0)] = 2 * 2**30,
     memory_cache_bytes: Annotated[int, typer.Option("--memory-cache-bytes", min=0)] = 256 * 2**20,
 ) -> None:
@@ -80,6 +82,7 @@ def evaluate(
     Example: trainer evaluate --environment mech-duel --duty 1
     """
     torch.set_num_threads(1)
+    name_modules(modules or ())
     terminal = open_terminal()
     signals = Signals(terminal.say)
     specs = [declare(each) for each in environment] if environment else list(declare_all(leave_out=terminal.say))
