@@ -231,7 +231,16 @@ class EvaluationWorker:
         self._recordings.deliver(self._membership.send_recording)
         busy = self._outside.clock() - started
         jitter = self._rng.uniform(0.5, 1.5)
-        self._outside.pause(busy * (1.0 / self._pace.duty - 1.0) if played else self._membership.next_poll_s * jitter)
+        self._rest(busy * (1.0 / self._pace.duty - 1.0) if played else self._membership.next_poll_s * jitter)
+
+    def _rest(self, seconds: float) -> None:
+        """Pause, with signs of life meanwhile: behind a long round the league would take the worker for gone."""
+        while seconds > 0.0 and not self._leaving:
+            part = min(seconds, self._membership.heartbeat_s)
+            self._outside.pause(part)
+            seconds -= part
+            if seconds > 0.0 and self._membership.worker_id:
+                self._beat()
 
     def _report(self, results: list[wire.Result]) -> wire.ResultBatchAnswer | None:
         answer = self._membership.report(results)

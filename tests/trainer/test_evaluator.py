@@ -1,5 +1,6 @@
 import errno
 import io
+import itertools
 import random
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -215,6 +216,30 @@ def test_its_share_of_the_time_is_bounded(worker_of, client, link, outside):
     worker.run()
     paused = sum(outside.pauses)
     assert paused == pytest.approx(0.8 * (outside.time_s - began), rel=0.05)
+
+
+def test_it_beats_while_it_rests_from_a_long_round_and_heeds_the_answer(worker_of, client, link, outside):
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(rounds=100, duty=0.1)
+    play = worker._play
+
+    def play_for_a_minute(*batch):
+        play(*batch)
+        outside.time_s += 60.0
+
+    beat, seen_s = worker._membership.beat, []
+
+    def dismissed_after_ten_beats():
+        seen_s.append(outside.time_s)
+        answer = beat()
+        return answer.model_copy(update={"command": "stop"}) if len(seen_s) == 10 else answer
+
+    worker._play, worker._membership.beat = play_for_a_minute, dismissed_after_ten_beats
+    worker.run()
+    assert worker.matches == 12
+    assert len(seen_s) == 10
+    assert max(late - early for early, late in itertools.pairwise(seen_s)) <= 60.0 + 2.0 * evaluator.HEARTBEAT_MAX_S
+    assert outside.time_s < 60.0 / 0.1
 
 
 def test_where_there_is_nothing_to_play_it_waits_as_the_league_says(worker_of, client, outside):
