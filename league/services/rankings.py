@@ -3,7 +3,7 @@
 It is read once between two changes of the population, whoever looks: after a period all open pages ask for it at once.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -16,11 +16,26 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.db.models import Learner, Player, Rating
 from league.errors import UnknownPlayerError
-from league.services import standings
+from league.services import learners, side_standings, standings
 from league.services.names import display_name
 from league.services.population import PopulationCache
+from league.services.side_standings import OnSide
 
-Sort = Literal["rank", "name", "kind", "role", "standing", "rating", "deviation", "games", "win_rate", "lineage", "age"]
+Sort = Literal[
+    "rank",
+    "name",
+    "kind",
+    "role",
+    "standing",
+    "rating",
+    "home",
+    "away",
+    "deviation",
+    "games",
+    "win_rate",
+    "lineage",
+    "age",
+]
 Show = Literal["in_play", "all", "candidate", "commander", "retired", "quarantined"]
 
 _HASH_LEAST = 6
@@ -67,6 +82,8 @@ class Ranked:
         deviation: RD.
         games: Rated ones.
         win_rate: Mean score of these, in [0, 1]; None without any.
+        home: What it is rated at home, where sides are unlike and it is; None else.
+        away: Likewise.
         learner_id: Of its lineage.
         lineage: Name of it.
         step: At which a snapshot was published.
@@ -85,6 +102,8 @@ class Ranked:
     deviation: float
     games: int
     win_rate: float | None
+    home: OnSide | None
+    away: OnSide | None
     learner_id: int | None
     lineage: str | None
     step: int | None
@@ -102,9 +121,15 @@ class Extent:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Everybody of an environment, in order of their ranks; who has none comes last."""
+    """Everybody of an environment, in order of their ranks; who has none comes last.
+
+    Attributes:
+        players: In that order.
+        sides: What home and away are called where they are unlike; None where they are alike.
+    """
 
     players: Sequence[Ranked]
+    sides: tuple[str, str] | None
 
     def chosen(self, choice: Choice) -> list[Ranked]:
         """Return the chosen players, in the chosen order."""
@@ -175,12 +200,21 @@ def _read(session: Session, environment: str) -> Table:
     query = everybody.with_only_columns(*columns).outerjoin(Learner, Learner.id == Player.learner_id)
     playing = standings.in_play().label("in_play")
     ranked = query.add_columns(playing).order_by(playing.desc(), standings.conservative().desc(), Player.id)
-    return Table([_line(rank, row._asdict()) for rank, row in enumerate(session.execute(ranked), start=1)])
+    sides = learners.sides(session, environment)
+    on_sides = side_standings.of_environment(session, environment) if sides else {}
+    lines = enumerate(session.execute(ranked), start=1)
+    return Table([_line(rank, row._asdict(), on_sides.get(row.id, {})) for rank, row in lines], sides)
 
 
-def _line(rank: int, values: dict[str, Any]) -> Ranked:
+def _line(rank: int, values: dict[str, Any], on_sides: Mapping[str, OnSide]) -> Ranked:
     score, games = values.pop("score"), values["games"]
-    return Ranked(rank=rank if values.pop("in_play") else None, win_rate=score / games if games else None, **values)
+    return Ranked(
+        rank=rank if values.pop("in_play") else None,
+        win_rate=score / games if games else None,
+        home=on_sides.get("home"),
+        away=on_sides.get("away"),
+        **values,
+    )
 
 
 def _is_chosen(one: Ranked, choice: Choice) -> bool:
@@ -210,5 +244,7 @@ def _ordered(players: list[Ranked], choice: Choice) -> list[Ranked]:
 _VALUES: dict[Sort, Callable[[Ranked], Any]] = {
     "name": lambda one: display_name(one).lower(),
     "lineage": lambda one: None if one.lineage is None else one.lineage.lower(),
+    "home": lambda one: None if one.home is None else one.home.rating,
+    "away": lambda one: None if one.away is None else one.away.rating,
 }
 """What those columns are sorted by that are not sorted by just what they hold."""

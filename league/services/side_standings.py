@@ -1,6 +1,7 @@
 """Ratings of sides as people see them, where the two sides of a game are unlike."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from sqlalchemy import ColumnElement, func, select
@@ -50,6 +51,24 @@ def of_players(
             win_rate=one.score / one.games if one.games else None,
         )
         found.setdefault(one.player_id, []).append(shown)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class OnSide:
+    """What a player is rated on a side."""
+
+    rating: float
+    deviation: float
+
+
+def of_environment(session: Session, environment: str) -> dict[int, dict[str, OnSide]]:
+    """Return what those who are rated on `home` or `away` are after the last period, by id of the player."""
+    query = select(SideRating.player_id, SideRating.side, SideRating.rating, SideRating.deviation)
+    query = query.join(Player, Player.id == SideRating.player_id).where(Player.environment == environment, is_last())
+    found: dict[int, dict[str, OnSide]] = {}
+    for player_id, side, *numbers in session.connection().execute(query):
+        found.setdefault(player_id, {})[side] = OnSide(*numbers)
     return found
 
 

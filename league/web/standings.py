@@ -21,7 +21,7 @@ PAGE = 100
 """Lines that come at once; further ones follow as a reader scrolls."""
 
 _IDS_MAX = 300
-_MOST_FIRST: frozenset[Sort] = frozenset({"rating", "games", "win_rate"})
+_MOST_FIRST: frozenset[Sort] = frozenset({"rating", "home", "away", "games", "win_rate"})
 
 
 class Asked(BaseModel):
@@ -105,6 +105,17 @@ COLUMNS = (
 )
 
 
+def columns(sides: tuple[str, str] | None) -> list[Column]:
+    """Return the columns of the table: where sides are unlike, with what players are rated on each."""
+    home, away = sides or ("", "")
+    of_sides = (
+        Column("home", f"Home, {home}", "number wide side", "What it is rated at home, against others away"),
+        Column("away", f"Away, {away}", "number wide side", "What it is rated away, against others at home"),
+    )
+    after = next(place for place, column in enumerate(COLUMNS, start=1) if column.sort == "rating")
+    return [*COLUMNS[:after], *(of_sides if sides else ()), *COLUMNS[after:]]
+
+
 @dataclass(frozen=True)
 class Lines:
     """A page of the table.
@@ -113,13 +124,20 @@ class Lines:
         players: In order.
         extent: Of everything that was asked for; bands are drawn between its ends.
         champion: Id of the environment's champion, if there is one.
+        columns: What is told of each.
         more: Where the next page is; None after the last.
     """
 
     players: list[Ranked]
     extent: Extent
     champion: int | None
+    columns: list[Column]
     more: str | None
+
+    @property
+    def sided(self) -> bool:
+        """Whether there are columns for sides."""
+        return len(self.columns) > len(COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -137,7 +155,7 @@ def show(request: Request, league: Running, visit: Visiting, asked: Asking) -> H
     with league.database.read() as session:
         table, champion = _table(session, league, visit)
         lines = _lines(table, visit, asked, 0, champion)
-        values: dict[str, Any] = {"lines": lines, "asked": asked, "columns": COLUMNS}
+        values: dict[str, Any] = {"lines": lines, "asked": asked}
         if is_part(request):
             return visit.part("_standings.html", **values)
         values["lineages"] = {"": "every lineage", **rankings.lineages(session, visit.environment)}
@@ -170,7 +188,8 @@ def now(
     with league.database.read() as session:
         table, champion = _table(session, league, visit)
     chosen = table.chosen(asked.choice())
-    lines = Lines([one for one in chosen if one.id in wanted], rankings.extent(chosen), champion, more=None)
+    shown = [one for one in chosen if one.id in wanted]
+    lines = Lines(shown, rankings.extent(chosen), champion, columns(table.sides), more=None)
     return visit.part("_standings_now.html", lines=lines, asked=asked)
 
 
@@ -191,7 +210,7 @@ def _table(session: Session, league: League, visit: Visit) -> tuple[Table, int |
 def _lines(table: Table, visit: Visit, asked: Asked, offset: int, champion: int | None) -> Lines:
     chosen, end = table.chosen(asked.choice()), offset + PAGE
     more = asked.address(visit, "/standings/rows", offset=end) if len(chosen) > end else None
-    return Lines(chosen[offset:end], rankings.extent(chosen), champion, more)
+    return Lines(chosen[offset:end], rankings.extent(chosen), champion, columns(table.sides), more)
 
 
 def _highlights(table: Table, champion: int | None) -> Highlights:

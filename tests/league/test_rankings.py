@@ -31,10 +31,9 @@ def table(database: Database, choice: Choice) -> list[rankings.Ranked]:
 
 @pytest.fixture
 def played(scene: Scene, league: LeagueClient) -> Scene:
-    """A league with an exploiter beside the main, some matches, a commander and a retired snapshot."""
-    exploiter = league.learner(
-        wire.LearnerCreate(name="Exploiter", role="main_exploiter", environment=ENVIRONMENT, signature=scene.signature)
-    )
+    """A league with an exploiter beside the main, some matches, unlike sides, a commander and a retired snapshot."""
+    named = {"environment": ENVIRONMENT, "signature": scene.signature, "sides": ("wolf", "sheep")}
+    exploiter = league.learner(wire.LearnerCreate(name="Exploiter", role="main_exploiter", **named))
     snapshots = [scene.publish(step) for step in (1, 2, 3)]
     scene.publish(4, learner=exploiter)
     scene.evaluate(20, winner=snapshots[0].id)
@@ -100,6 +99,8 @@ SORTS: dict[rankings.Sort, Callable[[rankings.Ranked], Any]] = {
     "role": lambda one: one.role,
     "standing": lambda one: one.standing,
     "rating": lambda one: one.rating,
+    "home": lambda one: one.home and one.home.rating,
+    "away": lambda one: one.away and one.away.rating,
     "deviation": lambda one: one.deviation,
     "games": lambda one: one.games,
     "win_rate": lambda one: one.win_rate,
@@ -115,6 +116,7 @@ def test_every_column_sorts_both_ways_with_what_is_unknown_last(played: Scene, d
         found = [key(one) for one in table(database, choice)]
         known = [value for value in found if value is not None]
         assert known == sorted(known, reverse=descending), sort
+        assert known, sort
         assert found == known + [None] * (len(found) - len(known)), sort
 
 

@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from league_scene import Scene
+from league_scene import Scene, result
 
 from league import wire
 from league.client import LeagueClient
 from league.web import standings
+from league.web.formats import points
 
 PIECE = {"HX-Request": "true"}
+NONE = "\N{EN DASH}"
 
 
 @pytest.fixture
@@ -75,6 +77,36 @@ def test_headings_lead_to_the_table_sorted_so_and_then_the_other_way_round(http:
     assert 'aria-sort="descending"' in page
     back = http.get("/", params={"sort": "games", "order": "ascending"}).text
     assert dict(re.findall(r'id="sort-(\w+)" href="([^"]+)"', back))["games"].endswith("order=descending")
+
+
+def cells(line: str) -> list[str]:
+    """What a line of the table says, cell by cell."""
+    found = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", line, re.DOTALL)
+    return [re.sub(r"\s+", " ", re.sub("<[^>]+>", "", each)).strip() for each in found]
+
+
+def test_where_sides_are_unlike_the_ratings_on_each_stand_beside_the_overall_one_and_sort(
+    http: TestClient, league: LeagueClient, scene: Scene, snapshots: list[wire.Player]
+) -> None:
+    assert not {"home", "away"} & set(re.findall(r'id="sort-(\w+)"', http.get("/").text))
+    kept = wire.LearnerCreate(name="main", role="main", environment="rps", signature=scene.signature)
+    league.learner(kept.model_copy(update={"sides": ("wolf", "sheep")}))
+    scene.report(*(result(lease, score=1.0) for lease in scene.rating_leases(16)), worker=scene.evaluator)
+    league.close_period()
+    page = http.get("/", params={"sort": "away"}).text
+    assert re.findall(r">((?:Home|Away), \w+)</a>", page) == ["Home, wolf", "Away, sheep"]
+    lines = re.findall(r'<tr id="player-\d+".*?</tr>', page, re.DOTALL)
+    rated = {one.id: {each.side: each for each in one.sides} for one in league.players("rps").items}
+    for line, player_id in zip(lines, ids(page), strict=True):
+        for cell, side in zip(cells(line)[6:8], ("home", "away"), strict=True):
+            each = rated[player_id].get(side)
+            assert cell == (NONE if each is None else f"{points(each.rating)} ± {points(2 * each.deviation)}")
+    away = [rated[each]["away"].rating for each in ids(page) if "away" in rated[each]]
+    assert len(away) >= 3
+    assert away == sorted(away, reverse=True)
+    assert scene.learner.player_id == ids(page)[-1], "it has played on neither side yet"
+    wanted = ",".join(map(str, ids(page)))
+    assert re.findall(r'<tr id="player-\d+".*?</tr>', http.get(f"/standings/now?ids={wanted}").text, re.DOTALL)
 
 
 def test_a_long_table_comes_in_pages(
