@@ -406,9 +406,15 @@ def test_rollouts_leave_no_tensor_behind(play, either_way):
         gc.collect()
         return sum(issubclass(type(each), torch.Tensor) for each in gc.get_objects())
 
-    tensors()
-    before = tensors()
-    assert [tensors() for _ in range(3)] == [before] * 3
+    played.collect()
+    gc.collect()
+    gc.freeze()  # only what is made from here on is looked through
+    try:
+        tensors()
+        before = tensors()
+        assert [tensors() for _ in range(3)] == [before] * 3
+    finally:
+        gc.unfreeze()
 
 
 def test_memory_stays_where_it_is_and_does_not_grow(play):
