@@ -8,11 +8,16 @@ from typing import Any
 from gymnasium import spaces
 
 from arena.environments.pettingzoo.acting import Hands, bounds_of, factors_of, heads_for
+from arena.environments.pettingzoo.asking import asking, unpack
 from arena.environments.pettingzoo.observing import Eyes
 from arena.environments.pettingzoo.sides import TwoSided, prefix, seat
 from arena.environments.pettingzoo.spaces import ACTION_MASK, MEMBERS, lay_out, parts_of
 from arena.environments.spec import ActionHead, Channels, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
 from arena.errors import ArenaError
+
+RESET = ("observations", "infos")
+STEP = ("observations", "rewards", "terminations", "truncations", "infos")
+"""What a parallel environment returns."""
 
 DEFAULT_DECISIONS = 1000
 """Longest match of a game that does not say how long it lasts, in turns of each agent."""
@@ -62,19 +67,23 @@ def look_at(name: str, game: TwoSided) -> Declared:
         ArenaError: It has not the interface of PettingZoo, or cannot be played by two sides, or its spaces have no
             fixed size; the message says why.
     """
-    env = game.make()
+    with asking(name, "be made"):
+        env = game.make()
     sequential = _is_sequential(name, env)
     known = {str(key): key for key in env.possible_agents}
     home, away = seat(name, list(known), game)
     seats = [*home, *away]
-    seen = {each: env.observation_space(known[each]) for each in seats}
-    done = {each: env.action_space(known[each]) for each in seats}
+    with asking(name, "say its spaces"):
+        seen = {each: env.observation_space(known[each]) for each in seats}
+        done = {each: env.action_space(known[each]) for each in seats}
     if game.alike_sides:
         _require_alike(name, *([_spaces(each, seen, done) for each in side] for side in (home, away)))
     roles = _roles(seats, seen, done)
     channels = _channels(name, game)
     blocks, placed = lay_out({role: parts_of(seen[each], each, channels) for each, role in roles.items()})
-    heads = heads_for({each: factors_of(done[each], each) for each in seats}, masked=_masks_actions(env, seen.values()))
+    heads = heads_for(
+        {each: factors_of(done[each], each) for each in seats}, masked=_masks_actions(name, env, seen.values())
+    )
     agents = Agents(
         keys=tuple(known[each] for each in seats),
         eyes=tuple(Eyes(placed[roles[each]], away=each in away) for each in seats),
@@ -177,12 +186,13 @@ def _require_alike(name: str, home: Sequence[str], away: Sequence[str]) -> None:
         )
 
 
-def _masks_actions(env: Any, seen: Any) -> bool:  # noqa: ANN401
+def _masks_actions(name: str, env: Any, seen: Any) -> bool:  # noqa: ANN401
     """Whether the game says which actions are legal, in what is observed or beside it."""
     if any(isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces for space in seen):
         return True
-    opened = env.reset(seed=0)
-    infos = env.infos if opened is None else opened[1]
+    with asking(name, "be reset"):
+        opened = env.reset(seed=0)
+    infos = env.infos if opened is None else unpack(name, "reset", opened, RESET)[1]
     return any(ACTION_MASK in info for info in infos.values())
 
 

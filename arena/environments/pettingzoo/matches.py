@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from operator import add
 from typing import Any
 
-from arena.environments.pettingzoo.layout import END, LIMIT, Declared
+from arena.environments.pettingzoo.asking import unpack
+from arena.environments.pettingzoo.layout import END, LIMIT, RESET, STEP, Declared
 from arena.environments.pettingzoo.spaces import ACTION_MASK
 from arena.environments.processes.match import BoolArray, Ending, Row, Sight
 from arena.errors import ArenaError
@@ -34,7 +35,10 @@ class _Match:
 
     def _show(self, agent: int, observation: Any, info: Mapping[str, Any], sight: Sight, *, acts: bool) -> None:  # noqa: ANN401
         """Show an agent what it observes; its legal actions if it acts."""
-        self._eyes[agent].write(observation, sight.values[agent])
+        try:
+            self._eyes[agent].write(observation, sight.values[agent])
+        except ArenaError as error:
+            raise ArenaError(f"{self._name}, agent {self._keys[agent]}: {error}") from error
         sight.active[agent] = acts
         if not acts:
             for name in self._masked:
@@ -136,7 +140,7 @@ class ParallelMatch(_Match):
 
     def reset(self, seed: int, row: Row) -> None:
         """Open a match; see `Match.reset`."""
-        observations, infos = self._env.reset(seed=_cropped(seed))
+        observations, infos = unpack(self._name, "reset", self._env.reset(seed=_cropped(seed)), RESET)
         self._returns = list(self._nothing)
         self._living = list(self._env.agents)
         if not self._living:
@@ -147,7 +151,8 @@ class ParallelMatch(_Match):
         """Let all act that are left; see `Match.step`."""
         number, hands = self._number, self._hands
         taken = {key: hands[number[key]].read(row.actions) for key in self._living}
-        observations, rewards, terminations, truncations, infos = self._env.step(taken)
+        told = unpack(self._name, "step", self._env.step(taken), STEP)
+        observations, rewards, terminations, truncations, infos = told
         for key, reward in rewards.items():
             row.reward[number[key]] = reward
             self._returns[number[key]] += float(reward)

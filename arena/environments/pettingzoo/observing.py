@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from arena.environments.pettingzoo.spaces import Part
 from arena.environments.processes.match import FloatArray
-from arena.environments.spec import ChoiceBlock
+from arena.environments.spec import ChoiceBlock, ObservationBlock
 from arena.errors import ArenaError
 
 
@@ -21,7 +21,7 @@ class Eyes:
     """
 
     def __init__(self, parts: Sequence[Part], *, away: bool) -> None:
-        self._plain = [(part.path, part.place) for part in parts if part.options is None]
+        self._plain = [(part.path, part.place, part.block) for part in parts if part.options is None]
         self._choices = [_Choice(part) for part in parts if part.options is not None]
         self._away = float(away)
 
@@ -29,10 +29,13 @@ class Eyes:
         """Write an observation over all of (D,) that this agent ever sees.
 
         Raises:
-            ArenaError: A choice is none of those that its space has.
+            ArenaError: It is of another shape than its space, or a choice is none of those that its space has.
         """
-        for path, place in self._plain:
-            into[place] = np.asarray(_follow(observation, path)).reshape(-1)
+        for path, place, block in self._plain:
+            try:
+                into[place] = np.asarray(_follow(observation, path)).reshape(-1)
+            except (LookupError, TypeError, ValueError) as error:
+                raise ArenaError(_misfit(observation, path, block)) from error
         for choice in self._choices:
             choice.write(_follow(observation, choice.path), into)
         into[-1] = self._away
@@ -61,6 +64,16 @@ class _Choice:
             part = into[self._place]
             part.fill(0.0)
             part[self._before + numbers] = 1.0
+
+
+def _misfit(observation: Any, path: tuple[Any, ...], block: ObservationBlock) -> str:  # noqa: ANN401
+    """Why what is observed cannot be written."""
+    declared = f"its space says numbers of shape {block.shape}"
+    try:
+        shown = _follow(observation, path)
+    except (LookupError, TypeError):
+        return f"block {block.name} is not in the {type(observation).__name__} that it observes: {declared}"
+    return f"block {block.name} shows a {type(shown).__name__} of shape {np.shape(shown)}: {declared}"
 
 
 def _follow(observation: Any, path: tuple[Any, ...]) -> Any:  # noqa: ANN401

@@ -8,6 +8,7 @@ import torch
 from gymnasium import spaces
 
 from arena.environments.pettingzoo.acting import bounds_of, factors_of, heads_for
+from arena.environments.pettingzoo.asking import asking
 from arena.environments.pettingzoo.layout import DEFAULT_DECISIONS, REASONS
 from arena.environments.pettingzoo.spaces import ACTION_MASK, parts_of
 from arena.environments.spec import EnvironmentSpec, ObservationBlock
@@ -58,7 +59,7 @@ def look_at(name: str, game: TensorGame) -> Declared:
             agents_per_side=game.agents_per_side,
             roles=("player",) * game.num_agents,
             observation=(*parts.values(), ObservationBlock("away", (1,), 0.0, 1.0)),
-            heads=heads_for({"player": factors}, masked=_masks_actions(game, made, opening)),
+            heads=heads_for({"player": factors}, masked=_masks_actions(name, game, made, opening)),
             max_decisions=game.max_decisions or int(getattr(made, "max_decisions", DEFAULT_DECISIONS)),
             # whoever waits for its row to be opened has no turn: rewards and ends still belong to its last one
             turn_based=game.turn_based or opening is Opening.NEXT_STEP,
@@ -82,14 +83,14 @@ def split(told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN401  what `re
     return told if isinstance(told, tuple) else (told, {})
 
 
-def _masks_actions(game: TensorGame, made: Any, opening: Opening) -> bool:  # noqa: ANN401
+def _masks_actions(name: str, game: TensorGame, made: Any, opening: Opening) -> bool:  # noqa: ANN401
     """Whether the game says which actions are legal."""
     if isinstance(made.observation_space, spaces.Dict) and ACTION_MASK in made.observation_space.spaces:
         return True
     seeds = torch.zeros(1, dtype=torch.int64)
-    _, info = split(
-        made.reset(seed=0 if opening is not Opening.ASKED else seeds if game.takes_device else seeds.numpy())
-    )
+    with asking(name, "be reset"):
+        told = made.reset(seed=0 if opening is not Opening.ASKED else seeds if game.takes_device else seeds.numpy())
+    _, info = split(told)
     return ACTION_MASK in info
 
 

@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from arena.environments.episodes import SeededRows
-from arena.environments.pettingzoo.layout import END, LIMIT
+from arena.environments.pettingzoo.asking import unpack
+from arena.environments.pettingzoo.layout import END, LIMIT, STEP
 from arena.environments.pettingzoo.spaces import ACTION_MASK
 from arena.environments.protocol import Actions, Observation, Outcome, StepResult
 from arena.environments.tensor.acting import check_legal, read
@@ -90,7 +91,8 @@ class TensorMatches(SeededRows):
         self._require_fit(actions)
         check_legal(self.spec, actions, self._seen)
         taken = read(self._declared.space, self.spec.heads, actions, self._seen.active)
-        told, rewards, terminated, truncated, info = self._game.step(self._give(taken))
+        returned = unpack(self.spec.name, "step", self._game.step(self._give(taken)), STEP)
+        told, rewards, terminated, truncated, info = returned
         plays = ~self._held.rows
         reward = self._take(rewards, "rewards", self._shape, torch.float32) * plays.unsqueeze(1)
         self._decisions += plays
@@ -194,7 +196,7 @@ class TensorMatches(SeededRows):
         for path, block in zip(self._declared.paths, self.spec.observation[:-1], strict=True):
             part = told if path is None else told[path]
             shape = (*self._shape, block.size)
-            flat = torch.as_tensor(part, device=self.device).float()
+            flat = self._tensor(part, block.name).float()
             if flat.shape[:2] != self._shape or flat.numel() != np.prod(shape):
                 raise ArenaError(
                     f"{self.spec.name} shows {block.name} of shape {tuple(flat.shape)}: its first two axes are matches "
@@ -205,10 +207,18 @@ class TensorMatches(SeededRows):
 
     def _take(self, given: Any, what: str, shape: tuple[int, ...], kind: torch.dtype) -> Tensor:  # noqa: ANN401
         """A tensor of its own of what the game returned."""
-        taken = torch.as_tensor(given, device=self.device)
+        taken = self._tensor(given, what)
         if taken.shape != shape:
             raise ArenaError(f"{self.spec.name} returns {what} of shape {tuple(taken.shape)}: give {shape}")
         return taken.to(kind, copy=True)
+
+    def _tensor(self, given: Any, what: str) -> Tensor:  # noqa: ANN401
+        try:
+            return torch.as_tensor(given, device=self.device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ArenaError(
+                f"{self.spec.name} returns {what} as a {type(given).__name__} that is no tensor ({error}): give numbers"
+            ) from error
 
     def _give(self, tensor: Tensor) -> Any:  # noqa: ANN401
         """A tensor that belongs to the game: one where its maker takes a device, else an array."""

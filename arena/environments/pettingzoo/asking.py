@@ -1,0 +1,41 @@
+"""Asking games of the reader's own for something, so that what goes wrong is one line that says whose fault it is."""
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from arena.errors import ArenaError
+
+
+@contextmanager
+def asking(name: str, for_what: str) -> Iterator[None]:
+    """Run a game's code outside of its matches.
+
+    Args:
+        name: Of the game.
+        for_what: What it does meanwhile, as in "NAME cannot be made".
+
+    Raises:
+        ArenaError: It failed; the message has the line of code that raised.
+    """
+    try:
+        yield
+    except ArenaError:
+        raise
+    except Exception as error:  # whatever the reader's code raises
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename}, line {place.lineno}"
+        raise ArenaError(f"{name} cannot {for_what}: {type(error).__name__}: {error} ({where}): mend it") from error
+
+
+def unpack(name: str, what: str, told: Any, parts: tuple[str, ...]) -> Any:  # noqa: ANN401  whatever it returns
+    """What a game returned, which has to be so many things.
+
+    Raises:
+        ArenaError: It is something else.
+    """
+    if isinstance(told, tuple | list) and len(told) == len(parts):
+        return told
+    returned = f"{len(told)} things" if isinstance(told, tuple | list) else f"a {type(told).__name__}"
+    raise ArenaError(f"{name} returns {returned} from {what}: return {', '.join(parts)}")
