@@ -9,8 +9,8 @@ and by a part of its own, its talent:
     P(i at home beats j away) = 1 / (1 + exp(-(r_i - r_j + advantage + talent_i + talent_j)))      in points / 173.7178
 
 Truly, a player is worth what it scores on average over both sides against all others. Sides are swapped evenly, or some
-players are at home far more often than others. Ratings are made as if sides were alike, with sides rated apart, and, to
-compare, as the mean of the two ratings of a player's sides.
+players are at home far more often than others, or matches get lost, whichever of a pair they are. Ratings are made as
+if sides were alike, with sides rated apart, and, to compare, as the mean of the two ratings of a player's sides.
 """
 
 import argparse
@@ -53,6 +53,7 @@ class Plan:
             always meet the same way round.
         periods: Rating periods from one snapshot to the next.
         matches: Rating matches in each, and training matches of the learner.
+        lost: Share of matches that are not reported, in [0, 1): what is left of their pairs is not swapped.
     """
 
     snapshots: int
@@ -62,6 +63,12 @@ class Plan:
     uneven: float
     periods: int = 3
     matches: int = 64
+    lost: float = 0.0
+
+    @property
+    def swapping(self) -> str:
+        """How sides are swapped, in a word or two."""
+        return "unevenly" if self.uneven else f"{self.lost:.0%} lost" if self.lost else "evenly"
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +193,8 @@ def _play(
         places[turned], players[turned] = places[turned, ::-1], players[turned, ::-1]
     chance = expit((truth.home[places[:, 0]] - truth.away[places[:, 1]]) / SCALE)
     score = (rng.random(chance.size) < chance).astype(np.float64)
-    return Games(home=players[:, 0], away=players[:, 1], score=score, training=training)
+    told = rng.random(chance.size) >= plan.lost if plan.lost else np.ones(chance.size, dtype=np.bool_)
+    return Games(home=players[told, 0], away=players[told, 1], score=score[told], training=training[told])
 
 
 def _estimate(entries: list[Entry]) -> Estimate:
@@ -226,7 +234,7 @@ def _report(plan: Plan, outcomes: list[Outcome]) -> None:
         sides = f"{np.mean([inside_of_sides(one) for one in outcomes]):.1%}" if name == "sides apart" else ""
         rank, error, share = numbers
         print(
-            f"{plan.advantage:>9g}{plan.talent:>8g}{'unevenly' if plan.uneven else 'evenly':>10} {name:15}"
+            f"{plan.advantage:>9g}{plan.talent:>8g}{plan.swapping:>10} {name:15}"
             f"{rank:>10.4f}{error:>11.4f}{'' if name == MEAN else f'{share:.1%}':>9}{sides:>9}",
             flush=True,
         )
@@ -245,8 +253,8 @@ def main() -> None:
     heads = f"{'advantage':>9}{'talent':>8}{'swapped':>10} {'rated':15}"
     print(f"{heads}{'order':>10}{'foretold':>11}{'inside':>9}{'sides':>9}")
     for advantage, talent in ((0.0, 0.0), (100.0, 50.0), (400.0, 150.0)):
-        for uneven in (0.0, 2.0):
-            plan = Plan(arguments.snapshots, arguments.gain, advantage, talent, uneven)
+        for uneven, lost in ((0.0, 0.0), (0.0, 0.2), (2.0, 0.0)):
+            plan = Plan(arguments.snapshots, arguments.gain, advantage, talent, uneven, lost=lost)
             _report(plan, [simulate(plan, seed) for seed in range(arguments.leagues)])
 
 
