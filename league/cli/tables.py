@@ -189,19 +189,22 @@ def champions(rows: Iterable[wire.ChampionChange]) -> Grid:
 
 
 def events(rows: Iterable[wire.Event], nothing: str, title: str | None = None) -> Grid:
-    """Make an audit log; `nothing` is said where there are no rows."""
+    """Make an audit log, or say `nothing`; where all is of one environment, it stands above."""
+    lines = list(rows)
+    environments = {row.environment for row in lines}
+    several = len(environments) > 1
     return Grid(
-        [["event"], ["when", "environment", "what", "by", "reason and details"]],
+        [["event"], ["when", *(["environment"] if several else []), "what", "by", "reason and details"]],
         [
             [
-                *(str(row.id), moment(row.created_at), row.environment or NONE),
+                *(str(row.id), moment(row.created_at), *([row.environment or NONE] if several else [])),
                 row.kind if row.player_id is None else f"{row.kind} player {row.player_id}",
                 *(row.actor, "; ".join(part for part in (row.reason, _details(row)) if part)),
             ]
-            for row in rows
+            for row in lines
         ],
         nothing,
-        title,
+        title if several or not lines else title or environments.pop(),
     )
 
 
@@ -390,7 +393,7 @@ def player(one: wire.Player) -> Table:
         **{f"  {each.side}, as {each.name}": _on_side(each) for each in one.sides},
         "games": one.games,
         "created": moment(one.created_at),
-        **one.metadata,
+        **{name: value for name, value in one.metadata.items() if value is not None},
     }
     return record({name: str(value) for name, value in fields.items()})
 

@@ -40,6 +40,7 @@ from league.storage.directory import DirectoryStore
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 ENVIRONMENTS = ("rps", "recall")
+SIDES = {"rps": None, "recall": ("caller", "listener")}
 
 
 def silent(_what: str, _done: int, _of: int) -> None:
@@ -69,6 +70,8 @@ def fill(league: LeagueClient, database: Database) -> str:
     """Give a league everything that it may hold, close it, and return the token that opens it."""
     for environment in ENVIRONMENTS:
         scene = Scene(league, environment, f"{environment}-1")
+        named = {"name": "main", "role": "main", "environment": environment, "signature": scene.signature}
+        league.learner(wire.LearnerCreate(**named, sides=SIDES[environment]))
         players = [scene.publish(step) for step in range(1, 5)]
         for winner in players[:2]:
             scene.train(6, learner_score=0.3)
@@ -146,6 +149,7 @@ def test_a_league_comes_back_from_the_other_database_byte_for_byte(
     assert first == again
     members = {f"tables/{name}.jsonl" for name in inspect(other.engine).get_table_names()}
     assert members - {"tables/alembic_version.jsonl"} <= first.keys()
+    assert all(first[f"tables/{name}.jsonl"].count(b"\n") >= 4 for name in ("side_ratings", "side_payoffs"))
     assert sum(name.startswith("checkpoints/") for name in first) == 8
 
 
