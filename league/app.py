@@ -1,8 +1,10 @@
 """The application: settings in, ASGI out."""
 
+import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -51,9 +53,11 @@ from league.services.population import PopulationCache
 from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
-from league.services.workers import register
+from league.services.workers import register, renew
 from league.storage.opening import open_store
 from league.sweeper import Sweeper
+
+_WRITERS = 2  # threads for heartbeats and registrations
 
 
 def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
@@ -81,8 +85,10 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         news=News(settings.events_poll_s / 2, time.monotonic),
         metrics=Metrics(),
         callers=Callers(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
-        beats=Commits(database, partial(heartbeats.note, settings=settings)),
-        registrations=Commits(database, partial(register, settings=settings)),
+        beats=Commits(
+            database, partial(heartbeats.note, settings=settings), partial(heartbeats.note_bare, settings=settings)
+        ),
+        registrations=Commits(database, partial(register, settings=settings), partial(renew, settings=settings)),
         ending=threading.Event(),
         streams=WeakSet(),
         rng=np.random.default_rng(),
@@ -149,6 +155,8 @@ async def _lifespan(app: FastAPI, *, books_apart: bool) -> AsyncIterator[None]:
         for duty in kept:
             duty.start()
             stack.callback(duty.stop)
+        threads = _WRITERS + league.settings.lanes.leases_running + league.settings.lanes.results_running
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads, "call"))
         cores.keep_to(league.settings.core)  # after the duties, which run beside it
         yield
 

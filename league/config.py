@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from inspect import getdoc
 from ipaddress import ip_address
 from pathlib import Path
@@ -329,6 +330,7 @@ def reason(found: ErrorDetails) -> str:
     return str(found["ctx"]["error"]) if found["type"] == "value_error" else found["msg"]
 
 
+@lru_cache(maxsize=1024)
 def is_loopback(host: str) -> bool:
     """Say whether a name or address means the machine that says it."""
     if host == "localhost":

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from fastapi.concurrency import run_in_threadpool
 from sqlalchemy.orm import Session
 
 from league.db.engine import Database
@@ -35,11 +34,18 @@ class Commits(Generic[RequestT, AnswerT]):
     Args:
         database: Where to.
         work: What the writer does.
+        at_once: Does in one statement what it can, and answers None to the rest, which is left to `work`.
         most: How many share a transaction at most: others wait for its end.
     """
 
-    def __init__(self, database: Database, work: Work[RequestT, AnswerT], most: int = TOGETHER) -> None:
-        self._database, self._work, self._most = database, work, most
+    def __init__(
+        self,
+        database: Database,
+        work: Work[RequestT, AnswerT],
+        at_once: Work[RequestT, AnswerT | None] | None = None,
+        most: int = TOGETHER,
+    ) -> None:
+        self._database, self._work, self._at_once, self._most = database, work, at_once, most
         self._waiting: deque[_Waiting[RequestT, AnswerT]] = deque()
         self._writing: asyncio.Task[None] | None = None
 
@@ -70,7 +76,7 @@ class Commits(Generic[RequestT, AnswerT]):
         """Settle every outcome, one way or the other."""
         told: Sequence[AnswerT | Exception]
         try:
-            told = await run_in_threadpool(self._commit, [each.request for each in together])
+            told = await asyncio.to_thread(self._commit, [each.request for each in together])
         except Exception as error:  # noqa: BLE001 - it is handed to every caller
             told = [error] * len(together)
         for each, outcome in zip(together, told, strict=True):
@@ -82,6 +88,21 @@ class Commits(Generic[RequestT, AnswerT]):
                 each.outcome.set_result(outcome)
 
     def _commit(self, requests: Sequence[RequestT]) -> Sequence[AnswerT | Exception]:
+        """Return what each is answered: in one statement those that it does, and then the others in a transaction."""
+        answers = self._state(requests)
+        left = [request for request, answer in zip(requests, answers, strict=True) if answer is None]
+        if not left:
+            return [answer for answer in answers if answer is not None]
+        rest = iter(self._transact(left))
+        return [next(rest) if answer is None else answer for answer in answers]
+
+    def _state(self, requests: Sequence[RequestT]) -> Sequence[AnswerT | None]:
+        at_once = self._at_once
+        if at_once is None:
+            return [None] * len(requests)
+        return self._database.write_briefly(lambda session: at_once(session, requests))
+
+    def _transact(self, requests: Sequence[RequestT]) -> Sequence[AnswerT | Exception]:
         """Return what each is answered. Where one is refused, all are done again apart, each in a savepoint."""
         try:
             return self._database.write_together(lambda session: self._work(session, requests))

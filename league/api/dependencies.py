@@ -4,7 +4,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -13,6 +13,7 @@ import numpy as np
 from fastapi import Depends, Path, Query, Request, Security
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.datastructures import URL
 
 from league import wire
 from league.api.callers import REFUSED_COST, Callers
@@ -217,7 +218,7 @@ def _refuse_foreign_page(request: Request) -> None:
     Such a page says where it is from, or, where its site's name was made to lead here, calls the server by that name.
     Names without a dot are no exception: a network's search domain may lead them here as well.
     """
-    origin, host = request.headers.get("origin"), request.url.hostname or ""
+    origin, host = request.headers.get("origin"), _host(request.headers.get("host"), _own_name(request))
     if origin is not None and not is_loopback(_hostname(origin)):
         raise _foreign(f"from a page of {origin:.120}")
     if not is_loopback(host) and host != _own_name(request):
@@ -228,6 +229,14 @@ def _own_name(request: Request) -> str | None:
     """Return what the server itself says it is called: its address, or a name where no socket is between (tests)."""
     server = request.scope.get("server")
     return None if server is None else server[0]
+
+
+@lru_cache(maxsize=1024)
+def _host(header: str | None, own_name: str | None) -> str:
+    """Return the name that a call goes to, without its port: by its header, or else the server's own."""
+    headers = [] if header is None else [(b"host", header.encode("latin-1"))]
+    server = None if own_name is None else (own_name, 80)
+    return URL(scope={"path": "/", "headers": headers, "server": server}).hostname or ""
 
 
 def _hostname(url: str) -> str:

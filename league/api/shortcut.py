@@ -7,7 +7,7 @@ sends it the framework's way, which then says what is wrong.
 See docs/decisions/050-frequent-calls-take-a-shortcut.md.
 """
 
-import json
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +15,10 @@ from inspect import iscoroutinefunction
 from typing import Any, Self, get_type_hints
 
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
+from pydantic_core import from_json
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from league import auth
@@ -61,7 +61,7 @@ class Destination:
         """Return what a request gives the endpoint, as the framework reads it; None where it breaks a rule."""
         try:
             given = {name: self.parts[name].validate_python(part) for name, part in parts.items()}
-            return given | {"body": self.body.validate_python(json.loads(content))}
+            return given | {"body": self.body.validate_python(from_json(content))}
         except (ValueError, RecursionError):
             return None
 
@@ -110,5 +110,5 @@ class Shortcut:
         now = await request.app.dependency_overrides.get(clock, clock)()
         caller = await authorise(request, self._league, await secret_of(request), now, auth.Scope.WORKER)
         endpoint = partial(destination.route.endpoint, league=self._league, now=now, caller=caller, **given)
-        response: Response = await (endpoint() if destination.waits else run_in_threadpool(endpoint))
+        response: Response = await (endpoint() if destination.waits else asyncio.to_thread(endpoint))
         return response

@@ -30,7 +30,11 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import InstrumentedAttribute, Session
 from sqlalchemy.types import TypeEngine
 
+from league.db import locks
+from league.db.locks import Lock
 from league.db.models import Base
+
+AnyColumn = InstrumentedAttribute[Any] | ColumnElement[Any]
 
 _ROWS_MOST = 64  # of one statement on SQLite, a power of two
 
@@ -49,7 +53,7 @@ def among(session: Session, column: InstrumentedAttribute[Any], values: Collecti
     return _one_of(dialect, column, literal(listed(dialect, values), _list_type(dialect, column)))
 
 
-def among_bound(dialect: str, column: InstrumentedAttribute[Any], name: str) -> ColumnElement[bool]:
+def among_bound(dialect: str, column: AnyColumn, name: str) -> ColumnElement[bool]:
     """Select as `among` does in a statement that is built once, and executed with `listed` values by this name."""
     return _one_of(dialect, column, bindparam(name, type_=_list_type(dialect, column)))
 
@@ -59,13 +63,13 @@ def listed(dialect: str, values: Collection[str | int]) -> list[str | int] | str
     return list(values) if dialect == "postgresql" else json.dumps(list(values))
 
 
-def _one_of(dialect: str, column: InstrumentedAttribute[Any], values: ColumnElement[Any]) -> ColumnElement[bool]:
+def _one_of(dialect: str, column: AnyColumn, values: ColumnElement[Any]) -> ColumnElement[bool]:
     if dialect == "postgresql":
         return column == func.any(values)
     return column.in_(select(func.json_each(values).table_valued("value").c.value))
 
 
-def _list_type(dialect: str, column: InstrumentedAttribute[Any]) -> TypeEngine[Any]:
+def _list_type(dialect: str, column: AnyColumn) -> TypeEngine[Any]:
     return ARRAY(column.type) if dialect == "postgresql" else String()
 
 
@@ -74,6 +78,7 @@ def insert_new(
     table: type[Base],
     rows: Sequence[Mapping[str, Any]],
     returning: Sequence[InstrumentedAttribute[Any]] = (),
+    under: tuple[Lock, str] | None = None,
 ) -> Sequence[Row[*tuple[Any, ...]]]:
     """Insert rows in order, leaving out those whose key is taken; return columns of the rows that were new.
 
@@ -82,8 +87,9 @@ def insert_new(
         table: Where to.
         rows: All with the same columns, at least two: text, numbers, truth values, times, bytes and None.
         returning: Columns of `table` to return, of text or numbers.
+        under: A lock, and of which environment, that is shared from before the first row gets its id.
     """
-    return _insert(session, table, rows, None, tuple(each.key for each in returning))
+    return _insert(session, table, rows, None, tuple(each.key for each in returning), under)
 
 
 def put(
@@ -115,6 +121,7 @@ def _insert(
     rows: Sequence[Mapping[str, Any]],
     taken: _Taken | None,
     returning: tuple[str, ...],
+    under: tuple[Lock, str] | None = None,
 ) -> Sequence[Row[*tuple[Any, ...]]]:
     if not rows:
         return []
@@ -122,17 +129,21 @@ def _insert(
     if session.get_bind().dialect.name != "postgresql":
         return _insert_into_sqlite(session, target, rows, taken, returning)
     # one value to bind: binding 1,500 of them takes longer than PostgreSQL takes to read them from JSON
-    values = {"rows": _as_json(rows)}
-    outcome = session.execute(_from_json(target, names, taken, returning), values)
+    values: dict[str, Any] = {"rows": _as_json(rows)} | ({} if under is None else locks.named(*under))
+    statement = _from_json(target, names, taken, returning, under is not None)
+    outcome = session.connection().execute(statement, values)
     return outcome.all() if returning else []
 
 
 @lru_cache
-def _from_json(target: Table, names: tuple[str, ...], taken: _Taken | None, returning: tuple[str, ...]) -> Insert:
+def _from_json(
+    target: Table, names: tuple[str, ...], taken: _Taken | None, returning: tuple[str, ...], locked: bool
+) -> Insert:
     blank: ColumnElement[Any] = literal_column(f"NULL::{target.name}")
     source = func.json_populate_recordset(blank, as_type(bindparam("rows", type_=String), JSON))
     columns: list[ColumnElement[Any]] = [column(name) for name in names]
-    statement = postgresql.insert(target).from_select(names, select(*columns).select_from(source))
+    rows = select(*columns).select_from(source)
+    statement = postgresql.insert(target).from_select(names, rows.select_from(locks.sharing()) if locked else rows)
     if taken is not None:
         changed = {name: statement.excluded[name] for name in taken.changed}
         statement = statement.on_conflict_do_update(index_elements=taken.key, set_=changed)

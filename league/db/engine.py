@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic_core import to_json
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -22,10 +22,11 @@ from sqlalchemy.exc import ArgumentError, DisconnectionError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from league.db.sharing import SharedWrites
+from league.db.sharing import SharedWrites, Work, one_by_one
 from league.errors import ConfigurationError
 
 T = TypeVar("T")
+RequestT = TypeVar("RequestT")
 
 _BUSY_TIMEOUT_S = 30.0
 _BUSY_PAUSE_S = 0.01
@@ -62,7 +63,9 @@ class Database:
         self._readers = sessionmaker(self.engine.execution_options(**snapshot), expire_on_commit=False)
         self._glancers = sessionmaker(self.engine.execution_options(**bare), expire_on_commit=False)
         self._writers = sessionmaker(self.engine.execution_options(league_write=True), expire_on_commit=False)
-        self._shared: dict[Hashable | None, SharedWrites] = {}
+        self._staters = sessionmaker(self.engine.execution_options(league_write=True, **bare), expire_on_commit=False)
+        self._shared: dict[Hashable | None, SharedWrites[Callable[[Session], Any]]] = {}
+        self._stated: dict[Hashable, SharedWrites[Any]] = {}
 
     def __str__(self) -> str:
         return self.url.set(drivername=self.url.get_backend_name()).render_as_string(hide_password=True)
@@ -99,19 +102,39 @@ class Database:
             work: What to do.
             kind: What takes the same locks in the same order, however much of it there is; None shares with nothing.
         """
-        write = self._writer(kind)
-        for _ in range(_DEADLOCKS):
-            try:
-                return write(work)
-            except OperationalError as error:
-                if getattr(error.orig, "sqlstate", None) != _DEADLOCK:
-                    raise
-        return write(work)
+        return _despite_deadlocks(lambda: self._writer(kind)(work))
+
+    def write_briefly(self, work: Callable[[Session], T]) -> T:
+        """Do what takes one statement at most; return what it returned, once that is committed.
+
+        On PostgreSQL the statement is a transaction of its own, which saves the trips that begin and end one. On SQLite
+        it shares a transaction with whatever else is written.
+        """
+        return self.write_together(work) if self.sqlite else _despite_deadlocks(lambda: self._state(work))
+
+    def _state(self, work: Callable[[Session], T]) -> T:
+        with self._staters() as session:
+            return work(session)
+
+    def write_briefly_together(self, work: Work[RequestT, T], request: RequestT, kind: Hashable | None = None) -> T:
+        """Do as `write_briefly` does; what arrives while a statement is under way shares the next one on PostgreSQL.
+
+        Args:
+            work: What to do: a function, not made anew for each call.
+            request: What it is to do it with.
+            kind: What share a statement, of all that the work does.
+        """
+        if self.sqlite:
+            return self.write_together(lambda session: work(session, [request])[0])
+        shared = self._stated.get((work, kind))
+        if shared is None:
+            shared = self._stated.setdefault((work, kind), SharedWrites(self._staters, work, nullcontext))
+        return cast(T, _despite_deadlocks(lambda: shared.run(request)))
 
     def _writer(self, kind: Hashable | None) -> Callable[[Callable[[Session], T]], T]:
         if kind is None and not self.sqlite:
             return self._write_alone
-        return self._shared.setdefault(None if self.sqlite else kind, SharedWrites(self.write)).run
+        return self._shared.setdefault(None if self.sqlite else kind, SharedWrites(self.write, one_by_one)).run
 
     def _write_alone(self, work: Callable[[Session], T]) -> T:
         with self.write() as session:
@@ -126,6 +149,17 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
+
+
+def _despite_deadlocks(write: Callable[[], T]) -> T:
+    """Write again where PostgreSQL ended the transaction because it and others waited for each other."""
+    for _ in range(_DEADLOCKS):
+        try:
+            return write()
+        except OperationalError as error:
+            if getattr(error.orig, "sqlstate", None) != _DEADLOCK:
+                raise
+    return write()
 
 
 def is_missing(url: str) -> bool:
@@ -194,7 +228,8 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _postgres_engine(url: URL, connections: int) -> Engine:
     try:
-        engine = create_engine(url, pool_size=connections, max_overflow=0, json_serializer=_json)
+        # the connection that was used last comes first: it knows the statements, and need not be asked whether it lives
+        engine = create_engine(url, pool_size=connections, max_overflow=0, pool_use_lifo=True, json_serializer=_json)
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             url.render_as_string(hide_password=True),

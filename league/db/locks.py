@@ -7,7 +7,7 @@ on SQLite. Where several are taken, the order is the one below, and rows come la
 import zlib
 from enum import IntEnum
 
-from sqlalchemy import Connection, text
+from sqlalchemy import CTE, Connection, Integer, bindparam, func, select, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
@@ -42,6 +42,17 @@ def share(session: Session, lock: Lock, environment: str) -> None:
     _call(session, f"{limit}, pg_advisory_xact_lock_shared", lock, environment)
 
 
+def sharing() -> CTE:
+    """Return what a statement selects from to share a lock before any of its rows; executed with `named` values."""
+    shared = func.pg_advisory_xact_lock_shared(bindparam("lock", type_=Integer), bindparam("key", type_=Integer))
+    return select(shared.label("held")).cte("sharing").prefix_with("MATERIALIZED", dialect="postgresql")
+
+
+def named(lock: Lock, environment: str) -> dict[str, int]:
+    """Return the numbers that PostgreSQL knows a lock by."""
+    return {"lock": int(lock), "key": zlib.crc32(environment.encode()) - 2**31}
+
+
 def outlast(database: Database, lock: Lock, environment: str, patience_s: float) -> bool:
     """Wait until all who share a lock now have ended; say whether they had within the patience."""
     if database.sqlite:
@@ -66,6 +77,5 @@ def _call(session: Session | Connection, function: str, lock: Lock, environment:
     connection = session.connection() if isinstance(session, Session) else session
     if connection.dialect.name != "postgresql":
         return True
-    key = zlib.crc32(environment.encode()) - 2**31
-    *_, answer = connection.execute(text(f"SELECT {function}(:lock, :key)"), {"lock": int(lock), "key": key}).one()
+    *_, answer = connection.execute(text(f"SELECT {function}(:lock, :key)"), named(lock, environment)).one()
     return answer is not False

@@ -1,4 +1,4 @@
-"""Writes that arrive together share one transaction, and with it one wait for the disk.
+"""Writes that arrive together share one transaction, or one statement, and with it one wait for the disk.
 
 See docs/decisions/030-writes-share-a-commit.md.
 """
@@ -8,62 +8,71 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
-T = TypeVar("T")
+RequestT = TypeVar("RequestT")
+AnswerT = TypeVar("AnswerT")
+
+Work = Callable[[Session, Sequence[RequestT]], Sequence[AnswerT]]
+"""Does what several callers ask for, and answers them in order."""
 
 _DATABASE_FAILS = OperationalError, PoolTimeoutError
 """Not the work's fault: it would fail one by one as well, after as long a wait for each."""
 
 
 @dataclass(eq=False)
-class _Waiting:
-    """A piece of work, and what came of it once it is `done`."""
+class _Waiting(Generic[RequestT]):
+    """What a caller asks for, and what came of it once it is `done`."""
 
-    work: Callable[[Session], Any]
+    request: RequestT
     done: bool = False
     returned: Any = None
     error: BaseException | None = None
 
 
-class SharedWrites:
-    """Write transactions of many threads. What comes while one is under way joins the next.
+class SharedWrites(Generic[RequestT]):
+    """Writes of many threads. What comes while one is under way joins the next.
 
     Args:
-        write: Opens a write transaction; committed when the block ends, rolled back when it raises.
+        write: Opens a session whose writes are committed when the block ends or, without a transaction, by themselves.
+        apart: Within such a session, undoes what one request left behind where its work raises.
 
     Attributes:
-        waiting: Work that no transaction has taken in yet, in the order that it arrived.
+        waiting: Requests that nobody has taken in yet, in the order that they arrived.
     """
 
-    def __init__(self, write: Callable[[], AbstractContextManager[Session]]) -> None:
-        self._write = write
+    def __init__(
+        self,
+        write: Callable[[], AbstractContextManager[Session]],
+        work: Work[RequestT, Any],
+        apart: Callable[[Session], AbstractContextManager[object]] = Session.begin_nested,
+    ) -> None:
+        self._write, self._work, self._apart = write, work, apart
         self._leading = threading.Lock()
-        self.waiting: deque[_Waiting] = deque()
+        self.waiting: deque[_Waiting[RequestT]] = deque()
 
-    def run(self, work: Callable[[Session], T]) -> T:
-        """Do some work in a write transaction; return what it returned, once that is committed.
+    def run(self, request: RequestT) -> Any:  # noqa: ANN401 - whatever the work answers
+        """Do what is asked for; return the answer, once that is committed.
 
-        Work that raises leaves nothing behind, does not touch the others of its transaction, and may be called twice.
-        Where the database fails, that is everybody's error.
+        Where the work raises, that leaves nothing behind and does not touch the others; they may be done twice. Where
+        the database fails, that is everybody's error.
         """
-        own = _Waiting(work)
+        own = _Waiting(request)
         self.waiting.append(own)
         with self._leading:
             if not own.done:  # else somebody who was here before has done it too
                 self._lead()
         if own.error is not None:
             raise own.error
-        returned: T = own.returned
-        return returned
+        return own.returned
 
     def _lead(self) -> None:
         """Settle everything that waits."""
-        together: list[_Waiting] = []
+        together: list[_Waiting[RequestT]] = []
         try:
             self._commit(together)
         except BaseException as error:  # noqa: BLE001 - it is handed to every thread
@@ -74,13 +83,14 @@ class SharedWrites:
         for each in together:
             each.done = True
 
-    def _commit(self, together: list[_Waiting]) -> None:
+    def _commit(self, together: list[_Waiting[RequestT]]) -> None:
         """Savepoints cost as much as the work: they come when something failed."""
         try:
             with self._write() as session:
                 self._take(together)
-                for each in together:
-                    each.returned = each.work(session)
+                answers = self._work(session, [each.request for each in together])
+                for each, answer in zip(together, answers, strict=True):
+                    each.returned = answer
         except _DATABASE_FAILS:
             raise
         except Exception:
@@ -88,17 +98,22 @@ class SharedWrites:
                 raise
             self._commit_apart(together)
 
-    def _commit_apart(self, together: Sequence[_Waiting]) -> None:
+    def _commit_apart(self, together: Sequence[_Waiting[RequestT]]) -> None:
         with self._write() as session:
             for each in together:
                 try:
-                    with session.begin_nested():
-                        each.returned = each.work(session)
+                    with self._apart(session):
+                        (each.returned,) = self._work(session, [each.request])
                 except _DATABASE_FAILS:
                     raise
                 except Exception as error:  # noqa: BLE001 - it is handed to the thread whose work this is
                     each.error = error
 
-    def _take(self, together: list[_Waiting]) -> None:
+    def _take(self, together: list[_Waiting[RequestT]]) -> None:
         while self.waiting:
             together.append(self.waiting.popleft())
+
+
+def one_by_one(session: Session, works: Sequence[Callable[[Session], AnswerT]]) -> list[AnswerT]:
+    """Do works that have nothing in common."""
+    return [work(session) for work in works]

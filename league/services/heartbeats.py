@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from sqlalchemy import Update, bindparam, case, select, update
+from sqlalchemy import ColumnElement, Update, bindparam, case, select, update
 from sqlalchemy.orm import Session
 
 from league import wire
@@ -19,6 +19,8 @@ from league.db.models import Base, Learner, Quarantine, Worker
 from league.errors import UnknownLearnerError
 from league.services import curves, ownership, workers
 from league.services.polling import next_poll_s
+
+TextT = TypeVar("TextT", str, ColumnElement[Any])
 
 # without the object mapper, which costs more than these statements
 _WORKERS, _LEARNERS, _QUARANTINES = (Base.metadata.tables[each.__tablename__] for each in (Worker, Learner, Quarantine))
@@ -56,24 +58,63 @@ def note(session: Session, beats: Sequence[Beat], settings: Settings) -> list[wi
         ForbiddenError: A worker or a learner is another token's.
         UnknownLearnerError: Progress of a learner that does not exist.
     """
-    dialect = session.get_bind().dialect.name
-    alive = listed(dialect, {beat.worker_id for beat in beats})
-    touched = session.connection().execute(_touching(dialect), {"alive": alive, "now": max(beat.now for beat in beats)})
-    found = {worker_id: rest for worker_id, *rest in touched}
+    found = _touch(session, beats)
     return [_answered(session, settings, beat, found.get(beat.worker_id)) for beat in beats]
+
+
+def note_bare(session: Session, beats: Sequence[Beat], settings: Settings) -> list[wire.HeartbeatAnswer | None]:
+    """Note signs of life that come without progress, in one statement; None for others, and those to be refused."""
+    bare = [beat for beat in beats if not beat.learners]
+    if not bare:
+        return [None] * len(beats)
+    found = _touch(session, bare)
+    answers: list[wire.HeartbeatAnswer | None] = []
+    for beat in beats:
+        known = None if beat.learners else found.get(beat.worker_id)
+        usual = known is not None and _told_at_once(beat, known)
+        answers.append(_answered(session, settings, beat, known) if usual else None)
+    return answers
+
+
+def _touch(session: Session, beats: Sequence[Beat]) -> dict[str, Sequence[Any]]:
+    """Note that workers live, none of them that only others may speak for; return what each is told by."""
+    dialect = session.get_bind().dialect.name
+    which = {
+        "alive": {beat.worker_id for beat in beats},
+        "anybodys": {beat.worker_id for beat in beats if not ownership.bound(beat.caller)},
+        "owned": {_owned(beat.worker_id, beat.caller.name) for beat in beats if ownership.bound(beat.caller)},
+    }
+    values = {name: listed(dialect, chosen) for name, chosen in which.items()}
+    touched = session.connection().execute(_touching(dialect), values | {"now": max(beat.now for beat in beats)})
+    return {worker_id: rest for worker_id, *rest in touched}
+
+
+def _told_at_once(beat: Beat, found: Sequence[Any]) -> bool:
+    """Say whether a worker is the caller's and not quarantined: then its answer takes no further statement."""
+    _, owner, quarantined = found
+    return not quarantined and (owner == beat.caller.name or not ownership.bound(beat.caller))
 
 
 @cache
 def _touching(dialect: str) -> Update:
     """Build the statement that notes signs of life; it returns each worker's command and what else it is told by."""
     quarantined = _WORKERS.c.id.in_(select(_QUARANTINES.c.worker_id).where(_QUARANTINES.c.lifted_at.is_(None)))
-    alive = update(_WORKERS).where(among_bound(dialect, Worker.id, "alive")).values(seen_at=bindparam("now"))
-    return alive.returning(_WORKERS.c.id, _WORKERS.c.command, _WORKERS.c.owner, quarantined)
+    owned = among_bound(dialect, _owned(_WORKERS.c.id, _WORKERS.c.owner), "owned")
+    allowed = among_bound(dialect, _WORKERS.c.id, "anybodys") | owned
+    alive = update(_WORKERS).where(among_bound(dialect, _WORKERS.c.id, "alive"), allowed)
+    touched = alive.values(seen_at=bindparam("now"))
+    return touched.returning(_WORKERS.c.id, _WORKERS.c.command, _WORKERS.c.owner, quarantined)
+
+
+def _owned(worker_id: TextT, owner: TextT) -> TextT:
+    """Name a worker together with whose it is; tokens' names have one line."""
+    return worker_id + "\n" + owner
 
 
 def _answered(session: Session, settings: Settings, beat: Beat, found: Sequence[Any] | None) -> wire.HeartbeatAnswer:
     """Answer a worker that was found, with its command, its owner and whether it is quarantined."""
     if found is None:
+        ownership.require_worker(session, beat.caller, beat.worker_id)
         raise workers.unknown(beat.worker_id)
     command, owner, quarantined = found
     if owner != beat.caller.name:

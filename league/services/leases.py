@@ -73,18 +73,24 @@ def grant(
         return []
 
     population, account = planned.population, planned.account
-    kept = population.keeps(account.id, now)
+    if population.keeps(account.id, now):
+        database.write_briefly_together(_store, planned.rows)
+    else:  # two processes may keep the same draws in another order: each in a transaction of its own
 
-    def store(session: Session) -> None:
-        if not kept:
+        def store(session: Session) -> None:
             draws.keep(session, account, now)
-        insert_new(session, Lease, planned.rows)
+            _store(session, [planned.rows])
 
-    # two processes may keep the same draws in another order: each in a transaction of its own, or they would block
-    database.write_together(store, kind="leases" if kept else None)
+        database.write_together(store)
     population.note_kept(account.id, planned.rows[0]["expires_at"])
     terms.remember({row["id"]: _terms(population, row) for row in planned.rows})
     return _bodies(planned)
+
+
+def _store(session: Session, requests: Sequence[Sequence[Row]]) -> Sequence[None]:
+    """Insert the leases of several requests, whose draws are kept."""
+    insert_new(session, Lease, [row for rows in requests for row in rows])
+    return [None] * len(requests)
 
 
 def explain(session: Session, lease_id: str, now: datetime) -> wire.LeaseExplanation:

@@ -33,6 +33,7 @@ _HASH_BYTES = 16
 _REFUSED: dict[str, wire.ResultStatus] = {"conflict": "conflict", "rejected": "rejected"}
 
 Key = tuple[str, int]
+Row = dict[str, Any]
 Readable = Mapping[int, wire.Result]
 """Results by their place in the batch."""
 
@@ -97,19 +98,11 @@ def submit(
         places = _sort(batch.results, terms, before, limits, reporter, settings, now)
         doubted = {place: readable[place] for place in places.doubtful}
         verdicts = places.settled | _compare(session, doubted, places.doubtful)
-    rows = [_row(readable[place], terms[lease_id], now) for (lease_id, _), place in sorted(places.fresh.items())]
-
-    def store(session: Session) -> dict[int, Verdict]:
-        accepted = {places.fresh[key]: verdict for key, verdict in _insert(session, rows).items()}
-        _keep_behaviours(session, readable, accepted)
-        told = verdicts | accepted
-        if len(told) < len(batch.results):
-            told |= _compare(session, {place: readable[place] for place in readable.keys() - told.keys()}, {})
-        _remember(session, reporter.worker_id, batch.results, told, now)
-        return told
-
-    environments = tuple(sorted({row["environment"] for row in rows}))  # whose locks it takes, in this order
-    told = database.write_together(store, kind=("results", environments))
+    rows = {place: _row(readable[place], terms[lease_id], now) for (lease_id, _), place in sorted(places.fresh.items())}
+    accepted = _accept(database, rows, {place: readable[place] for place in rows})
+    told = verdicts | {places.fresh[key]: verdict for key, verdict in accepted.items()}
+    if len(told) < len(batch.results) or any(verdict.status in _REFUSED for verdict in told.values()):
+        told |= database.write_together(lambda session: _refuse(session, reporter, batch.results, told, now))
     return [_answer(result, told[place]) for place, result in enumerate(batch.results)]
 
 
@@ -170,7 +163,7 @@ def _reporter(session: Session, worker_id: str) -> tuple[Reporter, bool]:
     Raises:
         UnknownWorkerError: There is no such worker.
     """
-    row = session.execute(_REPORTER, {"worker": worker_id}).one_or_none()
+    row = session.connection().execute(_REPORTER, {"worker": worker_id}).one_or_none()
     if row is None:
         raise workers.unknown(worker_id)
     signatures, refused_before = row
@@ -208,29 +201,79 @@ def _compare(session: Session, results: Readable, doubts: Mapping[int, str]) -> 
 # --- what is written -------------------------------------------------------------------------------------------------
 
 
-def _insert(session: Session, rows: Sequence[dict[str, Any]]) -> dict[Key, Verdict]:
+def _accept(database: Database, rows: Mapping[int, Row], results: Readable) -> dict[Key, Verdict]:
+    """Store new matches, by their places in the order of their keys; return verdicts about those that nobody else has.
+
+    Where nothing else belongs to them, the matches of an environment are one statement, for others' batches as well.
+    """
+    environments = tuple(sorted({row["environment"] for row in rows.values()}))
+    if any(result.behaviour is not None for result in results.values()):
+
+        def store(session: Session) -> dict[Key, Verdict]:
+            for environment in environments:
+                locks.share(session, Lock.INTAKE, environment)
+            accepted = _insert(session, list(rows.values()))
+            _keep_behaviours(session, results, accepted)
+            return accepted
+
+        return database.write_together(store, kind=("results", environments))
+    accepted: dict[Key, Verdict] = {}
+    for environment in environments:
+        own = [row for row in rows.values() if row["environment"] == environment]
+        accepted |= database.write_briefly_together(_insert_batches, own, kind=environment)
+    return accepted
+
+
+def _insert_batches(session: Session, batches: Sequence[Sequence[Row]]) -> list[dict[Key, Verdict]]:
+    """Insert the matches of several batches of one environment; of those with the same key the first has it."""
+    first: dict[Key, tuple[int, Row]] = {}
+    for number, rows in enumerate(batches):
+        for row in rows:
+            first.setdefault((row["lease_id"], row["sequence"]), (number, row))
+    accepted: list[dict[Key, Verdict]] = [{} for _ in batches]
+    under = Lock.INTAKE, batches[0][0]["environment"]
+    for key, verdict in _insert(session, [first[key][1] for key in sorted(first)], under).items():
+        accepted[first[key][0]][key] = verdict
+    return accepted
+
+
+def _insert(session: Session, rows: Sequence[Row], under: tuple[Lock, str] | None = None) -> dict[Key, Verdict]:
     """Insert what nobody else has inserted meanwhile; rows come in the order of keys, so racing batches finish."""
-    for environment in sorted({row["environment"] for row in rows}):
-        locks.share(session, Lock.INTAKE, environment)
-    inserted = insert_new(session, Match, rows, returning=(Match.lease_id, Match.sequence, Match.id, Match.late))
+    inserted = insert_new(session, Match, rows, (Match.lease_id, Match.sequence, Match.id, Match.late), under)
     return {
         (lease_id, sequence): Verdict("accepted", match_id, _lateness(late))
         for lease_id, sequence, match_id, late in inserted
     }
 
 
-def _keep_behaviours(session: Session, results: Readable, accepted: Mapping[int, Verdict]) -> None:
+def _refuse(
+    session: Session,
+    reporter: Reporter,
+    results: Sequence[wire.Result | wire.UnreadableResult],
+    told: Mapping[int, Verdict],
+    now: datetime,
+) -> dict[int, Verdict]:
+    """Judge results that are not new after all, and keep whatever is refused; return all verdicts."""
+    left = {place: each for place, each in enumerate(results) if place not in told and isinstance(each, wire.Result)}
+    verdicts = {**told, **_compare(session, left, {})}
+    _remember(session, reporter.worker_id, results, verdicts, now)
+    return verdicts
+
+
+def _keep_behaviours(session: Session, results: Readable, accepted: Mapping[Key, Verdict]) -> None:
     """Store how the sides of new matches played, where that was reported."""
     reported = {
-        verdict.match_id: behaviour
-        for place, verdict in accepted.items()
-        if (behaviour := results[place].behaviour) is not None and verdict.match_id is not None
+        verdict.match_id: result.behaviour
+        for result in results.values()
+        if result.behaviour is not None
+        and (verdict := accepted.get(_key(result))) is not None
+        and verdict.match_id is not None
     }
     if reported:
         behaviours.keep(session, reported)
 
 
-def _row(result: wire.Result, terms: Terms, now: datetime) -> dict[str, Any]:
+def _row(result: wire.Result, terms: Terms, now: datetime) -> Row:
     return {
         "lease_id": terms.lease_id,
         "sequence": result.sequence,

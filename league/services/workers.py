@@ -8,7 +8,24 @@ from itertools import chain, count
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Insert, Row, Select, Update, bindparam, func, select, true, update
+from pydantic_core import to_json
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Insert,
+    Row,
+    Select,
+    String,
+    Update,
+    bindparam,
+    false,
+    func,
+    literal_column,
+    select,
+    true,
+    update,
+)
+from sqlalchemy import cast as as_type
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league import wire
@@ -81,6 +98,45 @@ class _Known:
     id: str
     name: str
     owner: str | None
+
+
+def renew(session: Session, registrations: Sequence[Registration], settings: Settings) -> list[wire.Worker | None]:
+    """Attach those workers that are there already, as `register` does, in one statement; None for all others.
+
+    It takes those that are known alike, by their instances or by their names, and of the same key the first.
+    """
+    column = _key(registrations[0].request)[1]
+    first: dict[str, int] = {}
+    for place, each in enumerate(registrations):
+        kind, by, value = _key(each.request)
+        if kind == "trainer" and by == column:  # others have pairs of gates to give back
+            first.setdefault(value, place)
+    if not first or session.get_bind().dialect.name != "postgresql":  # elsewhere a transaction costs no trips
+        return [None] * len(registrations)
+    rows = {place: _row(registrations[place]) for place in first.values()}
+    values = {"rows": to_json(list(rows.values())).decode(), "chosen": list(first)}
+    found = session.connection().execute(_renewing(column), values)
+    attached: list[wire.Worker | None] = [None] * len(registrations)
+    for worker_id, name, value in found:
+        place = first[value]
+        row = rows[place] | {"id": worker_id, "name": name}
+        attached[place] = _body(row, settings, next_poll_s(settings, registrations[place].rng))
+    return attached
+
+
+@cache
+def _renewing(column: str) -> Update:
+    """Build the statement of `renew`: as `_RENEW` for many, of those that `_may_renew`."""
+    blank: ColumnElement[Any] = literal_column(f"NULL::{_WORKERS.name}")
+    given = func.json_populate_recordset(blank, as_type(bindparam("rows", type_=String), JSON))
+    new = given.table_valued("kind", column, "owner", *_SEEN, name="new")
+    known = _WORKERS.c[column]
+    proven = _WORKERS.c.owner.is_(None) if column == Worker.instance.key else false()
+    alike = known == new.c[column], among_bound("postgresql", known, "chosen"), _WORKERS.c.kind == new.c.kind
+    changes = {name: new.c[name] for name in _SEEN}
+    renewal = update(_WORKERS).where(*alike, new.c.owner.is_(None) | (_WORKERS.c.owner == new.c.owner) | proven)
+    owned = renewal.values(changes | {"owner": func.coalesce(new.c.owner, _WORKERS.c.owner)})
+    return owned.returning(_WORKERS.c.id, _WORKERS.c.name, known.label("value"))
 
 
 def register(session: Session, registrations: Sequence[Registration], settings: Settings) -> list[wire.Worker]:

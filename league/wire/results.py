@@ -7,6 +7,9 @@ from pydantic import (
     ConfigDict,
     Field,
     InstanceOf,
+    StrictFloat,
+    StrictInt,
+    TypeAdapter,
     ValidationError,
     ValidatorFunctionWrapHandler,
     WrapValidator,
@@ -22,6 +25,7 @@ ResultStatus = Literal["accepted", "duplicate", "conflict", "rejected"]
 
 
 MEASURES_MAX = 64
+BATCH_MAX = 10_000
 
 MeasuredValue = Annotated[float, Field(ge=-1e30, le=1e30), PLAIN]
 
@@ -59,11 +63,24 @@ class Result(Request):
     behaviour: Behaviour | None = None
 
 
+class _PlainResult(Result):
+    """A result whose numbers are written as such, which is checked without a call of Python for each of them."""
+
+    sequence: StrictInt
+    score: StrictFloat
+    decisions: StrictInt
+    seed: StrictInt
+    learner_step: StrictInt | None = None
+
+
+_PLAIN_RESULTS = TypeAdapter(Annotated[list[_PlainResult], Field(max_length=BATCH_MAX)])
+
+
 class ResultBatch(Request):
     """Finished matches of one worker."""
 
     worker_id: Text
-    results: Annotated[list[Result], Field(max_length=10_000)]
+    results: Annotated[list[Result], Field(max_length=BATCH_MAX)]
 
 
 @dataclass(frozen=True)
@@ -83,6 +100,14 @@ def _read_item(item: object, read: ValidatorFunctionWrapHandler) -> Result | Unr
     except ValidationError as error:
         return _unreadable(item, error)
     return result
+
+
+def _read_items(items: object, read: ValidatorFunctionWrapHandler) -> object:
+    """Read all at once, where each is as it should be: one by one takes several times as long."""
+    try:
+        return _PLAIN_RESULTS.validate_python(items)
+    except ValidationError:
+        return read(items)
 
 
 def _unreadable(item: object, error: ValidationError) -> UnreadableResult:
@@ -107,7 +132,8 @@ class ReceivedBatch(Request):
     worker_id: Text
     results: Annotated[
         list[Annotated[Result | SkipJsonSchema[InstanceOf[UnreadableResult]], WrapValidator(_read_item)]],
-        Field(max_length=10_000),
+        Field(max_length=BATCH_MAX),
+        WrapValidator(_read_items),
     ]
 
 

@@ -1,9 +1,11 @@
 """Ids are given out before their transactions commit: nobody who reads by ids passes one by that becomes visible later.
 
-A server's writer is stopped right before its commit, holding a lower id, while others commit higher ones.
+A server's writer is stopped right before its commit, holding a lower id, while others commit higher ones. Results with
+behaviour take a transaction of several statements; others are one statement, which only PostgreSQL itself can stop.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -63,22 +65,26 @@ def stopped(serve: Callable[..., TestClient], scene: Scene) -> Iterator[Stopped]
 
 
 def report(lease: wire.Lease, scene: Scene) -> Callable[[LeagueClient], object]:
-    batch = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease)])
+    behaviour = wire.Behaviour(measures=["range_m"], home=[1.0], away=[2.0])
+    batch = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease, behaviour=behaviour)])
     return lambda client: client.report(batch)
 
 
-def wait_for_waiters(database: Database, count: int) -> None:
-    """Return once so many sessions wait for an advisory lock."""
+def batch_of(scene: Scene, lease: wire.Lease) -> wire.ResultBatch:
+    return wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease)])
+
+
+def wait_for_waiters(database: Database, count: int, on: str = "advisory") -> None:
+    """Return once so many sessions wait for an advisory lock, or for another session's rows."""
     waiting = text(
-        "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database "
-        "WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()"
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+        f"AND wait_event_type = 'Lock' AND wait_event = '{on}'"
     )
-    pause = threading.Event()
-    while True:
-        with database.engine.connect() as connection:
-            if connection.scalar(waiting) >= count:
-                return
-        pause.wait(0.01)
+    pause, until = threading.Event(), time.monotonic() + PATIENCE_S
+    with database.glance() as session:  # a transaction would see the same activity again and again
+        while session.scalar(waiting) < count:
+            assert time.monotonic() < until, f"nobody waits for {on}"
+            pause.wait(0.01)
 
 
 def told(http: TestClient, cursor: stream.Cursor) -> list[tuple[stream.Cursor, wire.Event]]:
@@ -100,6 +106,26 @@ def test_a_period_takes_in_a_match_whose_lower_id_commits_late(
         period = closing.result(PATIENCE_S)
     late.result(PATIENCE_S)
     assert period.matches == 2
+
+
+@ON_POSTGRES
+def test_a_period_takes_in_a_match_that_one_statement_stores_late(
+    scene: Scene, serve: Callable[..., TestClient], http: TestClient, database: Database
+) -> None:
+    slow, quick = scene.opponent_leases(2)
+    elsewhere = LeagueClient(http=serve())
+    locked = text("SELECT 1 FROM leases WHERE id = :id FOR UPDATE")  # which the check of a foreign key waits for
+    with ThreadPoolExecutor(2) as pool:
+        with database.engine.begin() as other:
+            other.execute(locked, {"id": slow.lease_id})
+            late = pool.submit(elsewhere.report, batch_of(scene, slow))
+            wait_for_waiters(database, 1, on="transactionid")
+            assert scene.report(result(quick))[0].status == "accepted"
+            closing = pool.submit(LeagueClient(http=http).close_period, scene.environment)
+            wait_for_waiters(database, 1)
+            assert not closing.done()
+        assert late.result(PATIENCE_S).items[0].status == "accepted"
+        assert closing.result(PATIENCE_S).matches == 2
 
 
 @ON_POSTGRES

@@ -43,7 +43,7 @@ def run_behind_a_first(database: Database, *works: Work, most: int = 64) -> tupl
         return adding("first")(session)
 
     async def run() -> list[Any]:
-        commits = Commits(database, one_after_another, most)
+        commits = Commits(database, one_after_another, most=most)
         tasks = [asyncio.create_task(commits.run(first))]
         assert await asyncio.to_thread(begun.wait, 60)
         tasks += [asyncio.create_task(commits.run(work)) for work in works]
@@ -116,3 +116,19 @@ def test_many_workers_at_once_are_each_answered_for_themselves(scene: Scene, dat
     assert len(set(ids)) == 36
     with database.read() as session:
         assert session.scalar(select(func.count()).where(Worker.name.startswith("crowd-"))) == 36
+
+
+def test_who_is_answered_by_one_statement_leaves_the_others_to_a_transaction(database: Database) -> None:
+    def at_once(_session: Session, works: Sequence[Work]) -> list[str | None]:
+        return [None if place % 2 else f"at once {place}" for place in range(len(works))]
+
+    async def run(*works: Work) -> list[Any]:
+        commits = Commits(database, one_after_another, at_once)
+        tasks = [asyncio.create_task(commits.run(work)) for work in works]
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    told = asyncio.run(run(*(adding(f"w{place}", REFUSED if place == 3 else None) for place in range(6))))
+    assert told == ["at once 0", "w1", "at once 2", REFUSED, "at once 4", "w5"]
+    assert names(database) == {"w1", "w5"}
+    assert asyncio.run(run(adding("nobody"))) == ["at once 0"]
+    assert names(database) == {"w1", "w5"}

@@ -3,7 +3,7 @@
 import json
 import math
 import select as polling
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from league_scene import ON_SQLITE, Scene, result
+from pydantic import ValidationError
 from sqlalchemy import Connection, event, func, select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
@@ -25,7 +26,11 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.models import Match, Refusal
 from league.errors import DatabaseUnavailableError, InvalidRequestError, UnknownWorkerError
+from league.services import results
 from league.services.terms import UNDECLARED, TermsCache
+
+PLAYED = wire.Behaviour(measures=["range_m"], home=[1.0], away=[2.0])
+"""With it a match takes a transaction of several statements."""
 
 
 def counts(scene: Scene) -> tuple[list[list[int]], int]:
@@ -86,19 +91,25 @@ def test_a_response_lost_after_the_commit_is_made_good_by_sending_again(scene: S
     assert counts(scene) == before
 
 
-def test_a_failing_commit_is_a_server_error_and_keeps_nothing(scene: Scene, http: TestClient) -> None:
+@pytest.mark.parametrize(
+    ("moment", "behaviour"), [("commit", PLAYED), ("before_cursor_execute", None), ("after_cursor_execute", PLAYED)]
+)
+def test_a_failing_commit_or_statement_is_a_server_error_and_keeps_nothing(
+    scene: Scene, http: TestClient, moment: str, behaviour: wire.Behaviour | None
+) -> None:
     (lease,) = scene.opponent_leases(1)
-    batch = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease)])
+    batch = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease, behaviour=behaviour)])
 
-    def fail(_connection: Connection) -> None:
-        raise OperationalError("COMMIT", {}, Exception("disk I/O error"))
+    def fail(*told: object) -> None:
+        if moment == "commit" or "INSERT INTO matches" in str(told[2]):
+            raise OperationalError("COMMIT", {}, Exception("disk I/O error"))
 
     engine = http.app.state.league.database.engine
-    event.listen(engine, "commit", fail)
+    event.listen(engine, moment, fail)
     try:
         answer = http.post("/api/v1/results", json=batch.model_dump(mode="json"))
     finally:
-        event.remove(engine, "commit", fail)
+        event.remove(engine, moment, fail)
     assert answer.status_code == 503
     assert answer.json()["type"] == DatabaseUnavailableError.type
     assert "disk I/O error" in answer.json()["detail"]
@@ -112,7 +123,7 @@ def test_a_transaction_that_stood_still_for_too_long_is_sent_again(
 ) -> None:
     monkeypatch.setattr(locks, "SILENCE_S", 0.01)
     (lease,) = scene.opponent_leases(1)
-    batch = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease)])
+    batch = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease, behaviour=PLAYED)])
 
     def stand_still(connection: Connection, _cursor: object, statement: str, *_: object) -> None:
         if statement.startswith("INSERT INTO matches"):
@@ -440,3 +451,43 @@ def test_a_process_remembers_leases_and_forgets_the_oldest(scene: Scene, databas
         assert cache.terms(session, ids[:1])[ids[0]].worker_id == scene.trainer.id
         assert reads == before + 2
     event.remove(database.engine, "before_cursor_execute", count)
+
+
+FIELDS = {"lease_id": "a", "sequence": 0, "score": 1, "decisions": 5, "reason": "decided", "seed": 7, "learner_step": 2}
+VALUES = [0, -1, 2**63, 2**70, 1.0, 0.5, math.nan, math.inf, True, None, "1", "", "\ud800", [], {}]
+
+
+@pytest.mark.parametrize("name", [*FIELDS, "behaviour", "more"])
+def test_items_read_all_at_once_are_what_they_are_one_by_one(name: str) -> None:
+    items: list[Any] = [*VALUES, FIELDS, *(FIELDS | {name: value} for value in VALUES)]
+    read = wire.ReceivedBatch.model_validate({"worker_id": "w", "results": items}).results
+    for item, apart in zip(items, read, strict=True):
+        (alone,) = wire.ReceivedBatch.model_validate({"worker_id": "w", "results": [item]}).results
+        assert repr(vars(alone)) == repr(vars(apart))  # NaN is not equal to NaN
+
+
+def test_a_batch_has_a_most_however_its_items_are_read() -> None:
+    items: list[Any] = [FIELDS] * (wire.results.BATCH_MAX + 1)
+    for unlike in (items, [*items[1:], None]):
+        with pytest.raises(ValidationError, match=f"at most {wire.results.BATCH_MAX}"):
+            wire.ReceivedBatch.model_validate({"worker_id": "w", "results": unlike})
+
+
+@given(st.data())
+def test_batches_that_share_a_statement_are_each_told_of_their_own(data: st.DataObject) -> None:
+    keys = st.tuples(st.sampled_from("ab"), st.integers(0, 2))
+    batches = data.draw(st.lists(st.sets(keys, min_size=1), min_size=1, max_size=4))
+    stored: list[tuple[str, int]] = []
+
+    def insert(_session: object, _table: object, rows: Sequence[dict[str, Any]], *_: object, **__: object) -> list[Any]:
+        stored.extend((row["lease_id"], row["sequence"]) for row in rows)
+        return [(*key, number, False) for number, key in enumerate(stored)]
+
+    rows = [[{"lease_id": a, "sequence": b, "environment": "e"} for a, b in sorted(batch)] for batch in batches]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(results, "insert_new", insert)
+        told = results._insert_batches(Session(), rows)
+    assert stored == sorted(set().union(*batches))
+    for number, (batch, verdicts) in enumerate(zip(batches, told, strict=True)):
+        assert verdicts.keys() == batch - set().union(*batches[:number])
+        assert all(stored[verdict.match_id or 0] == key for key, verdict in verdicts.items())

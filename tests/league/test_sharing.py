@@ -4,20 +4,21 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
 import pytest
-from added_workers import adding, names
+from added_workers import NOW, adding, names
 from sqlalchemy import event, select, text, update
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
+from league.db.bulk import insert_new
 from league.db.engine import Database
 from league.db.models import Worker
-from league.db.sharing import SharedWrites
+from league.db.sharing import SharedWrites, one_by_one
 
 DEFECT = ZeroDivisionError("whoever divides by zero")
 FULL = OperationalError("INSERT", {}, Exception("the disk is full"))
@@ -51,7 +52,7 @@ def outcome(told: "Future[str]") -> str | BaseException:
 def test_what_arrives_during_a_write_shares_the_next_commit(database: Database) -> None:
     commits: list[object] = []
     event.listen(database.engine, "commit", commits.append)
-    told = run_behind_a_first(SharedWrites(database.write), *(adding(f"w{number}") for number in range(10)))
+    told = run_behind_a_first(SharedWrites(database.write, one_by_one), *(adding(f"w{number}") for number in range(10)))
     assert told == [f"w{number}" for number in range(10)]
     assert len(commits) == 2
     assert names(database) == {"first", *(f"w{number}" for number in range(10))}
@@ -59,7 +60,7 @@ def test_what_arrives_during_a_write_shares_the_next_commit(database: Database) 
 
 def test_what_fails_leaves_nothing_behind_and_its_neighbours_alone(database: Database) -> None:
     works = adding("before"), adding("broken", DEFECT), adding("after")
-    told = run_behind_a_first(SharedWrites(database.write), *works)
+    told = run_behind_a_first(SharedWrites(database.write, one_by_one), *works)
     assert told == ["before", DEFECT, "after"]
     assert names(database) == {"first", "before", "after"}
 
@@ -67,14 +68,14 @@ def test_what_fails_leaves_nothing_behind_and_its_neighbours_alone(database: Dat
 @pytest.mark.parametrize("failure", [FULL, NO_CONNECTION])
 def test_a_database_that_fails_is_everybody_s_error(database: Database, failure: Exception) -> None:
     works = adding("before"), adding("unlucky", failure), adding("after")
-    told = run_behind_a_first(SharedWrites(database.write), *works)
+    told = run_behind_a_first(SharedWrites(database.write, one_by_one), *works)
     assert told == [failure] * 3
     assert names(database) == {"first"}
 
 
 def test_a_database_that_fails_among_savepoints_is_everybody_s_error(database: Database) -> None:
     works = adding("before"), adding("broken", DEFECT), adding("unlucky", FULL)
-    told = run_behind_a_first(SharedWrites(database.write), *works)
+    told = run_behind_a_first(SharedWrites(database.write, one_by_one), *works)
     assert told == [FULL] * 3
     assert names(database) == {"first"}
 
@@ -92,7 +93,7 @@ def test_a_commit_that_fails_is_everybody_s_error_and_leaves_nothing_behind(
             raise failure
 
     event.listen(database.engine, "commit", fail_after_the_first)
-    shared = SharedWrites(database.write)
+    shared = SharedWrites(database.write, one_by_one)
     assert run_behind_a_first(shared, adding("one"), adding("other")) == [failure] * 2
     event.remove(database.engine, "commit", fail_after_the_first)
     assert names(database) == {"first"}
@@ -111,7 +112,7 @@ def test_a_transaction_that_cannot_begin_is_told_to_who_waits(database: Database
         with database.write() as session:
             yield session
 
-    shared = SharedWrites(refusing_once)
+    shared = SharedWrites(refusing_once, one_by_one)
     with pytest.raises(type(failure), match=re.escape(str(failure))):
         shared.run(adding("unlucky"))
     assert shared.run(adding("lucky")) == "lucky"
@@ -176,3 +177,82 @@ def test_of_works_that_wait_for_each_other_one_is_done_again(database: Database)
     with database.read() as session:
         assert len(set(session.scalars(select(Worker.version)))) == 1
     assert sum(tries.values()) > 2
+
+
+def add_all(session: Session, groups: Sequence[Sequence[str]]) -> list[int]:
+    """Add workers of several requests in one statement; some names cannot be stored."""
+    common = {"kind": "trainer", "version": "1", "signatures": "[]", "command": "continue"}
+    names = [name for group in groups for name in group]
+    if not names:
+        raise DEFECT
+    times = {"registered_at": NOW, "seen_at": NOW}
+    insert_new(session, Worker, [{"id": name, "name": name or None, **common, **times} for name in names])
+    return [len(group) for group in groups]
+
+
+def hold_first(database: Database, begun: threading.Event, go_on: threading.Event) -> list[str]:
+    """Have the first statement of `add_all` wait; return the list that gets all its statements."""
+    statements: list[str] = []
+
+    def hold(*told: object) -> None:
+        if "INSERT INTO workers" in str(told[2]):
+            statements.append(str(told[2]))
+            if len(statements) == 1:
+                begun.set()
+                assert go_on.wait(60)
+
+    event.listen(database.engine, "before_cursor_execute", hold)
+    return statements
+
+
+def test_brief_writes_that_arrive_meanwhile_are_committed_together_and_answered_apart(database: Database) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    statements = hold_first(database, begun, go_on)
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(database.write_briefly_together, add_all, ["first"])
+        assert begun.wait(60)
+        groups = [["a"], ["b", "c"], ["d", "e", "f"]]
+        rest = [pool.submit(database.write_briefly_together, add_all, group) for group in groups]
+        wait_until_waiting(database, 3)
+        go_on.set()
+        assert [each.result(60) for each in (first, *rest)] == [1, 1, 2, 3]
+    assert names(database) == {"first", *"abcdef"}
+    assert len(statements) == (1 + 4 if database.sqlite else 1 + 1)  # SQLite takes powers of two
+
+
+def test_a_brief_write_that_fails_leaves_its_neighbours_alone(database: Database) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    hold_first(database, begun, go_on)
+    with ThreadPoolExecutor(5) as pool:
+        first = pool.submit(database.write_briefly_together, add_all, ["first"])
+        assert begun.wait(60)
+        groups = [["before"], [], ["fine", ""], ["after"]]
+        rest = [pool.submit(database.write_briefly_together, add_all, group) for group in groups]
+        wait_until_waiting(database, 4)
+        go_on.set()
+        told = [each.exception(60) for each in (first, *rest)]
+    assert [type(each) for each in told] == [type(None), type(None), ZeroDivisionError, IntegrityError, type(None)]
+    assert names(database) == {"first", "before", "after"}
+
+
+def wait_until_waiting(database: Database, count: int) -> None:
+    """Return once so many wait for the statement that is under way."""
+    shared = database._shared[None] if database.sqlite else database._stated[add_all, None]
+    while len(shared.waiting) < count:
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+def test_a_brief_write_is_done_again_where_it_and_others_waited_for_each_other(database: Database) -> None:
+    tries = 0
+
+    def work(session: Session) -> str:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            code = "DO $$ BEGIN RAISE EXCEPTION SQLSTATE '40P01'; END $$"
+            session.execute(text(code))
+        return adding("told")(session)
+
+    assert database.write_briefly(work) == "told"
+    assert tries == 2
