@@ -161,7 +161,7 @@ class Pupil(Recall):
 def test_a_run_that_is_resumed_where_the_lesson_changes_equals_an_uninterrupted_one(worker_of, counted, monkeypatch):
     """Matches that are on their way when a lesson changes go on under the one that they were opened under."""
 
-    def make(name, processes, step_limit_s, **options):
+    def make(name, **options):
         return Pupil(declare(name), **options)
 
     monkeypatch.setattr(batches, "make", make)
