@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,10 +19,22 @@ try:
 except (ImportError, OSError) as error:
     raise ArenaError(f"NVIDIA Warp does not load here ({error}): pip install warp-lang") from error
 
-__all__ = ["Call", "Chain", "Launch", "openmp", "require_memory", "source", "wp"]
+__all__ = ["Call", "Chain", "Launch", "openmp", "recorded", "require_memory", "source", "wp"]
 
 POLICIES = Path(__file__).with_name("policies")
 """Where native code of networks lies."""
+
+_recording = threading.Lock()
+
+
+def recorded(kernel: wp.Kernel, rows: int, inputs: Sequence[Any], device: str = "cpu") -> Any:  # noqa: ANN401  Warp's
+    """A launch that can be repeated, with a thread for every row.
+
+    Threads take turns: where two load the same code at once, Warp keeps both under one name, and takes it from memory
+    with the first that is forgotten. The next launch of the other ends the process.
+    """
+    with _recording:
+        return wp.launch(kernel, dim=rows, inputs=inputs, device=device, record_cmd=True)
 
 
 class Call(NamedTuple):
@@ -57,7 +69,7 @@ class Chain:
             for numbers, places in rows
             for each in (wp.from_torch(numbers), wp.from_torch(places, dtype=wp.uint64))
         ]
-        self._launch = wp.launch(kernel, dim=1, inputs=inputs, device="cpu", record_cmd=True)
+        self._launch = recorded(kernel, 1, inputs)
         self._lock = threading.Lock()
 
     def __call__(self, *calls: tuple[Sequence[int], Sequence[int]]) -> list[int]:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from arena.native import wp
+from arena.native import recorded, wp
 
 
 def share(kind: Any, tensors: Mapping[str, Tensor]) -> Any:  # noqa: ANN401  Warp's types
@@ -19,5 +19,5 @@ def share(kind: Any, tensors: Mapping[str, Tensor]) -> Any:  # noqa: ANN401  War
 
 def record(kernel: Any, rows: int, device: torch.device, *inputs: Any) -> Callable[[], None]:  # noqa: ANN401  as above
     """A launch with a thread for every row: packing a kernel's arguments costs more than running it on a few."""
-    launch = wp.launch(kernel, dim=rows, inputs=inputs, device=str(device), record_cmd=True).launch
+    launch = recorded(kernel, rows, inputs, str(device)).launch
     return launch if device.type == "cpu" else lambda: launch(wp.stream_from_torch(device))  # type: ignore[no-untyped-call]

@@ -1,10 +1,13 @@
-"""Where native code finds the threads of others."""
+"""Where native code finds the threads of others, and how it is loaded."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 native = pytest.importorskip("arena.native")
+launching = pytest.importorskip("arena.environments.launching")
 
 MAPS = """\
 55d0c8a00000-55d0c8a01000 r--p 00000000 08:01 1311 /usr/bin/python3.11
@@ -39,3 +42,18 @@ def test_without_a_library_that_can_be_opened_there_are_no_threads(maps):
     native.openmp.cache_clear()
     maps.write_text(MAPS, encoding="utf-8")
     assert native.openmp() is None
+
+
+def test_code_is_loaded_by_one_thread_at_a_time(monkeypatch):
+    """Two that load the same code at once leave it in memory until the first is forgotten: the other then crashes."""
+    alone = []
+
+    def launch(*_, **__):
+        alone.append(native._recording.locked())
+        return SimpleNamespace(launch=lambda: None)
+
+    monkeypatch.setattr(native.wp, "launch", launch)
+    native.Launch("kernel", 1, 1)
+    launching.record("kernel", 3, torch.device("cpu"))
+    assert alone == [True, True]
+    assert not native._recording.locked()

@@ -15,6 +15,7 @@ from arena.environments.mech.kernels import opening, perceiving, playing, wp
 from arena.environments.mech.kernels.state import View
 from arena.environments.mech.rules import TICKS_PER_DECISION
 from arena.environments.spec import EnvironmentSpec
+from arena.native import recorded
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class HostStepping:
 
     def _record(self, kernel: Any, *inputs: Any) -> Any:  # noqa: ANN401  Warp's types
         """A launch that can be repeated: packing a kernel's arguments costs as much as running it on a small batch."""
-        return wp.launch(kernel, dim=1, inputs=inputs, device="cpu", record_cmd=True)
+        return recorded(kernel, 1, inputs)
 
     def _write(self, perceive: Any, view: Mapping[str, Tensor]) -> Mapping[str, Tensor]:  # noqa: ANN401  a Warp launch
         self._view.point_at(view)
