@@ -2,6 +2,7 @@
 
     python -m benchmarks.fleet_simulation                                   # on both databases, a minute and a half
     python -m benchmarks.fleet_simulation --backend postgresql --workers 500 --speed 4
+    python -m benchmarks.fleet_simulation --backend postgresql --servers 2                 # behind nginx
 
 Each kind of call is made by itself first, which gives its cost. A fleet then lives by the clock of a world that is
 `--speed` times as fast: its workers register, lease, fetch opponents, report, beat, drop out and come back. What the
@@ -55,9 +56,13 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--cache", type=_from(0, int), default=pace.cache, help="checkpoints a worker keeps (2)")
     parser.add_argument("--checkpoint-gb", type=_from(0.0, float), default=1.0, help="of each, for egress (1)")
+    parser.add_argument("--servers", type=_from(1, int), default=1, help="of the fleet, behind nginx where several (1)")
     parser.add_argument("--core", type=_from(0, int), help="that the server keeps to, as with LEAGUE_CORE")
     parser.add_argument("--seed", type=_from(0, int), default=0)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.servers > 1 and "sqlite" in arguments.backend:
+        parser.error(f"--servers is {arguments.servers}, but SQLite has room for one: give --backend postgresql")
+    return arguments
 
 
 def _from(least: float, kind: type[int] | type[float]) -> Callable[[str], float]:
@@ -76,7 +81,9 @@ def _from(least: float, kind: type[int] | type[float]) -> Callable[[str], float]
 def _report(stage: Stage, arguments: argparse.Namespace) -> None:
     pace = Pace(beat_s=arguments.beat_s, cache=arguments.cache)
     costs = trial.costs(stage, pace)
-    seen = trial.simulate(stage, pace, arguments.workers, arguments.minutes, arguments.speed, arguments.seed)
+    seen = trial.simulate(
+        stage, pace, arguments.workers, arguments.minutes, arguments.speed, arguments.seed, arguments.servers
+    )
     miss = miss_rate(seen.chances, pace.cache)
     console = Console(width=80)
     for table in (
@@ -111,7 +118,7 @@ def _check_table(arguments: argparse.Namespace, pace: Pace, costs: Costs, seen: 
     speed, used = arguments.speed, seen.used
     paper = needs(costs, pace, arguments.workers, miss, seen.periods / (60.0 * arguments.minutes))
     quick = {name: value * speed for name, value in vars(paper).items()}
-    quick["api_cores"] -= (speed - 1.0) * costs.idle_cores
+    quick["api_cores"] -= (speed - arguments.servers) * costs.idle_cores
     title = (
         f"{arguments.workers:,} workers at {speed:g} times their pace, {seen.seconds:g} s: "
         f"{seen.accepted:,} results accepted = in the log, {seen.periods} periods, {seen.refused} calls sent away"
@@ -132,8 +139,11 @@ def _check_table(arguments: argparse.Namespace, pace: Pace, costs: Costs, seen: 
         table.add_row(words, f"{value / scale:,.2f}", f"{quick[name] / scale:,.2f}", _ratio(value, quick[name]))
     drawn = seen.fetched / max(1, seen.leases)
     table.add_row("leases that fetch a checkpoint, share", f"{drawn:.3f}", f"{miss:.3f}", _ratio(drawn, miss))
+    table.add_row("API processes", f"{arguments.servers}", "", "")
+    if used.proxy_s:
+        table.add_row("cores of the proxy", f"{used.proxy_s / seen.seconds:.2f}", "", "")
     api, books = (size / MIB for size in seen.resident_bytes)
-    table.add_row("memory of server, books, MiB", f"{api:.0f}, {books:.0f}", "", "")
+    table.add_row("memory of a server, its books, MiB", f"{api:.0f}, {books:.0f}", "", "")
     return table
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, create_engine, make_url, text
 
-from benchmarks.stage.stage import Server
+from benchmarks.fleet.front import Front
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -20,12 +20,13 @@ class Used:
     """Since the beginning, or between two readings.
 
     Attributes:
-        api_s: CPU seconds of the API process.
-        books_s: Of the process that closes periods.
+        api_s: CPU seconds of the API processes.
+        books_s: Of the processes that close periods.
         database_s: Of the database's processes; 0 where it has none, or none on this machine.
         size_bytes: Of the database, without its write-ahead log.
         written_bytes: Written ahead by PostgreSQL, or to the disk by the server's processes on SQLite.
         commits: Times that the log was brought to the disk (PostgreSQL), or transactions that wrote (SQLite).
+        proxy_s: Of the proxy; 0 where there is none.
     """
 
     api_s: float
@@ -34,31 +35,40 @@ class Used:
     size_bytes: int
     written_bytes: int
     commits: int
+    proxy_s: float = 0.0
 
     def __sub__(self, before: "Used") -> "Used":
         return Used(*(getattr(self, each.name) - getattr(before, each.name) for each in fields(self)))
 
 
-def read(server: Server) -> Used:
+def read(front: Front) -> Used:
     """Read everything once."""
-    books = _children(server.pid)
-    api_s, books_s = cpu_s(server.pid), sum(map(cpu_s, books))
-    if server.database_url.startswith("sqlite"):
-        file = Path(str(make_url(server.database_url).database))
-        written = sum(map(_written_bytes, (server.pid, *books)))
+    pids = [server.pid for server in front.servers]
+    books = [child for pid in pids for child in _children(pid)]
+    api_s, books_s = sum(map(cpu_s, pids)), sum(map(cpu_s, books))
+    database_url = front.servers[0].database_url
+    if database_url.startswith("sqlite"):
+        file = Path(str(make_url(database_url).database))
+        written = sum(map(_written_bytes, (*pids, *books)))
         return Used(api_s, books_s, 0.0, _sqlite_bytes(file), written, _sqlite_commits(file))
-    return Used(api_s, books_s, *_postgres(server.database_url))
+    return Used(api_s, books_s, *_postgres(database_url), proxy_s=_proxy_s(front.proxy_pid))
 
 
-def resident_bytes(server: Server) -> tuple[int, int]:
-    """Return the memory of the API process, and of its books."""
-    return _resident(server.pid), sum(map(_resident, _children(server.pid)))
+def resident_bytes(front: Front) -> tuple[int, int]:
+    """Return the memory of an API process, and of its books, on average."""
+    pids = [server.pid for server in front.servers]
+    api, books = sum(map(_resident, pids)), sum(_resident(child) for pid in pids for child in _children(pid))
+    return api // len(pids), books // len(pids)
 
 
 def cpu_s(pid: int) -> float:
     """Return the CPU seconds of a process and of those children that it has seen end."""
     after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(ticks) for ticks in after_name[11:15]) / _TICKS
+
+
+def _proxy_s(pid: int | None) -> float:
+    return 0.0 if pid is None else sum(map(cpu_s, (pid, *_children(pid))))
 
 
 def _children(pid: int) -> list[int]:

@@ -13,12 +13,13 @@ import numpy as np
 from sqlalchemy import func, select, update
 
 from benchmarks.fleet import life, meter
+from benchmarks.fleet.front import Front, served
 from benchmarks.fleet.life import Fleet
 from benchmarks.fleet.meter import Used
 from benchmarks.fleet.pace import Costs, Line, Pace
 from benchmarks.service.leases import ENVIRONMENT, LEASES_PATH, RESULTS_PATH, Body, batch_of, people
 from benchmarks.stage.arrivals import Arrivals
-from benchmarks.stage.stage import Server, Stage
+from benchmarks.stage.stage import Stage
 from league import wire
 from league.client import LeagueClient
 from league.config import Settings
@@ -56,7 +57,7 @@ class Seen:
         fetched: Of those, whose opponent had to be fetched.
         chances: Of the opponents of a learner, at the end.
         refused: Calls that were sent away with a time to come back, since the beginning.
-        resident_bytes: Of the API process and of its books, at the end.
+        resident_bytes: Of an API process and of its books, at the end.
         arrivals: All calls, for their latencies.
     """
 
@@ -76,18 +77,18 @@ class Seen:
 def costs(stage: Stage, pace: Pace) -> Costs:
     """Make calls of one kind at a time, steadily, and read what each took."""
     database_url = _population(stage)
-    with stage.league(database_url, aggregation_interval_s=3600, lease_sweep_s=3600) as server:
-        _stock(server, database_url)
-        return _Bench(server, pace).costs()
+    with served(stage, 1, database_url, aggregation_interval_s=3600, lease_sweep_s=3600) as front:
+        _stock(front.url, database_url)
+        return _Bench(front, pace).costs()
 
 
 class _Bench:
     """Calls of one kind at a time."""
 
-    def __init__(self, server: Server, pace: Pace) -> None:
-        self._server, self._pace = server, pace
-        self._learners = learners_of(server.url)
-        self._arrivals = Arrivals(server.url)
+    def __init__(self, front: Front, pace: Pace) -> None:
+        self._front, self._pace = front, pace
+        self._learners = learners_of(front.url)
+        self._arrivals = Arrivals(front.url)
         self._used: dict[str, Used] = {}
         self._calls: dict[str, int] = {}
 
@@ -179,27 +180,27 @@ class _Bench:
         self._used[kind], self._calls[kind] = used, count
 
     def _spent(self, work: Callable[[], object]) -> Used:
-        before = meter.read(self._server)
+        before = meter.read(self._front)
         work()
-        return meter.read(self._server) - before
+        return meter.read(self._front) - before
 
     def _publish(self) -> None:
         rng = np.random.default_rng(0)
         for number in range(SNAPSHOTS):
             learner_id = self._learners[number % len(self._learners)][0]
-            life.publish(self._server.url, learner_id, 2_000_000 + number, rng)
+            life.publish(self._front.url, learner_id, 2_000_000 + number, rng)
 
     def _close(self) -> None:
         """Close a period and draw once for every learner."""
-        with LeagueClient(self._server.url) as client:
+        with LeagueClient(self._front.url) as client:
             client.close_period(ENVIRONMENT)
             for number, (_, player_id) in enumerate(self._learners):
                 client.lease(wire.TrainingLeases(kind="training", worker_id=self._workers[number],
                                                  player_id=player_id, count=1, budget=1))  # fmt: skip
 
 
-def simulate(stage: Stage, pace: Pace, workers: int, minutes: float, speed: float, seed: int) -> Seen:
-    """Let a fleet live for so many minutes of its time, by a server whose clocks run as fast.
+def simulate(stage: Stage, pace: Pace, workers: int, minutes: float, speed: float, seed: int, servers: int) -> Seen:
+    """Let a fleet live for so many minutes of its time, by servers whose clocks run as fast.
 
     Args:
         stage: Where.
@@ -208,18 +209,19 @@ def simulate(stage: Stage, pace: Pace, workers: int, minutes: float, speed: floa
         minutes: More than RAMP_ROUNDS rounds; only what comes after these is watched.
         speed: How fast its time goes.
         seed: Of all chance.
+        servers: How many, behind one address.
 
     Raises:
         SystemExit: A call failed, or a result was lost.
     """
     defaults = {name: field.default for name, field in Settings.model_fields.items()}
     database_url = _population(stage)
-    with stage.league(database_url, **{name: defaults[name] / speed for name in _PACED}) as server:
-        _stock(server, database_url)
-        fleet = Fleet(Arrivals(server.url), pace, speed, learners_of(server.url), 60.0 * minutes / speed, seed)
+    with served(stage, servers, database_url, **{name: defaults[name] / speed for name in _PACED}) as front:
+        _stock(front.url, database_url)
+        fleet = Fleet(Arrivals(front.url), pace, speed, learners_of(front.url), 60.0 * minutes / speed, seed)
         ramp_s = RAMP_ROUNDS * pace.round_s / speed
-        before, calls_before, used, calls, resident = asyncio.run(_run(server, fleet, workers, ramp_s))
-        with LeagueClient(server.url) as client:
+        before, calls_before, used, calls, resident = asyncio.run(_run(front, fleet, workers, ramp_s))
+        with LeagueClient(front.url) as client:
             chances = [item.propensity or 0.0 for item in client.preview(fleet.learners[0][1]).items]
     _refuse_failures(fleet.arrivals)
     matches, periods = _counted(database_url)
@@ -233,16 +235,16 @@ def simulate(stage: Stage, pace: Pace, workers: int, minutes: float, speed: floa
 
 
 async def _run(
-    server: Server, fleet: Fleet, workers: int, ramp_s: float
+    front: Front, fleet: Fleet, workers: int, ramp_s: float
 ) -> tuple[Used, Counter[str], Used, Counter[str], tuple[int, int]]:
     """Let them live; return what was used, and called, when all had come, and at the end."""
     fleet.arrivals.begin()
     lives = asyncio.create_task(fleet.live(workers, ramp_s / RAMP_ROUNDS))
     await asyncio.sleep(ramp_s)
-    before, calls_before = await asyncio.to_thread(meter.read, server), _answered(fleet.arrivals)
+    before, calls_before = await asyncio.to_thread(meter.read, front), _answered(fleet.arrivals)
     await asyncio.sleep(fleet.end_s - fleet.arrivals.now_s())
-    used, calls = await asyncio.to_thread(meter.read, server), _answered(fleet.arrivals)
-    resident = meter.resident_bytes(server)
+    used, calls = await asyncio.to_thread(meter.read, front), _answered(fleet.arrivals)
+    resident = meter.resident_bytes(front)
     await lives
     return before, calls_before, used, calls, resident
 
@@ -260,9 +262,9 @@ def _population(stage: Stage) -> str:
     return database_url
 
 
-def _stock(server: Server, database_url: str) -> None:
+def _stock(url: str, database_url: str) -> None:
     sha256, content = _first_checkpoint()
-    with LeagueClient(server.url) as client:
+    with LeagueClient(url) as client:
         client.upload(content, sha256)
     database = Database(database_url)
     with database.write() as session:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tools import tool
 
 from benchmarks import fleet_simulation
 from benchmarks.fleet import meter, trial
@@ -222,16 +223,25 @@ def test_numbers_out_of_range_are_refused(argument, monkeypatch, capsys):
     assert argument.split("=")[0] in capsys.readouterr().err
 
 
+def test_several_servers_are_refused_where_the_database_has_room_for_one(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["fleet_simulation", "--servers", "2"])
+    with pytest.raises(SystemExit):
+        fleet_simulation.main()
+    assert "give --backend postgresql" in capsys.readouterr().err
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
-def test_a_small_fleet_on_a_real_server(backend, monkeypatch, capsys):
+@pytest.mark.parametrize(("backend", "servers"), [("sqlite", 1), ("postgresql", 1), ("postgresql", 2)])
+def test_a_small_fleet_on_a_real_server(backend, servers, monkeypatch, capsys):
+    if servers > 1:
+        tool("nginx", "install it to simulate several servers, as `apt-get install nginx` does")
     for name, least in (("CALLS", 30), ("SNAPSHOTS", 2), ("IDLE_S", 0.1), ("BULK_CALLS", 10)):
         monkeypatch.setattr(trial, name, least)
-    monkeypatch.setattr(
-        "sys.argv", ["fleet_simulation", "--backend", backend, "--workers", "20", "--minutes", "3", "--speed", "30"]
-    )
+    given = ["--workers", "20", "--minutes", "3", "--speed", "30", "--servers", str(servers)]
+    monkeypatch.setattr("sys.argv", ["fleet_simulation", "--backend", backend, *given])
     fleet_simulation.main()
     told = capsys.readouterr().out
     assert f"{backend}: each call by itself" in told
     assert "20 workers at 30 times their pace" in told
     assert "foretold by the costs above, not measured" in told
+    assert ("cores of the proxy" in told) == (servers > 1)
