@@ -64,18 +64,22 @@ def watch(folder: Path, seed: int, most_cpu_s: float, settings: list[str], perfe
         GAME, Condition("main", trainees("main", league=False)), lambda _: [f"run.seed={seed}", *settings], folder
     )
     begun_s = time.monotonic()
-    look_at_s, cpu_s = begun_s + LOOK_EVERY_S, 0.0
+    look_at_s, cpu_s, steps = begun_s + LOOK_EVERY_S, 0.0, 0
+
+    def tell() -> None:
+        look(run, perfect, f"{seed} | {cpu_s:.0f} | {time.monotonic() - begun_s:.0f} | {steps / 1e6:.2f}")
+
     run.start()
     try:
         while cpu_s < most_cpu_s and not run.finished():
             time.sleep(POLL_S)
-            cpu_s = max(cpu_s, cpu_seconds(run.processes["main"]))
+            cpu_s, steps = max(cpu_s, cpu_seconds(run.processes["main"])), run.steps().get("main", 0)
             if time.monotonic() >= look_at_s:
                 look_at_s = time.monotonic() + LOOK_EVERY_S
-                look(run, perfect, f"{seed} | {cpu_s:.0f} | {time.monotonic() - begun_s:.0f}")
+                tell()
     finally:
         run.stop()
-    look(run, perfect, f"{seed} | {cpu_s:.0f} | {time.monotonic() - begun_s:.0f}")
+    tell()
 
 
 def look(run: Training, perfect: "PerfectPlayer", when: str) -> None:
@@ -87,10 +91,7 @@ def look(run: Training, perfect: "PerfectPlayer", when: str) -> None:
     assert isinstance(learner, NetworkPolicy)
     series = play_series(GAME, greedy(learner), perfect, matches=MATCHES, seed=0)
     lost = sum(lines_lost(perfect.tree, learner, side) for side in (HOME, AWAY))
-    steps = max((each.step or 0 for each in run.client.learners(GAME).items), default=0)
-    print(
-        f"| {when} | {steps / 1e6:.2f} | {told(series, home=True)} | {told(series, home=False)} | {lost} |", flush=True
-    )
+    print(f"| {when} | {told(series, home=True)} | {told(series, home=False)} | {lost} |", flush=True)
 
 
 def told(series: MatchSeries, *, home: bool) -> str:
