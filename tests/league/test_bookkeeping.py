@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 from league_scene import ON_SQLITE, Scene
 
-from league import bookkeeping
 from league.bookkeeping import Bookkeeper
 from league.config import Settings
-from league.db.engine import Database
 
 HASTY = {
     "LEAGUE_AGGREGATION_INTERVAL_S": "0.05",
@@ -83,16 +81,3 @@ def test_it_ends_with_the_process_that_started_it(scene: Scene, database_url: st
         assert process.stdin is not None
         process.stdin.close()  # as the kernel does when the other process is gone
         assert process.wait() == 0
-
-
-def test_no_books_are_kept_while_the_database_is_away_and_a_line_of_the_log_says_why(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    away = Database("postgresql://nobody@127.0.0.1:1/league")
-    with pytest.raises(SystemExit) as ended:
-        bookkeeping._require_schema(away)
-    away.close()
-    assert ended.value.code == 1
-    (record,) = caplog.records
-    assert record.getMessage().startswith("no books are kept: connection failed: ")
-    assert record.exc_info is None
