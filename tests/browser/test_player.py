@@ -32,6 +32,23 @@ def test_the_curve_is_drawn_and_read(visit: Callable[..., Any], served: Any) -> 
     assert f"after period {points[0].number}," in page.inner_text("[data-readout]")
 
 
+def test_a_curve_of_one_point_spans_an_hour(visit: Callable[..., Any], served: Any) -> None:
+    page = visit(f"/players/{served.league.learners['main'].player_id}")
+    page.wait_for_selector("[data-drawn]")
+    span = """async (at) => {
+        const own = document.querySelector("script[src*='player.js']").src;
+        const { rating } = await import(new URL("charts.js", own));
+        const place = document.body.appendChild(document.createElement("div"));
+        place.style.height = "200px";
+        const each = (value) => at.map(() => value);
+        const chart = rating(place, { at, high: each(1600), low: each(1400), rating: each(1500) }, () => {});
+        await Promise.resolve();
+        return [chart.scales.x.min, chart.scales.x.max];
+    }"""
+    assert page.evaluate(span, [7200]) == [5400, 9000]
+    assert page.evaluate(span, [7200, 7260]) == [7200, 7260]
+
+
 def test_lineage_and_behaviour_come_as_a_reader_does(visit: Callable[..., Any], served: Any) -> None:
     page = visit(f"/players/{served.league.champion}")
     page.locator("#descent-title").scroll_into_view_if_needed()

@@ -37,7 +37,7 @@ export function rating(element, curve, say) {
   const dots = curve.at.length < 40;
   return plot(element, {
     cursor: { y: false, points: { size: 7 } },
-    scales: { x: { time: true }, y: { range: (_, low, high) => padded(low, high) } },
+    scales: { x: { time: true, range: period }, y: { range: (_, low, high) => padded(low, high) } },
     axes: [axis({ values: times }), axis({ size: 52, values: (_, ticks) => ticks.map((tick) => tick.toFixed(0)) })],
     series: [
       {},
@@ -66,6 +66,11 @@ export function times(_, splits, axis, space, apart) {
     before = day;
     return label;
   });
+}
+
+// What a time axis spans, in seconds: all, and the hour around a single moment, of which uPlot would make 1,000 days.
+function period({ data: [at] }, first, last) {
+  return at.length === 1 ? [first - 1800, first + 1800] : [first, last];
 }
 
 function padded(low, high) {
