@@ -56,6 +56,18 @@ def test_a_player_is_shown_by_id_and_by_name_with_curve_and_matches(
     assert len(shown["matches"]) == len(scene.client.matches(snapshot.id, limit=10).items) > 0
 
 
+def test_an_external_player_that_nothing_is_known_by_is_shown_without_an_identity(
+    online: Run, scene: Scene, snapshot: wire.Player
+) -> None:
+    told = {"environment": snapshot.environment, "signature": snapshot.signature}
+    scene.client.enter(wire.ExternalCreate(name="known", identity="bot 2", **told))
+    scene.client.enter(wire.ExternalCreate(name="unknown", metadata={"form": "python"}, **told))
+    assert ["identity", "bot", "2"] in [line.split() for line in online("show", "known").out.splitlines()]
+    unknown = online("show", "unknown").out
+    assert ["form", "python"] in [line.split() for line in unknown.splitlines()]
+    assert "identity" not in unknown
+
+
 def test_standings_as_of_a_period_are_those_of_then(online: Run, scene: Scene, snapshot: wire.Player) -> None:
     first = scene.client.periods(scene.environment).items[0].id
     before = online("standings", "--as-of", first, "--json").out
