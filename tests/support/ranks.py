@@ -13,7 +13,7 @@ from fake_games import fake_spec
 from torch import Tensor
 
 from trainer.config import validate
-from trainer.distributed import Alone, Group, Ranks
+from trainer.distributed import Group
 from trainer.errors import RankLostError
 from trainer.learner import Learner
 from trainer.rollout import Rollout
@@ -51,9 +51,8 @@ def share(rollout: Rollout, start: int, end: int) -> Rollout:
     return Rollout(**parts)
 
 
-def learn(config: TrainerConfig, ranks: Ranks, rollouts: list[Rollout]) -> dict[str, torch.Tensor]:
+def learn(learner: Learner, rollouts: list[Rollout]) -> dict[str, torch.Tensor]:
     """Weights, statistics and figures after an update on each of the rollouts."""
-    learner = Learner(config, fake_spec(), ranks)
     memory = learner.allocate()
     figures: dict[str, float | None] = {}
     for rollout in rollouts:
@@ -77,7 +76,7 @@ def work(number: int, count: int, folder: Path, config: TrainerConfig) -> None:
     dist.init_process_group("gloo", init_method=meeting, rank=number, world_size=count, timeout=MOST_PATIENCE)
     try:
         rollouts = torch.load(folder / f"rollouts-{number}.pt", weights_only=False)
-        torch.save(learn(config, Group(), rollouts), folder / f"learned-{number}.pt")
+        torch.save(learn(Learner(config, fake_spec(), Group()), rollouts), folder / f"learned-{number}.pt")
     finally:
         dist.destroy_process_group()
 
@@ -95,21 +94,22 @@ def learn_together(folder: Path, config: TrainerConfig, rollouts: list[list[Roll
 def learn_in_turn(config: TrainerConfig, rollouts: list[list[Rollout]]) -> list[dict[str, torch.Tensor]]:
     """What comes of every rank's rollouts where all ranks are threads of this process."""
     seats = Threads(len(rollouts)).seats()
+    learners = [Learner(config, fake_spec(), seat) for seat in seats]  # before threads: their chance is torch's own
 
-    def work(seat: "Seat", own: list[Rollout]) -> dict[str, torch.Tensor]:
+    def work(seat: "Seat", learner: Learner, own: list[Rollout]) -> dict[str, torch.Tensor]:
         try:
-            return learn(config, seat, own)
+            return learn(learner, own)
         except BaseException:
             seat.leave()
             raise
 
     with ThreadPoolExecutor(len(seats)) as threads:
-        return list(threads.map(work, seats, rollouts))
+        return list(threads.map(work, seats, learners, rollouts))
 
 
 def learn_alone(config: TrainerConfig, rollouts: list[Rollout]) -> dict[str, torch.Tensor]:
     """What comes of the rollouts in one process."""
-    return learn(config, Alone(), rollouts)
+    return learn(Learner(config, fake_spec()), rollouts)
 
 
 class Threads:
