@@ -322,5 +322,6 @@ def test_everybody_gets_to_the_zone_on_every_map(environment: str):
         observation = env.step(actions).observation
         arrived |= observation.values[:, :team, column] > 0.5
         start = torch.zeros_like(start)
-    assert bool(arrived.any(dim=1).all())
-    assert arrived.float().mean().item() > 0.9
+        if bool(arrived.any(dim=1).all()) and arrived.float().mean().item() > 0.9:
+            return
+    raise AssertionError(f"of each team {arrived.float().mean(dim=1).tolist()} got there")
