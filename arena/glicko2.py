@@ -357,7 +357,7 @@ def _cells(pair: IntArray, score: FloatArray) -> tuple[IntArray, int]:
     """Number K rows by their (2, K) pairs and whether home lost, drew or won, (K,); say how many numbers there are."""
     if not score.size:
         return np.zeros(0, dtype=np.int64), 0
-    (home, away), (homes, aways) = (pair.T - pair.min(axis=1)).T, np.ptp(pair, axis=1) + 1
+    (home, away), (homes, aways) = pair - pair.min(axis=1, keepdims=True), np.ptp(pair, axis=1) + 1
     return (home * aways + away) * 3 + (2.0 * score).astype(np.int64), int(homes * aways * 3)
 
 

@@ -33,7 +33,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Death:
-    """An end that nobody asked for. `delay_s` is the wait before the next start; none: no further start."""
+    """An end that nobody asked for.
+
+    `delay_s` is the wait before the next start; none: no further start. `last_lines` are the process's own.
+    """
 
     name: str
     status: int
@@ -64,6 +67,7 @@ class Child:
         self._rule = rule
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at_s = 0.0
+        self._said_before = 0  # bytes of the log
         self._due_at_s = 0.0
         self._short_lives = self._times_away = 0
 
@@ -81,6 +85,7 @@ class Child:
         """Start the process; its output is appended to the log."""
         tether = (sys.executable, "-P", "-m", "league.tether", str(os.getpid()))
         with self.job.log.open("ab") as log:
+            self._said_before = log.tell()
             self._process = subprocess.Popen(  # noqa: S603 - our own commands
                 (*tether, *self.job.command),
                 env=dict(self.job.environment),
@@ -145,7 +150,8 @@ class Child:
             self.state = "failed"
         else:
             self.state, self._due_at_s = "restarting", now_s + delay_s
-        return Death(self.job.name, status, lived_s, delay_s, self.last_lines(8), self.job.log)
+        own_lines = last_lines(self.job.log, 8, since=self._said_before)
+        return Death(self.job.name, status, lived_s, delay_s, own_lines, self.job.log)
 
     def _delay_s(self, status: int, lived_s: float) -> float | None:
         """Return how long to wait before the next start; None where there is to be none."""
@@ -166,11 +172,11 @@ class Child:
                 return
 
 
-def last_lines(log: Path, count: int) -> tuple[str, ...]:
-    """Return the last non-empty lines of a file, or none where there is no file."""
+def last_lines(log: Path, count: int, since: int = 0) -> tuple[str, ...]:
+    """Return the last non-empty lines of a file from byte `since` on, or none where there is no file."""
     if not log.exists():
         return ()
     with log.open("rb") as stream:
-        stream.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        stream.seek(max(since, log.stat().st_size - _TAIL_BYTES))
         text = stream.read().decode(errors="replace")
     return tuple(line.rstrip() for line in text.splitlines() if line.strip())[-count:]

@@ -82,7 +82,9 @@ def test_what_waits_for_something_that_is_away_is_started_again_for_as_long_as_t
     """And how often that was says nothing about how often it fails."""
     status = tmp_path / "status"
     status.write_text("75")
-    child = Child(job(f"import pathlib, sys; sys.exit(int(pathlib.Path({str(status)!r}).read_text()))"), RULE)
+    child = Child(
+        job(f"import pathlib, sys; print('here'); sys.exit(int(pathlib.Path({str(status)!r}).read_text()))"), RULE
+    )
     child.start(now_s=0.0)
     now_s, delays = 0.0, []
     for turn in range(5):
@@ -92,6 +94,7 @@ def test_what_waits_for_something_that_is_away_is_started_again_for_as_long_as_t
         assert death is not None
         assert death.delay_s is not None
         assert ("(what it needs is away)" in death.cause) == (turn < 4)
+        assert death.last_lines == ("here",), "not what the lives before it said"
         delays.append(death.delay_s)
         now_s += death.delay_s
     assert delays == [1.0, 2.0, 4.0, 8.0, 1.0]
