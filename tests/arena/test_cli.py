@@ -79,6 +79,13 @@ def test_without_any_chance_a_match_on_either_side_says_all(capsys: pytest.Captu
     assert not told
 
 
+def test_with_chance_in_the_game_greedy_networks_play_all_matches(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    spec, path = make("recall", num_envs=1).spec, tmp_path / "policy.safetensors"
+    save(path, ActorCritic(Architecture.of(spec, encoder_sizes=(8,), recurrent_size=8)), spec)
+    out = run(capsys, "match", str(path), str(path), "--environment", "recall", "--matches", "6", "--greedy", "--json")
+    assert json.loads(out[1])["matches"] == 6
+
+
 def test_where_sides_are_unlike_match_prints_both(capsys: pytest.CaptureFixture[str]):
     game = ("match", "random", "random", "--environment", "openspiel:kuhn_poker", "--matches", "9")
     printed = json.loads(run(capsys, *game, "--json")[1])
