@@ -1,12 +1,19 @@
 """Games that others bring train in a league like the arena's own."""
 
 import pytest
+import torch
+from fake_games import ScriptedDealer, never
 from small_runs import logged, same_results, spooled
 
 from arena.environments import declare
 from arena.match import play_series, resolve_policy
+from arena.policies import NetworkPolicy
+from arena.policies.scripted import RandomPolicy
 from trainer.batches import open_batches
+from trainer.collector import Collector
 from trainer.config import resolve
+from trainer.learner import Learner
+from trainer.opponents import SELF, Opponent
 
 SMALL = ["environment.num_envs=8", "rollout.steps=20", "rollout.chunk=10", "league.lease_budget=2"]
 SHORT = [*SMALL, "network.encoder_sizes=[16]", "network.recurrent_size=16", "league.snapshot_every_steps=320"]
@@ -47,3 +54,36 @@ def test_a_run_asks_for_as_many_processes_as_its_settings_say():
     assert [batch.num_envs for batch in batches] == [4, 4]
     assert all(batch._workers is batches[0]._workers for batch in batches)
     assert [worker.rows for worker in batches[0]._workers.each] == [slice(0, 4), slice(4, 8)]
+
+
+def played_by(processes):
+    """What two rollouts come to, and which matches ended in them."""
+    config = resolve(
+        "zoo_games:relay", None, [*SHORT, f"environment.processes={processes}", "environment.self_play=0.5"]
+    )
+    batches = open_batches(config.environment, config.run)
+    spec = batches[0].spec
+    learner, episodes = Learner(config, spec), []
+    live = Opponent(SELF, "self", NetworkPolicy(learner.network, spec.name, spec.signature))
+    chance = Opponent("chance", "chance", RandomPolicy(spec.heads))
+    collector = Collector(
+        batches,
+        learner.network,
+        ScriptedDealer([live, chance]),
+        episodes.append,
+        learner.rng,
+        self_play=config.environment.self_play_rows,
+        device_cache_bytes=0,
+    )
+    rollout, parts = learner.allocate(), []
+    for _ in range(2):
+        assert collector.collect(rollout, never)
+        parts += [tensor.clone() for tensor in vars(rollout).values() if isinstance(tensor, torch.Tensor)]
+    return parts, [(each.assignment.seed, each.score, each.decisions, each.earned) for each in episodes]
+
+
+def test_the_number_of_processes_changes_nothing_of_what_a_trainer_collects():
+    (one, played), (three, again) = played_by(1), played_by(3)
+    assert all(map(torch.equal, one, three))
+    assert played == again
+    assert len(played) > 8
