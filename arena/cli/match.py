@@ -1,7 +1,6 @@
 """`arena match`."""
 
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,23 +77,24 @@ def match(
     trust(modules)
     film = None if record is None else FirstMatch()
     spec = declare(environment)
-    with seated(environment, (a, b), patience(answer_s), tell_faults()) as seats, ExitStack() as shown:
+    with seated(environment, (a, b), patience(answer_s), tell_faults()) as seats:
         players = [greedy(each) if without_chance else each for each in seats]
-        certain = spec.chance is False and all(isinstance(each, GreedyPolicy) for each in players)
+        drawn = spec.chance is not False or not all(isinstance(each, GreedyPolicy) for each in players)
+        certain = matches >= SIDES and not drawn
         if certain and matches > SIDES:
             typer.echo(f"nothing is left to chance: {SIDES} matches, one on either side, say all", err=True)
             matches = SIDES
-        on = shown.enter_context(progress(f"{a} v {b}", matches))
-        start = time.perf_counter()
-        series = play_series(
-            environment,
-            *players,
-            matches=matches,
-            seed=seed,
-            processes=processes,
-            on_finished=on,
-            watcher=film or NOBODY,
-        )
+        with progress(f"{a} v {b}", matches) as on:
+            start = time.perf_counter()
+            series = play_series(
+                environment,
+                *players,
+                matches=matches,
+                seed=seed,
+                processes=processes,
+                on_finished=on,
+                watcher=film or NOBODY,
+            )
     rate = series.decisions / (time.perf_counter() - start)
     interval = (series.score, series.score) if certain else series.interval
     sides = _by_side(series, spec.unlike_sides)

@@ -74,6 +74,8 @@ def test_without_any_chance_a_match_on_either_side_says_all(capsys: pytest.Captu
     assert (printed["matches"], printed["low"], printed["score"], printed["high"]) == (2, 0.5, 0.5, 0.5)
     assert "nothing is left to chance: 2 matches, one on either side, say all" in told
     assert "certain" in run(capsys, *game, "--greedy")[1]
+    once = json.loads(run(capsys, *game[:-1], "1", "--greedy", "--json")[1])
+    assert once["low"] < once["score"] < once["high"], "on the other side it may be otherwise"
     _, out, told = run(capsys, "match", checkpoint, "random", *game[3:], "--greedy", "--json")
     assert json.loads(out)["matches"] == 20
     assert not told
