@@ -43,6 +43,7 @@ from league.api.protocol import Protocols
 from league.api.request_ids import RequestIds
 from league.api.shortcut import Shortcut
 from league.bookkeeping import Bookkeeper
+from league.census import Census, CensusTaker
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
@@ -83,6 +84,7 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         judge=Judge(),
         review=LatestReview(),
         news=News(settings.events_poll_s / 2, time.monotonic),
+        census=Census(),
         metrics=Metrics(),
         callers=Callers(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
         beats=Commits(
@@ -165,7 +167,8 @@ def duties(league: League, *, books_apart: bool) -> list[Duty]:
     """Return what a process of the league does by itself."""
     database, settings = league.database, league.settings
     books = [Bookkeeper(settings)] if books_apart else bookkeeping.duties(database, settings)
-    return [*books, Sweeper(database, settings, league.metrics, _now)]
+    taker = CensusTaker(database, league.census, settings.heartbeat_s, _now)
+    return [*books, Sweeper(database, settings, league.metrics, _now), taker]
 
 
 def _now() -> datetime:

@@ -144,6 +144,8 @@ class Settings(BaseSettings):
 
     heartbeat_s: Seconds = 120.0
     """How often a worker is to show that it lives."""
+    heartbeats_per_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 100.0
+    """Most heartbeats of all workers a second: where there would be more, each is told to beat less often."""
     next_poll_s: Seconds = 5.0
     """After what time workers are to call again."""
     poll_jitter: Annotated[float, Field(ge=0, lt=1)] = 0.2

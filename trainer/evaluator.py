@@ -50,6 +50,7 @@ class RatingMembership:
         self._signatures = [spec.signature for spec in specs]
         self._worker: wire.Worker | None = None
         self.next_poll_s = 1.0
+        self._spared_s = 0.0
 
     def attach(self) -> bool:
         """Register once; false while the league is away.
@@ -61,8 +62,9 @@ class RatingMembership:
 
     @property
     def heartbeat_s(self) -> float:
-        """Longest time between two beats."""
-        return HEARTBEAT_MAX_S if self._worker is None else min(HEARTBEAT_MAX_S, self._worker.heartbeat_s)
+        """Time between two beats; longer where the league has too many of them."""
+        own_s = HEARTBEAT_MAX_S if self._worker is None else min(HEARTBEAT_MAX_S, self._worker.heartbeat_s)
+        return max(own_s, self._spared_s)
 
     def lease(self, environment: str, count: int, budget: int) -> list[wire.Lease]:
         """Ask for pairs to play; none where there are none, or the league is away."""
@@ -104,7 +106,10 @@ class RatingMembership:
 
     def beat(self) -> wire.HeartbeatAnswer | None:
         """Give a sign of life; None while the league is away."""
-        return self._link.ask("heartbeats", lambda client: client.heartbeat(self.worker_id), self._register)
+        answer = self._link.ask("heartbeats", lambda client: client.heartbeat(self.worker_id), self._register)
+        if answer is not None:
+            self._spared_s = answer.next_heartbeat_s
+        return answer
 
     @property
     def worker_id(self) -> str:

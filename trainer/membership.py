@@ -35,7 +35,7 @@ class Membership:
 
     Attributes:
         attachment: As the league gave it at the last registration, or as it was saved; None before the first.
-        heartbeat_s: Longest time between two beats.
+        heartbeat_s: Time between two beats: as the settings and the league say, or longer where it has too many.
         learner_step: How far the learner had come by what the league was told, at the last registration.
     """
 
@@ -51,7 +51,7 @@ class Membership:
         self._link, self._settings, self._spec = link, settings, spec
         self._version, self._instance, self._rules = version, instance, rules
         self.attachment: Attachment | None = None
-        self.heartbeat_s = settings.heartbeat_s
+        self.heartbeat_s = self._own_heartbeat_s = settings.heartbeat_s
         self.learner_step = 0
         self._verdicts_stay_here = False
 
@@ -168,7 +168,10 @@ class Membership:
                 self._say_once_that_verdicts_stay_here()
                 return client.heartbeat(own.worker_id, wire.Heartbeat(learners=[progress]))
 
-        return self._ask("heartbeats", send)
+        answer = self._ask("heartbeats", send)
+        if answer is not None:
+            self.heartbeat_s = max(self._own_heartbeat_s, answer.next_heartbeat_s)
+        return answer
 
     def regressions(self) -> list[wire.Regression] | None:
         """Ask whom the learner used to beat and loses to now; None while the league is away.
@@ -220,7 +223,7 @@ class Membership:
                 rules=self._rules,
             )
         )
-        self.heartbeat_s = min(settings.heartbeat_s, worker.heartbeat_s)
+        self.heartbeat_s = self._own_heartbeat_s = min(settings.heartbeat_s, worker.heartbeat_s)
         self.learner_step = learner.step or 0
         self.attachment = Attachment(worker.id, learner.id, learner.player_id)
         return self.attachment

@@ -21,6 +21,7 @@ from league.api.commits import Commits
 from league.api.metrics import Metrics
 from league.api.news import News
 from league.auth import OPEN, Principal, Scope, digest
+from league.census import Census
 from league.config import Settings, is_loopback
 from league.db.engine import Database
 from league.errors import ForbiddenError, UnauthenticatedError
@@ -66,6 +67,7 @@ class League:
     judge: Judge
     review: LatestReview
     news: News
+    census: Census
     metrics: Metrics
     callers: Callers
     beats: Commits[Beat, wire.HeartbeatAnswer]

@@ -1,6 +1,6 @@
 """Workers."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query
 from fastapi.concurrency import run_in_threadpool
@@ -11,6 +11,7 @@ from league.api.answers import written
 from league.api.dependencies import TEXT, Admin, Filter, Limit, Now, Reader, Running, Word, Worker
 from league.api.paging import page
 from league.services import decisions, heartbeats, quarantines, reviews, workers
+from league.services.polling import next_heartbeat_s
 from league.wire import PREFIX
 
 router = APIRouter(prefix=f"{PREFIX}/workers", tags=["workers"])
@@ -47,10 +48,12 @@ async def heartbeat(
     """Stay attached, report progress, hear what to do and which snapshots are due; the body may be empty."""
     learners = [] if body is None else body.learners
     answer = await league.beats.run(heartbeats.Beat(worker_id, learners, caller, now, league.rng))
-    if all(progress.since_step is None for progress in learners):
-        return written(answer)
-    due = await run_in_threadpool(decisions.ask, league.database, league.settings, league.population, learners, now)
-    return written(answer.model_copy(update={"decisions": due}))
+    further: dict[str, Any] = {"next_heartbeat_s": next_heartbeat_s(league.settings, league.census.present, league.rng)}
+    if any(progress.since_step is not None for progress in learners):
+        further["decisions"] = await run_in_threadpool(
+            decisions.ask, league.database, league.settings, league.population, learners, now
+        )
+    return written(answer.model_copy(update=further))
 
 
 @router.post("/{worker_id}/command")

@@ -1,4 +1,4 @@
-"""When a worker is to call again."""
+"""When a worker is to call, and to beat, again."""
 
 import numpy as np
 
@@ -14,3 +14,19 @@ def next_poll_s(settings: Settings, rng: np.random.Generator) -> float:
     """
     jitter = settings.poll_jitter * rng.uniform(-1.0, 1.0)
     return round(settings.next_poll_s * (1.0 + jitter), _DIGITS)
+
+
+def next_heartbeat_s(settings: Settings, workers: int, rng: np.random.Generator) -> float:
+    """Return the seconds for which a worker need not beat: all together then beat `heartbeats_per_s` times a second.
+
+        min(heartbeat_s, workers / heartbeats_per_s)
+
+    It is up to the share `poll_jitter` less, so that they spread, and never so long that a lease could end meanwhile.
+
+    Args:
+        settings: Of the league.
+        workers: How many live.
+        rng: Chance of the jitter.
+    """
+    longest_s = min(settings.heartbeat_s, workers / settings.heartbeats_per_s)
+    return round(longest_s * (1.0 - settings.poll_jitter * rng.random()), _DIGITS)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from itertools import chain, count
 from typing import Any
@@ -344,6 +344,12 @@ def command(
     before, worker.command = worker.command, request.command
     record(session, f"{request.command}-worker", worker, {"from": before}, actor=actor, reason=request.reason, now=now)
     return body(worker, settings, settings.next_poll_s)
+
+
+def present(session: Session, heartbeat_s: float, now: datetime) -> int:
+    """Count workers that have shown that they live since the latest time at which they had to, and as long before."""
+    alive = _WORKERS.c.seen_at > now - timedelta(seconds=2.0 * heartbeat_s)
+    return session.connection().execute(select(func.count()).where(alive)).scalar_one()
 
 
 def record(

@@ -126,12 +126,15 @@ class Heartbeat(Request):
 class HeartbeatAnswer(Answer):
     """What the worker is to do next; while it is quarantined it gets no leases and its results do not count.
 
+    For `next_heartbeat_s` it need not beat: who beats more often than a worker must is asked to wait so long.
+
     `decisions` are of learners that asked and are to leave a snapshot now. A decision stands: who asks again with the
     same `since_step`, and has come as far, hears it again.
     """
 
     command: Command
     next_poll_s: float
+    next_heartbeat_s: float = 0.0
     quarantine: Quarantine | None = None
     decisions: list[SnapshotDecision] = []
 

@@ -1,0 +1,36 @@
+"""The duty to count the workers of the league, by which they are told how often to beat.
+
+Every API process has it: what one knows of them, all do.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from league.db.engine import Database
+from league.duty import Duty
+from league.services import workers
+
+EVERY_S = 15.0
+
+
+@dataclass
+class Census:
+    """How many workers lived at the last count; 0 before the first."""
+
+    present: int = 0
+
+
+class CensusTaker(Duty):
+    """Counts workers that live, again and again."""
+
+    name = "counting workers"
+
+    def __init__(self, database: Database, census: Census, heartbeat_s: float, clock: Callable[[], datetime]) -> None:
+        super().__init__(EVERY_S, EVERY_S)
+        self._database, self._census, self._heartbeat_s, self._clock = database, census, heartbeat_s, clock
+
+    def perform(self) -> None:
+        """Count them."""
+        with self._database.glance() as session:
+            self._census.present = workers.present(session, self._heartbeat_s, self._clock())
