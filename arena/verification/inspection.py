@@ -8,9 +8,8 @@ from itertools import pairwise
 import torch
 
 from arena.environments import declare, make
-from arena.environments.processes.batch import MatchBatch
+from arena.environments.processes.hosting import plays_single_matches
 from arena.environments.protocol import Environment
-from arena.environments.rounds import Rounds
 from arena.environments.spec import EnvironmentSpec
 from arena.errors import ArenaError
 from arena.match import score_interval
@@ -138,8 +137,7 @@ class _Verification:
 
     def _answers(self, env: Environment) -> Row:
         """Let a process play it first: one that crashes or never answers does no harm there."""
-        game = env.game if isinstance(env, Rounds) else env
-        if not isinstance(game, MatchBatch):
+        if not plays_single_matches(env):
             return ANSWERS.not_applicable("it steps a whole batch by itself, in this process")
         rng = torch.Generator().manual_seed(self._seed)
         rows, decisions = 2, min(MOST_COMPARED, env.spec.max_decisions)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from arena.environments.processes.batch import MatchBatch
+from arena.environments.processes.hosting import plays_single_matches
 from arena.environments.protocol import Actions, Environment, Observation
-from arena.environments.rounds import Rounds
 from arena.environments.spec import HeadKind
 from arena.seeding import derive
 from arena.verification.comparing import Difference, Twins
@@ -122,8 +121,7 @@ class Repeating:
         return twins.compare(*opened, self._rng(), decisions=self.decisions, same_next=False)
 
     def _in_processes(self, one: Environment) -> Row:
-        game = one.game if isinstance(one, Rounds) else one
-        if not isinstance(game, MatchBatch):
+        if not plays_single_matches(one):
             return PROCESSES.not_applicable("it steps a whole batch by itself")
         said = f"0 and {MOST_PROCESSES} processes"
         return _judge(PROCESSES, lambda: self._compare(self._open(0), self._hosted(), range(ROWS_COMPARED)), said)
