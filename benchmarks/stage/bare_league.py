@@ -19,7 +19,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from benchmarks.stage.floor import serve
 from league.db.engine import Database
-from league.db.models import UtcDateTime
+from league.db.models.base import UtcDateTime
 
 PLAYERS = 1_000
 METADATA = MetaData()
