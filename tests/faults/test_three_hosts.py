@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import hosts
@@ -13,16 +12,14 @@ import pytest
 import s3_server
 from distant_league import address, until
 from fault_proxy import Address, passing_on
+from league_tokens import make_token
 
 from arena.policies.checkpoint import decode
 from benchmarks.kills.fleet import ENVIRONMENT, PACE, SERVER, SMALL
 from benchmarks.kills.processes import Command
 from benchmarks.kills.verdict import Keeper, judge
 from league.client import LeagueClient
-from league.db import schema
-from league.db.engine import Database
 from league.errors import LeagueError
-from league.services import tokens
 
 ROLES = "main", "main_exploiter", "league_exploiter"
 STARTING_S = 900.0
@@ -42,15 +39,6 @@ class Left:
 def three() -> Iterator[hosts.Hosts]:
     with hosts.connected(3) as made:
         yield made
-
-
-def make_token(url: str) -> str:
-    database = Database(url)
-    schema.upgrade(database)
-    with database.write() as session:
-        secret = tokens.create(session, "test", "admin", datetime.now(UTC), actor="test")
-    database.close()
-    return secret
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ class Hosts:
 
     def unplug(self, host: str) -> None:
         """Take a host's cable out."""
-        _ip("link", "set", f"{host}p", "down")
+        ip("link", "set", f"{host}p", "down")
 
     def plug_in(self, host: str) -> None:
         """Put it back."""
-        _ip("link", "set", f"{host}p", "up")
+        ip("link", "set", f"{host}p", "up")
 
 
 @contextmanager
@@ -41,18 +41,18 @@ def connected(number: int) -> Iterator[Hosts]:
     names = tuple(f"{bridge}h{place}" for place in range(number))
     with ExitStack() as stack:
         try:
-            _ip("link", "add", bridge, "type", "bridge")
-            stack.callback(_ip, "link", "del", bridge)
-            _ip("addr", "add", f"{net}.1/24", "dev", bridge)
-            _ip("link", "set", bridge, "up")
+            ip("link", "add", bridge, "type", "bridge")
+            stack.callback(ip, "link", "del", bridge)
+            ip("addr", "add", f"{net}.1/24", "dev", bridge)
+            ip("link", "set", bridge, "up")
             for place, name in enumerate(names):
-                _ip("netns", "add", name)
-                stack.callback(_ip, "netns", "del", name)
-                _ip("link", "add", f"{name}p", "type", "veth", "peer", "name", "eth0", "netns", name)
-                _ip("link", "set", f"{name}p", "master", bridge, "up")
-                _ip("-n", name, "addr", "add", f"{net}.{place + 2}/24", "dev", "eth0")
-                _ip("-n", name, "link", "set", "eth0", "up")
-                _ip("-n", name, "link", "set", "lo", "up")
+                ip("netns", "add", name)
+                stack.callback(ip, "netns", "del", name)
+                ip("link", "add", f"{name}p", "type", "veth", "peer", "name", "eth0", "netns", name)
+                ip("link", "set", f"{name}p", "master", bridge, "up")
+                ip("-n", name, "addr", "add", f"{net}.{place + 2}/24", "dev", "eth0")
+                ip("-n", name, "link", "set", "eth0", "up")
+                ip("-n", name, "link", "set", "lo", "up")
         except subprocess.CalledProcessError as error:
             pytest.skip(f"no hosts of its own: {error.stderr.strip()}")
         yield Hosts(f"{net}.1", names)
@@ -60,8 +60,9 @@ def connected(number: int) -> Iterator[Hosts]:
 
 def processes(host: str) -> list[int]:
     """Processes that a host runs."""
-    return [int(pid) for pid in _ip("netns", "pids", host).split()]
+    return [int(pid) for pid in ip("netns", "pids", host).split()]
 
 
-def _ip(*arguments: str) -> str:
+def ip(*arguments: str) -> str:
+    """Run `ip`; return what it prints."""
     return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout

@@ -3,6 +3,7 @@
 import json
 
 from trainer.config import resolve
+from trainer.spool import Spool
 
 RPS = ["environment.num_envs=8", "rollout.steps=8", "rollout.chunk=8", "league.lease_budget=4"]
 
@@ -14,6 +15,14 @@ def rps(*settings):
 def spooled(tmp_path, run="run"):
     files = sorted((tmp_path / run / "spool").glob("results-*"))
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def waiting(run):
+    """Results that there was no time to send, or of which no answer came; the next start sends them."""
+    spool, found = Spool(run / "spool"), []
+    spool.deliver(lambda results: found.extend(results))
+    spool.close()
+    return {(each.lease_id, each.sequence) for each in found}
 
 
 def logged(client, environment="rps"):

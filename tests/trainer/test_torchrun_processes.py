@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 from served import serving
-from small_runs import RPS, logged, same_results, spooled
+from small_runs import RPS, logged, same_results, spooled, waiting
 
 from league.client import LeagueClient
 from trainer import state
 from trainer.folder import RunFolder
-from trainer.spool import Spool
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -71,14 +70,6 @@ def torchrun(tmp_path, url, *options, settings=()):
             os.kill(pid, signal.SIGKILL)
         process.kill()
         process.wait()
-
-
-def waiting(run):
-    """Results that there was no time to send; the next start sends them."""
-    spool, found = Spool(run / "spool"), []
-    spool.deliver(lambda results: found.extend(results))
-    spool.close()
-    return {(each.lease_id, each.sequence) for each in found}
 
 
 @pytest.mark.parametrize("victim", [0, 1])
