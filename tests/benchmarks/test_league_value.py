@@ -173,15 +173,17 @@ class Race:
 
 
 @pytest.mark.parametrize(
-    ("words", "held"), [(["--main-share", "0.8"], [(11, signal.SIGSTOP)]), ([], [])], ids=["shares", "no shares"]
+    ("words", "steps", "held"),
+    [(["--main-share", "0.8"], [400, 60, 50], [(11, signal.SIGSTOP)]), ([], [50, 300, 50], [])],
+    ids=["shares", "no shares"],
 )
-def test_exploiters_are_held_to_the_same_part_of_their_way_as_the_main(words, held, monkeypatch):
+def test_exploiters_are_held_to_the_same_part_of_their_way_as_the_main(words, steps, held, monkeypatch):
     signals = []
     monkeypatch.setattr(os, "kill", lambda process, number: signals.append((process, number)))
     arguments = league_value.parse(["--steps", "1000", *words])
     race = Race([0, 0, 0], arguments.main_share)
     pace = league_value.paced(arguments, race)
-    race.told.update(zip(race.told, [400, 60, 50], strict=True))
+    race.told.update(zip(race.told, steps, strict=True))
     pace.keep()
     assert signals == held
     race.told["main"] = 500
