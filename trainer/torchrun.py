@@ -10,6 +10,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from arena.seeding import derive
@@ -111,6 +112,8 @@ def joined(place: Place, config: TrainerConfig, version: str) -> Iterator[Ranks]
     timeout = timedelta(seconds=config.run.ranks_timeout_s)
     try:
         store, number, count = next(rendezvous("env://", place.number, place.count, timeout=timeout))
+        if place.local_count == place.count:  # torchrun keeps its store from start to start, with addresses of the dead
+            store = PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
         introduce(store, number, f"{socket.gethostname()}, process {os.getpid()}")
         dist.init_process_group(
             "nccl" if on_gpu else "gloo", store=store, rank=number, world_size=count, timeout=timeout
