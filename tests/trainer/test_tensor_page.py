@@ -37,7 +37,7 @@ def test_the_page_has_the_example():
 
 
 def test_it_is_trained_and_played_by_name_from_the_readers_folder(game, worker_of, client, tmp_path):
-    config = resolve(game, None, [*SMALL, "league.lease_budget=2", "run.total_steps=1024"])
+    config = resolve(game, None, [*SMALL, "league.lease_budget=2", "run.total_steps=2048"])
     (batch,) = open_batches(config.environment, config.run)
     assert isinstance(batch, TensorMatches)
     worker_of(client, config).run()

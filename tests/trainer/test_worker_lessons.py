@@ -40,7 +40,7 @@ def test_lessons_grow_with_matches_are_not_reported_and_go_on_after_a_restart(wo
     assert 0 < first.scores.episodes < 12
     assert spooled(tmp_path) == 0
     assert first.scores.win_rates() == {}
-    resumed = worker_of(client, duel("run.total_steps=3200"))
+    resumed = worker_of(client, duel("run.total_steps=5120"))
     assert resumed.session._batches[0].lesson == first.session._batches[0].lesson, (
         "matches are opened again as they were"
     )
