@@ -16,10 +16,19 @@ _PR_SET_PDEATHSIG = 1  # prctl(2); survives execve
 
 def tether(parent: int) -> None:
     """Ask the kernel for SIGTERM at the parent's death; end at once where that has already happened."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    _signal_at_death(signal.SIGTERM)
     if os.getppid() != parent:
         sys.exit(f"league.tether: parent {parent} is gone; {os.getppid()} took over")
+
+
+def untie() -> None:
+    """Ask for no more of them: they come for threads of the parent one by one, and a second may mean more than one."""
+    _signal_at_death(0)
+
+
+def _signal_at_death(number: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number)
 
 
 if __name__ == "__main__":

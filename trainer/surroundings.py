@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import FrameType
 
+from league.tether import untie
 from trainer.errors import CallCutShortError
 
 GRACE_S = 1.5
@@ -109,6 +110,7 @@ class Signals:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._asked_at = time.monotonic()
         self._asked.set()
+        untie()  # else the same death could ask again
         for each in self._heeded:
             signal.signal(each, signal.SIG_IGN if each is signal.SIGHUP else signal.SIG_DFL)
         self._say(f"{signal.Signals(number).name}: saving and leaving; again to leave at once")

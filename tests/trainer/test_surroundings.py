@@ -27,6 +27,20 @@ WATCHFUL = """
 say("saved")
 """
 
+TETHERED = """
+    import ctypes, os, sys
+    from league.tether import tether
+    tether(os.getppid())
+    def asked_for():
+        number = ctypes.c_int(-1)
+        ctypes.CDLL(None).prctl(2, ctypes.byref(number))  # PR_GET_PDEATHSIG
+        return number.value
+    say(asked_for())
+    while not outside.stopping():
+        time.sleep(0.05)
+say(asked_for())
+"""
+
 IN_A_CALL = """
     try:
         with signals.calling():
@@ -55,6 +69,16 @@ def leave(process, number):
     process.send_signal(number)
     said, wrong = process.communicate(timeout=20)
     return process.returncode, time.monotonic() - began, said.decode().splitlines(), wrong.decode()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells of a parent's death")
+def test_a_parents_death_is_heard_once():
+    """The kernel signals it for each of its threads; a second one would be taken for the wish to leave at once."""
+    process = start(TETHERED)
+    assert process.stdout.readline() == f"{int(signal.SIGTERM)}\n".encode()
+    status, _, said, wrong = leave(process, signal.SIGTERM)
+    assert (status, wrong) == (0, "")
+    assert said[-1] == "0"
 
 
 @pytest.mark.parametrize("number", SIGNALS)
