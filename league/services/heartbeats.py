@@ -92,7 +92,7 @@ def _touch(session: Session, beats: Sequence[Beat]) -> dict[str, Sequence[Any]]:
 def _told_at_once(beat: Beat, found: Sequence[Any]) -> bool:
     """Say whether a worker is the caller's and not quarantined: then its answer takes no further statement."""
     _, owner, quarantined = found
-    return not quarantined and (owner == beat.caller.name or not ownership.bound(beat.caller))
+    return not quarantined and ownership.may_write(beat.caller, owner)
 
 
 @cache
@@ -117,7 +117,7 @@ def _answered(session: Session, settings: Settings, beat: Beat, found: Sequence[
         ownership.require_worker(session, beat.caller, beat.worker_id)
         raise workers.unknown(beat.worker_id)
     command, owner, quarantined = found
-    if owner != beat.caller.name:
+    if not ownership.may_write(beat.caller, owner):  # the sign of life was another's, at the same time
         ownership.require_worker(session, beat.caller, beat.worker_id)
     for progress in beat.learners:
         ownership.require_learner(session, beat.caller, progress.learner_id)

@@ -33,6 +33,11 @@ def owner(caller: Principal) -> str | None:
     return caller.name if bound(caller) else None
 
 
+def may_write(caller: Principal, whose: str | None) -> bool:
+    """Say whether a caller may write for what is `whose`: a token's, or nobody's."""
+    return not bound(caller) or whose == caller.name
+
+
 def own(caller: Principal, kind: type[Owned]) -> ColumnElement[bool]:
     """Select the workers or learners that a caller may write for."""
     return kind.owner == caller.name if bound(caller) else true()

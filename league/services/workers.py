@@ -228,7 +228,7 @@ def _key(request: wire.WorkerCreate) -> Key:
 def _may_renew(registration: Registration, found: _Known) -> bool:
     """Say whether a worker is the caller's to take up; nobody's is by its instance, which nobody else knows."""
     unclaimed = found.owner is None and registration.request.instance is not None
-    return not ownership.bound(registration.caller) or unclaimed or found.owner == registration.caller.name
+    return unclaimed or ownership.may_write(registration.caller, found.owner)
 
 
 @dataclass(frozen=True)
