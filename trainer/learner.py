@@ -22,6 +22,7 @@ from trainer.diagnostics import continuous_heads
 from trainer.distributed import ALONE, Ranks, any_of
 from trainer.errors import ConfigError, StateError
 from trainer.losses import explained_variance
+from trainer.magnet import Magnet
 from trainer.normalization import (
     Moments,
     ObservationNormalizer,
@@ -72,6 +73,8 @@ class Learner:
         self.ppo = PPO(self.network, config.ppo, config.optimizer, self._update_rng, ranks)
         horizon = config.league.average_steps / self.env_steps_per_update
         self._average = WeightAverage(self.network, horizon) if config.league.averages else None
+        pulls = self._average is not None and config.ppo.magnet > 0.0
+        self._magnet = Magnet(config.ppo.magnet, self.rows, self.network) if pulls else None
         scales = config.normalization
         self._observations = ObservationNormalizer(
             self.network.architecture, scales.observation_std_floor, device, ranks
@@ -129,14 +132,16 @@ class Learner:
             logger.warning("update %d learns nothing: there is NaN or infinity in %s", self.updates, where)
             self.ppo.reject()
             return {"losses/rejected_steps": float(self.ppo.rejected_steps)}
-        renew = self._renewal(rollout) if self._config.ppo.renewed else None
-        targets, metrics = self.targets(rollout)
+        pull, pulled = self._pull(rollout)
+        renew = self._renewal(rollout, pull) if self._config.ppo.renewed else None
+        targets, metrics = self.targets(rollout, pull)
         coefficients = self.coefficients()
         metrics |= self.ppo.update(rollout, targets, coefficients, stopping, renew)
         metrics |= continuous_heads(self.network, rollout)
         self._observations.update_where(rollout.active, rollout.observation)
         self._observations.write_to(self.network)
         return metrics | {
+            **pulled,
             **self._averaged(),
             **self._normalizers(),
             "charts/learning_rate": coefficients.learning_rate,
@@ -248,8 +253,13 @@ class Learner:
             **{f"members{number}": moments for number, moments in enumerate(self._observations.members)},
         }
 
-    def targets(self, rollout: Rollout) -> tuple[Targets, dict[str, float | None]]:
-        """What to learn from a rollout, and the scales that it came at; takes it into the statistics of rewards."""
+    def targets(self, rollout: Rollout, pull: Tensor | None = None) -> tuple[Targets, dict[str, float | None]]:
+        """What to learn from a rollout, and the scales that it came at; takes it into the statistics of rewards.
+
+        Args:
+            rollout: What was collected.
+            pull: What is added to normalised advantages (T, R); None for nothing.
+        """
         turns = self._own_turns(rollout, self._values, self._owed)
         self._rewards.update(turns.reward, turns.known, turns.valid, turns.episode_end)
         reward, value = self._rewards.scale(turns.reward), turns.value
@@ -259,7 +269,14 @@ class Learner:
             self._owed.update(turns.restore(value), turns.restore(returns), rollout.active, rollout.episode_start)
         self._values.update(returns[turns.valid])
         scales = _scales(advantage[turns.valid], returns[turns.valid], value[turns.valid], reward[turns.valid])
-        return self._targets(turns, advantage), scales
+        return self._targets(turns, advantage, pull), scales
+
+    def _pull(self, rollout: Rollout) -> tuple[Tensor | None, dict[str, float]]:
+        """What the mean of the last weights adds to advantages, and how far the policy that acted is from it."""
+        if self._magnet is None:
+            return None, {}
+        pull, distance = self._magnet.pull(self.published, rollout)
+        return pull, {"losses/magnet_kl": distance}
 
     def _averaged(self) -> dict[str, float]:
         """Take the weights after an update into their mean; how far they are from it."""
@@ -277,7 +294,7 @@ class Learner:
             "scales/critic_std": float(returns.variance.sqrt()),
         }
 
-    def _renewal(self, rollout: Rollout) -> Renew:
+    def _renewal(self, rollout: Rollout, pull: Tensor | None) -> Renew:
         """How to take other values of a rollout's decisions for targets.
 
         Call it before `targets`: those values come in the units that the rollout's own have. The bootstraps behind the
@@ -287,7 +304,7 @@ class Learner:
 
         def renew(value: Tensor) -> Targets:
             turns = self._own_turns(replace(rollout, value=value), values, owed)
-            return self._targets(turns, self._estimate(turns, self._rewards.scale(turns.reward)))
+            return self._targets(turns, self._estimate(turns, self._rewards.scale(turns.reward)), pull)
 
         return renew
 
@@ -295,10 +312,11 @@ class Learner:
         settings = self._config.ppo
         return estimate(turns, reward, turns.value, turns.next_value, gamma=settings.gamma, lam=settings.gae_lambda)
 
-    def _targets(self, turns: Turns, advantage: Tensor) -> Targets:
+    def _targets(self, turns: Turns, advantage: Tensor, pull: Tensor | None) -> Targets:
         valid = turns.restore(turns.valid)
+        normalised = self._normalised(turns.restore(advantage), valid)
         return Targets(
-            advantage=self._normalised(turns.restore(advantage), valid),
+            advantage=normalised if pull is None else normalised + pull,
             value=turns.restore(self._values.normalise(advantage + turns.value)),
             valid=valid,
         )

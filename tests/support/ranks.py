@@ -33,7 +33,7 @@ def settings(envs: int, **ppo: object) -> TrainerConfig:
             "environment": {"name": "fake", "num_envs": envs, "self_play": 0.0},
             "network": {"encoder_sizes": [8], "recurrent_size": 6},
             "rollout": {"steps": 12, "chunk": 4},
-            "ppo": {"minibatches": 1, "epochs": 3, **ppo},
+            "ppo": {"minibatches": 1, "epochs": 3, "magnet": 0.3, **ppo},
             "schedules": {"entropy": 0.0, "entropy_final": 0.0, "learning_rate": 0.01},
             "league": {"average_steps": 500},
         }

@@ -91,6 +91,15 @@ class TrainerConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _a_magnet_is_a_mean(self) -> "TrainerConfig":
+        if self.ppo.magnet > 0.0 and self.league.role == "main" and not self.league.averages:
+            raise ValueError(
+                f"ppo.magnet is {self.ppo.magnet:g}, but there is no mean of weights to be pulled to: set "
+                "league.average_steps, such as 400000, or ppo.magnet to 0"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _burn_in_leaves_something_to_learn_from(self) -> "TrainerConfig":
         if self.ppo.burn_in >= self.rollout.chunk:
             raise ValueError(

@@ -113,6 +113,12 @@ class PPOSettings(Section):
     entropy_floors: dict[str, float] = Field(
         {}, description="A head whose mean entropy is less gets the bonus of the start, whatever the schedule says"
     )
+    magnet: float = Field(
+        0.0,
+        ge=0.0,
+        description="How strongly a main is pulled towards the mean that it publishes, such as 0.2, per nat that it is "
+        "away from that; needs league.average_steps; 0 for not at all",
+    )
     auxiliary_weight: float = Field(
         0.0, ge=0.0, description="Weight of predicting the next observation, such as 0.01; 0 leaves it out"
     )

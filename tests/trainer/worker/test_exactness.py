@@ -101,6 +101,7 @@ EVERYTHING = [
     "ppo.precision=bfloat16",
     "ppo.renewed=true",
     "league.average_steps=300",
+    "ppo.magnet=0.2",
 ]
 SHARED = ["run.update_processes=2"]
 
