@@ -102,7 +102,7 @@ class ActionMeter:
 
 
 class BehaviourWatcher:
-    """Measures the behaviour in every match of `arena.match.play`; a watcher of it.
+    """Measures the behaviour in every match of `arena.playing.play`; a watcher of it.
 
     Args:
         matches: How many are played.

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from arena.errors import ArenaError
 from arena.glicko2 import Ratings, Results, newcomers, rate_period
-from arena.match import MatchSeries, ignore_progress, play_series
+from arena.match import MatchSeries, play_series
+from arena.playing import ignore_progress
 from arena.policies.protocol import Policy
 from arena.seeding import derive
 

@@ -21,7 +21,8 @@ from arena.environments.mech.rules import DECISION_S
 from arena.environments.mech.simulation import MechEnvironment
 from arena.environments.protocol import Actions, Observation, StepResult
 from arena.environments.spec import SIDES
-from arena.match import MatchResult, play, play_series, score_interval
+from arena.match import play_series, score_interval
+from arena.playing import MatchResult, play
 
 PLAYER = "lieutenant"
 

@@ -20,7 +20,7 @@ import torch
 
 from arena.environments import declare, make, make_baseline
 from arena.environments.protocol import Actions, Environment, Observation, StepResult
-from arena.match import play
+from arena.playing import play
 from arena.throughput import measure, measure_memory
 
 MATCHES_AT_ONCE, DUELS_AT_ONCE, GPU_MATCHES_AT_ONCE = 256, 1024, 8192

@@ -14,7 +14,8 @@ from functools import partial
 import torch
 
 from arena.environments import declare
-from arena.match import play, play_pairs, resolve_policy
+from arena.match import resolve_policy
+from arena.playing import play, play_pairs
 from arena.policies import ActorCritic, Architecture, NetworkPolicy
 from arena.policies.protocol import Policy
 from trainer.config import resolve

@@ -101,7 +101,6 @@ class Acting:
         episode_start: Bool[Tensor, " r"],
         active: Bool[Tensor, " r"],
     ) -> Float[Tensor, " r"]:
-        """V of some rows, NaN where the observation is not finite; nobody's state advances."""
+        """V of some rows; nobody's state advances."""
         step = self._step if len(observation) == len(self.state.hidden) else self._live.step_of(len(observation))
-        strange = ~torch.isfinite(observation.sum(dim=1))  # native code would make a finite number of it
-        return step(observation, state, episode_start, active).value.masked_fill(strange, torch.nan)
+        return step(observation, state, episode_start, active).value

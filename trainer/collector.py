@@ -124,6 +124,7 @@ class Collector:
 
         Raises:
             TrainerError: What the environment showed does not fit its spec.
+            ArenaError: It showed or paid NaN or infinity, or tried to end the program.
         """
         parts = self._parts(rollout)
         for crew in self.crews:
@@ -188,7 +189,6 @@ class Collector:
 
     def _finish(self, parts: Sequence[Rollout], number: int) -> None:
         self.crews[number].bootstrap(parts[number])
-        self.crews[number].disown(parts[number])
         self.crews[number].require_options(parts[number])
 
     def _parts(self, rollout: Rollout) -> list[Rollout]:

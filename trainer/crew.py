@@ -1,6 +1,5 @@
 """Environments that are stepped together, with everybody who acts in them: what one thread has to do."""
 
-import logging
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from arena.environments import EnvironmentSpec
+from arena.environments.guard import require_finite, staying
 from arena.environments.protocol import Actions, AwaitedEnvironment, Environment, Observation, StepResult
 from arena.policies import ActorCritic, RecurrentState
 from trainer.acting import Acting
@@ -22,8 +22,6 @@ from trainer.rollout import Rollout
 from trainer.seats import Seats
 
 HOST = torch.device("cpu")
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,10 @@ class Crew:
     def open(self, seeds: Sequence[int]) -> None:
         """Open a match in every environment."""
         device = self.environment.device
-        self._observation = self._checked(self.environment.reset(torch.tensor(seeds, device=device)))
+        with staying(self.environment.spec.name):
+            seen = self.environment.reset(torch.tensor(seeds, device=device))
+        self._observation = self._checked(seen)
+        require_finite(self.environment, seen, first=self.first)
         self._starts = torch.ones(len(seeds), dtype=torch.bool, device=device)
 
     def seat(self, away: Mapping[int, bool], opponents: Mapping[int, Opponent]) -> None:
@@ -165,7 +166,8 @@ class Crew:
     @torch.inference_mode()
     def conclude(self, rollout: Rollout, t: int) -> None:
         """Play what was decided, or wait until it is played, and note what came of it."""
-        step = self.environment.step(self._actions) if self._awaited is None else self._awaited.receive()
+        with staying(self.environment.spec.name):
+            step = self.environment.step(self._actions) if self._awaited is None else self._awaited.receive()
         self._record(rollout, t, step)
         chunk, place = divmod(t, rollout.chunk)
         if place == rollout.chunk - 1:
@@ -178,23 +180,6 @@ class Crew:
         starts = self.seats.per_agent(self._starts)
         rollout.last_value.copy_(self.acting.values(values, self.state, starts, active))
         rollout.last_active.copy_(active)
-
-    @torch.inference_mode()
-    def disown(self, rollout: Rollout) -> None:
-        """Let nothing be learned from a rollout in which opponents were shown what is not finite: its values are NaN.
-
-        Native code would make a finite number of it, so that nobody would notice how such an opponent plays.
-        """
-        misled = self.opponents.take_misled()
-        if bool(misled.any()):
-            row, agent = divmod(int(misled.nonzero()[0]), self.environment.spec.num_agents)
-            logger.warning(
-                "%s shows NaN or infinity to agent %d, an opponent, in environment %d: mend its observations",
-                self.environment.spec.name,
-                agent,
-                self.first + row,
-            )
-            rollout.last_value.fill_(torch.nan)
 
     @torch.inference_mode()
     def require_options(self, rollout: Rollout) -> None:
@@ -246,13 +231,19 @@ class Crew:
             self._value_final(rollout, t, step, endings.cut)
 
     def _look(self, step: StepResult) -> _Endings:
-        """Bring to the host what has ended: the one time that a step waits for a device."""
-        if self.environment.device == HOST and not bool(self._starts.any()):
+        """Bring to the host what has ended, and whether all is finite: the one time that a step waits for a device."""
+        total = step.observation.values.sum() + step.reward.sum()
+        if self.environment.device == HOST and not bool(self._starts.any() | ~total.isfinite()):
             return NO_ENDINGS
+        total = total + step.final_observation.values.sum()
         over, outcome = step.over, step.outcome
         self._require_shape("over", over, self._shapes.matches)
-        facts = (self._starts, step.truncated, over, outcome.score, outcome.reason, outcome.decisions)
-        starts, truncated, closed, *columns = _on_host([*facts, *self.earnings.sums.unbind(1)])
+        facts = (self._starts, step.truncated, total.expand(len(over)), over, outcome.score, outcome.reason)
+        columns = _on_host([*facts, outcome.decisions, *self.earnings.sums.unbind(1)])
+        starts, truncated, totals, closed, *columns = columns
+        if not np.isfinite(totals[0]):
+            for seen in (step.observation, step.final_observation):
+                require_finite(self.environment, seen, step, first=self.first)
         rows = np.flatnonzero(closed)
         table = zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True)
         matches = [

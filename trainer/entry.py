@@ -8,7 +8,7 @@ import torch
 
 from arena.environments import EnvironmentSpec, make_baseline
 from arena.external import ExternalPolicy, ExternalPolicyError
-from arena.match import FORFEIT, play_pairs
+from arena.playing import FORFEIT, play_pairs
 from arena.seeding import derive
 from league import wire
 from league.client import LeagueClient

@@ -11,7 +11,7 @@ import torch
 
 from arena.behaviour import Behaviour, BehaviourWatcher
 from arena.environments import EnvironmentSpec
-from arena.match import FORFEIT, Several, play_pairs_in
+from arena.playing import FORFEIT, Several, play_pairs_in
 from arena.seeding import derive, match_seed
 from league import wire
 from league.client import LeagueClient

@@ -43,7 +43,6 @@ class Opponents:
         self._seats, self._device_cache_bytes = seats, device_cache_bytes
         self._groups: dict[str, _Group] = {}
         self._seated: dict[int, Opponent] = {}
-        self._shown = seats.per_seat()
 
     def seat(self, seating: Mapping[int, Opponent], moved: Set[int] = frozenset()) -> None:
         """Give some environments their next opponent; all others keep theirs, and its memory bit for bit.
@@ -78,15 +77,8 @@ class Opponents:
         for group in self._groups.values():
             places = group.places
             look = places.look(observation, starts)
-            group.state, seen = group.actor.act(places, look, group.state, rng, actions)
-            self._shown.index_add_(0, places.numbers, seen.sum(dim=1))
+            group.state = group.actor.act(places, look, group.state, rng, actions)
         return actions
-
-    def take_misled(self) -> Bool[Tensor, " agents"]:
-        """Which agents, (E * N,), were shown something that is not finite since the last time; their sums say so."""
-        misled = ~torch.isfinite(self._shown)
-        self._shown.zero_()
-        return misled
 
     def _leave(self, name: str, leaving: set[int]) -> None:
         group = self._groups[name]

@@ -144,10 +144,6 @@ class Seats:
         """A flag of environments for the learner's rows; it is written there where `into` is given."""
         return torch.index_select(per_environment, 0, self.environment_of_row, out=into)
 
-    def per_seat(self) -> Float[Tensor, " agents"]:
-        """A 0 for every agent of every environment, (E * N,)."""
-        return torch.zeros(self._num_envs * self._spec.num_agents, device=self.device)
-
     def empty_actions(self) -> dict[str, Tensor]:
         """Actions of all agents (E * N, ...), to be written into."""
         return {

@@ -3,10 +3,10 @@
 import functools
 from collections import OrderedDict
 from collections.abc import Container, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from arena.environments.protocol import Actions
@@ -18,18 +18,6 @@ from trainer.seats import Places
 
 FIRST_SLOTS = 16
 """Slots of a new stack; they double as more are needed."""
-
-
-class Turn(NamedTuple):
-    """What came of one decision of R rows.
-
-    Attributes:
-        state: Memory after it.
-        values: What was perceived.
-    """
-
-    state: State
-    values: Float[Tensor, "R D"]
 
 
 @runtime_checkable
@@ -48,7 +36,7 @@ class Actor(Protocol):
         """Take over what has become of the learner's live weights."""
         ...
 
-    def act(self, places: Places, look: Look, state: State, rng: torch.Generator, do: Actions) -> Turn:
+    def act(self, places: Places, look: Look, state: State, rng: torch.Generator, do: Actions) -> State:
         """Perceive, decide, and write what rows do among the actions of all agents (E * N, ...).
 
         Args:
@@ -77,12 +65,12 @@ class Soloist:
     def refresh(self) -> None:
         """It has no weights."""
 
-    def act(self, places: Places, look: Look, state: State, rng: torch.Generator, do: Actions) -> Turn:
+    def act(self, places: Places, look: Look, state: State, rng: torch.Generator, do: Actions) -> State:
         """See `Actor.act`."""
         seen, opening = places.view(look.observation), look.opened.index_select(0, places.environments)
         actions, after = self._policy.act(seen, state, opening, rng)
         places.write(do, actions)
-        return Turn(after, seen.values)
+        return after
 
 
 class Stack:
@@ -136,17 +124,16 @@ class Stack:
         if self._live is not None and SELF in self._slots:
             self._put(self._live)
 
-    def act(self, places: Places, look: Look, state: State, rng: torch.Generator, do: Actions) -> Turn:
+    def act(self, places: Places, look: Look, state: State, rng: torch.Generator, do: Actions) -> State:
         """See `Actor.act`."""
         match self._seated:
             case Errand() as errand:
-                memory = self._stack.decide(look, RecurrentState(*state), errand, rng, do)
-                return Turn(memory, errand.decision.observation)
+                return self._stack.decide(look, RecurrentState(*state), errand, rng, do)
             case Arrangement() as arrangement:
                 seen, opening = places.view(look.observation), look.opened.index_select(0, places.environments)
                 actions, after = self._stack.act(seen, state, opening, arrangement, rng)
                 places.write(do, actions)
-                return Turn(after, seen.values)
+                return after
 
     def _seat_rows(self, slot_of_row: Int[Tensor, " R"]) -> Errand | Arrangement:
         return self._stack.errand(slot_of_row, self._agents) or self._stack.arrange(slot_of_row)

@@ -1,6 +1,7 @@
 """`arena match`."""
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,7 +70,8 @@ def match(
     """
     # Imported here, as in every command: torch would cost `--help` its start-up time.
     from arena.environments import declare
-    from arena.match import FORFEIT, NOBODY, play_series, seated
+    from arena.match import play_series, seated
+    from arena.playing import FORFEIT, NOBODY
     from arena.policies.greedy import GreedyPolicy, greedy
     from arena.replay.recorder import FirstMatch
 
@@ -96,17 +98,42 @@ def match(
                 watcher=film or NOBODY,
             )
     rate = series.decisions / (time.perf_counter() - start)
-    interval = (series.score, series.score) if certain else series.interval
-    sides = _by_side(series, spec.unlike_sides)
+    played = _Played(environment, (a, b), series, certain, _by_side(series, spec.unlike_sides), rate)
     if as_json:
-        _print_as_json(environment, (a, b), series, interval, sides, rate)
+        print_json(_describe(played))
     else:
-        stdout().print(_tabulate((a, b), series, interval, sides, rate))
+        stdout().print(_tabulate(played))
     if record is not None and film is not None:
         if series.matches[0].reason == FORFEIT:
             typer.echo(f"the first match was forfeited and is not recorded: {record} is not written", err=True)
         else:
             _save(record, film, (a, b))
+
+
+@dataclass(frozen=True)
+class _Played:
+    """What there is to say of a series.
+
+    Attributes:
+        environment: What was played.
+        players: A and B.
+        series: All matches.
+        certain: Nothing was left to chance: the score is what it is.
+        sides: How A did on each side that it played, where sides are unlike.
+        rate: Decisions of all matches together, a second.
+    """
+
+    environment: str
+    players: tuple[str, str]
+    series: "MatchSeries"
+    certain: bool
+    sides: list[dict[str, Any]]
+    rate: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of A's expected score."""
+        return (self.series.score, self.series.score) if self.certain else self.series.interval
 
 
 def _by_side(series: "MatchSeries", sides: tuple[str, str] | None) -> list[dict[str, Any]]:
@@ -119,44 +146,29 @@ def _by_side(series: "MatchSeries", sides: tuple[str, str] | None) -> list[dict[
     ]
 
 
-def _print_as_json(
-    environment: str,
-    players: tuple[str, str],
-    series: "MatchSeries",
-    interval: tuple[float, float],
-    sides: list[dict[str, Any]],
-    rate: float,
-) -> None:
-    low, high = interval
-    print_json(
-        {
-            "environment": environment,
-            "home": players[0],
-            "away": players[1],
-            "matches": len(series.matches),
-            "score": series.score,
-            "low": low,
-            "high": high,
-            "reasons": series.reasons,
-            "decisions_per_s": rate,
-            **({"sides": sides} if sides else {}),
-        }
-    )
+def _describe(played: _Played) -> dict[str, Any]:
+    low, high = played.interval
+    return {
+        "environment": played.environment,
+        "home": played.players[0],
+        "away": played.players[1],
+        "matches": len(played.series.matches),
+        "score": played.series.score,
+        "low": low,
+        "high": high,
+        "reasons": played.series.reasons,
+        "decisions_per_s": played.rate,
+        **({"sides": played.sides} if played.sides else {}),
+    }
 
 
-def _tabulate(
-    players: tuple[str, str],
-    series: "MatchSeries",
-    interval: tuple[float, float],
-    sides: list[dict[str, Any]],
-    rate: float,
-) -> Table:
-    low, high = interval
+def _tabulate(played: _Played) -> Table:
+    series, (low, high) = played.series, played.interval
     table = make_table("A v B", "matches", "score\nof A", "95 % interval", "ended by", "decisions\na second")
     reasons = "\n".join(f"{reason} {count}" for reason, count in series.reasons.items())
     count, within = str(len(series.matches)), f"{low:.3f} to {high:.3f}" if low < high else "certain"
-    table.add_row(" v\n".join(players), count, f"{series.score:.3f}", within, reasons, f"{rate:,.0f}")
-    for each in sides:
+    table.add_row(" v\n".join(played.players), count, f"{series.score:.3f}", within, reasons, f"{played.rate:,.0f}")
+    for each in played.sides:
         table.add_row(f"A {each['side']}, as {each['role']}", str(each["matches"]), f"{each['score']:.3f}", "", "", "")
     return table
 

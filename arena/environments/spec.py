@@ -252,6 +252,18 @@ class EnvironmentSpec:
         home = self.agents_per_side[0]
         return slice(home, self.num_agents) if away else slice(0, home)
 
+    def name_agent(self, agent: int) -> str:
+        """Number, side and role of an agent."""
+        side = "home" if agent < self.agents_per_side[0] else "away"
+        return f"agent {agent} ({side}, {self.roles[agent]})"
+
+    def name_entry(self, column: int) -> str:
+        """Block of an entry of the flat observation, and its place in it."""
+        for name, part in self.layout.items():
+            if part.start <= column < part.stop:
+                return f"entry {column - part.start} of block {name!r}"
+        return f"entry {column}"
+
     @property
     def signature(self) -> str:
         """Hash of everything that must match for two policies to meet: 16 hexadecimal digits of a SHA-256."""

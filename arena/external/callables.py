@@ -34,7 +34,7 @@ class CallableActor:
         """See `Actor.act`."""
         try:
             answered = self._answer(batch)
-        except Exception as error:  # whatever another's code raises
+        except (Exception, SystemExit) as error:  # whatever another's code raises
             raise ExternalPolicyError(f"it failed with {type(error).__name__}: {excerpt(error)}") from error
         actions, memory = answered if isinstance(answered, tuple) and len(answered) == _PAIR else (answered, ())
         if not isinstance(actions, Mapping):
@@ -61,7 +61,7 @@ def open_callable(path: str, spec: EnvironmentSpec) -> CallableActor:
         make: Callable[[EnvironmentSpec], Any] = found
         try:
             found = make(spec)
-        except Exception as error:  # whatever another's code raises
+        except (Exception, SystemExit) as error:  # whatever another's code raises
             raise ExternalPolicyError(
                 f"{path}(game) failed with {type(error).__name__}: {excerpt(error)}; a class is made with the game"
             ) from error
@@ -79,7 +79,7 @@ def _find(path: str) -> Any:  # noqa: ANN401  whatever has that name
         sys.path.append(here)
     try:
         module = importlib.import_module(name)
-    except Exception as error:  # whatever another's code raises while it loads
+    except (Exception, SystemExit) as error:  # whatever another's code raises while it loads
         raise ExternalPolicyError(
             f"{path} does not load ({type(error).__name__}: {excerpt(error)}): name a module that Python finds here"
         ) from error

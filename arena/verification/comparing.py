@@ -9,7 +9,7 @@ from torch import Tensor
 from arena.environments.protocol import Actions, Environment, Observation
 from arena.environments.spec import EnvironmentSpec
 from arena.verification.ending import parts_of, tensors_of
-from arena.verification.moments import draw, name_agent, name_entry, unlike
+from arena.verification.moments import draw, unlike
 
 Meddle = Callable[[Actions, Observation], Actions]
 
@@ -129,7 +129,7 @@ def _place(spec: EnvironmentSpec, name: str, place: Sequence[int]) -> str:
     """Whose an entry is, and which one."""
     if not place:
         return ""
-    agent = f" of {name_agent(spec, place[0])}"
+    agent = f" of {spec.name_agent(place[0])}"
     if len(place) == 1:
         return agent
-    return f"{agent}, {name_entry(spec, place[1])}" if name.endswith("values") else f"{agent}, option {place[1]}"
+    return f"{agent}, {spec.name_entry(place[1])}" if name.endswith("values") else f"{agent}, option {place[1]}"

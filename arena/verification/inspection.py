@@ -97,7 +97,7 @@ class _Verification:
             rows = list(self._declared(env.spec))
         except ArenaError:
             raise
-        except Exception as error:  # noqa: BLE001  whatever a game raises when it is made
+        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises when it is made
             rows = [SPECIFICATION.failed(f"it cannot be made: {describe(error)}")]
         yield from rows
         if any(row.finding for row in rows):
@@ -149,7 +149,7 @@ class _Verification:
                     step = hosted.step(draw(hosted, shown, rng))
                     shown = step.observation
                     advance(1)
-            except Exception as error:  # noqa: BLE001  as above
+            except (Exception, SystemExit) as error:  # noqa: BLE001  as above
                 return ANSWERS.failed(_cause_of(error))
         return ANSWERS.passed(f"{decisions:,} decisions of {rows} matches in a process of its own")
 
@@ -210,7 +210,7 @@ def judge_scores(results: list[Result]) -> Row:
     return SCORES.passed(said) if high >= LEVEL else SCORES.warned(said)
 
 
-def _cause_of(error: Exception) -> str:
+def _cause_of(error: BaseException) -> str:
     """Why a process cannot play: its line, and the line of code where its traceback ends."""
     if not isinstance(error, ArenaError):
         return describe(error)
@@ -223,7 +223,7 @@ def _guarded(rule: Rule, check: Callable[[], Row]) -> Row:
     """What a check says; an error that a game raises on the way is its fault."""
     try:
         return check()
-    except Exception as error:  # noqa: BLE001  whatever a game raises
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises
         return rule.failed(describe(error))
 
 

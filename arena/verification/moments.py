@@ -9,7 +9,6 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from arena.environments.protocol import Actions, Environment, Observation, StepResult
-from arena.environments.spec import EnvironmentSpec
 from arena.policies.scripted import RandomPolicy
 
 
@@ -82,20 +81,6 @@ def unlike(one: Tensor, other: Tensor) -> Tensor:
     """Where two tensors differ; what is no number in both does not."""
     differs = one != other
     return differs & ~(one.isnan() & other.isnan()) if one.is_floating_point() else differs
-
-
-def name_agent(spec: EnvironmentSpec, agent: int) -> str:
-    """Number, side and role of an agent."""
-    side = "home" if agent < spec.agents_per_side[0] else "away"
-    return f"agent {agent} ({side}, {spec.roles[agent]})"
-
-
-def name_entry(spec: EnvironmentSpec, column: int) -> str:
-    """Block of an entry of the flat observation, and its place in it."""
-    for name, part in spec.layout.items():
-        if part.start <= column < part.stop:
-            return f"entry {column - part.start} of block {name!r}"
-    return f"entry {column}"
 
 
 def describe(error: BaseException) -> str:

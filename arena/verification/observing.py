@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from arena.environments.spec import ChoiceBlock, EnvironmentSpec, HeadKind
-from arena.verification.moments import Fault, Glance, Moment, first, name_entry
+from arena.verification.moments import Fault, Glance, Moment, first
 
 SIGHTS_KEPT = 4096
 """Observations of a side that are kept to compare."""
@@ -49,7 +49,7 @@ def out_of_range(glance: Glance) -> Fault | None:
     value = f"{float(seen.values[place]):g}"
     needed = " and whole" if bool(whole[column]) else ""
     within = f"[{float(low[column]):g}, {float(high[column]):g}]{needed}"
-    return Fault(f"{name_entry(spec, column)} is {value}: declared is {within}", row, agent)
+    return Fault(f"{spec.name_entry(column)} is {value}: declared is {within}", row, agent)
 
 
 def without_options(glance: Glance) -> Fault | None:
@@ -68,7 +68,7 @@ def shown_to_absent(glance: Glance) -> Fault | None:
     if place := first((seen.values != 0.0) & absent[..., None]):
         row, agent, column = place
         value = float(seen.values[place])
-        return Fault(f"it does not act, and {name_entry(glance.env.spec, column)} is {value:g}", row, agent)
+        return Fault(f"it does not act, and {glance.env.spec.name_entry(column)} is {value:g}", row, agent)
     for head in glance.env.spec.heads:
         if head.masked:
             most = int(head.kind is HeadKind.CATEGORICAL)  # one that does nothing may stay

@@ -12,7 +12,7 @@ from arena.environments.protocol import Environment, Observation
 from arena.environments.spec import EnvironmentSpec, HeadKind
 from arena.errors import InvalidActionError
 from arena.verification import ending, observing
-from arena.verification.moments import Fault, Glance, Moment, describe, draw, name_agent
+from arena.verification.moments import Fault, Glance, Moment, describe, draw
 from arena.verification.report import Row
 from arena.verification.rules import (
     ABSENT,
@@ -155,7 +155,7 @@ class _Journal:
             return f"decision {int(self.lengths.max())}"
         match = fault.row + self.finished[fault.row] * self.env.num_envs
         where = f"match {match} (seed {int(self.seeds[fault.row])}), decision {int(self.lengths[fault.row])}"
-        return where if fault.agent is None else f"{where}, {name_agent(self.env.spec, fault.agent)}"
+        return where if fault.agent is None else f"{where}, {self.env.spec.name_agent(fault.agent)}"
 
 
 class Game:
@@ -207,7 +207,7 @@ class Game:
     def _open(self, seeds: Tensor) -> Observation | None:
         try:
             return self._env.reset(seeds)
-        except Exception as error:  # noqa: BLE001  whatever a game raises: that is what is asked here
+        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises: that is what is asked here
             self.played.faults[ACCEPTED] = (describe(error), "when its matches were opened")
             return None
 
@@ -229,7 +229,7 @@ class Game:
             step = env.step(actions)
         except InvalidActionError as error:
             journal.note(ACCEPTED, Fault(f"legal actions were refused: {error}"))
-        except Exception as error:  # noqa: BLE001  as above
+        except (Exception, SystemExit) as error:  # noqa: BLE001  as above
             journal.note(ACCEPTED, Fault("; ".join([describe(error), *getattr(error, "__notes__", [])])))
         else:
             self.played.stepping_s += time.perf_counter() - start

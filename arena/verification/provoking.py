@@ -10,7 +10,7 @@ from arena.environments.spec import ActionHead, HeadKind
 from arena.errors import ArenaError, InvalidActionError
 from arena.verification.comparing import Twins
 from arena.verification.ending import wrong_outcomes, wrong_rewards
-from arena.verification.moments import Glance, Moment, describe, draw, first, name_agent
+from arena.verification.moments import Glance, Moment, describe, draw, first
 from arena.verification.observing import misplaced, out_of_range
 from arena.verification.replaying import ROWS_COMPARED, Repeating
 from arena.verification.report import Row
@@ -68,7 +68,7 @@ def try_wrong_calls(repeating: Repeating) -> Row:
             call()
         except ArenaError:
             continue
-        except Exception as error:  # noqa: BLE001  whatever it raises instead
+        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever it raises instead
             return REFUSALS.failed(f"{what} raises {describe(error)}")
         return REFUSALS.failed(f"{what} is taken without a word")
     return REFUSALS.passed(f"{len(calls)} kinds of them")
@@ -93,14 +93,14 @@ def _try_one(
         lengths += 1
         if spoiled := spoil(actions, shown):
             wrong, row, agent = spoiled
-            where = f"decision {decision} of row {row}, {name_agent(env.spec, agent)}"
+            where = f"decision {decision} of row {row}, {env.spec.name_agent(agent)}"
             before = env.seeds.clone(), env.next_seeds.clone()
             try:
                 step = env.step(wrong)
             except InvalidActionError:
                 refused.append(f"{what} of {head.name}")
                 return _after_refusal(repeating, (env, shown), (twin, again), f"{what} of head {head.name!r}", where)
-            except Exception as error:  # noqa: BLE001  whatever a game raises: it has to be InvalidActionError
+            except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises: it has to be InvalidActionError
                 return ILLEGAL.failed(f"{what} of head {head.name!r} raises {describe(error)}", where)
             taken.append(f"{what} of {head.name}")
             moment = Moment(env, lengths, *before, shown, wrong, step)
@@ -125,7 +125,7 @@ def _after_refusal(
     try:
         twins = Twins(one[0], other[0], range(ROWS_COMPARED))
         found = twins.compare(one[1], other[1], rng, decisions=repeating.decisions)
-    except Exception as error:  # noqa: BLE001  as above
+    except (Exception, SystemExit) as error:  # noqa: BLE001  as above
         return ILLEGAL.failed(f"after {what} was refused, legal actions raise {describe(error)}", where)
     return None if found is None else ILLEGAL.failed(f"{what} was refused, and changed the match: {found.seen}", where)
 

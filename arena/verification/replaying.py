@@ -60,7 +60,7 @@ class Repeating:
         """Whether other seeds make other matches, while everybody draws the same actions."""
         try:
             differ = self._differ_by_seed()
-        except Exception as error:  # noqa: BLE001  whatever a game raises
+        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises
             return CHANCE.failed(describe(error), "while it was played by other seeds")
         said = "other seeds, same actions: " + ("other matches" if differ else "the same matches")
         match self._open(0).spec.chance, differ:
@@ -179,7 +179,7 @@ def _judge(rule: Rule, compare: Callable[[], Difference | None], said: str) -> R
     """What a comparison says of a rule."""
     try:
         found = compare()
-    except Exception as error:  # noqa: BLE001  whatever a game raises: it was played without one before
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises: it was played without one before
         return rule.failed(describe(error), "while matches were played twice")
     return rule.passed(said) if found is None else rule.failed(*found)
 

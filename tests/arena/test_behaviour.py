@@ -11,7 +11,7 @@ from arena.environments.protocol import Measure, Observation, Outcome, StepResul
 from arena.environments.registry import make_baseline
 from arena.environments.spec import ActionHead, HeadKind
 from arena.errors import ArenaError
-from arena.match import Several, play
+from arena.playing import Several, play
 from arena.replay.recorder import FirstMatch
 
 ROCK, PAPER = 0, 1

@@ -13,7 +13,8 @@ from arena.external import Batch, ExternalPolicy, ExternalPolicyError, Reply, fo
 from arena.external.callables import CallableActor
 from arena.external.choices import choose
 from arena.lineup import Lineup
-from arena.match import FORFEIT, play, play_pairs, play_series, resolve_policy
+from arena.match import play_series, resolve_policy
+from arena.playing import FORFEIT, play, play_pairs
 
 HEADS = (
     ActionHead("move", HeadKind.GAUSSIAN, 2, masked=True),

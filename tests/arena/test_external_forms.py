@@ -101,6 +101,10 @@ def failing(batch):
     raise KeyError("no such\\nopening")
 
 
+def leaving(batch):
+    raise SystemExit("enough")
+
+
 def odd(batch):
     return [1, 2, 3]
 
@@ -119,7 +123,11 @@ number = 3
     policy.close()
     assert policy._actor._answer.closed
     random = resolve_policy("rps", "random")
-    for name, told in [("failing", r"failed with KeyError: 'no such\\nopening'"), ("odd", r"returned \[1, 2, 3\]")]:
+    for name, told in [
+        ("failing", r"failed with KeyError: 'no such\\nopening'"),
+        ("leaving", "failed with SystemExit: enough"),
+        ("odd", r"returned \[1, 2, 3\]"),
+    ]:
         with pytest.raises(ExternalPolicyError, match=f"outside_bots:{name}: it {told}"):
             play_series("rps", open_policy(RPS, f"outside_bots:{name}"), random, matches=2, seed=0)
     for name, told in [

@@ -9,7 +9,8 @@ from stubborn import Always
 from arena.environments import make
 from arena.environments.protocol import Actions, Observation
 from arena.errors import ArenaError, CheckpointError, UnknownEnvironmentError, UnknownPolicyError
-from arena.match import play, play_pairs, play_pairs_in, play_series, resolve_policy, score_interval
+from arena.match import play_series, resolve_policy, score_interval
+from arena.playing import play, play_pairs, play_pairs_in
 from arena.policies import ActorCritic, Architecture, State, save
 
 ROCK, PAPER, SCISSORS = range(3)

@@ -177,7 +177,12 @@ def test_decisions_are_begun_and_waited_for_in_turn():
 
 
 @pytest.mark.parametrize(
-    ("way", "cause"), [("killed", "killed by SIGKILL"), ("raised", "RuntimeError: the fence is broken")]
+    ("way", "cause"),
+    [
+        ("killed", "killed by SIGKILL"),
+        ("raised", "RuntimeError: the fence is broken"),
+        ("left", "SystemExit: the sheep sleep"),
+    ],
 )
 def test_matches_of_a_process_that_dies_are_played_anew_and_not_scored(trap: Path, caplog, way: str, cause: str):
     env = make(FRAGILE, num_envs=E, seed=1, processes=2)
@@ -190,7 +195,7 @@ def test_matches_of_a_process_that_dies_are_played_anew_and_not_scored(trap: Pat
     (record,) = caplog.records
     assert cause in record.message
     assert record.message.startswith("a process that plays matches ")
-    assert ("tests/support/zoo_games.py" in record.message) is (way == "raised"), "the traceback says where"
+    assert ("tests/support/zoo_games.py" in record.message) is (way != "killed"), "the traceback says where"
     rows = lost.truncated
     assert 2 <= int(rows.sum()) <= 3
     assert not lost.over.any()

@@ -16,7 +16,8 @@ from arena.environments.mech.recording import MechMatches
 from arena.environments.protocol import Actions, Environment, ItemisedEnvironment, Observation, ShapedEnvironment
 from arena.environments.rounds import play_in_rounds
 from arena.errors import UnknownEnvironmentError
-from arena.match import play, play_series, resolve_policy
+from arena.match import play_series, resolve_policy
+from arena.playing import play
 from arena.policies import ActorCritic, Architecture, save
 from arena.replay.recorder import FirstMatch
 from arena.seeding import derive

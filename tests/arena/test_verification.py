@@ -62,6 +62,7 @@ BROKEN = {
     "haunted": ("absent agents", "it does not act, and entry 0 of block 'clock' is 0.5"),
     "tempting": ("absent agents", "it does not act, and head 'option' has 3 open"),
     "crashing": ("legal actions", "ZeroDivisionError: integer division or modulo by zero"),
+    "leaving": ("legal actions", "SystemExit: enough"),
     "picky": ("legal actions", "legal actions were refused: nobody may choose 2"),
     "priceless": ("rewards", "its reward is inf"),
     "generous": ("zero-sum", "its rewards add up to "),

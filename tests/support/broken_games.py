@@ -1,6 +1,7 @@
 """Games that break one rule each."""
 
 import pickle
+import sys
 from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
@@ -30,12 +31,31 @@ careless = changing_spec(reproducible=False)
 boundless = changing_spec(max_decisions=0)
 
 blind = changing_sight(lambda env, values, mask, active: (at(values, (..., 2, 1), torch.nan), mask, active))
+dimming = changing_sight(
+    lambda env, values, mask, active: (
+        values.masked_fill((env.decision == 2).view(-1, 1, 1) & (torch.arange(3) == 2), -torch.inf),
+        mask,
+        active,
+    )
+)
 wide = changing_sight(lambda env, values, mask, active: (at(values, (..., 3, 2), 7.0), mask, active))
 precise = changing_sight(lambda env, values, mask, active: (values.double(), mask, active))
 maskless = changing_sight(lambda env, values, mask, active: (values, None, active))
 stuck = changing_sight(lambda env, values, mask, active: (values, at(mask, (0, 2), False), active))
 haunted = changing_sight(lambda env, values, mask, active: (values.where(active.unsqueeze(-1), 0.5), mask, active))
 tempting = changing_sight(lambda env, values, mask, active: (values, mask | ~active.unsqueeze(-1), active))
+
+
+class Leaving(Honest):
+    """Option 2 ends the program."""
+
+    def worth(self, actions):
+        if int(actions["option"].max()) == 2:
+            sys.exit("enough")
+        return super().worth(actions)
+
+
+leaving = brought(Leaving)
 
 
 class Undying(Honest):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -155,8 +156,8 @@ def way_to_break() -> str:
 
 
 class Fragile(Meadow):
-    """Meadow, in which a decision breaks as a file says that an environment variable names: `killed`, `raised` or
-    `stalled`.
+    """Meadow, in which a decision breaks as a file says that an environment variable names: `killed`, `raised`,
+    `left` or `stalled`.
 
     The file is gone after it, so that it breaks once; one that says `killed always` stays.
     """
@@ -165,6 +166,8 @@ class Fragile(Meadow):
         way = way_to_break() if self._time == 2 else ""
         if "raised" in way:
             raise RuntimeError("the fence is broken")
+        if "left" in way:
+            sys.exit("the sheep sleep")
         if "killed" in way:
             os.kill(os.getpid(), signal.SIGKILL)
         if "stalled" in way:

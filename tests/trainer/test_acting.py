@@ -51,36 +51,6 @@ def test_every_rollout_acts_with_the_weights_of_the_moment(play, network):
     torch.testing.assert_close(rollout.raw[..., :2], torch.full_like(rollout.raw[..., :2], 3.0), atol=0.2, rtol=0.0)
 
 
-class Unseen(FakeGame):
-    """Shows something that is not finite where a value is needed and nothing is learned from what is seen."""
-
-    def __init__(self, where, **options):
-        super().__init__(3, **options)
-        self.where, self.steps = where, 0
-
-    def step(self, actions):
-        self.steps += 1
-        step = super().step(actions)
-        shown = step.final_observation if self.where == "final" else step.observation
-        if self.where == "final" or self.steps == 12:
-            shown.values[1, :, 3] = torch.nan
-        return step
-
-
-@pytest.mark.parametrize("network", [NATIVE, {"encoder_sizes": [8], "recurrent_size": 6}], ids=["native", "torch"])
-@pytest.mark.parametrize("where", ["final", "last"])
-def test_values_of_what_is_not_finite_are_not_finite_so_that_nothing_is_learned_from_them(play, network, where, caplog):
-    played = play(game=Unseen(where, limited=lambda seed: True), network=network)
-    rollout = played.collect()
-    assert bool(torch.isfinite(rollout.observation).all())
-    field = {"final": "final_value", "last": "last_value"}[where]
-    assert rollout.not_finite == [field]
-    before = {name: tensor.clone() for name, tensor in played.learner.network.state_dict().items()}
-    assert played.learner.learn(rollout, never)["losses/rejected_steps"] == 1.0
-    assert f"update 1 learns nothing: there is NaN or infinity in {field}" in caplog.text
-    assert all(torch.equal(tensor, before[name]) for name, tensor in played.learner.network.state_dict().items())
-
-
 @pytest.mark.parametrize("agents_per_side", [(1, 1), (2, 2), (1, 3)])
 def test_a_native_call_does_what_perceiving_deciding_and_acting_do_one_by_one(play, agents_per_side):
     def played_by(*, native):

@@ -6,6 +6,7 @@ import torch
 from fake_games import FakeGame, ScriptedDealer, TaggedPolicy, never, tagged
 
 from arena.environments.protocol import ItemisedEnvironment
+from arena.errors import ArenaError
 from arena.policies import NetworkPolicy
 from trainer.collector import Collector
 from trainer.distributed import Alone
@@ -363,26 +364,47 @@ def test_whoever_acts_without_a_legal_option_is_refused_by_head_and_place(play):
         play(sides=1, game=Stuck(3, length=lambda seed: 100)).collect()
 
 
-def test_an_environment_that_shows_an_opponent_what_is_no_number_is_named_and_nothing_is_learned(play, caplog):
-    class Strange(FakeGame):
-        def _observe(self):
-            observation = super()._observe()
-            at_three = self.decision[2] == 3
-            observation.values[2, 1, 0] = torch.where(at_three, torch.nan, observation.values[2, 1, 0])
-            return observation
+class Strange(FakeGame):
+    """Shows or pays an agent of match 2 what is no number, in the third decision; `limited` by its longest match."""
 
-    game = Strange(3, length=lambda seed: 100)
-    played = play(sides=1, game=game, opponents=[tagged(1.0)])
-    rollout = played.collect()
-    assert torch.isfinite(rollout.observation).all()
-    before = [weights.clone() for weights in played.learner.network.parameters()]
-    metrics = played.learner.learn(rollout, never)
-    assert metrics["losses/rejected_steps"] > 0
-    assert all(torch.equal(old, new) for old, new in zip(before, played.learner.network.parameters(), strict=True))
-    assert "fake shows NaN or infinity to agent 1, an opponent, in environment 2: mend" in caplog.text
-    caplog.clear()
-    assert torch.isfinite(played.collect().last_value).all()
-    assert not caplog.text
+    def __init__(self, what, agent):
+        super().__init__(3, length=lambda seed: 3 if what == "final" else 100, limited=lambda seed: True)
+        self.what, self.agent = what, agent
+
+    def step(self, actions):
+        third = bool(self.decision[2] == 2)
+        step = super().step(actions)
+        if third:
+            shown = step.final_observation if self.what == "final" else step.observation
+            place = step.reward[2] if self.what == "reward" else shown.values[2, :, 3]
+            place[self.agent] = torch.nan
+        return step
+
+
+@pytest.mark.parametrize("agent", [0, 1], ids=["learner", "opponent"])
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("seen", r"shows {} nan: entry 0 of block 'agent', in match 2 \(seed 2\), decision 3; every"),
+        ("final", r"shows {} nan: entry 0 of block 'agent', in match 2, decision 3; every"),
+        ("reward", r"pays {} nan, in match 2 \(seed 2\), decision 3; every"),
+    ],
+)
+def test_an_environment_that_begins_to_show_or_pay_no_numbers_ends_the_run_by_name(play, what, told, agent):
+    """At once, before anything is learned from it, whoever is shown it."""
+    name = (r"agent 0 \(home, player\)", r"agent 1 \(away, player\)")[agent]
+    played = play(sides=1, game=Strange(what, agent), opponents=[tagged(1.0)])
+    with pytest.raises(ArenaError, match=f"^fake {told.format(name)}"):
+        played.collect()
+
+
+def test_an_environment_that_leaves_does_not_end_the_run_without_a_word(play):
+    class Leaving(FakeGame):
+        def step(self, actions):
+            raise SystemExit(0)
+
+    with pytest.raises(ArenaError, match=r"^fake raises SystemExit\(0\) .*test_collector.py, line .* end the match"):
+        play(game=Leaving(3)).collect()
 
 
 def test_who_does_not_act_needs_no_option(play):

@@ -13,7 +13,7 @@ from arena.environments import declare, make
 from arena.environments.matrix import RPS_PAYOFF
 from arena.environments.processes.batch import ProcessBatch
 from arena.environments.processes.hosting import plays_single_matches
-from arena.match import play_pairs, play_pairs_in
+from arena.playing import play_pairs, play_pairs_in
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from arena.policies.scripted import RandomPolicy

@@ -38,6 +38,11 @@ def batch_factory(found: Any) -> Callable[..., Any] | None:  # noqa: ANN401
 def _import(name: str, path: str) -> ModuleType:
     try:
         return importlib.import_module(path)
+    except SystemExit as error:
+        raise ArenaError(
+            f"{name} does not load: module {path} ends the program as it is imported (exit code {error.code}): put "
+            "what it does as a program under `if __name__ == '__main__':`"
+        ) from error
     except ModuleNotFoundError as error:
         if error.name is None or not f"{path}.".startswith(f"{error.name}."):
             raise ArenaError(f"{name} does not load ({error}): install what it needs") from error

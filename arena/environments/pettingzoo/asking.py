@@ -23,7 +23,9 @@ def asking(name: str, for_what: str) -> Iterator[None]:
         yield
     except ArenaError:
         raise
-    except Exception as error:  # whatever the reader's code raises
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the reader's code raises, `sys.exit` too
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename}, line {place.lineno}"
         raise ArenaError(f"{name} cannot {for_what}: {type(error).__name__}: {error} ({where}): mend it") from error

@@ -66,7 +66,7 @@ class Rows:
                     self._write(row, ending)
                     place.seen.clear()
                     match.reset(int(self._buffers.next_seeds[row]), place)
-            except Exception as error:
+            except BaseException as error:
                 error.add_note(f"in decision {decisions} of match {row} of {self._name}")
                 raise
 

@@ -92,7 +92,7 @@ def _answered(orders: Connection, work: Callable[[], Result]) -> Result:
     """Do something and say that it is done, or say why not and leave."""
     try:
         result = work()
-    except Exception:  # noqa: BLE001  whatever a game raises: whoever waits for it has to hear of it
+    except BaseException:  # noqa: BLE001  whatever a game raises, `sys.exit` too: whoever waits for it has to hear of it
         orders.send_bytes(traceback.format_exc().encode())
         sys.exit(1)
     orders.send_bytes(DONE)
