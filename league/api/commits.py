@@ -5,21 +5,20 @@ See docs/decisions/021-heartbeats-share-a-commit.md.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from sqlalchemy.orm import Session
 
 from league.db.engine import Database
+from league.db.sharing import Work, one_by_one
 from league.errors import LeagueError
 
 TOGETHER = 64  # in one transaction
 
 RequestT = TypeVar("RequestT")
 AnswerT = TypeVar("AnswerT")
-Work = Callable[[Session, Sequence[RequestT]], Sequence[AnswerT]]
-"""Does what several callers ask for, and answers them in order; raises if it must refuse any of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +32,7 @@ class Commits(Generic[RequestT, AnswerT]):
 
     Args:
         database: Where to.
-        work: What the writer does.
+        work: What the writer does; it raises if it must refuse any of the requests.
         at_once: Does in one statement what it can, and answers None to the rest, which is left to `work`.
         most: How many share a transaction at most: others wait for its end.
     """
@@ -100,16 +99,18 @@ class Commits(Generic[RequestT, AnswerT]):
         at_once = self._at_once
         if at_once is None:
             return [None] * len(requests)
-        return self._database.write_briefly(lambda session: at_once(session, requests))
+        return self._database.write_together(one_by_one, lambda session: at_once(session, requests), briefly=True)
 
     def _transact(self, requests: Sequence[RequestT]) -> Sequence[AnswerT | Exception]:
         """Return what each is answered. Where one is refused, all are done again apart, each in a savepoint."""
         try:
-            return self._database.write_together(lambda session: self._work(session, requests))
+            return self._database.write_together(one_by_one, lambda session: self._work(session, requests))
         except LeagueError as error:
             if len(requests) == 1:
                 return [error]
-        return self._database.write_together(lambda session: [self._attempt(session, each) for each in requests])
+        return self._database.write_together(
+            one_by_one, lambda session: [self._attempt(session, each) for each in requests]
+        )
 
     def _attempt(self, session: Session, request: RequestT) -> AnswerT | Exception:
         try:

@@ -64,8 +64,8 @@ class Database:
         self._glancers = sessionmaker(self.engine.execution_options(**bare), expire_on_commit=False)
         self._writers = sessionmaker(self.engine.execution_options(league_write=True), expire_on_commit=False)
         self._staters = sessionmaker(self.engine.execution_options(league_write=True, **bare), expire_on_commit=False)
-        self._shared: dict[Hashable | None, SharedWrites[Callable[[Session], Any]]] = {}
-        self._stated: dict[Hashable, SharedWrites[Any]] = {}
+        self._everything: SharedWrites[Callable[[Session], Any]] = SharedWrites(self.write, one_by_one)
+        self._shared: dict[Hashable, SharedWrites[Any]] = {}
 
     def __str__(self) -> str:
         return self.url.set(drivername=self.url.get_backend_name()).render_as_string(hide_password=True)
@@ -91,54 +91,29 @@ class Database:
         with self._turn, self._writers.begin() as session:
             yield session
 
-    def write_together(self, work: Callable[[Session], T], kind: Hashable | None = None) -> T:
-        """Do some work in a write transaction; return what it returned, once that is committed.
+    def write_together(
+        self, work: Work[RequestT, T], request: RequestT, kind: Hashable | None = None, *, briefly: bool = False
+    ) -> T:
+        """Do some work in a write transaction; return what it answered, once that is committed.
 
-        What arrives while a transaction is under way that it can share waits for the next one, and the work may be
-        called again. On SQLite, which has one writer, everything shares. On PostgreSQL work of the same kind does; of
-        transactions that wait for each other's rows it ends one, which is done again.
-
-        Args:
-            work: What to do.
-            kind: What takes the same locks in the same order, however much of it there is; None shares with nothing.
-        """
-        return _despite_deadlocks(lambda: self._writer(kind)(work))
-
-    def write_briefly(self, work: Callable[[Session], T]) -> T:
-        """Do what takes one statement at most; return what it returned, once that is committed.
-
-        On PostgreSQL the statement is a transaction of its own, which saves the trips that begin and end one. On SQLite
-        it shares a transaction with whatever else is written.
-        """
-        return self.write_together(work) if self.sqlite else _despite_deadlocks(lambda: self._state(work))
-
-    def _state(self, work: Callable[[Session], T]) -> T:
-        with self._staters() as session:
-            return work(session)
-
-    def write_briefly_together(self, work: Work[RequestT, T], request: RequestT, kind: Hashable | None = None) -> T:
-        """Do as `write_briefly` does; what arrives while a statement is under way shares the next one on PostgreSQL.
+        What arrives while a write is under way that it can share waits for the next one, and the work may be done
+        again. On SQLite, which has one writer, everything shares. On PostgreSQL requests for the same work of the same
+        kind do; of transactions that wait for each other's rows it ends one, which is done again.
 
         Args:
-            work: What to do: a function, not made anew for each call.
+            work: What to do: a function, not made anew for each call. With `one_by_one` requests are what to do.
             request: What it is to do it with.
-            kind: What share a statement, of all that the work does.
+            kind: What takes the same locks in the same order, however much of it there is; None shares with nothing.
+            briefly: The work takes one statement at most, however many requests there are. PostgreSQL makes that a
+                transaction by itself, which saves the trips that begin and end one.
         """
         if self.sqlite:
-            return self.write_together(lambda session: work(session, [request])[0])
-        shared = self._stated.get((work, kind))
-        if shared is None:
-            shared = self._stated.setdefault((work, kind), SharedWrites(self._staters, work, nullcontext))
+            return cast(T, self._everything.run(lambda session: work(session, [request])[0]))
+        opened, apart = (self._staters, nullcontext) if briefly else (self.write, Session.begin_nested)
+        shared: SharedWrites[Any] = SharedWrites(opened, work, apart)
+        if kind is not None:
+            shared = self._shared.setdefault((work, kind, briefly), shared)
         return cast(T, _despite_deadlocks(lambda: shared.run(request)))
-
-    def _writer(self, kind: Hashable | None) -> Callable[[Callable[[Session], T]], T]:
-        if kind is None and not self.sqlite:
-            return self._write_alone
-        return self._shared.setdefault(None if self.sqlite else kind, SharedWrites(self.write, one_by_one)).run
-
-    def _write_alone(self, work: Callable[[Session], T]) -> T:
-        with self.write() as session:
-            return work(session)
 
     @contextmanager
     def write_connection(self) -> Iterator[Connection]:

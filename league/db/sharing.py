@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy.exc import OperationalError
@@ -24,11 +24,18 @@ _DATABASE_FAILS = OperationalError, PoolTimeoutError
 """Not the work's fault: it would fail one by one as well, after as long a wait for each."""
 
 
+def _taken() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
 @dataclass(eq=False)
 class _Waiting(Generic[RequestT]):
-    """What a caller asks for, and what came of it once it is `done`."""
+    """What a caller asks for, and what came of it once it is `done`; until then, or until it is to lead, it waits."""
 
     request: RequestT
+    turn: threading.Lock = field(default_factory=_taken)
     done: bool = False
     returned: Any = None
     error: BaseException | None = None
@@ -37,8 +44,12 @@ class _Waiting(Generic[RequestT]):
 class SharedWrites(Generic[RequestT]):
     """Writes of many threads. What comes while one is under way joins the next.
 
+    Whoever finds nobody at work does it. What comes meanwhile waits; then the first of those leads in its turn, and
+    those who were served leave at once, also where others queue up.
+
     Args:
         write: Opens a session whose writes are committed when the block ends or, without a transaction, by themselves.
+        work: What to do.
         apart: Within such a session, undoes what one request left behind where its work raises.
 
     Attributes:
@@ -52,7 +63,8 @@ class SharedWrites(Generic[RequestT]):
         apart: Callable[[Session], AbstractContextManager[object]] = Session.begin_nested,
     ) -> None:
         self._write, self._work, self._apart = write, work, apart
-        self._leading = threading.Lock()
+        self._lock = threading.Lock()
+        self._writing = False
         self.waiting: deque[_Waiting[RequestT]] = deque()
 
     def run(self, request: RequestT) -> Any:  # noqa: ANN401 - whatever the work answers
@@ -62,32 +74,48 @@ class SharedWrites(Generic[RequestT]):
         the database fails, that is everybody's error.
         """
         own = _Waiting(request)
-        self.waiting.append(own)
-        with self._leading:
-            if not own.done:  # else somebody who was here before has done it too
-                self._lead()
+        if self._must_wait(own):
+            own.turn.acquire()
+        if not own.done:
+            self._lead(own)
         if own.error is not None:
             raise own.error
         return own.returned
 
-    def _lead(self) -> None:
-        """Settle everything that waits."""
+    def _must_wait(self, own: _Waiting[RequestT]) -> bool:
+        with self._lock:
+            if self._writing:
+                self.waiting.append(own)
+                return True
+            self._writing = True
+        return False
+
+    def _lead(self, own: _Waiting[RequestT]) -> None:
+        """Settle one's own request and everything that waits, and pass the lead on."""
         together: list[_Waiting[RequestT]] = []
         try:
-            self._commit(together)
+            self._commit(own, together)
         except BaseException as error:  # noqa: BLE001 - it is handed to every thread
             if not together:  # the transaction did not even begin
-                self._take(together)
+                self._take(own, together)
             for each in together:
                 each.error = error
+        self._pass_on()
         for each in together:
             each.done = True
+            each.turn.release()
 
-    def _commit(self, together: list[_Waiting[RequestT]]) -> None:
+    def _pass_on(self) -> None:
+        with self._lock:
+            self._writing = bool(self.waiting)
+            if self.waiting:
+                self.waiting.popleft().turn.release()
+
+    def _commit(self, own: _Waiting[RequestT], together: list[_Waiting[RequestT]]) -> None:
         """Savepoints cost as much as the work: they come when something failed."""
         try:
             with self._write() as session:
-                self._take(together)
+                self._take(own, together)
                 answers = self._work(session, [each.request for each in together])
                 for each, answer in zip(together, answers, strict=True):
                     each.returned = answer
@@ -109,9 +137,10 @@ class SharedWrites(Generic[RequestT]):
                 except Exception as error:  # noqa: BLE001 - it is handed to the thread whose work this is
                     each.error = error
 
-    def _take(self, together: list[_Waiting[RequestT]]) -> None:
-        while self.waiting:
-            together.append(self.waiting.popleft())
+    def _take(self, own: _Waiting[RequestT], together: list[_Waiting[RequestT]]) -> None:
+        with self._lock:
+            together += own, *self.waiting
+            self.waiting.clear()
 
 
 def one_by_one(session: Session, works: Sequence[Callable[[Session], AnswerT]]) -> list[AnswerT]:

@@ -18,6 +18,7 @@ from league.config import Settings
 from league.db.bulk import insert_new
 from league.db.engine import Database
 from league.db.models import Draw, Lease, Match, Player
+from league.db.sharing import one_by_one
 from league.errors import UnknownLeaseError
 from league.services import draws, exclusion, externals, gate_pairs, payoffs, unplayable, workers
 from league.services.draws import PAIRING, Account, LearnerDraw
@@ -74,14 +75,14 @@ def grant(
 
     population, account = planned.population, planned.account
     if population.keeps(account.id, now):
-        database.write_briefly_together(_store, planned.rows)
+        database.write_together(_store, planned.rows, kind="leases", briefly=True)
     else:  # two processes may keep the same draws in another order: each in a transaction of its own
 
         def store(session: Session) -> None:
             draws.keep(session, account, now)
             _store(session, [planned.rows])
 
-        database.write_together(store)
+        database.write_together(one_by_one, store)
     population.note_kept(account.id, planned.rows[0]["expires_at"])
     terms.remember({row["id"]: _terms(population, row) for row in planned.rows})
     return _bodies(planned)

@@ -24,6 +24,7 @@ from league.db.bulk import among, insert_new
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Base, Match, Refusal, Worker
+from league.db.sharing import one_by_one
 from league.services import behaviours, ownership, result_rules, workers
 from league.services.behaviours import Packed
 from league.services.result_rules import Reporter
@@ -102,7 +103,9 @@ def submit(
     accepted = _accept(database, rows, {place: readable[place] for place in rows})
     told = verdicts | {places.fresh[key]: verdict for key, verdict in accepted.items()}
     if len(told) < len(batch.results) or any(verdict.status in _REFUSED for verdict in told.values()):
-        told |= database.write_together(lambda session: _refuse(session, reporter, batch.results, told, now))
+        told |= database.write_together(
+            one_by_one, lambda session: _refuse(session, reporter, batch.results, told, now)
+        )
     return [_answer(result, told[place]) for place, result in enumerate(batch.results)]
 
 
@@ -216,11 +219,11 @@ def _accept(database: Database, rows: Mapping[int, Row], results: Readable) -> d
             _keep_behaviours(session, results, accepted)
             return accepted
 
-        return database.write_together(store, kind=("results", environments))
+        return database.write_together(one_by_one, store, kind=("results", environments))
     accepted: dict[Key, Verdict] = {}
     for environment in environments:
         own = [row for row in rows.values() if row["environment"] == environment]
-        accepted |= database.write_briefly_together(_insert_batches, own, kind=environment)
+        accepted |= database.write_together(_insert_batches, own, kind=environment, briefly=True)
     return accepted
 
 

@@ -38,11 +38,16 @@ def run_behind_a_first(shared: SharedWrites, *works: Callable[[Session], str]) -
         earlier = pool.submit(shared.run, first)
         assert begun.wait(60)
         later = [pool.submit(shared.run, work) for work in works]
-        while len(shared.waiting) < len(works):
-            time.sleep(0.001)
+        wait_for(shared, len(works))
         go_on.set()
         assert earlier.result(60) == "first"
         return [outcome(each) for each in later]
+
+
+def wait_for(shared: SharedWrites, count: int) -> None:
+    """Return once so many wait for the write that is under way."""
+    while len(shared.waiting) < count:
+        time.sleep(0.001)
 
 
 def outcome(told: "Future[str]") -> str | BaseException:
@@ -56,6 +61,46 @@ def test_what_arrives_during_a_write_shares_the_next_commit(database: Database) 
     assert told == [f"w{number}" for number in range(10)]
     assert len(commits) == 2
     assert names(database) == {"first", *(f"w{number}" for number in range(10))}
+
+
+def test_who_is_served_does_not_wait_for_those_who_came_later(database: Database) -> None:
+    shared, served = SharedWrites(database.write, one_by_one), threading.Event()
+
+    def last(session: Session) -> str:
+        assert served.wait(60), "the writes before this one have no answer yet"
+        return adding("last")(session)
+
+    with ThreadPoolExecutor(4) as pool:
+
+        def first(session: Session) -> "list[Future[str]]":
+            later = [pool.submit(shared.run, second), pool.submit(shared.run, adding("third"))]
+            wait_for(shared, 2)
+            return later
+
+        def second(session: Session) -> "Future[str]":
+            later = pool.submit(shared.run, last)
+            wait_for(shared, 1)
+            return later
+
+        second_told, third_told = pool.submit(shared.run, first).result(60)
+        last_told = second_told.result(60)
+        assert third_told.result(60) == "third"
+        served.set()
+        assert last_told.result(60) == "last"
+    assert names(database) == {"third", "last"}
+
+
+def test_writes_of_many_threads_are_each_done_once(database: Database) -> None:
+    shared = SharedWrites(database.write, one_by_one)
+    expected = {f"{thread}-{number}" for thread in range(8) for number in range(10)}
+
+    def add_ten(thread: int) -> list[str]:
+        return [shared.run(adding(f"{thread}-{number}")) for number in range(10)]
+
+    with ThreadPoolExecutor(8) as pool:
+        told = [name for names in pool.map(add_ten, range(8)) for name in names]
+    assert sorted(told) == sorted(expected)
+    assert names(database) == expected
 
 
 def test_what_fails_leaves_nothing_behind_and_its_neighbours_alone(database: Database) -> None:
@@ -120,10 +165,10 @@ def test_a_transaction_that_cannot_begin_is_told_to_who_waits(database: Database
 
 
 def test_work_of_a_league_is_committed_before_its_answer(database: Database) -> None:
-    assert database.write_together(adding("told")) == "told"
+    assert database.write_together(one_by_one, adding("told")) == "told"
     assert names(database) == {"told"}
     with pytest.raises(ZeroDivisionError):
-        database.write_together(adding("broken", DEFECT))
+        database.write_together(one_by_one, adding("broken", DEFECT))
     assert names(database) == {"told"}
 
 
@@ -131,13 +176,13 @@ def test_work_of_a_kind_waits_for_the_next_transaction_on_every_database(databas
     with ThreadPoolExecutor(2) as pool:
 
         def within(session: Session) -> "Future[str]":
-            later = pool.submit(database.write_together, adding("later"), "kind")
+            later = pool.submit(database.write_together, one_by_one, adding("later"), "kind")
             wait([later], timeout=0.2)
             assert not later.done()
             adding("earlier")(session)
             return later
 
-        assert database.write_together(within, "kind").result(60) == "later"
+        assert database.write_together(one_by_one, within, "kind").result(60) == "later"
     assert names(database) == {"earlier", "later"}
 
 
@@ -145,18 +190,20 @@ def test_work_of_a_kind_waits_for_the_next_transaction_on_every_database(databas
 def test_work_of_another_kind_does_not_wait_where_the_database_has_many_writers(database: Database) -> None:
     def within(session: Session) -> str:
         with ThreadPoolExecutor(1) as pool:
-            others = [pool.submit(database.write_together, adding(f"of {kind}"), kind) for kind in ("b", None)]
+            others = [
+                pool.submit(database.write_together, one_by_one, adding(f"of {kind}"), kind) for kind in ("b", None)
+            ]
             assert [other.result(60) for other in others] == ["of b", "of None"]
         return adding("of a")(session)
 
-    assert database.write_together(within, "a") == "of a"
+    assert database.write_together(one_by_one, within, "a") == "of a"
     assert names(database) == {"of a", "of b", "of None"}
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
 def test_of_works_that_wait_for_each_other_one_is_done_again(database: Database) -> None:
     for name in ("one", "other"):
-        database.write_together(adding(name))
+        database.write_together(one_by_one, adding(name))
     both_hold, tries = threading.Barrier(2), Counter[str]()
 
     def crossing(mine: str, yours: str) -> Callable[[Session], None]:
@@ -172,7 +219,7 @@ def test_of_works_that_wait_for_each_other_one_is_done_again(database: Database)
 
     with ThreadPoolExecutor(2) as pool:
         works = crossing("one", "other"), crossing("other", "one")
-        for written in [pool.submit(database.write_together, work) for work in works]:
+        for written in [pool.submit(database.write_together, one_by_one, work) for work in works]:
             written.result(60)
     with database.read() as session:
         assert len(set(session.scalars(select(Worker.version)))) == 1
@@ -188,6 +235,10 @@ def add_all(session: Session, groups: Sequence[Sequence[str]]) -> list[int]:
     times = {"registered_at": NOW, "seen_at": NOW}
     insert_new(session, Worker, [{"id": name, "name": name or None, **common, **times} for name in names])
     return [len(group) for group in groups]
+
+
+def add_together(database: Database, group: Sequence[str]) -> int:
+    return database.write_together(add_all, group, "workers", briefly=True)
 
 
 def hold_first(database: Database, begun: threading.Event, go_on: threading.Event) -> list[str]:
@@ -209,10 +260,10 @@ def test_brief_writes_that_arrive_meanwhile_are_committed_together_and_answered_
     begun, go_on = threading.Event(), threading.Event()
     statements = hold_first(database, begun, go_on)
     with ThreadPoolExecutor(4) as pool:
-        first = pool.submit(database.write_briefly_together, add_all, ["first"])
+        first = pool.submit(add_together, database, ["first"])
         assert begun.wait(60)
         groups = [["a"], ["b", "c"], ["d", "e", "f"]]
-        rest = [pool.submit(database.write_briefly_together, add_all, group) for group in groups]
+        rest = [pool.submit(add_together, database, group) for group in groups]
         wait_until_waiting(database, 3)
         go_on.set()
         assert [each.result(60) for each in (first, *rest)] == [1, 1, 2, 3]
@@ -224,10 +275,10 @@ def test_a_brief_write_that_fails_leaves_its_neighbours_alone(database: Database
     begun, go_on = threading.Event(), threading.Event()
     hold_first(database, begun, go_on)
     with ThreadPoolExecutor(5) as pool:
-        first = pool.submit(database.write_briefly_together, add_all, ["first"])
+        first = pool.submit(add_together, database, ["first"])
         assert begun.wait(60)
         groups = [["before"], [], ["fine", ""], ["after"]]
-        rest = [pool.submit(database.write_briefly_together, add_all, group) for group in groups]
+        rest = [pool.submit(add_together, database, group) for group in groups]
         wait_until_waiting(database, 4)
         go_on.set()
         told = [each.exception(60) for each in (first, *rest)]
@@ -237,9 +288,8 @@ def test_a_brief_write_that_fails_leaves_its_neighbours_alone(database: Database
 
 def wait_until_waiting(database: Database, count: int) -> None:
     """Return once so many wait for the statement that is under way."""
-    shared = database._shared[None] if database.sqlite else database._stated[add_all, None]
-    while len(shared.waiting) < count:
-        time.sleep(0.001)
+    shared = database._everything if database.sqlite else database._shared[add_all, "workers", True]
+    wait_for(shared, count)
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
@@ -254,5 +304,5 @@ def test_a_brief_write_is_done_again_where_it_and_others_waited_for_each_other(d
             session.execute(text(code))
         return adding("told")(session)
 
-    assert database.write_briefly(work) == "told"
+    assert database.write_together(one_by_one, work, briefly=True) == "told"
     assert tries == 2
