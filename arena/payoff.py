@@ -5,7 +5,7 @@ result against a player that was still learning tells less about it the older it
 one side learns multiplies that cell's earlier counts by the decay. Games between frozen players never fade.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -118,6 +118,37 @@ def win_rates(counts: Tally, expected: ArrayLike, *, prior_games: float = PRIOR_
     prior = np.asarray(expected, dtype=np.float64)
     surplus = counts.points - counts.games * prior
     return np.clip(prior + surplus / (counts.games + prior_games), 0.0, 1.0)
+
+
+def of_late(counts: Tally, matches: ArrayLike, lineage: ArrayLike, step: ArrayLike) -> Tally:
+    """Pool what was counted against the snapshots of each lineage, as one cell of a player that is still learning.
+
+        weight of a snapshot's counts = decay^(matches against those that its lineage left later)
+
+    A snapshot that nobody has met yet says nothing; the lineage's matches before it do, the less the older they are.
+
+    Args:
+        counts: (K,) counts against each snapshot.
+        matches: (K,) how many matches stand behind them.
+        lineage: (K,) whose snapshot each is.
+        step: (K,) how old each was when published; only the order counts.
+
+    Returns:
+        (K,) counts of the lineage of each.
+    """
+    whose, when, met = np.asarray(lineage), np.asarray(step), np.asarray(matches, dtype=np.float64)
+    order = np.lexsort((when, whose))
+    _, place = np.unique(whose[order], return_inverse=True)
+    through = np.cumsum(met[order])
+    last = np.append(place[1:] != place[:-1], True) if place.size else np.zeros(0, dtype=np.bool_)
+    weight = np.power(DECAY, through[last][place] - through)
+
+    def pooled(column: FloatArray) -> FloatArray:
+        cells = np.empty(column.size)
+        cells[order] = np.bincount(place, weights=weight * column[order])[place] if place.size else 0.0
+        return cells
+
+    return Tally(*(pooled(getattr(counts, field.name)) for field in fields(Tally)))
 
 
 def beta_moments(counts: Tally) -> tuple[FloatArray, FloatArray]:

@@ -4,7 +4,8 @@ A main plays itself and the other mains, everybody, and those who are its known 
 mains only, to find what beats them now. A league exploiter plays everybody, to find what beats them all. Exploiters
 return to the weights that they began with, so that they look for new weaknesses.
 
-Everybody who is met is frozen: a lineage is met as it was when it left its newest snapshot.
+Everybody who is met is frozen: a lineage is met as it was when it left its newest snapshot. How a learner does against
+it as it is now is judged by the snapshots before that, too: the newest one may have been met by nobody yet.
 
 Source: Vinyals et al., "Grandmaster level in StarCraft II" (2019), methods and the pseudocode beside it, which differ
 in places; the shares and limits here are theirs, except for `exploiter_below` (theirs is 0.3): in games with much
@@ -42,6 +43,7 @@ class Opposition:
 
     Attributes:
         win_rates: (K,) probability that the learner beats each, in [0, 1].
+        of_late: (K,) the same of the lineage of each as it played of late, over the snapshots that it left last.
         lineage: (K,) int64 whose lineage each belongs to, NO_LINEAGE for baselines.
         main: (K,) true for players of a main's lineage.
         exploiter: (K,) true for players of an exploiter's lineage, of either kind.
@@ -53,6 +55,7 @@ class Opposition:
     """
 
     win_rates: FloatArray
+    of_late: FloatArray
     lineage: IntArray
     main: BoolArray
     exploiter: BoolArray
@@ -60,8 +63,9 @@ class Opposition:
     own: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "win_rates", rate_column(self.win_rates))
-        for name in ("lineage", "main", "exploiter", "step"):
+        for name in ("win_rates", "of_late"):
+            object.__setattr__(self, name, rate_column(getattr(self, name)))
+        for name in ("of_late", "lineage", "main", "exploiter", "step"):
             shape = getattr(self, name).shape
             if shape != self.win_rates.shape:
                 raise ValueError(f"{name} has shape {shape}: with {self.win_rates.size} win_rates pass one for each")
@@ -118,7 +122,7 @@ class Main:
         matchmaking: How it plays itself and everybody: the shares of the two branches below are taken out of what
             `self_play_share` leaves.
         verification_share: Share of games against known weaknesses.
-        live_above: Against another main that it beats no more often it plays that main's snapshots instead.
+        live_above: Against another main that it beat no more often of late it plays that main's snapshots instead.
         exploiter_below: Exploiters that it beats less often are a weakness.
         past_below: Own snapshots that it beats less often are one, if there is no such exploiter.
 
@@ -149,7 +153,7 @@ class MainExploiter:
 
     Attributes:
         snapshots: When it leaves a snapshot.
-        live_above: Against a main that it beats no more often it plays that main's snapshots instead, in [0, 1].
+        live_above: Against a main that it beat no more often of late it plays that main's snapshots instead, in [0, 1].
 
     Raises:
         ValueError: The value is out of its range.
@@ -287,8 +291,8 @@ class Decision:
 def decide(rule: SnapshotRule, role: Role, steps: int, against: Opposition, chance: float) -> Decision | None:
     """Say whether a learner should leave a snapshot now, and whether it then begins anew; None while it should not.
 
-    Those who count are the mains, as they are now, for a main exploiter, and everybody for the others. Where nobody
-    counts only the limit decides.
+    Those who count are the mains, as they played of late, for a main exploiter, and everybody for the others. Where
+    nobody counts only the limit decides.
 
     Args:
         rule: When.
@@ -299,10 +303,10 @@ def decide(rule: SnapshotRule, role: Role, steps: int, against: Opposition, chan
     """
     if steps < rule.steps:
         return None
-    counting = against.rival_mains if role == "main_exploiter" else np.arange(against.win_rates.size)
-    win_rates = against.win_rates[counting]
+    mains_count = role == "main_exploiter"
+    win_rates = against.of_late[against.rival_mains] if mains_count else against.win_rates
     least = float(win_rates.min(initial=1.0))
-    whom = f"{'mains' if role == 'main_exploiter' else 'players'} that count: {win_rates.size}"
+    whom = f"{'mains' if mains_count else 'players'} that count: {win_rates.size}"
     hardest = f", the hardest beaten in {least:.1%}" if win_rates.size else ""
     if win_rates.size and least > rule.win_rate:
         reason = f"it beats all in over {rule.win_rate:.0%}"
@@ -385,7 +389,7 @@ def _mains_branch(against: Opposition, share: float, live_above: float) -> Branc
     rivals = against.rival_mains
     for place in rivals:
         chosen = np.array([place])
-        if against.win_rates[place] <= live_above:
+        if against.of_late[place] <= live_above:
             chosen = np.flatnonzero(against.lineage == against.lineage[place])
         weights[chosen] += pfsp_weights(against.win_rates[chosen], "variance") / rivals.size
         met[chosen] = True

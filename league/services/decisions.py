@@ -157,6 +157,7 @@ def _evidence(
             "exploiter": against.exploiter.tolist(),
             "step": against.step.tolist(),
             "win_rate": np.round(against.win_rates, _DIGITS).tolist(),
+            "of_late": np.round(against.of_late, _DIGITS).tolist(),
             "matches": standing.matches.tolist(),
         },
     }
@@ -173,6 +174,7 @@ def _decide(evidence: Mapping[str, Any]) -> tuple[bool, str] | None:
     columns = evidence["opponents"]
     against = Opposition(
         win_rates=np.array(columns["win_rate"], dtype=np.float64),
+        of_late=np.array(columns.get("of_late", columns["win_rate"]), dtype=np.float64),  # earlier versions had none
         lineage=np.array(columns["lineage"], dtype=np.int64),
         main=np.array(columns["main"], dtype=np.bool_),
         exploiter=np.array(columns["exploiter"], dtype=np.bool_),

@@ -103,12 +103,15 @@ def standing(session: Session, population: Population, settings: Settings, own: 
     tally, matches = payoffs.against(records, own.member.id, population.ids[places])
     win_rates = arithmetic.win_rates(tally, expected)
     sides = population.once("sides", lambda: _sides(population.members))
+    lineage, step = sides.lineage[places], sides.step[places]
+    of_late = arithmetic.win_rates(arithmetic.of_late(tally, matches, lineage, step), expected)
     against = Opposition(
         win_rates=win_rates,
-        lineage=sides.lineage[places],
+        of_late=np.where(lineage == NO_LINEAGE, win_rates, of_late),
+        lineage=lineage,
         main=sides.main[places],
         exploiter=sides.exploiter[places],
-        step=sides.step[places],
+        step=step,
         own=own.id,
     )
     return Standing(win_rates, matches, against)

@@ -10,6 +10,7 @@ from arena.payoff import (
     beta_moments,
     cyclic_share,
     expected_matrix,
+    of_late,
     payoff,
     tally,
     unexplained_share,
@@ -72,6 +73,38 @@ def test_a_cell_fades_by_its_own_games_only():
 def test_the_last_result_weighs_most_against_a_learner():
     lost_last = tally([0, 0], [1.0, 0.0], [True, True], 1, decay=0.5)
     assert lost_last.points[0] / lost_last.games[0] == pytest.approx(1 / 3)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.floats(0, 1)), max_size=60), st.randoms())
+def test_a_lineage_of_late_is_a_player_that_learns(games, chance):
+    """Snapshots of a lineage, met one after the other, count as one cell in which every game fades the ones before."""
+    games = sorted(games, key=lambda game: game[:2])
+    whose, when = np.indices((3, 4)).reshape(2, -1)
+    lineage, age, score = (np.array([game[i] for game in games]) for i in range(3))
+    lineage, age, learning = lineage.astype(int), age.astype(int), np.ones(len(games), dtype=bool)
+    order = np.array(chance.sample(range(12), 12))  # players come in any order
+    counts = tally(4 * lineage + age, score, learning, 12)
+    counts = Tally(*(column[order] for column in vars(counts).values()))
+    matches = np.bincount(4 * lineage + age, minlength=12)[order]
+    found = of_late(counts, matches, whose[order], 10 * when[order])
+    expected = tally(lineage, score, learning, 3)
+    for name, column in vars(expected).items():
+        np.testing.assert_allclose(getattr(found, name), column[whose[order]], atol=1e-12)
+
+
+def test_nobody_has_a_record_of_late():
+    assert of_late(tally([], [], [], 0), [], [], []).games.shape == (0,)
+
+
+@pytest.mark.parametrize("games", [1.0, 3.0, 6.0, 12.0, 30.0, 100.0])
+def test_who_beats_a_player_in_over_seventy_percent_is_certain_to_beat_it_more_often_than_not(games):
+    """The prior's eight even games stand for an interval: at few games nobody gets above the limit by luck alone."""
+    points = np.linspace(0.0, games, 1001)
+    counts = Tally(np.full(1001, games), points, *np.zeros((3, 1001)))
+    low, _ = wilson_interval(counts)
+    beating = win_rates(counts, 0.5) > 0.7
+    assert beating.any() == (games > 5.0)
+    assert (low[beating] > 0.5).all()
 
 
 @given(games_strategy)

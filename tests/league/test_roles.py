@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from league_scene import ON_SQLITE, Scene, result, safetensors, seen_from_home, sha256
-from sqlalchemy import select, text
+from sqlalchemy import select, text, update
 
 from arena.matchmaking import MatchmakingConfig
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.db.models import SnapshotDecision
+from league.db.models import Event, SnapshotDecision
 from league.errors import InvalidRequestError, LearnerMismatchError, UnknownLearnerError
 from league.services import decisions
 
@@ -209,6 +209,42 @@ def test_a_decision_stands_and_is_in_the_log_with_its_evidence(scene: Scene, dat
         "reset": True,
         "start": None,
     }
+    with database.read() as session:
+        assert decisions.inconsistent(session, scene.environment) == []
+
+
+def test_an_exploiter_that_beats_a_main_is_due_though_that_has_just_left_another_snapshot(
+    scene: Scene, database: Database
+) -> None:
+    """Nobody has met the newest one yet: what counts is how the main played of late."""
+    exploiter = found(scene, "finder", "main_exploiter")
+    scene.publish(1)
+    play(scene, exploiter, score=1.0, matches=60)
+    main = scene.publish(2)
+    assert chances(scene, exploiter) == {"main@2": 1.0}
+    due = ask(scene, exploiter, 150)
+    assert due is not None
+    assert due.reason.startswith("it beats all in over 70%; mains that count: 1, the hardest beaten in 9")
+    (event,) = scene.client.log(kind=decisions.KIND).items
+    told = event.details["opponents"]
+    place = told["player_id"].index(main.id)
+    assert (told["matches"][place], told["of_late"][place] > 0.9) == (0, True)
+    with database.read() as session:
+        assert decisions.inconsistent(session, scene.environment) == []
+
+
+def test_a_decision_of_an_earlier_version_is_judged_by_what_that_looked_at(scene: Scene, database: Database) -> None:
+    """It has no record of late, and every main counted by its newest snapshot alone."""
+    exploiter = found(scene, "finder", "main_exploiter")
+    scene.publish(1)
+    play(scene, exploiter, score=1.0, matches=60)
+    assert ask(scene, exploiter, 150) is not None
+    with database.write() as session:
+        event = session.scalars(select(Event).where(Event.kind == decisions.KIND)).one()
+        opponents = {name: column for name, column in event.details["opponents"].items() if name != "of_late"}
+        session.execute(
+            update(Event).where(Event.id == event.id).values(details=event.details | {"opponents": opponents})
+        )
     with database.read() as session:
         assert decisions.inconsistent(session, scene.environment) == []
 
