@@ -11,7 +11,7 @@ class Recaller(torch.nn.Module):
 
 agents = torch.export.Dim("agents")
 torch.onnx.export(
-    Recaller(),
+    Recaller().eval(),
     (torch.zeros(2, 6), torch.ones(2, 5, dtype=torch.bool), torch.zeros(2, 4)),
     "recaller.onnx",
     input_names=["observation", "mask_answer", "cue"],

@@ -3,7 +3,7 @@
 import fcntl
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -49,6 +49,23 @@ def up(
         list[str] | None,
         typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A setting of the trainer; may be repeated."),
     ] = None,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--module",
+            metavar="MODULE:CLASS",
+            help="A network module of yours, which is code, that opponents may ask for; may be repeated.",
+        ),
+    ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            "--processes",
+            min=0,
+            max=256,
+            help="Processes that step a game which plays one match at a time, for each trainer and the evaluator.",
+        ),
+    ] = 0,
     host: Host = None,
     port: Port = None,
     home: Home = None,
@@ -75,7 +92,17 @@ def up(
     whom = _whom(learner, league=league)
     settings = Settings.load(host=host, port=port, home=home, database_url=database_url)
     with _home_taken(settings.home):
-        plan = _prepare(settings, environment, whom, tuple(overrides or ()))
+        plan = _prepare(
+            settings,
+            partial(
+                Plan,
+                environment=environment,
+                trainees=whom,
+                overrides=tuple(overrides or ()),
+                modules=tuple(modules or ()),
+                processes=processes,
+            ),
+        )
         credential = partial(_credential, settings, token, plan)
         console = Console()
         screen = LiveScreen(console) if console.is_terminal else PlainLog(console, _PLAIN_INTERVAL_S)
@@ -128,14 +155,13 @@ def _whom(learner: str, *, league: bool) -> tuple[Trainee, ...]:
     return whom
 
 
-def _prepare(settings: Settings, environment: str, whom: tuple[Trainee, ...], overrides: tuple[str, ...]) -> Plan:
-    """Find out that the address is free, migrate, and put the last run's logs aside."""
+def _prepare(settings: Settings, plan_of: Callable[..., Plan]) -> Plan:
+    """Find out that the address is free, migrate, put the last run's logs aside, and complete the plan."""
     with listening.take(settings.host, settings.port) as listener:
         url = listening.url_of(listener)
         port = listener.getsockname()[1]
         serve.prepare(settings)
-    address = settings.database_address
-    plan = Plan(settings.home, settings.host, port, url, address, environment, whom, overrides)
+    plan = plan_of(home=settings.home, host=settings.host, port=port, url=url, database_url=settings.database_address)
     plan.logs.mkdir(exist_ok=True)
     for log in plan.logs.glob("*.log"):
         log.replace(log.with_name(f"{log.name}.1"))

@@ -11,6 +11,9 @@ from league.wire import Role
 MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main-exploiter", "league-exploiter"
 """Names of the lineages that a league has beside its main."""
 
+PROCESSES_SETTING = "environment.processes"
+"""The trainer's setting that says how many processes step its matches."""
+
 MODULE_SETTING, MODULES_VARIABLE = "network.module", "ARENA_MODULES"
 """The trainer's setting that names a network module of the user's, and the variable that names more to all commands."""
 
@@ -36,6 +39,8 @@ class Plan:
         environment: The game to train on.
         trainees: Lineages to train, the main first.
         overrides: `section.key=value` settings of the trainer.
+        modules: Network modules of the user's that opponents may ask for, `module:class`.
+        processes: How many step the matches of each trainer and of the evaluator; 0 for none of their own.
     """
 
     home: Path
@@ -46,6 +51,8 @@ class Plan:
     environment: str
     trainees: tuple[Trainee, ...]
     overrides: tuple[str, ...]
+    modules: tuple[str, ...]
+    processes: int
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,22 +87,24 @@ def worker_jobs(plan: Plan, token: str | None) -> tuple[Job, ...]:
     """Return the jobs of the trainers and the evaluator; they end for good where the league tells them to stop."""
     own = {"LEAGUE_URL": plan.url, "LEAGUE_TOKEN": token or "", **_named_modules(plan)}
     game = ("--environment", plan.environment)
-    settings = [word for override in plan.overrides for word in ("--set", override)]
+    stepped = (f"{PROCESSES_SETTING}={plan.processes}",) if plan.processes else ()
+    settings = [word for override in (*stepped, *plan.overrides) for word in ("--set", override)]
     trainers = []
     for number, trainee in enumerate(plan.trainees):
         who = ("--learner", trainee.name, "--role", trainee.role)
         command = ("trainer", "run", *game, *_run(plan, trainee.name), *who, *settings)
         name = f"trainer-{trainee.name}" if number else "trainer"
         trainers.append(_job(plan, name, command, own, permanent=False))
-    evaluate = ("trainer", "evaluate", *game, *_run(plan, "evaluator"))
+    own_processes = ("--processes", str(plan.processes)) if plan.processes else ()
+    evaluate = ("trainer", "evaluate", *game, *_run(plan, "evaluator"), *own_processes)
     return (*trainers, _job(plan, "evaluator", evaluate, own, permanent=False))
 
 
 def _named_modules(plan: Plan) -> dict[str, str]:
-    """Name the network module of the trainers' settings to all workers: without that none would run its code."""
+    """Name network modules, that of the trainers' settings too, to all workers: else none would run their code."""
     settings = dict(override.split("=", 1) for override in plan.overrides if "=" in override)
-    named = [os.environ.get(MODULES_VARIABLE, ""), settings.get(MODULE_SETTING, "").strip(" \"'")]
-    return {MODULES_VARIABLE: ",".join(filter(None, named))} if named[1] else {}
+    own = list(filter(None, (*plan.modules, settings.get(MODULE_SETTING, "").strip(" \"'"))))
+    return {MODULES_VARIABLE: ",".join(filter(None, (os.environ.get(MODULES_VARIABLE, ""), *own)))} if own else {}
 
 
 def _run(plan: Plan, folder: str) -> tuple[str, str]:

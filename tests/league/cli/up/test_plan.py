@@ -10,9 +10,21 @@ from league.child import Job
 from league.cli.up.plan import Plan, trainees, worker_jobs
 
 
-def jobs(*, league: bool, setting: str = "ppo.gamma=0.9") -> list[Job]:
-    whom = trainees("mine", league=league)
-    plan = Plan(Path("home"), "127.0.0.1", 8000, "http://127.0.0.1:8000", "sqlite://", "rps", whom, (setting,))
+def jobs(
+    *, league: bool, setting: str = "ppo.gamma=0.9", modules: tuple[str, ...] = (), processes: int = 0
+) -> list[Job]:
+    plan = Plan(
+        home=Path("home"),
+        host="127.0.0.1",
+        port=8000,
+        url="http://127.0.0.1:8000",
+        database_url="sqlite://",
+        environment="rps",
+        trainees=trainees("mine", league=league),
+        overrides=(setting,),
+        modules=modules,
+        processes=processes,
+    )
     return list(worker_jobs(plan, token="secret"))
 
 
@@ -40,6 +52,19 @@ def test_a_league_trains_a_main_and_two_exploiters_each_in_its_own_folder_and_lo
     assert whom == {"mine": "main", "main-exploiter": "main_exploiter", "league-exploiter": "league_exploiter"}
     assert len({options(job)["--run"] for job in trainers}) == len({job.log for job in trainers}) == 3
     assert all("secret" not in " ".join(job.command) for job in trainers)
+
+
+def test_processes_step_the_matches_of_every_trainer_and_of_the_evaluator() -> None:
+    *trainers, evaluator = jobs(league=True, processes=2)
+    for job in trainers:
+        assert job.command[-4:] == ("--set", "environment.processes=2", "--set", "ppo.gamma=0.9"), "settings win"
+    assert options(evaluator)["--processes"] == "2"
+
+
+def test_modules_are_named_to_every_trainer_and_to_the_evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAMED_VARIABLE, "nets:Before")
+    named = jobs(league=True, setting="network.module=nets:Mine", modules=("nets:One", "nets:Two"))
+    assert {job.environment[NAMED_VARIABLE] for job in named} == {"nets:Before,nets:One,nets:Two,nets:Mine"}
 
 
 def test_a_main_cannot_have_an_exploiters_name(command: Run) -> None:
