@@ -1,3 +1,5 @@
+from itertools import chain
+
 import pytest
 import torch
 from fake_games import fake_spec
@@ -5,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena.policies import ActorCritic, Architecture, CoreKind, RecurrentState, cores
-from trainer.chunks import cut, shuffled
+from trainer.chunks import Segments, cut, shuffled
 from trainer.losses import probability_ratio
 
 WIDTH, UNITS = 5, 64
@@ -58,6 +60,39 @@ def test_segments_equal_the_step_loop_for_random_episode_starts(start_chance, ac
             torch.testing.assert_close(result, wanted, rtol=1e-5, atol=1e-5)
     covered = segments.rows.sort().values
     assert torch.equal(covered, active.flatten().nonzero().squeeze(1))
+
+
+def test_no_segment_crosses_a_chunk_or_an_episode():
+    """States of the rollout open every chunk: no gradient goes further back, and no state is older than that."""
+    steps, rows, chunk = 12, 2, 4
+    episode_start = torch.zeros(steps, rows, dtype=torch.bool)
+    episode_start[6, 1] = True
+    stored = torch.arange(1.0, 1.0 + steps // chunk * rows).view(-1, rows, 1)
+
+    segments = cut(episode_start, torch.ones(steps, rows, dtype=torch.bool), stored, stored)
+
+    opened = [(int(first) // rows, int(first) % rows) for first in segments.index[0]]
+    state = segments.state.hidden.flatten().tolist()
+    assert dict(zip(opened, zip(segments.lengths.tolist(), state, strict=True), strict=True)) == {
+        (0, 0): (4, 1.0), (4, 0): (4, 3.0), (8, 0): (4, 5.0),
+        (0, 1): (4, 2.0), (4, 1): (2, 4.0), (6, 1): (2, 0.0), (8, 1): (4, 6.0),
+    }  # fmt: skip
+    assert len(segments.index) == chunk
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_segments_are_dealt_each_to_one(count):
+    lengths = torch.tensor([4, 1, 3, 2, 4, 2, 1])
+    index, state = torch.arange(28).view(4, 7), RecurrentState(torch.zeros(7, 1), torch.zeros(7, 1))
+    segments = Segments(index, lengths, state, torch.ones(7, dtype=torch.bool))
+
+    dealt = [part.index[0].tolist() for part in segments.deal(count)]
+    shared = [segments.share(torch.arange(7), number, count).index[0].tolist() for number in range(count)]
+
+    for parts in (dealt, shared):
+        assert sorted(chain.from_iterable(parts)) == list(range(7))
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert [lengths[part].sum().item() for part in shared] == {1: [17], 3: [7, 6, 4], 7: [4, 4, 3, 2, 2, 1, 1]}[count]
 
 
 @pytest.mark.parametrize("units", [WIDTH, UNITS])
