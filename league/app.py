@@ -49,12 +49,12 @@ from league.db import schema
 from league.db.engine import Database
 from league.duty import Duty
 from league.services import heartbeats, tokens
+from league.services.attaching import register, renew
 from league.services.gate_verdicts import Judge
 from league.services.population import PopulationCache
 from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
-from league.services.workers import register, renew
 from league.storage.opening import open_store
 from league.sweeper import Sweeper
 

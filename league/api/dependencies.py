@@ -27,13 +27,13 @@ from league.db.engine import Database
 from league.errors import ForbiddenError, UnauthenticatedError
 from league.lanes import lane_of
 from league.services import tokens
+from league.services.attaching import Registration
 from league.services.gate_verdicts import Judge
 from league.services.heartbeats import Beat
 from league.services.population import PopulationCache
 from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
-from league.services.workers import Registration
 from league.storage.directory import DirectoryStore
 from league.storage.s3 import S3Store
 

@@ -10,7 +10,7 @@ from league import wire
 from league.api.answers import written
 from league.api.dependencies import TEXT, Admin, Filter, Limit, Now, Reader, Running, Word, Worker
 from league.api.paging import page
-from league.services import decisions, heartbeats, quarantines, reviews, workers
+from league.services import attaching, decisions, heartbeats, quarantines, reviews, workers
 from league.services.polling import next_heartbeat_s
 from league.wire import PREFIX
 
@@ -20,7 +20,7 @@ router = APIRouter(prefix=f"{PREFIX}/workers", tags=["workers"])
 @router.post("", response_model=wire.Worker)
 async def register(body: wire.WorkerCreate, league: Running, now: Now, caller: Worker) -> Response:
     """Attach; the same instance, or the same name, kind and token, again is the same worker."""
-    return written(await league.registrations.run(workers.Registration(body, caller, now, league.rng)))
+    return written(await league.registrations.run(attaching.Registration(body, caller, now, league.rng)))
 
 
 @router.get("")

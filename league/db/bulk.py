@@ -14,16 +14,17 @@ from sqlalchemy import (
     ARRAY,
     JSON,
     ColumnElement,
+    FromClause,
     Insert,
     Row,
     String,
     Table,
     bindparam,
-    column,
     func,
     literal,
     literal_column,
     select,
+    true,
 )
 from sqlalchemy import cast as as_type
 from sqlalchemy.dialects import postgresql
@@ -61,6 +62,19 @@ def among_bound(dialect: str, column: AnyColumn, name: str) -> ColumnElement[boo
 def listed(dialect: str, values: Collection[str | int]) -> list[str | int] | str:
     """Return values as a database of this dialect takes them in one piece."""
     return list(values) if dialect == "postgresql" else json.dumps(list(values))
+
+
+def bound_rows(dialect: str, table: Table, names: Sequence[str], name: str) -> FromClause:
+    """Return these columns of rows of a table, in a statement that is executed with their JSON by this name.
+
+    SQLite gives times as JSON has them, which is not how it stores them.
+    """
+    rows = bindparam(name, type_=String)
+    if dialect == "postgresql":
+        blank: ColumnElement[Any] = literal_column(f"NULL::{table.name}")
+        return func.json_populate_recordset(blank, as_type(rows, JSON)).table_valued(*names, name="new")
+    each = func.json_each(rows).table_valued("value")
+    return select(*(func.json_extract(each.c.value, f"$.{key}").label(key) for key in names)).subquery("new")
 
 
 def _one_of(dialect: str, column: AnyColumn, values: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -139,11 +153,9 @@ def _insert(
 def _from_json(
     target: Table, names: tuple[str, ...], taken: _Taken | None, returning: tuple[str, ...], locked: bool
 ) -> Insert:
-    blank: ColumnElement[Any] = literal_column(f"NULL::{target.name}")
-    source = func.json_populate_recordset(blank, as_type(bindparam("rows", type_=String), JSON))
-    columns: list[ColumnElement[Any]] = [column(name) for name in names]
-    rows = select(*columns).select_from(source)
-    statement = postgresql.insert(target).from_select(names, rows.select_from(locks.sharing()) if locked else rows)
+    given = bound_rows("postgresql", target, names, "rows")
+    source = given.join(locks.sharing(), true()) if locked else given
+    statement = postgresql.insert(target).from_select(names, select(*given.c).select_from(source))
     if taken is not None:
         changed = {name: statement.excluded[name] for name in taken.changed}
         statement = statement.on_conflict_do_update(index_elements=taken.key, set_=changed)
