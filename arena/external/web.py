@@ -12,7 +12,6 @@ from arena.external import messages
 from arena.external.conversation import Conversation
 from arena.external.errors import ExternalPolicyError, excerpt
 
-SCHEMES = ("http://", "https://")
 PIECE_BYTES = 2**20
 """Most of an answer that is read at once."""
 
@@ -36,7 +35,6 @@ class HttpActor(Conversation):
     """
 
     def __init__(self, address: str, spec: EnvironmentSpec, *, start_s: float, answer_s: float) -> None:
-        self._address = address
         self._parts = _split(address)
         self._connection: http.client.HTTPConnection | None = None
         super().__init__(spec, start_s=start_s, answer_s=answer_s)

@@ -93,7 +93,7 @@ class FinalSights:
 
     def __init__(self) -> None:
         self._opening: Tensor | None = None
-        self._ends, self._like_openings, self._went_on = 0, 0, 0
+        self._ends, self._like_openings = 0, 0
 
     def __call__(self, moment: Moment) -> Fault | None:
         """Compare what is final with what is next."""
