@@ -1,7 +1,8 @@
 """The alarm about learners of role `main` that lose to snapshots which they used to beat.
 
 After a rating period each main's last matches with every snapshot are divided into an older and a newer half. What is
-found goes into the audit log once, and once more when it is over; which alarms are on follows from the log.
+found goes into the audit log once, and once more when it is over: when the main no longer loses on average. That its
+better times are too long ago to be in the older half ends nothing. Which alarms are on follows from the log.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from arena.forgetting import forgetting, regressed
+from arena.forgetting import regressed
 from arena.payoff import Tally, wilson_interval
 from arena.rules import Pasts
 from league import wire
@@ -50,11 +51,10 @@ class _Looked:
         places: list[int] = np.flatnonzero(regressed(self.pasts.earlier, self.pasts.recent)).tolist()
         return places
 
-    def lost(self) -> set[int]:
-        """Return the ids of whom it beats less than before, and loses to on average."""
-        fell = forgetting(self.pasts.earlier, self.pasts.recent).forgotten
+    def losing(self) -> set[int]:
+        """Return the ids of whom it loses to on average, however long it has done so."""
         losing = self.pasts.recent.points < 0.5 * self.pasts.recent.games
-        return {self.opponents[place] for place in np.flatnonzero(fell & losing).tolist()}
+        return {self.opponents[place] for place in np.flatnonzero(losing).tolist()}
 
 
 def look(database: Database, settings: Settings, recollection: Recollection, environment: str, now: datetime) -> None:
@@ -119,7 +119,7 @@ def _news(looked: _Looked, known: Mapping[Pair, Event]) -> list[tuple[str, int]]
     """Return what the audit log does not tell yet: kinds of events with the ids of snapshots."""
     on = {opponent for learner, opponent in known if learner == looked.learner_id}
     found = {looked.opponents[place] for place in looked.found()}
-    over = on - found - looked.lost()
+    over = on - found - looked.losing()
     return [*((FOUND, each) for each in sorted(found - on)), *((OVER, each) for each in sorted(over))]
 
 

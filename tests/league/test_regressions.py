@@ -80,6 +80,21 @@ def test_the_alarm_ends_when_the_learner_beats_it_again(scene: Scene, look: Look
     assert kinds(scene) == ["recovery", "regression"]
 
 
+def test_the_alarm_stays_for_as_long_as_the_learner_goes_on_losing(scene: Scene, look: Look) -> None:
+    """Most of the older half is of the bad times by then, so that there is no fall to be seen any more."""
+    old = scene.publish(1)
+    for share in (0.8, 0.2):
+        play(scene, old, 60, share)
+    look()
+    play(scene, old, 400, share=0.4)
+    look()
+    assert kinds(scene) == ["regression"]
+    play(scene, old, 400, share=0.6)
+    look()
+    assert scene.client.regressions().items == []
+    assert kinds(scene) == ["recovery", "regression"]
+
+
 def test_the_alarm_ends_when_the_snapshot_is_out_of_play(scene: Scene, look: Look) -> None:
     old = scene.publish(1)
     for share in (0.8, 0.2):
