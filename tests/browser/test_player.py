@@ -60,6 +60,15 @@ def test_lineage_and_behaviour_come_as_a_reader_does(visit: Callable[..., Any], 
     page.wait_for_selector("text=engagement range m")
 
 
+def test_panels_fill_a_wide_window_and_cut_no_table(visit: Callable[..., Any], served: Any) -> None:
+    page = visit(f"/players/{served.league.champion}", viewport={"width": 1920, "height": 1080})
+    until(page, "document.querySelectorAll('.cards .scroll table').length >= 2")
+    cards, last = (page.locator(each).last.bounding_box() for each in (".cards", ".cards > .card"))
+    assert last["x"] + last["width"] == pytest.approx(cards["x"] + cards["width"], abs=1)
+    whole = "all => all.every(each => each.scrollWidth <= each.clientWidth)"
+    assert page.locator(".cards .scroll").evaluate_all(whole)
+
+
 def test_a_checkpoint_is_downloaded(visit: Callable[..., Any], candidate: int) -> None:
     page = visit(f"/players/{candidate}")
     with page.expect_download() as download:
