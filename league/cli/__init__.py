@@ -110,11 +110,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Exits with 0, with 2 for bad usage or an unusable setting, with 75 where the database or the store is away, so that
     the same command may do later, and with 1 for any other error.
     """
+    given = sys.argv[1:] if arguments is None else arguments
     app.rich_markup_mode = "markdown" if get_terminal_size().columns >= BOX_COLUMNS else None
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows no dash or call-sign gets a question mark
     try:
-        app(arguments)
+        _require_text(given)
+        app(given)
     except LeagueError as error:
         _refuse(error)
     except ValidationError as error:
@@ -123,10 +125,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _refuse(InvalidRequestError.of_field(error.errors()[0], _HELP))
     except OSError as error:
         if error.errno != errno.ENOSPC:
-            raise
+            _refuse_place(error)
         typer.echo(f"league: what was to be printed cannot be written: {error.strerror}; make room", err=True)
         sys.stdout = StringIO()  # leaving would try the full one again
         sys.exit(1)
+
+
+def _require_text(arguments: Sequence[str]) -> None:
+    """Refuse bytes that are no characters: nothing that a command asks or keeps could name them.
+
+    Raises:
+        ConfigurationError: An argument has some.
+    """
+    for argument in arguments:
+        if not argument.isascii() and argument != argument.encode(errors="replace").decode():
+            raise ConfigurationError(f"argument {argument!a:.120}", "it is not UTF-8", "write it in UTF-8")
+
+
+def _refuse_place(error: OSError) -> NoReturn:
+    """Say in one line what is wrong with a place that an option named; anything else is a defect, and goes on."""
+    if error.filename is None or error.strerror is None:
+        raise error
+    _refuse(ConfigurationError(f"file {str(error.filename)!r:.120}", error.strerror, "name another place"))
 
 
 def _refuse(error: LeagueError) -> NoReturn:

@@ -25,7 +25,7 @@ _NEW = Options("DESTINATION", "--destination-database-url")
 @app.command(epilog="Example: league fork --at 120 /srv/league-b")
 def fork(
     destination: Annotated[Path, typer.Argument(metavar="DESTINATION", help="Home folder of the new league.")],
-    at: Annotated[int, typer.Option("--at", metavar="PERIOD", min=1, help="A rating period's id.")],
+    at: Annotated[int, typer.Option("--at", metavar="PERIOD", min=1, max=2**63 - 1, help="A rating period's id.")],
     destination_database_url: Annotated[
         str | None,
         typer.Option(

@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from league.cli import database, tables
 from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home
-from league.config import Settings
+from league.config import LONGEST_DAYS, Settings
 from league.errors import ConfigurationError
 from league.services import retention
 from league.services.retention import Outdated
@@ -23,7 +23,7 @@ QUARTER_DAYS = 90.0
 @app.command(epilog="Example: league prune --older-than 30 --dry-run")
 def prune(
     older_than: Annotated[
-        float, typer.Option("--older-than", metavar="DAYS", min=0, help="Keep what is younger.")
+        float, typer.Option("--older-than", metavar="DAYS", min=0, max=LONGEST_DAYS, help="Keep what is younger.")
     ] = QUARTER_DAYS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and take nothing away.")] = False,
     as_json: AsJson = False,

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 from league.cli import database, tables
 from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home, person
-from league.config import Settings
+from league.config import LONGEST_DAYS, Settings
 from league.errors import DamagedStoreError
 from league.services import collection
 from league.services.collection import Survey
@@ -19,6 +19,7 @@ from league.storage.store import Leftover, Stored
 app = typer.Typer()
 
 DAY_H = 24.0
+LONGEST_H = DAY_H * LONGEST_DAYS
 SHORTEST_H = 1.0
 """Addresses to upload to last an hour: what is younger may still be on its way."""
 
@@ -27,7 +28,8 @@ SHORTEST_H = 1.0
 def collect_garbage(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")] = False,
     older_than: Annotated[
-        float, typer.Option("--older-than", metavar="HOURS", min=SHORTEST_H, help="Keep what is younger.")
+        float,
+        typer.Option("--older-than", metavar="HOURS", min=SHORTEST_H, max=LONGEST_H, help="Keep what is younger."),
     ] = DAY_H,
     verify: Annotated[
         bool,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import IO, Self, TypeVar
+from urllib.parse import quote
 
 import httpx2
 from pydantic import BaseModel, ValidationError
@@ -28,6 +29,11 @@ _PATIENCE_S = 30.0
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 Query = Mapping[str, str | int | Sequence[str] | None]
+
+
+def segment(name: str) -> str:
+    """Write an id as one segment of a path, whatever is in it."""
+    return quote(name, safe="")
 
 
 class Connection:

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from league import wire
-from league.client.connection import Connection, raise_for_problem, read
+from league.client.connection import Connection, raise_for_problem, read, segment
 from league.wire import PREFIX
 
 _CONFLICT = 409
@@ -22,7 +22,7 @@ class PlayCalls(Connection):
 
     def explain_lease(self, lease_id: str) -> wire.LeaseExplanation:
         """Show why a lease's opponent was drawn."""
-        return self._get(f"/leases/{lease_id}", wire.LeaseExplanation)
+        return self._get(f"/leases/{segment(lease_id)}", wire.LeaseExplanation)
 
     def report(self, batch: wire.ResultBatch) -> wire.ResultBatchAnswer:
         """Report finished matches; sending a batch again is safe."""

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from league import wire
-from league.client.connection import Connection
+from league.client.connection import Connection, segment
 
 
 class WorkerCalls(Connection):
@@ -15,7 +15,7 @@ class WorkerCalls(Connection):
 
     def heartbeat(self, worker_id: str, beat: wire.Heartbeat | None = None) -> wire.HeartbeatAnswer:
         """Stay attached, report progress, and hear what to do."""
-        return self._post(f"/workers/{worker_id}/heartbeat", beat or wire.Heartbeat(), wire.HeartbeatAnswer)
+        return self._post(f"/workers/{segment(worker_id)}/heartbeat", beat or wire.Heartbeat(), wire.HeartbeatAnswer)
 
     def workers(
         self, name: str | None = None, limit: int = 100, cursor: str | None = None
@@ -26,14 +26,14 @@ class WorkerCalls(Connection):
 
     def command_worker(self, worker_id: str, command: wire.Command) -> wire.Worker:
         """Set what a worker is told at its next heartbeat."""
-        return self._post(f"/workers/{worker_id}/command", wire.CommandRequest(command=command), wire.Worker)
+        return self._post(f"/workers/{segment(worker_id)}/command", wire.CommandRequest(command=command), wire.Worker)
 
     def quarantine_worker(self, worker_id: str, since: datetime, reason: str) -> wire.Quarantine:
         """Stop trusting a worker from a time on; all ratings follow before the answer."""
         request = wire.WorkerQuarantine(since=since, reason=reason)
-        return self._post(f"/workers/{worker_id}/quarantine", request, wire.Quarantine)
+        return self._post(f"/workers/{segment(worker_id)}/quarantine", request, wire.Quarantine)
 
     def reinstate_worker(self, worker_id: str, reason: str = "", *, restore: bool = False) -> wire.Quarantine:
         """Trust a worker again, from now on; with `restore`, as if it had always been."""
         request = wire.WorkerReinstatement(reason=reason, restore=restore)
-        return self._post(f"/workers/{worker_id}/reinstate", request, wire.Quarantine)
+        return self._post(f"/workers/{segment(worker_id)}/reinstate", request, wire.Quarantine)
