@@ -1,13 +1,18 @@
 """Hosts of a test's own: network namespaces on one bridge, where this user may make them."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+
+NAME = re.compile(r"lg([0-9a-f]+)(?:h\d)?")
+"""Names of bridges and of hosts."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,12 @@ def connected(number: int) -> Iterator[Hosts]:
     """Make hosts; tests are skipped where that is not permitted."""
     if shutil.which("ip") is None:
         pytest.skip("there is no `ip` here")
-    own = os.getpid() % 0xFFFF
-    net, bridge = f"10.213.{own % 251}", f"lg{own:04x}"
+    bridge = f"lg{os.getpid():x}"
     names = tuple(f"{bridge}h{place}" for place in range(number))
     with ExitStack() as stack:
         try:
+            sweep()
+            net = free_network()
             ip("link", "add", bridge, "type", "bridge")
             stack.callback(ip, "link", "del", bridge)
             ip("addr", "add", f"{net}.1/24", "dev", bridge)
@@ -56,6 +62,24 @@ def connected(number: int) -> Iterator[Hosts]:
         except subprocess.CalledProcessError as error:
             pytest.skip(f"no hosts of its own: {error.stderr.strip()}")
         yield Hosts(f"{net}.1", names)
+
+
+def sweep() -> None:
+    """Remove what tests have left that were killed: names have the number of the process that made them."""
+    namespaces = [line.split()[0] for line in ip("netns", "list").splitlines()]
+    links = [line.split(": ")[1].partition("@")[0] for line in ip("-oneline", "link", "show").splitlines()]
+    for kind, names in (("netns", namespaces), ("link", links)):
+        for name in names:
+            made = NAME.fullmatch(name)
+            if made and (int(made[1], 16) == os.getpid() or not Path(f"/proc/{int(made[1], 16)}").exists()):
+                ip(kind, "del", name)
+
+
+def free_network() -> str:
+    """The first three numbers of addresses that nobody here has."""
+    used = set(re.findall(r"inet 10\.213\.(\d+)\.", ip("-oneline", "-4", "addr", "show")))
+    own = os.getpid()  # tests beside this one begin elsewhere
+    return next(f"10.213.{(own + each) % 256}" for each in range(256) if str((own + each) % 256) not in used)
 
 
 def processes(host: str) -> list[int]:
