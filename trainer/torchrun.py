@@ -2,7 +2,9 @@
 
 import json
 import os
+import secrets
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,14 +12,17 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from arena.seeding import derive
 from league.tether import tether
-from trainer.distributed import ALONE, Group, Ranks, introduce
+from trainer.distributed import ALONE, LOOK_S, Group, Ranks, introduce
 from trainer.errors import ConfigError, RankLostError
 from trainer.settings import TrainerConfig
+
+WORD_BYTES = 8
+"""Random bytes of what a rank knocks with, and of the name that rank 0 makes up."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +116,8 @@ def joined(place: Place, config: TrainerConfig, version: str) -> Iterator[Ranks]
         torch.cuda.set_device(config.run.device)
     timeout = timedelta(seconds=config.run.ranks_timeout_s)
     try:
-        store, number, count = next(rendezvous("env://", place.number, place.count, timeout=timeout))
-        if place.local_count == place.count:  # torchrun keeps its store from start to start, with addresses of the dead
-            store = PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        kept, number, count = next(rendezvous("env://", place.number, place.count, timeout=timeout))
+        store = meet(kept, number, count, config.run.ranks_timeout_s)
         introduce(store, number, f"{socket.gethostname()}, process {os.getpid()}")
         dist.init_process_group(
             "nccl" if on_gpu else "gloo", store=store, rank=number, world_size=count, timeout=timeout
@@ -131,6 +135,56 @@ def joined(place: Place, config: TrainerConfig, version: str) -> Iterator[Ranks]
         yield ranks
     finally:
         dist.destroy_process_group()
+
+
+def meet(store: Store, number: int, count: int, timeout_s: float) -> Store:
+    """Agree on a part of the store that ranks of this very start have to themselves.
+
+    torchrun keeps its store from start to start, and with it the addresses of ranks that are gone; how often it has
+    started is another number on every machine. So each rank knocks with a word that nobody has said before. Rank 0
+    answers every word with a name that it has made up, also where somebody who is gone had knocked before, until each
+    rank has come to that name.
+
+    Args:
+        store: What all ranks reach.
+        number: This rank's.
+        count: Of all ranks.
+        timeout_s: How long they wait for each other.
+
+    Raises:
+        OSError: Not all ranks came in time.
+        RuntimeError: The store is gone, or rank 0 did not answer in time.
+    """
+    word = secrets.token_hex(WORD_BYTES)
+    if number:
+        store.set(_knock(number), word)
+        answer = _answer(word)
+        store.wait([answer], timedelta(seconds=timeout_s))
+        name = store.get(answer).decode()
+        store.set(_arrival(name, number), "")
+        return PrefixStore(name, store)
+    until = time.monotonic() + timeout_s
+    while missing := [each for each in range(1, count) if not store.check([_arrival(word, each)])]:
+        if time.monotonic() >= until:
+            named = " and ".join(f"rank {each}" for each in missing)
+            raise TimeoutError(f"{named} did not come within {timeout_s:g} s")
+        for each in missing:
+            if store.check([_knock(each)]):
+                store.set(_answer(store.get(_knock(each)).decode()), word)
+        time.sleep(LOOK_S)
+    return PrefixStore(word, store)
+
+
+def _knock(number: int) -> str:
+    return f"knock/{number}"
+
+
+def _answer(word: str) -> str:
+    return f"answer/{word}"
+
+
+def _arrival(name: str, number: int) -> str:
+    return f"{name}/arrival/{number}"
 
 
 def check_alike(ranks: Ranks, config: TrainerConfig, version: str) -> None:

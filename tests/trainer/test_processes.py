@@ -15,7 +15,6 @@ import pytest
 from league.client import LeagueClient
 from league.errors import LeagueError
 from trainer import state
-from trainer.spool import Spool
 from trainer.surroundings import ENDED_BY_SIGTERM
 
 COMPILING_S = 600.0
@@ -179,15 +178,6 @@ def matches_of(client):
             return matches
 
 
-def waiting(folder):
-    """Results that a trainer on a busy machine had no time to send before it left; it sends them when it goes on."""
-    batches = []
-    spool = Spool(folder)
-    spool.deliver(batches.append)
-    spool.close()
-    return {(result.lease_id, result.sequence) for batch in batches for result in batch}
-
-
 def compare_with_spool(tmp_path, log):
     lines = [
         json.loads(line)
@@ -196,7 +186,7 @@ def compare_with_spool(tmp_path, log):
     ]
     keys = [(line["lease_id"], line["sequence"]) for line in lines]
     assert len(keys) == len(set(keys)) > 100
-    assert set(keys) - waiting(tmp_path / "run" / "spool") <= set(log) <= set(keys)
+    assert set(keys) - waiting(tmp_path / "run") <= set(log) <= set(keys)
     for line in lines:
         match = log.get((line["lease_id"], line["sequence"]))
         assert match is None or (match.score, match.seed) == (line["score"], line["seed"])

@@ -3,33 +3,30 @@
 Here ranks are threads; tests/trainer/test_torchrun_processes.py has real ones.
 """
 
-import random
-import threading
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 import torch
 from ranks import Threads
 from small_runs import logged, rps, same_results, spooled
+from torch.distributed import HashStore
+from two_ranks import SECOND_OF_TWO, Run, together
 from typer.testing import CliRunner
 
 from arena.environments import make_baseline
-from league.client import LeagueClient
 from league.wire import Lease, LeaseAnswer, Seat, UnplayablePlayer
-from trainer import state
 from trainer.cli import app
 from trainer.collector import Episode
 from trainer.config import resolve
 from trainer.dispatches import Figures, Matches, Played
 from trainer.errors import ConfigError, RankLostError
-from trainer.following import Errand, Follower
+from trainer.following import Errand
 from trainer.leading import pooled
 from trainer.leases import Assignment
-from trainer.link import Link
 from trainer.opponents import Opponent
-from trainer.torchrun import BY_ITSELF, Place, check_alike, place_of, seed_of, share_of
+from trainer.torchrun import BY_ITSELF, Place, check_alike, meet, place_of, seed_of, share_of
 
-SECOND_OF_TWO = Place(1, 2, 1, 2)
 LAUNCHED = {"TORCHELASTIC_RUN_ID": "x", "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
 
 
@@ -83,25 +80,40 @@ def test_a_dry_run_under_torchrun_is_printed_once_and_says_what_all_ranks_do(mon
     assert "ranks, with 32 of the steps each" in printed[0]
 
 
+# --- how they meet --------------------------------------------------------------------------------------------------
+
+
+def test_every_start_has_a_part_of_the_store_to_itself():
+    kept, starts = HashStore(), []
+    for _ in range(2):
+        starts.append(together(*(partial(meet, kept, number, 3, 60.0) for number in range(3))))
+        starts[-1][2].set("address", str(len(starts)))
+    for start, said in zip(starts, (b"1", b"2"), strict=True):
+        assert [store.get("address") for store in start] == [said] * 3
+
+
+def test_a_rank_that_knocked_before_it_was_killed_is_not_taken_for_the_one_that_is_there_now():
+    kept = HashStore()
+    kept.set("knock/1", "of the dead")
+
+    def come_later():
+        kept.wait(["answer/of the dead"], timedelta(seconds=60))
+        return meet(kept, 1, 2, 60.0)
+
+    first, second = together(partial(meet, kept, 0, 2, 60.0), come_later)
+    first.set("address", "here")
+    assert second.get("address") == b"here"
+
+
+def test_ranks_that_do_not_come_are_named():
+    kept = HashStore()
+    with pytest.raises(TimeoutError, match="rank 1 and rank 2 did not come within 0 s"):
+        meet(kept, 0, 3, 0.0)
+    with pytest.raises(RuntimeError):
+        meet(kept, 1, 3, 0.01)
+
+
 # --- what they say ---------------------------------------------------------------------------------------------------
-
-
-def together(*calls):
-    """What came of calls, each in a thread, or what each raised."""
-    came = [None] * len(calls)
-
-    def work(number):
-        try:
-            came[number] = calls[number]()
-        except Exception as error:  # noqa: BLE001  the test looks at it
-            came[number] = error
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(calls))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return came
 
 
 def test_ranks_of_other_settings_or_versions_are_named_on_every_rank():
@@ -163,71 +175,6 @@ def test_figures_are_those_over_the_decisions_of_all_ranks():
 
 
 # --- one run -----------------------------------------------------------------------------------------------------
-
-
-class Run:
-    """Two ranks of one run in a folder, against a league in this process."""
-
-    def __init__(self, worker_of, transport, outside, tmp_path):
-        self._worker_of, self._transport, self._outside, self._tmp_path = worker_of, transport, outside, tmp_path
-        self.lines = []
-        self.learners = [None, None]
-        self.followers = []
-
-    def go(self, *settings, at_update=None, game=rps):
-        """Train; `at_update` is called on rank 1 before it learns, with the number of the update."""
-        config = game("league.heartbeat_s=1e9", *settings)
-        own = share_of(config, SECOND_OF_TWO)
-        first, second = Threads(2).seats()
-
-        def lead():
-            try:
-                worker = self._worker_of(
-                    LeagueClient(http=self._transport), config, lines=self.lines, ranks=first, own=own
-                )
-                self.learners[0], self.session = worker.learner, worker.session
-                worker.run()
-            except BaseException:
-                first.leave()
-                raise
-
-        def follow():
-            try:
-                cache = self._tmp_path / "run" / "opponents" / "rank-1"
-                link = Link(
-                    LeagueClient(http=self._transport), clock=lambda: 0.0, rng=random.Random(0), backoff_max_s=1.0
-                )
-                quiet = self._outside.surroundings()
-                follower = Follower(own, cache, link, ranks=second, version="0", outside=quiet)
-                self.learners[1], learn = follower._learner, follower._learner.learn
-                self.followers.append(follower)
-
-                def learning(*arguments):
-                    if at_update:
-                        at_update(follower._learner.updates + 1)
-                    return learn(*arguments)
-
-                follower._learner.learn = learning
-                follower.run()
-            except BaseException:
-                second.leave()
-                raise
-
-        return together(lead, follow)
-
-    def go_alone(self, *settings):
-        """Train as one process."""
-        worker = self._worker_of(
-            LeagueClient(http=self._transport), rps("league.heartbeat_s=1e9", *settings), lines=self.lines
-        )
-        worker.run()
-        return worker
-
-    def shared(self, number):
-        return {name: each for name, each in self.learners[number].tensors().items() if not name.startswith("rng.")}
-
-    def saved(self):
-        return state.load(self._tmp_path / "run" / "state.safetensors")
 
 
 @pytest.fixture

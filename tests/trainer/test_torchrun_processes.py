@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch.distributed as dist
 from served import serving
-from small_runs import RPS, logged, same_results, spooled, waiting
+from small_runs import RPS, deliver_rest, logged, same_results, spooled, without_gaps
 
 from league.client import LeagueClient
 from trainer import state
@@ -21,90 +22,134 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 PACE = ["league.backoff_max_s=1", "league.heartbeat_s=1", "run.save_every_updates=7"]
 
 
-class Agent:
-    """One torchrun and its ranks, their output in a file."""
+ONE_MACHINE = [["--standalone", "--nproc-per-node", "2"]]
 
-    def __init__(self, log, process):
-        self.log, self.process = log, process
+
+class Agents:
+    """Torchruns and their ranks, their output in one file."""
+
+    def __init__(self, log, processes):
+        self.log, self.processes = log, processes
 
     def said(self):
         return self.log.read_text()
 
     def rank(self, number):
         """The process of a rank; None while there is none."""
-        agent = self.process.pid
-        for child in Path(f"/proc/{agent}/task/{agent}/children").read_text().split():
+        for child in self.children():
             try:
                 names = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
             except OSError:
                 continue
             if f"RANK={number}".encode() in names:
-                return int(child)
+                return child
         return None
+
+    def children(self):
+        running = [each.pid for each in self.processes if each.poll() is None]
+        listed = [Path(f"/proc/{agent}/task/{agent}/children").read_text() for agent in running]
+        return [int(child) for children in listed for child in children.split()]
 
     def until(self, condition):
         while not (value := condition()):
-            assert self.process.poll() is None, self.said()[-3000:]
+            assert [each.poll() for each in self.processes] == [None] * len(self.processes), self.said()[-3000:]
             time.sleep(0.05)
         return value
 
     def updates(self):
         return self.said().count("update ")
 
+    def learn(self):
+        """Wait for some more updates."""
+        reached = self.updates()
+        self.until(lambda: self.updates() > reached + 10)
+
+    def kill(self, victim):
+        """Kill a rank, and wait until all ranks have begun again."""
+        resumed = self.said().count("resumed at step")
+        os.kill(self.until(lambda: self.rank(victim)), signal.SIGKILL)
+        self.until(lambda: self.said().count("resumed at step") > resumed)
+
+    def leave(self):
+        """Have all saved, by a signal to every torchrun."""
+        for each in self.processes:
+            each.send_signal(signal.SIGTERM)
+        for each in self.processes:
+            each.wait()
+        assert "saved at step" in self.said()
+
 
 @contextmanager
-def torchrun(tmp_path, url, *options, settings=()):
+def torchrun(tmp_path, url, *options, machines=ONE_MACHINE, settings=()):
     log = tmp_path / "torchrun.log"
     learning = [word for each in (*RPS, *PACE, *settings) for word in ("--set", each)]
     trainer = ["trainer", "run", "--league", url, "--environment", "rps", "--run", str(tmp_path / "run"), *learning]
-    launch = ["--standalone", "--nproc-per-node", "2", "--shutdown-timeout", "2", *options, "-m", "--"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--shutdown-timeout", "60", *options]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LEAGUE_")}
-    with log.open("wb") as stream:
-        command = [sys.executable, "-m", "torch.distributed.run", *launch, *trainer]
-        process = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)
-    agent = Agent(log, process)
+    agents = Agents(log, [])
     try:
-        yield agent
+        with log.open("ab") as stream:
+            for machine in machines:
+                launch = [*command, *machine, "-m", "--", *trainer]
+                agents.processes.append(subprocess.Popen(launch, stdout=stream, stderr=stream, env=environment))
+        yield agents
     finally:
-        for pid in filter(None, [agent.rank(0), agent.rank(1)] if process.poll() is None else []):
+        for pid in agents.children():
             os.kill(pid, signal.SIGKILL)
-        process.kill()
-        process.wait()
+        for process in agents.processes:
+            process.kill()
+            process.wait()
+
+
+def assert_counted_once(tmp_path, url, said):
+    with LeagueClient(url) as client:
+        assert deliver_rest(tmp_path / "run", client).keys() <= {"accepted", "duplicate"}
+        log = logged(client)
+    assert len(log) > 300
+    assert without_gaps(log)
+    written = spooled(tmp_path)  # without files that have gone: all that they had was delivered
+    kept = {(each["lease_id"], each["sequence"]) for each in written}
+    assert same_results(written, [each for each in log if (each.lease_id, each.sequence) in kept])
+    counters = state.load(tmp_path / "run" / "state.safetensors").counters
+    assert [set(each) for each in counters["ranks"]] == [{"leases", "chance"}]
+    for bad in ("rejected", "conflict"):
+        assert bad not in said
 
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_ranks_resume_after_one_is_killed_and_count_every_result_once(tmp_path, victim):
-    with serving(tmp_path) as served, torchrun(tmp_path, served.url, "--max-restarts", "3") as agent:
-        for restart in range(2):
-            reached = agent.updates()
-            agent.until(lambda reached=reached: agent.updates() > reached + 10)
-            os.kill(agent.rank(victim), signal.SIGKILL)
-            agent.until(lambda restart=restart: agent.said().count("resumed at step") > restart)
-        reached = agent.updates()
-        agent.until(lambda: agent.updates() > reached + 10)
-        agent.process.send_signal(signal.SIGTERM)
-        agent.process.wait()
-        assert "saved at step" in agent.said()
-        written = spooled(tmp_path)
-        late = waiting(tmp_path / "run")
-        with LeagueClient(served.url) as client:
-            log = logged(client)
-        delivered = [each for each in written if (each["lease_id"], each["sequence"]) not in late]
-        assert len(log) > 300
-        assert same_results(delivered, log)
-        counters = state.load(tmp_path / "run" / "state.safetensors").counters
-        assert [set(each) for each in counters["ranks"]] == [{"leases", "chance"}]
-        for bad in ("rejected", "conflict"):
-            assert bad not in agent.said()
+    with serving(tmp_path) as served, torchrun(tmp_path, served.url, "--max-restarts", "3") as agents:
+        for _ in range(2):
+            agents.learn()
+            agents.kill(victim)
+        agents.learn()
+        agents.leave()
+        assert_counted_once(tmp_path, served.url, agents.said())
+
+
+def test_ranks_of_two_machines_resume_after_either_was_killed(tmp_path):
+    """How often each torchrun has started its ranks is another number; their store is kept from start to start."""
+    meeting_point = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    conf = f"--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{meeting_point.port} --rdzv-conf=is_host=0 --rdzv-id=main"
+    machine = ["--nnodes=2", "--nproc-per-node=1", "--local-addr=127.0.0.1", "--max-restarts=6", *conf.split()]
+    with serving(tmp_path) as served, torchrun(tmp_path, served.url, machines=[machine] * 2) as agents:
+        for victim in (1, 0, 1):
+            agents.learn()
+            agents.kill(victim)
+        agents.learn()
+        agents.leave()
+        assert_counted_once(tmp_path, served.url, agents.said())
 
 
 def test_a_rank_that_hangs_is_named(tmp_path):
-    with serving(tmp_path) as served, torchrun(tmp_path, served.url, settings=["run.ranks_timeout_s=4"]) as agent:
-        agent.until(lambda: agent.updates() > 3)
-        hanging = agent.rank(1)
+    hasty = "--shutdown-timeout", "2"  # a process that hangs does not heed SIGTERM
+    settings = ["run.ranks_timeout_s=4"]
+    with serving(tmp_path) as served, torchrun(tmp_path, served.url, *hasty, settings=settings) as agents:
+        agents.until(lambda: agents.updates() > 3)
+        hanging = agents.rank(1)
         os.kill(hanging, signal.SIGSTOP)
-        agent.process.wait()
-        named = [line for line in agent.said().splitlines() if line.startswith("trainer: rank 0 cannot go on")]
+        agents.processes[0].wait()
+        named = [line for line in agents.said().splitlines() if line.startswith("trainer: rank 0 cannot go on")]
         assert len(named) == 1
         assert f"process {hanging}) is gone or does not answer" in named[0]
         assert state.load(tmp_path / "run" / "state.safetensors") is not None
@@ -119,13 +164,13 @@ def alive(pid):
 
 def test_ranks_save_and_leave_when_their_torchrun_is_killed(tmp_path):
     """Else they would go on for ever, and a supervisor's next torchrun would find the run folder in use."""
-    with serving(tmp_path) as served, torchrun(tmp_path, served.url) as agent:
-        agent.until(lambda: agent.updates() > 3)
-        ranks = [agent.rank(0), agent.rank(1)]
-        agent.process.kill()
-        agent.process.wait()
+    with serving(tmp_path) as served, torchrun(tmp_path, served.url) as agents:
+        agents.until(lambda: agents.updates() > 3)
+        ranks = [agents.rank(0), agents.rank(1)]
+        agents.processes[0].kill()
+        agents.processes[0].wait()
         while any(map(alive, ranks)):
             time.sleep(0.05)
-        assert "saved at step" in agent.said()
+        assert "saved at step" in agents.said()
         with RunFolder(tmp_path / "run").taken():
             assert state.load(tmp_path / "run" / "state.safetensors").counters["updates"] > 3
