@@ -1,7 +1,9 @@
 """The `arena` command: look at the games, play matches and tournaments, watch recordings, measure speed."""
 
+import errno
 import sys
 from collections.abc import Sequence
+from io import StringIO
 
 import typer
 
@@ -32,3 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ArenaError as error:
         typer.echo(f"arena: {error}", err=True)
         sys.exit(BAD_USAGE if isinstance(error, UnknownEnvironmentError | UnknownPolicyError) else 1)
+    except OSError as error:
+        if error.strerror is None:
+            raise
+        place = "what was to be printed" if error.filename is None else f"file {str(error.filename)!r:.120}"
+        way_out = "make room" if error.errno == errno.ENOSPC else "name another place"
+        typer.echo(f"arena: {place}: {error.strerror}; {way_out}", err=True)
+        sys.stdout = StringIO()  # leaving would try it again
+        sys.exit(BAD_USAGE if error.errno == errno.ENAMETOOLONG else 1)

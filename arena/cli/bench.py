@@ -15,12 +15,16 @@ BENCH_REPEATS = 5
 
 app = typer.Typer()
 
+THREADS_MAX = 1024
+
 
 @app.command(epilog="Example: arena bench --environment mech-duel --num-envs 1024 --threads 1 --json")
 def bench(
     environment: EnvironmentName,
     num_envs: Annotated[int, typer.Option("--num-envs", min=1, help="Matches at once.")] = 256,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of tensor operations.")] = 1,
+    threads: Annotated[
+        int, typer.Option("--threads", min=1, max=THREADS_MAX, help="Threads of tensor operations.")
+    ] = 1,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:INDEX.")] = "cpu",
     as_json: AsJson = False,
 ) -> None:

@@ -1,13 +1,17 @@
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from arena.cli import main, output
+from arena.cli import environments, main, output
 from arena.environments import make, names
 from arena.policies import ActorCritic, Architecture, save
+
+LONG = "a" * 300
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -199,6 +203,7 @@ def test_tournament_prints_ratings_and_scores(capsys: pytest.CaptureFixture[str]
         (("match", "bob", "random", "--environment", "rps"), 2, "arena: unknown baseline 'bob' of rps: choose one"),
         (("bench", "--environment", "chess"), 2, "arena: unknown environment 'chess'"),
         (("match", "random", "gone.safetensors", "--environment", "rps"), 1, "arena: cannot read checkpoint gone"),
+        (("match", LONG, "random", "--environment", "rps"), 2, f"arena: file '{LONG[:100]}"),
         (("bench", "--environment", "rps", "--device", "tpu"), 1, "arena: unknown device 'tpu': choose cpu"),
     ],
 )
@@ -213,6 +218,17 @@ def test_what_a_user_can_cause_is_one_line(
     assert err.count("\n") == 1
 
 
+def test_a_full_disk_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(environments, "print_json", full)
+    code, _, err = run(capsys, "environments", "--json")
+
+    assert code == 1
+    assert err == "arena: what was to be printed: No space left on device; make room\n"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -221,6 +237,7 @@ def test_what_a_user_can_cause_is_one_line(
         ("tournament", "random", "--environment", "rps"),
         ("tournament", "random", "random", "--environment", "rps"),
         ("bench", "--environment", "rps", "--num-envs", "0"),
+        ("bench", "--environment", "rps", "--threads", "9223372036854775807"),
         ("wrestle",),
     ],
 )
