@@ -41,6 +41,7 @@ from threadpoolctl import threadpool_limits
 from arena import round_robin
 from arena.glicko2 import SCALE, START_RATING, Results
 from arena.lapack import inverse, solution
+from arena.offsets import Leads, widened
 from arena.round_robin import Meetings
 
 FloatArray = NDArray[np.float64]
@@ -144,6 +145,7 @@ def fit(
     anchor: ArrayLike,
     parent: ArrayLike,
     config: RefitConfig = RefitConfig(),
+    leads: Leads | None = None,
 ) -> Fit:
     """Fit the strengths of P frozen players to all their games.
 
@@ -153,6 +155,7 @@ def fit(
         anchor: (P,) true for those that keep their rating.
         parent: (P,) index of the player that each descends from, `NO_PARENT` (-1) for none. An anchor has none.
         config: The prior and the virtual draws.
+        leads: How sure it is what sides gave, where the results have an advantage; None for certain.
 
     Returns:
         The mode of the posterior and the covariance there; where the games of pairs are alike, ratings and covariance
@@ -170,7 +173,8 @@ def fit(
     covariance = np.zeros((given.size, given.size))
     if not pinned.all():
         with _one_thread():
-            covariance = _learn(theta, _pairs(results, pinned), pinned, descent, config)
+            unsure = _of_pairs(leads, results, pinned)
+            covariance = _learn(theta, _pairs(results, pinned), pinned, descent, config, unsure)
     covariance *= SCALE**2
     return Fit(rating=np.where(pinned, given, SCALE * theta), covariance=covariance)
 
@@ -279,7 +283,22 @@ def _pairs(results: Results, anchor: BoolArray) -> Meetings:
     )
 
 
-def _learn(theta: FloatArray, pairs: Meetings, anchor: BoolArray, parent: IntArray, config: RefitConfig) -> FloatArray:
+def _of_pairs(leads: Leads | None, results: Results, anchor: BoolArray) -> Leads | None:
+    """Return leads with the share of the lower of each pair of `_pairs`, in units of theta."""
+    if leads is None:
+        return None
+    at_home = _pairs(replace(results, score=0.5 + 0.5 * leads.share, advantage=None), anchor)
+    return Leads(2.0 * at_home.points / at_home.games - 1.0, leads.variance / SCALE**2)
+
+
+def _learn(
+    theta: FloatArray,
+    pairs: Meetings,
+    anchor: BoolArray,
+    parent: IntArray,
+    config: RefitConfig,
+    leads: Leads | None,
+) -> FloatArray:
     """Move `theta` to where ratings are and learn the usual step on the way; return the (P, P) covariance there."""
     free = np.flatnonzero(~anchor)
     child = free[parent[free] != NO_PARENT]
@@ -300,6 +319,8 @@ def _learn(theta: FloatArray, pairs: Meetings, anchor: BoolArray, parent: IntArr
             break
     _climb(posterior, theta, _STEP_TOLERANCE)
     moving = inverse(posterior.curvature(theta).toarray(order="F"))
+    if leads is not None:
+        moving = widened(moving, theta, free, posterior.pairs, leads)
     if seemed > 0.0:
         hold = (SCALE / config.prior_deviation) ** 2
         theta[:], moving = round_robin.rate(theta, moving, free, pairs, seemed, hold)

@@ -77,13 +77,13 @@ def close(ledger: Ledger, roster: Roster, games: Games, rule: Rule) -> Closing:
 
 def _refitted(after: Ledger, closing: Closing, roster: Roster, rule: Rule) -> Closing:
     """Fit the whole history at a period's end: each side, and then what players score on average over both."""
-    sides, advantage = closing.sides, None
+    sides, offsets = closing.sides, None
     if rule.unlike_sides:
         seats = after.seats(roster)
         sides = Books({**sides.entries, **_changes(seats.refitted(rule), after.sides.entries)}, sides.records)
         fitted_seats = replace(after.sides, entries={**after.sides.entries, **sides.entries})
-        advantage = replace(seats, books=fitted_seats).advantage_of_records(closing.records)
-    fitted = refit.fit(after.entries, roster.parents, closing.records, rule.refit, advantage)
+        offsets = replace(seats, books=fitted_seats).offsets(closing.records, unsure=rule.unsure_of_sides)
+    fitted = refit.fit(after.entries, roster.parents, closing.records, rule.refit, offsets)
     reseeded = _changes(refit.reseeded(after.entries, fitted, rule), after.entries)
     return replace(closing, entries={**closing.entries, **reseeded}, sides=sides)
 

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, SQLColumnExpression, func, insert, select
 from sqlalchemy.orm import Session
 
@@ -43,6 +42,7 @@ from league.services.match_log import Games
 from league.services.payoffs import Records
 from league.services.population import Population, Version
 from league.services.rating import Entry, Rule
+from league.services.refit import Offsets
 from league.services.roster import Roster
 from league.services.sides import Seats
 
@@ -166,14 +166,14 @@ def entry_of(player: Player, last: Rating | None) -> Entry:
     return Entry(player.kind, last.rating, last.deviation, last.volatility, last.games, last.score)
 
 
-def advantage(session: Session, environment: str, records: Records) -> NDArray[np.float64] | None:
-    """Return what of pairs' scores their sides gave the lower ids after the last period; None where sides are alike."""
+def offsets(session: Session, environment: str, records: Records) -> Offsets | None:
+    """Return what sides gave pairs, as it is known after the last period; None where sides are alike."""
     books = side_books.read(session, environment)
     if not books.entries:
         return None
     everybody = roster(session, environment)
     overall = {**everybody.newcomers, **_rated(session, environment, None)}
-    return Seats(books, overall, everybody).advantage_of_records(records)
+    return Seats(books, overall, everybody).offsets(records, unsure=True)
 
 
 def write_ratings(

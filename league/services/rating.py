@@ -29,12 +29,17 @@ _OWN_KIND = {
 _ID_LENGTH = 12
 
 
+_OF_SIDES = ("unlike_sides", "unsure_of_sides")
+"""What a rule is stored without where it does not hold: rules keep their names."""
+
+
 @dataclass(frozen=True)
 class Rule:
     """How a period is rated; stored with it, so that it can be computed again.
 
     `deviation_floor` keeps a learner's rating moving. It holds for frozen players too unless the whole history is
-    fitted, which knows how sure they are. With `unlike_sides` each side is rated on its own, too.
+    fitted, which knows how sure they are. With `unlike_sides` each side is rated on its own, too; fits know how unsure
+    it is what sides gave if they are `unsure_of_sides`.
     """
 
     tau: float
@@ -43,6 +48,7 @@ class Rule:
     volatility_cap: float
     refit: RefitConfig
     unlike_sides: bool
+    unsure_of_sides: bool
 
     @classmethod
     def of(cls, settings: Settings, *, unlike_sides: bool = False) -> Self:
@@ -54,6 +60,7 @@ class Rule:
             settings.volatility_cap,
             settings.refit,
             unlike_sides,
+            unlike_sides,
         )
 
     @classmethod
@@ -63,7 +70,7 @@ class Rule:
         Raises:
             InvariantError: It is none.
         """
-        numbers = {"unlike_sides": False} | {name: value for name, value in stored.items() if name != "refit"}
+        numbers = dict.fromkeys(_OF_SIDES, False) | {name: value for name, value in stored.items() if name != "refit"}
         refit = {"pair_correlation": False} | stored.get("refit", {"enabled": False})
         try:
             return cls(**numbers, refit=RefitConfig(**refit))
@@ -74,8 +81,7 @@ class Rule:
 
     def stored(self) -> dict[str, Any]:
         """Return the rule as JSON; where sides are alike, as before there were others."""
-        content = asdict(self)
-        return content if self.unlike_sides else {name: content[name] for name in content if name != "unlike_sides"}
+        return {name: value for name, value in asdict(self).items() if value or name not in _OF_SIDES}
 
     @property
     def id(self) -> str:

@@ -8,11 +8,27 @@ from numpy.typing import NDArray
 
 from arena import refit as arithmetic
 from arena.glicko2 import Results
+from arena.offsets import Leads
 from arena.refit import NO_PARENT, Fit, RefitConfig
 from league.services.payoffs import Records
 from league.services.rating import Entry, Rule
 
 Parents = Mapping[int, int | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Offsets:
+    """What sides gave, where they are unlike.
+
+    Attributes:
+        advantage: (K,) what of the mean score of each pair's lower id its sides gave it.
+        share: (K,) how many more of its games the lower id was at home than away, in [-1, 1].
+        unsure: Variance of how much better each player is at home than on average, in points squared, by id.
+    """
+
+    advantage: NDArray[np.float64]
+    share: NDArray[np.float64]
+    unsure: Mapping[int, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +57,7 @@ def fit(
     parents: Parents,
     records: Records,
     config: RefitConfig,
-    advantage: NDArray[np.float64] | None = None,
+    offsets: Offsets | None = None,
 ) -> Fitted:
     """Fit every frozen player that has played.
 
@@ -50,7 +66,7 @@ def fit(
         parents: The snapshot that each descends from, by id.
         records: What pairs scored; those between frozen players never fade.
         config: The prior.
-        advantage: What of the mean score of each pair's lower id its sides gave it; None where sides are alike.
+        offsets: What sides gave each of these pairs; None where sides are alike.
     """
     ids = np.array([player for player, entry in sorted(entries.items()) if entry.frozen and entry.games], np.int64)
     known = frozenset(ids.tolist())
@@ -60,8 +76,9 @@ def fit(
         away=np.searchsorted(ids, records.high[chosen]),
         score=np.clip(records.points[chosen] / records.games[chosen], 0.0, 1.0),
         games=records.matches[chosen],
-        advantage=None if advantage is None else advantage[chosen],
+        advantage=None if offsets is None else offsets.advantage[chosen],
     )
+    unsure = None if offsets is None else np.array([offsets.unsure.get(player, 0.0) for player in ids.tolist()])
     ancestors = [_ancestor(player, parents, known) for player in ids.tolist()]
     found = arithmetic.fit(
         results,
@@ -69,6 +86,7 @@ def fit(
         anchor=[entries[player].kind == "baseline" for player in ids.tolist()],
         parent=[NO_PARENT if other is None else int(np.searchsorted(ids, other)) for other in ancestors],
         config=config,
+        leads=None if offsets is None or unsure is None else Leads(offsets.share[chosen], unsure),
     )
     return Fitted(tuple(ids.tolist()), found)
 

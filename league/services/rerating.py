@@ -109,7 +109,8 @@ def propose(database: Database, settings: Settings, environment: str, changes: M
         last = periods.newest(session, environment)
         present = periods.rule_of(session, settings, environment)
     base = (present if last is None else Rule.restored(last.rule)).stored()
-    base.pop("unlike_sides", None)  # is the game's, and no number
+    for name in ("unlike_sides", "unsure_of_sides"):  # are the game's, and no numbers
+        base.pop(name, None)
     refit = changes.get("refit", {})
     _require_known("", changes, (*_RULE, "period_games"))
     _require_known("refit.", refit if isinstance(refit, Mapping) else {}, base["refit"])

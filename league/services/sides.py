@@ -25,7 +25,7 @@ from league.services.match_log import Games
 from league.services.payoffs import NO_RECORDS, Records
 from league.services.places import distinct, places
 from league.services.rating import Entry, Rule, as_ratings
-from league.services.refit import Fitted
+from league.services.refit import Fitted, Offsets
 from league.services.roster import Roster
 from league.wire import Side
 
@@ -118,11 +118,18 @@ class Seats:
         at_home = expected_score(ratings, first, second + ids.size) + expected_score(ratings, second, first + ids.size)
         return 0.5 * at_home - 0.5
 
-    def advantage_of_records(self, records: Records) -> NDArray[np.float64]:
-        """Return what of the mean score of each of K pairs of players the lower id's sides gave it, (K,)."""
+    def offsets(self, records: Records, *, unsure: bool) -> Offsets:
+        """Return what sides gave each of K pairs of players, and how sure that is; certain unless it is to be unsure.
+
+        How much better a player is at home is half of what its sides' ratings are apart.
+        """
         balance = _balance(records, self.books.records)
         share = np.divide(balance, records.games, out=np.zeros(len(records)), where=balance != 0.0)
-        return np.clip(share, -1.0, 1.0) * self.advantage(records.low, records.high)
+        share = np.clip(share, -1.0, 1.0)
+        met = distinct(records.low[share != 0.0], records.high[share != 0.0]).tolist() if unsure else []
+        sides = {player: [self.entry(seat_of(player, side)).deviation for side in SIDES] for player in met}
+        variances = {player: 0.25 * (home**2 + away**2) for player, (home, away) in sides.items()}
+        return Offsets(share * self.advantage(records.low, records.high), share, variances)
 
     def close(self, games: Games, rule: Rule) -> Books:
         """Rate the seats in a period; return the entries that changed and all records."""

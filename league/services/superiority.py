@@ -99,7 +99,7 @@ def _compare(session: Session, settings: Settings, environment: str) -> Comparis
         {player.id: player.parent_id for player, _ in rows},
         records,
         settings.refit,
-        periods.advantage(session, environment, records),
+        periods.offsets(session, environment, records),
     )
     order = np.argsort(-fitted.fit.rating, kind="stable").tolist()
     shown = [place for place in order if players[fitted.ids[place]].standing not in standings.OUT_OF_PLAY][:MOST]

@@ -17,6 +17,7 @@ RULE = Rule(
     volatility_cap=0.065,
     refit=RefitConfig(enabled=False),
     unlike_sides=False,
+    unsure_of_sides=False,
 )
 LEARNER, SNAPSHOT, RIVAL, ANCHOR, IDLE = range(1, 6)
 ENTRIES = {

@@ -398,6 +398,24 @@ def test_the_fit_takes_off_what_sides_gave_where_they_were_swapped_unevenly() ->
     assert abs(leads[True]) < 0.4 * leads[False]
 
 
+def test_a_fit_knows_how_unsure_it_is_what_sides_gave_unless_an_older_rule_says_otherwise() -> None:
+    newcomers = {2: player(), 3: player(), 4: player("baseline", deviation=30.0)}
+    roster = Roster(newcomers, dict.fromkeys(newcomers), {})
+    played = games(*[(2, 3, 1.0), (3, 2, 1.0), (3, 4, 1.0), (3, 4, 0.0)] * 10)
+    told = {"refit": {}, **UNLIKE.stored()}
+    del told["unsure_of_sides"]
+    older = replace(Rule.restored(told), refit=EVERY_PERIOD)
+    assert not older.unsure_of_sides
+    sure, unsure = (
+        EMPTY.after(ledger.close(EMPTY, roster, played, rule)).entries
+        for rule in (older, replace(UNLIKE, refit=EVERY_PERIOD))
+    )
+    for one in (2, 3):
+        assert sure[one].rating == unsure[one].rating
+        assert unsure[one].deviation > sure[one].deviation + 1.0, one
+    assert "unsure_of_sides" not in older.stored(), "it keeps its name"
+
+
 def test_where_sides_were_swapped_evenly_a_fit_is_as_if_they_were_alike() -> None:
     roster = Roster({one: player() for one in (2, 3, 4)}, dict.fromkeys((2, 3, 4)), {})
     even = games(*[(2, 3, 1.0), (3, 2, 1.0), (3, 4, 0.5), (4, 3, 1.0), (2, 4, 1.0), (4, 2, 0.0)] * 10)
