@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from arena.policies import ActorCritic
+from arena.policies.stacked import LiveNetwork
 from trainer.losses import LOG_RATIO_LIMIT, kl_estimate, masked_mean
 from trainer.rollout import Rollout
 
@@ -51,12 +52,12 @@ class Magnet:
         distance = masked_mean(kl_estimate(-log_ratio).flatten(), rollout.active.flatten())
         return -self._coefficient * log_ratio, float(distance)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def _log_ratio(self, magnet: ActorCritic, rollout: Rollout) -> Float[Tensor, "T R"]:
         """Ln pi - ln rho of the actions that were taken, within the limits of log-ratios; 0 where nobody acted."""
-        state, parameters = self._state, []
+        step, state, parameters = LiveNetwork(magnet).step_of(len(rollout.last_value)), self._state, []
         for seen, starts, active in zip(rollout.observation, rollout.episode_start, rollout.active, strict=True):
-            output = magnet.step(seen, state, starts, active)
+            output = step(seen, state, starts, active)
             state = output.state
             parameters.append(output.parameters)
         self._state = state
