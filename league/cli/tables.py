@@ -211,7 +211,24 @@ def events(rows: Iterable[wire.Event], nothing: str, title: str | None = None) -
 def _details(event: wire.Event) -> str:
     """Write details out; columns of numbers are left to --json."""
     shown = {name: value for name, value in event.details.items() if value is not None and not _has_columns(value)}
-    return ", ".join(f"{name} {value}" for name, value in shown.items())
+    return _named(shown)
+
+
+def _named(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {_in_words(value)}" for name, value in values.items())
+
+
+def _in_words(value: object) -> str:
+    """Write what a detail says: numbers as exact as people read them, what has parts within brackets."""
+    if isinstance(value, Mapping):
+        return f"({_named(value)})"
+    if isinstance(value, list):
+        return f"({', '.join(map(_in_words, value))})"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
+    return str(value)
 
 
 def _has_columns(value: object) -> bool:

@@ -47,6 +47,17 @@ def printed(width: int, *rows: wire.Event) -> str:
     return console.file.getvalue()
 
 
+def test_details_of_an_event_are_told_as_people_read_them() -> None:
+    rule = {"steps": 256, "win_rate": 0.7, "start": "first"}
+    told = event(
+        "snapshot", chance=0.5784947216061566, rule=rule, reset=False, seen=[1, 2], spent_s=123456.7, left=None
+    )
+    (row,) = tables.events([told], "nothing").rows
+    assert row[-1] == (
+        "suspicious; chance 0.5785, rule (steps 256, win_rate 0.7, start first), reset no, seen (1, 2), spent_s 123457"
+    )
+
+
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_a_narrow_terminal_cuts_nothing_of_the_audit_log_short(width: int) -> None:
     text = printed(width, event("reinstate-worker", worker_id="3116273f82521fec", since="2030-01-31T12:00:00+00:00"))
