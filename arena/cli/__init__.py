@@ -9,6 +9,7 @@ import typer
 
 from arena.cli import bench, environments, exploitability, match, replay, tournament, verify
 from arena.errors import ArenaError, UnknownEnvironmentError, UnknownPolicyError
+from arena.release import show_version
 
 BAD_USAGE = 2
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.callback()(show_version)
 for part in (environments, match, tournament, replay, bench, exploitability, verify):
     app.registered_commands.extend(part.app.registered_commands)
 

@@ -10,6 +10,7 @@ from typing import NoReturn
 import typer
 from pydantic import ValidationError
 
+from arena.release import show_version
 from league import wire
 from league.child import TRY_LATER
 from league.cli import (
@@ -78,6 +79,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.callback()(show_version)
 for part in (
     up,
     serve,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import typer
 
 from arena.errors import ArenaError, UnknownEnvironmentError
+from arena.release import show_version
 from league.errors import ConfigurationError, LeagueError
 from trainer.cli import bench, doctor, enter, evaluate, fleet, run
 from trainer.errors import ConfigError, NoRunError, TrainerError
@@ -24,6 +25,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.callback()(show_version)
 for part in (run, evaluate, fleet, enter, bench, doctor):
     app.registered_commands.extend(part.app.registered_commands)
 

@@ -1,0 +1,20 @@
+"""`--version` of every command."""
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+
+def _print(asked: bool) -> None:
+    if asked:
+        typer.echo(f"echelon-league {version('echelon-league')}")
+        raise typer.Exit
+
+
+def show_version(
+    _asked: Annotated[
+        bool, typer.Option("--version", callback=_print, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    """Take `--version` where a command's own options stand."""
