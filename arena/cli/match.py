@@ -69,7 +69,7 @@ def match(
     anything, one match on either side says all.
     """
     # Imported here, as in every command: torch would cost `--help` its start-up time.
-    from arena.environments import declare
+    from arena.environments import declare, make
     from arena.match import play_series, seated
     from arena.playing import FORFEIT, NOBODY
     from arena.policies.greedy import GreedyPolicy, greedy
@@ -79,6 +79,7 @@ def match(
     trust(modules)
     film = None if record is None else FirstMatch()
     spec = declare(environment)
+    make(environment, num_envs=1)  # what a game loads when it is first made is no part of its pace
     with seated(environment, (a, b), patience(answer_s), tell_faults()) as seats:
         players = [greedy(each) if without_chance else each for each in seats]
         drawn = spec.chance is not False or not all(isinstance(each, GreedyPolicy) for each in players)

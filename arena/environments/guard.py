@@ -1,5 +1,6 @@
 """What is asked of any game while it is played: numbers that are finite, and that it does not end the program."""
 
+import math
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,10 +43,8 @@ def require_finite(env: Environment, seen: Observation, step: StepResult | None 
     Raises:
         ArenaError: There is NaN or infinity in what agents are shown or paid.
     """
-    total = seen.values.sum()
-    if step is not None:
-        total = total + step.reward.sum()
-    if bool(total.isfinite()):
+    total = seen.values.sum().item() + (0.0 if step is None else step.reward.sum().item())
+    if math.isfinite(total):
         return
     found = (~seen.values.isfinite()).nonzero()
     if len(found):

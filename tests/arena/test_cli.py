@@ -54,6 +54,26 @@ def test_match_repeats_from_its_seed(capsys: pytest.CaptureFixture[str]):
     assert first != other
 
 
+def test_what_a_game_loads_when_it_is_first_made_is_no_part_of_its_pace(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    happened: list[str] = []
+
+    def made(*arguments: object, **options: object) -> object:
+        happened.append("made")
+        return make(*arguments, **options)
+
+    def clock() -> float:
+        happened.append("clock")
+        return float(len(happened))
+
+    monkeypatch.setattr("arena.environments.make", made)
+    monkeypatch.setattr("arena.cli.match.time.perf_counter", clock)
+    assert run(capsys, "match", "random", "random", "--environment", "rps", "--matches", "2")[0] == 0
+    assert happened[0] == "made"
+    assert happened.count("clock") == 2
+
+
 def test_processes_change_nothing_that_is_played(capsys: pytest.CaptureFixture[str]):
     game = ("match", "random", "random", "--environment", "pettingzoo:tictactoe_v3", "--matches", "4", "--json")
     alone, apart = (json.loads(run(capsys, *game, *more)[1]) for more in ((), ("--processes", "1")))
@@ -238,6 +258,7 @@ def test_a_full_disk_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch
         ("tournament", "random", "random", "--environment", "rps"),
         ("bench", "--environment", "rps", "--num-envs", "0"),
         ("bench", "--environment", "rps", "--threads", "9223372036854775807"),
+        ("bench", "--environment", "rps", "--num-envs", "9223372036854775807"),
         ("wrestle",),
     ],
 )
