@@ -16,12 +16,13 @@ BENCH_REPEATS = 5
 app = typer.Typer()
 
 THREADS_MAX = 1024
+NUM_ENVS_MAX = 2**24
 
 
 @app.command(epilog="Example: arena bench --environment mech-duel --num-envs 1024 --threads 1 --json")
 def bench(
     environment: EnvironmentName,
-    num_envs: Annotated[int, typer.Option("--num-envs", min=1, help="Matches at once.")] = 256,
+    num_envs: Annotated[int, typer.Option("--num-envs", min=1, max=NUM_ENVS_MAX, help="Matches at once.")] = 256,
     threads: Annotated[
         int, typer.Option("--threads", min=1, max=THREADS_MAX, help="Threads of tensor operations.")
     ] = 1,
