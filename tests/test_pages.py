@@ -77,6 +77,31 @@ def test_every_page_is_in_the_index_once() -> None:
     assert set(often.values()) == {1}, f"list each page in docs/README.md once: {often}"
 
 
+def plain(heading: str) -> str:
+    return heading.strip("?. `")
+
+
+def named_pages(text: str) -> list[tuple[Path, str]]:
+    """Pages that a text names by their path, each with the section that it names behind it, or nothing."""
+    joined = re.sub(r"\s*\n[#\s]*", " ", text)
+    found = re.findall(r'(?<![\w/])(docs/[\w/-]+\.md)(?:, "([^"]+)")?', joined)
+    return [(ROOT / name, section) for name, section in found]
+
+
+def test_every_page_and_section_that_a_file_names_is_there() -> None:
+    folders = [ROOT / name for name in ("arena", "benchmarks", "docs", "examples", "league", "trainer")]
+    files = [
+        each for folder in folders for each in folder.rglob("*") if each.suffix in {".html", ".md", ".py", ".toml"}
+    ]
+    wrong = []
+    for file in files:
+        for page, section in named_pages(file.read_text(encoding="utf-8")):
+            titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE) if page.exists() else []
+            if not titles or (section and plain(section) not in map(plain, titles)):
+                wrong.append((file.name, page.name, section))
+    assert not wrong
+
+
 @cache
 def programs() -> dict[str, TyperGroup]:
     from arena.cli import app as arena
