@@ -132,9 +132,11 @@ def test_services_have_no_privileges_and_write_to_volumes_alone(name: str) -> No
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_no_service_wins_privileges_or_fills_the_disk_with_logs(name: str) -> None:
+def test_no_service_wins_privileges_fills_the_disk_with_logs_or_runs_out_of_files(name: str) -> None:
     assert "no-new-privileges:true" in SERVICES[name]["security_opt"]
     assert SERVICES[name]["logging"]["options"]["max-size"]
+    [connections] = re.findall(r"worker_connections (\d+);", (ROOT / "deploy" / "proxy" / "nginx.conf").read_text())
+    assert SERVICES[name]["ulimits"]["nofile"]["soft"] > 2 * int(connections), "the proxy has two for each caller"
 
 
 def test_only_the_proxy_and_grafana_listen_on_the_machine_and_only_for_itself_unless_told() -> None:
