@@ -99,6 +99,13 @@ def test_value_clip_leaves_small_moves_alone():
     assert errors([1.1, -2.0], [5.0, 0.0], [1.0, -2.2], clip=0.3).tolist() == errors([1.1, -2.0], [5.0, 0.0]).tolist()
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(("value", "expected"), [(3.0, 0.5 * 3.75**2), (1.1, 0.5 * 3.9**2), (-3.0, 0.5 * 8.0**2)])
+def test_value_clip_holds_on_either_side(sign, value, expected):
+    """A move towards the target counts up to the clip range, one away from it in full."""
+    assert errors([sign * value], [sign * 5.0], [sign * 1.0], clip=0.25).item() == pytest.approx(expected)
+
+
 def test_errors_beyond_hubers_threshold_pull_no_harder():
     value = torch.tensor([100.0, 0.5, -100.0], requires_grad=True)
     error = value_error(value, torch.zeros(3), value.detach(), clip=0.0, huber=2.0)
