@@ -8,7 +8,7 @@ Source: the safetensors format, https://huggingface.co/docs/safetensors.
 
 import json
 import math
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from league.errors import RefusedCheckpointError
 
@@ -16,6 +16,7 @@ _LENGTH_BYTES = 8
 _HEADER_MAX_BYTES = 8 * 2**20  # some 50,000 tensors; parsing more would cost the server memory
 _DIMENSIONS_MAX = 64
 _SIDE_LIMIT = 2**63
+_BITS_MAX = 2**63  # readers count in 64 bits, sides of 0 or not
 _BITS = {
     **dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), 8),
     **dict.fromkeys(("I16", "U16", "F16", "BF16"), 16),
@@ -58,7 +59,8 @@ def _checked_metadata(start: bytes, stream: Readable, size: int) -> dict[str, st
     length = int.from_bytes(start, "little")
     if not 2 <= length <= min(_HEADER_MAX_BYTES, size - _LENGTH_BYTES):
         raise ValueError(f"a header of {length} bytes does not fit a file of {size}")
-    header = json.loads(stream.read(length).decode("utf-8"), object_pairs_hook=_unique)
+    text = stream.read(length).decode("utf-8")
+    header = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     if not isinstance(header, dict):
         raise TypeError("the header is not an object")
     metadata = header.pop("__metadata__", {})
@@ -72,7 +74,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     keys = dict(pairs)
     if len(keys) != len(pairs):
         raise ValueError("a key appears twice")
+    for each in (*keys, *keys.values()):
+        if isinstance(each, str):
+            each.encode()  # fails on half a character, which JSON can spell
     return keys
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _check_cover(tensors: dict[str, Any], size: int) -> None:
@@ -80,6 +89,8 @@ def _check_cover(tensors: dict[str, Any], size: int) -> None:
     reached = 0
     for name, tensor in sorted(tensors.items(), key=lambda entry: entry[1]["data_offsets"]):
         begin, end = tensor["data_offsets"]
+        if type(begin) is not int or type(end) is not int:
+            raise TypeError(f"tensor {name!r} lies at {begin!r} to {end!r}")
         if begin != reached or end - begin != _tensor_bytes(name, tensor):
             raise ValueError(f"tensor {name!r} at bytes {begin} to {end} leaves a gap, overlaps or has another size")
         reached = end
@@ -93,7 +104,10 @@ def _tensor_bytes(name: str, tensor: dict[str, Any]) -> int:
         raise ValueError(f"tensor {name!r} has the unknown type {tensor['dtype']!r}")
     if len(shape) > _DIMENSIONS_MAX or not all(type(side) is int and 0 <= side < _SIDE_LIMIT for side in shape):
         raise ValueError(f"tensor {name!r} has the shape {shape!r}")
-    return math.prod(shape) * _BITS[tensor["dtype"]] // 8
+    bits: int = _BITS[tensor["dtype"]]
+    if math.prod(max(side, 1) for side in shape) * bits > _BITS_MAX:
+        raise ValueError(f"tensor {name!r} has the shape {shape!r}, whose size no reader could count")
+    return math.prod(shape) * bits // 8
 
 
 def _foreign_kind(start: bytes) -> str | None:

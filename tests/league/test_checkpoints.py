@@ -19,6 +19,7 @@ from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from league_scene import safetensors, sha256
+from safetensors import SafetensorError, deserialize
 
 from league.client import LeagueClient
 from league.errors import (
@@ -116,6 +117,31 @@ def test_anything_but_safetensors_is_refused_by_name_and_leaves_no_file(
     assert "\n" not in str(refused.value)
     assert "safetensors" in refused.value.way_out
     assert stored() == []
+
+
+WHOLE = '{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("[0, 8]", "[0.0, 8.0]", "lies at 0.0 to 8.0"),
+        ("[0, 8]", "[false, 8]", "lies at False to 8"),
+        ("[0, 8]", "[0, 8e0]", "lies at 0 to 8.0"),
+        ("[2]", "[4294967296, 4294967296, 0]", "no reader could count"),
+        ('"a"', r'"\ud800"', "surrogates not allowed"),
+        ('{"a"', r'{"__metadata__": {"signature": "\ud800"}, "a"', "surrogates not allowed"),
+        ('"F32",', '"F32", "scale": NaN,', "NaN is no JSON"),
+    ],
+)
+def test_what_safetensors_itself_does_not_read_is_refused(old: str, new: str, named: str) -> None:
+    """A player whose weights nobody can load would be drawn as an opponent."""
+    data = with_header(WHOLE.replace(old, new).encode(), bytes(8))
+
+    with pytest.raises(SafetensorError):
+        deserialize(data)
+    with pytest.raises(RefusedCheckpointError, match=named):
+        read_metadata(io.BytesIO(data), len(data), "bytes")
 
 
 @settings(deadline=None)
