@@ -6,7 +6,7 @@ from arena.environments.registry import split_rounds
 from league.cli.up.plan import Trainee, trainees
 from trainer.config import resolve
 
-NAMES = ("league", "self-play", "slower", "tuned")
+NAMES = ("league", "self-play", "slower", "tuned", "pulled")
 """Of all conditions."""
 
 TUNED_ENTROPY = {"openspiel:kuhn_poker": (0.1, 0.1), "rps": (0.45, 0.45)}
@@ -16,6 +16,12 @@ TUNED_ENTROPY_ELSEWHERE = (0.2, 0.05)
 
 SLOWER = 0.3
 """Learning rates of slower self-play, in those of the preset."""
+
+PULL, PULLED_ENTROPY = 0.2, 0.005
+"""Of self-play that is pulled to its mean: how strongly, and its entropy bonus in the end."""
+
+AVERAGE_STEPS = 400_000
+"""What that mean is over where the preset has none."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,7 @@ def condition(name: str, game: str, main_share: float | None = None) -> Conditio
     * self-play: a main that meets its present weights alone, with the same entropy bonus.
     * slower: the same with smaller learning rates.
     * tuned: the same with the entropy bonus that served self-play best.
+    * pulled: the same with a pull to the mean that is published, and an entropy bonus that falls to nearly nothing.
     """
     played, _ = split_rounds(game)
     if name == "league":
@@ -73,5 +80,9 @@ def condition(name: str, game: str, main_share: float | None = None) -> Conditio
         return Condition(
             name, alone, (latest, f"schedules.learning_rate={first}", f"schedules.learning_rate_final={last}")
         )
+    if name == "pulled":
+        steps = resolve(game, None, []).league.average_steps or AVERAGE_STEPS
+        pull = (f"ppo.magnet={PULL}", f"league.average_steps={steps}")
+        return Condition(name, alone, (latest, *pull, f"schedules.entropy_final={PULLED_ENTROPY}"))
     first, last = TUNED_ENTROPY.get(played, TUNED_ENTROPY_ELSEWHERE)
     return Condition(name, alone, (latest, f"schedules.entropy={first}", f"schedules.entropy_final={last}"))

@@ -19,7 +19,7 @@ MEASURES: dict[str, Callable[[Outcome], float]] = {
 """What is reported of every run."""
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 320, 56, 210, 30, 40
-COLOURS = ("#1f6fb2", "#c0392b", "#d98a1f", "#2e8b57")
+COLOURS = ("#1f6fb2", "#c0392b", "#d98a1f", "#2e8b57", "#7d3c98")
 STYLE = "text{font:12px system-ui,sans-serif;fill:#333}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.8}"
 DASHES = {"newest": "", "mixture": ' stroke-dasharray="5 4"'}
 

@@ -15,6 +15,7 @@ from benchmarks.value import conditions, report
 from benchmarks.value.finding import findings
 from benchmarks.value.games import game_of
 from benchmarks.value.measures import Member, Outcome, Point, found, lead, point, safest, scores, spread, worst_score
+from trainer.config import resolve
 
 ROCK, PAPER, SCISSORS = np.eye(3)
 EQUILIBRIUM = np.array([1 / 2, 1 / 6, 1 / 3])
@@ -139,12 +140,25 @@ def test_all_conditions_have_the_same_steps_and_each_differs_in_what_it_is_calle
         assert settings["run.seed"] == "4"
         assert ("schedules.entropy" in settings) == (name == "tuned")
         assert ("schedules.learning_rate" in settings) == (name == "slower")
+        assert ("ppo.magnet" in settings) == (name == "pulled")
         assert settings.get("environment.self_play") == (None if name == "league" else "1.0")
     assert [trainee.role for trainee in conditions.condition("league", game).trainees] == [
         "main",
         "main_exploiter",
         "league_exploiter",
     ]
+
+
+@pytest.mark.parametrize("game", ["openspiel:kuhn_poker:rounds=20", "rps", "mech-duel"])
+def test_a_main_is_pulled_to_a_mean_whether_its_preset_has_one_or_not(game):
+    pulled = resolve(game, None, conditions.condition("pulled", game).settings)
+    assert pulled.ppo.magnet > 0.0
+    assert pulled.league.average_steps == 400_000
+    assert pulled.schedules.entropy_final < pulled.schedules.entropy
+
+
+def test_every_condition_has_a_colour_of_its_own():
+    assert len(set(report.COLOURS)) >= len(conditions.NAMES)
 
 
 def test_a_leagues_main_may_have_more_of_the_steps_and_exploiters_share_the_rest():
