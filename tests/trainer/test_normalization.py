@@ -60,6 +60,24 @@ def test_observation_statistics_travel_in_the_network_and_a_constant_feature_sta
     torch.testing.assert_close(network.observation_std[0], values[:, 0].std(correction=0))
 
 
+def test_observations_of_who_is_out_of_the_game_are_in_no_statistics(monkeypatch):
+    """In slices that end anywhere."""
+    monkeypatch.setattr("trainer.normalization.SLICE", 3)
+    monkeypatch.setattr("trainer.normalization.NUMBERS", 1)
+    architecture = Architecture.of(fake_spec(), encoder_sizes=(4,), recurrent_size=3)
+    all_at_once, sliced = (ObservationNormalizer(architecture, 0.01, CPU) for _ in range(2))
+    active, values = torch.rand(5, 4) < 0.6, torch.randn(5, 4, architecture.observation_size)
+    values[~active] = torch.nan
+
+    sliced.update_where(active, values)
+    all_at_once.update(values[active])
+
+    assert float(sliced.moments.count) == int(active.sum()) > 3
+    torch.testing.assert_close(sliced.moments.mean, values[active].double().mean(0))
+    torch.testing.assert_close(sliced.moments.variance, values[active].double().var(0, correction=0))
+    torch.testing.assert_close(sliced.moments.mean, all_at_once.moments.mean)
+
+
 def test_rewards_are_scaled_by_the_discounted_return_and_keep_their_sign():
     scaler = RewardScaler(2, 0.9, 10.0, CPU)
     reward = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
@@ -163,11 +181,11 @@ def test_no_valid_sample_gives_zeros():
 
 
 def test_a_role_whose_advantages_are_a_hundred_times_larger_leaves_the_others_as_they_were():
-    role = torch.tensor([0, 1, 0, 1])
-    advantages, valid = torch.randn(50, 4), torch.rand(50, 4) < 0.8
+    role = torch.tensor([0, 1, 0, 2, 1])  # three: of two, each is all but the other
+    advantages, valid = torch.randn(50, 5), torch.rand(50, 5) < 0.8
     plain = normalise_by_role(advantages, valid, role, 1e-4, 10)
-    scaled = normalise_by_role(advantages * torch.tensor([100.0, 1.0, 100.0, 1.0]), valid, role, 1e-4, 10)
-    assert torch.equal(plain[:, [1, 3]], scaled[:, [1, 3]])
+    scaled = normalise_by_role(advantages * torch.tensor([100.0, 1.0, 100.0, 1.0, 1.0]), valid, role, 1e-4, 10)
+    assert torch.equal(plain[:, [1, 3, 4]], scaled[:, [1, 3, 4]])
     torch.testing.assert_close(plain, scaled)
     assert plain[~valid].abs().max() == 0.0
 
