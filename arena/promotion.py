@@ -280,13 +280,15 @@ def _judge_against_champion(player: int, champion: int, roster: Roster, config: 
     rating, deviation = roster.ratings.rating, roster.ratings.deviation
     joint = math.hypot(float(deviation[player]), float(deviation[champion]))
     chance = superiority(float(rating[player]), joint, float(rating[champion]))
-    approved = chance >= config.succession
-    return Decision(
-        player,
-        approved=approved,
-        reason=f"P(better than the champion {roster.names[champion]} at {rating[champion]:.0f}) is {chance:.3f}, "
-        f"{'at least' if approved else 'under'} {config.succession:g}",
-    )
+    rival = f"the champion {roster.names[champion]} at {rating[champion]:.0f}"
+    return _judge_by_chance(player, rival, chance, config.succession)
+
+
+def _judge_by_chance(player: int, rival: str, chance: float, least: float) -> Decision:
+    """Approve whoever is better than a rival with at least so much probability."""
+    approved = chance >= least
+    compared = "at least" if approved else "under"
+    return Decision(player, approved=approved, reason=f"P(better than {rival}) is {chance:.3f}, {compared} {least:g}")
 
 
 def _judge(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
@@ -317,13 +319,7 @@ def _judge_against_median(player: int, roster: Roster, config: PromotionConfig) 
         return Decision(player, approved=False, reason="there is no other frozen player to be better than")
     median = float(np.median(others))
     chance = superiority(float(roster.ratings.rating[player]), float(roster.ratings.deviation[player]), median)
-    approved = chance >= config.superiority
-    return Decision(
-        player,
-        approved=approved,
-        reason=f"P(better than the median frozen player at {median:.0f}) is {chance:.3f}, "
-        f"{'at least' if approved else 'under'} {config.superiority:g}",
-    )
+    return _judge_by_chance(player, f"the median frozen player at {median:.0f}", chance, config.superiority)
 
 
 def _judge_against_commanders(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
