@@ -20,6 +20,9 @@ from trainer.spool import Spool
 FILE_BYTES = 4000
 """Files of the spool are followed by the next beyond this, so that some go within a short run."""
 
+OTHERS = "opponents", "tensorboard"
+"""Folders that other threads may be writing in; a run goes on without."""
+
 CALLS = {"/results": "results", "/leases": "leases"}
 KEPT = {"delivered.json": "position", "state.safetensors": "state"}
 
@@ -82,7 +85,7 @@ class Deaths:
             return
         self._passes -= 1
         if not self._passes:
-            shutil.copytree(self._run, self._left)
+            shutil.copytree(self._run, self._left, ignore=shutil.ignore_patterns(*OTHERS))
             self.dead = True
             raise Death(point)
 
