@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from arena.matchmaking import MatchmakingConfig
 from arena.promotion import PromotionConfig
 from arena.refit import RefitConfig
-from league.errors import ConfigurationError
+from league.errors import ConfigurationError, reason
 from league.lanes import LaneConfig
 from league.log import Format, Level
 from league.secret_files import SUFFIX, TOKEN, secret
@@ -325,11 +324,6 @@ class Settings(BaseSettings):
     def on_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         return is_loopback(self.host)
-
-
-def reason(found: ErrorDetails) -> str:
-    """Say why a setting was refused, in the words of whoever refused it."""
-    return str(found["ctx"]["error"]) if found["type"] == "value_error" else found["msg"]
 
 
 @lru_cache(maxsize=1024)

@@ -203,6 +203,12 @@ class RefusedReplayError(LeagueError):
     type, title, status = "refused-replay", "refused replay", 422
 
 
+def reason(found: Mapping[str, Any]) -> str:
+    """Say why a value was refused, in the words of whoever refused it, given one of a validation error's `errors()`."""
+    said = str(found["ctx"]["error"] if found.get("type") == "value_error" else found["msg"])
+    return said[:1].lower() + said[1:]
+
+
 class InvalidRequestError(LeagueError):
     """A field is missing, unknown, of the wrong type or out of range."""
 
@@ -213,8 +219,7 @@ class InvalidRequestError(LeagueError):
         """Say what pydantic found wrong with a field: the first of a validation error's `errors()`."""
         place = ".".join(str(part) for part in found["loc"])
         value = "" if found.get("type") == "missing" else f"={_brief(found.get('input'))}"
-        message = str(found["msg"])
-        return cls(f"{place}{value}", message[:1].lower() + message[1:], way_out)
+        return cls(f"{place}{value}", reason(found), way_out)
 
 
 class UnsupportedProtocolError(LeagueError):

@@ -11,10 +11,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from arena.glicko2 import expected_score
-from league.config import Settings, reason
+from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
-from league.errors import ConfigurationError, InvalidRequestError
+from league.errors import ConfigurationError, InvalidRequestError, reason
 from league.services import events, ground, match_log, payoffs, periods, side_books, standings
 from league.services.ground import Ground
 from league.services.ledger import EMPTY

@@ -17,6 +17,7 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
+from league.errors import reason
 from league.wire.bodies import Answer, Request
 from league.wire.fields import PLAIN, MeasureName, Real, Text, Unicode, Whole
 from league.wire.leases import storable_lease_id
@@ -115,12 +116,11 @@ def _unreadable(item: object, error: ValidationError) -> UnreadableResult:
     named = item if isinstance(item, dict) else {}
     lease_id, sequence = named.get("lease_id"), named.get("sequence")
     place = ".".join(str(part) for part in first["loc"][1:]) or "item"
-    rule = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
     return UnreadableResult(
         lease_id=lease_id if isinstance(lease_id, str) and storable_lease_id(lease_id) else "",
         sequence=sequence if type(sequence) is int else -1,
         content=repr(item),
-        detail=f"unreadable result: {place}={first['input']!a:.120}: {rule}; see /docs for what a result is",
+        detail=f"unreadable result: {place}={first['input']!a:.120}: {reason(first)}; see /docs for what a result is",
     )
 
 
