@@ -2,6 +2,7 @@ import hashlib
 import json
 import os
 import pickle
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -167,16 +168,22 @@ def test_other_safetensors_file_is_refused(data: bytes):
         checkpoint.decode(save_tensors({"weight": torch.zeros(2)}))
 
 
-def test_every_difference_is_named(data: bytes):
+@pytest.mark.parametrize("into_a_network", [False, True])
+def test_every_difference_is_named(data: bytes, network: ActorCritic, into_a_network: bool):
     strange = rewritten(data, drop="critic.bias", tensors={"actor.bias": torch.zeros(9), "head.scale": torch.ones(1)})
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
 
+    read = partial(checkpoint.decode, strange, source="x")
+    if into_a_network:
+        read = partial(checkpoint.load_strictly, network, load_tensors(strange), "x")
     with pytest.raises(CheckpointError) as refusal:
-        checkpoint.decode(strange, source="x")
+        read()
 
     message = str(refusal.value)
     assert message.startswith("x does not fit its architecture: ")
     for difference in ("missing critic.bias", "unexpected head.scale", "actor.bias is (9,), not (5,)"):
         assert difference in message
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
 
 
 @pytest.mark.parametrize(
