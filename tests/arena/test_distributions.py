@@ -270,6 +270,27 @@ def test_a_choice_of_one_has_neither_log_probability_nor_entropy_nor_gradient(rn
     assert log_prob.abs().max() == entropy.abs().max() == logits.grad.abs().max() == 0.0
 
 
+def test_switches_and_directions_count_one_by_one_and_those_that_do_not_matter_for_nothing(rng: torch.Generator):
+    """At any place of a batch with several axes."""
+    policy, noise = mixed(30, rng), torch.Generator()
+    raw = policy.sample(rng)
+    one_by_one = torch.zeros(30, 2), torch.zeros(30, 2)
+    for option in range(MOVE.size + TRIGGER.size):
+        alone = policy.mask.clone()
+        alone[:, : MOVE.size + TRIGGER.size] = False
+        alone[:, option] = policy.mask[:, option]
+        part = ActionDistribution(MIXED, policy.parameters, torch.tensor([-0.5, 0.3]), alone)
+        for total, each in zip(one_by_one, (part.log_prob(raw), part.entropy(noise.manual_seed(1))), strict=True):
+            total += each[:, :2]
+
+    torch.testing.assert_close(policy.log_prob(raw)[:, :2], one_by_one[0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(policy.entropy(noise.manual_seed(1))[:, :2], one_by_one[1], rtol=1e-5, atol=1e-5)
+    shaped = ActionDistribution(
+        MIXED, policy.parameters.view(5, 6, -1), torch.tensor([-0.5, 0.3]), policy.mask.view(5, 6, -1)
+    )
+    torch.testing.assert_close(shaped.log_prob(raw.view(5, 6, -1)).flatten(0, 1), policy.log_prob(raw))
+
+
 def test_only_a_masked_choice_can_leave_no_option():
     mask = torch.tensor([[False] * MIXED.mask_size, [False] * (MIXED.mask_size - 1) + [True]])
 
