@@ -52,6 +52,9 @@ def test_whom_it_did_not_meet_both_times_nobody_forgets():
     found = forgetting(counts([50, 0], [50, 0]), counts([0, 0], [0, 50]))
     assert found.p_value.tolist() == [1.0, 1.0]
     assert not found.forgotten.any()
+    beside = forgetting(counts([50, 45], [50, 50]), counts([0, 5], [0, 50]))
+    assert beside.p_value[0] == 1.0
+    assert beside.forgotten.tolist() == [False, True]
     nobody = forgetting(counts([], []), counts([], []))
     assert nobody.weights.shape == (0,)
 
