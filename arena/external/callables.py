@@ -3,12 +3,13 @@
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from arena.environments.spec import EnvironmentSpec
-from arena.external.actor import Batch, Reply
+from arena.external.actor import NO_MEMORY, Batch, Reply
 from arena.external.errors import ExternalPolicyError, excerpt
 
 _PAIR = 2
@@ -41,7 +42,7 @@ class CallableActor:
             raise ExternalPolicyError(
                 f"it returned {excerpt(repr(answered))}: return actions by head, or those and what to remember"
             )
-        return Reply(actions, memory)
+        return Reply(actions, _things(memory))
 
     def close(self) -> None:
         """Close the callable, if it can be closed."""
@@ -70,6 +71,18 @@ def open_callable(path: str, spec: EnvironmentSpec) -> CallableActor:
             f"{path} is {excerpt(repr(found))}, which cannot be called: name what answers a batch"
         )
     return CallableActor(found)
+
+
+def _things(memory: object) -> Sequence[Any]:
+    """What a callable gave its agents to remember, one thing each."""
+    if memory is None:
+        return NO_MEMORY
+    if isinstance(memory, Iterable) and not isinstance(memory, Mapping | str | bytes):
+        with suppress(TypeError):  # an array of no axis says that it has things, and has none
+            return tuple(memory)
+    raise ExternalPolicyError(
+        f"it gave {excerpt(repr(memory))} to remember: return one thing for each agent in a list, or None for nothing"
+    )
 
 
 def _find(path: str) -> Any:  # noqa: ANN401  whatever has that name

@@ -17,6 +17,7 @@ from outside_policies import EXAMPLES, PATIENT, script
 from arena.cli import main
 from arena.environments import declare
 from arena.external import Batch, ExternalPolicyError, open_policy
+from arena.external.callables import CallableActor
 from arena.external.onnx_file import OnnxActor
 from arena.external.torchscript import TorchScriptActor
 from arena.match import play_series, resolve_policy, seated
@@ -141,6 +142,24 @@ number = 3
         ExternalPolicyError, match=r"does not load .ModuleNotFoundError: No module named 'no_such_bots'"
     ):
         open_policy(RPS, "no_such_bots:one")
+
+
+def answered(memory):
+    """What is remembered of an answer of two agents."""
+    actor = CallableActor(lambda batch: ({"choice": [0] * len(batch)}, memory))
+    return actor.act(Batch(np.zeros((2, 1), np.float32), {}, (None, None))).memory
+
+
+def test_a_callable_gives_each_agent_one_thing_to_remember_or_nothing():
+    assert answered(None) == answered(()) == ()
+    assert answered(["one", None]) == ("one", None)
+    assert [row.tolist() for row in answered(np.eye(2))] == [[1.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.mark.parametrize("memory", [3, "ab", {"home": 1, "away": 2}, np.array(1.0)])
+def test_a_callable_that_gives_no_list_to_remember_is_told_so(memory):
+    with pytest.raises(ExternalPolicyError, match=r"to remember: return one thing for each agent in a list, or None"):
+        answered(memory)
 
 
 # --- TorchScript -----------------------------------------------------------------------------------------------------
