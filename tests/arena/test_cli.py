@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from arena.cli import environments, main, output
+from arena.cli import bench, environments, main, output
 from arena.environments import make, names
 from arena.policies import ActorCritic, Architecture, save
 
@@ -183,11 +183,24 @@ def test_tables_say_everything_in_80_columns(capsys: pytest.CaptureFixture[str],
         assert f" {whole} " in printed
 
 
-def test_more_matches_than_memory_holds_are_refused_in_one_line(capsys: pytest.CaptureFixture[str]):
-    code, _, err = run(capsys, "bench", "--environment", "mech-duel", "--num-envs", "100000000000")
+def test_more_matches_than_memory_holds_are_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object, **__: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 400000000000 bytes")
+
+    monkeypatch.setattr(bench, "make", full)
+    code, _, err = run(capsys, "bench", "--environment", "mech-duel", "--num-envs", "16000000")
 
     assert code == 1
-    assert err == "arena: 100000000000 matches of mech-duel do not fit the memory of cpu: give fewer\n"
+    assert err == "arena: 16000000 matches of mech-duel do not fit the memory of cpu: give fewer\n"
+
+
+def test_more_matches_than_any_memory_holds_are_bad_usage(capsys: pytest.CaptureFixture[str]):
+    code, _, err = run(capsys, "bench", "--environment", "mech-duel", "--num-envs", "100000000000")
+
+    assert code == 2
+    assert f"less than or equal to {bench.NUM_ENVS_MAX}" in " ".join(err.replace("│", " ").split())
 
 
 def test_match_and_bench_know_the_mech_presets(capsys: pytest.CaptureFixture[str]):

@@ -12,6 +12,7 @@ import composition
 import httpx2
 import pytest
 from deployed import Deployment, Servers
+from distant_league import until
 from league_scene import Scene, result, safetensors, sha256
 
 from league import wire
@@ -82,13 +83,17 @@ def test_a_server_believes_the_proxy_about_the_scheme(servers: Servers, token: s
 # --- through the proxy -----------------------------------------------------------------------------------------------
 
 
+def stored(place: Path) -> list[tuple[str, str]]:
+    """Method and status of every call that the proxy has passed on to the store."""
+    calls = [line.split()[2:5] for line in (place / "access.log").read_text().splitlines()]
+    return [(method, status) for method, path, status in calls if path.startswith("/league-checkpoints/")]
+
+
 def test_checkpoints_go_through_the_public_address_both_ways(scene: Scene, proxy: str, place: Path) -> None:
     content = safetensors(7, signature=scene.signature)
     scene.publish(step=7)
     assert scene.client.download(sha256(content)) == content
-    calls = [line.split()[2:5] for line in (place / "access.log").read_text().splitlines()]
-    stored = [(method, status) for method, path, status in calls if path.startswith("/league-checkpoints/")]
-    assert stored[-2:] == [("PUT", "200"), ("GET", "200")]
+    until(lambda: stored(place)[-2:] == [("PUT", "200"), ("GET", "200")])  # a line is written once all was sent
 
 
 def test_a_download_that_broke_off_goes_on(scene: Scene, proxy: str, token: str) -> None:
