@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from small_runs import waiting
 
 from league.client import LeagueClient
 from league.errors import LeagueError
