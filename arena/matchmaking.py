@@ -6,12 +6,16 @@ games, the rest goes to "warm-up": the skill kernel among opponents near its rat
 of its own. Inside a branch a small uniform share keeps every opponent possible, so propensities are never 0 for a
 candidate that no filter took out.
 
+A rule weighs snapshots, so that a learner is met the more often the more of them it left. Where learners are balanced,
+the weight of each is divided by how many its learner left.
+
 Rating matches, whose purpose is to learn the players' order, are paired apart: `arena.pairing`.
 
 Sources: Vinyals et al., "Grandmaster level in StarCraft II" (2019), methods, "Prioritized fictitious self-play".
 """
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,6 +53,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+Balance = Literal["snapshots", "learners"]
+"""Who counts alike, whatever a rule thinks of them: every snapshot, or every learner, however many it left."""
+
 SELF = -1
 """Stands for the learner itself where an opponent's index is expected."""
 
@@ -71,6 +78,9 @@ class MatchmakingConfig:
         warm_up_games: A learner with fewer games is in warm-up, >= 0.
         warm_up_widths: Rating distances tried one after the other until somebody is near enough; then everybody.
         uniform_share: Share of the uniform distribution mixed into a branch, in [0, 1].
+        balance: Who counts alike for rules and the uniform share. With "learners" the weight of each of n snapshots of
+            one learner is divided by n, so that it counts by their mean; a baseline is nobody's snapshot. Warm-up goes
+            by snapshots in any case.
         past_games: How many of a learner's last games "forgotten" looks at, >= 2; of those against each opponent it
             compares the older half with the newer.
 
@@ -86,6 +96,7 @@ class MatchmakingConfig:
     warm_up_games: int = 20
     warm_up_widths: tuple[float, ...] = (200.0, 400.0, 800.0)
     uniform_share: float = 0.05
+    balance: Balance = "snapshots"
     past_games: int = 20_000
 
     def __post_init__(self) -> None:
@@ -96,6 +107,8 @@ class MatchmakingConfig:
         _require_mixture(self.mixture)
         for name in (self.weighting, *(name for name, _ in self.mixture)):
             self.rule(name)
+        if self.balance not in get_args(Balance):
+            raise ValueError(f"balance is {self.balance!r}: choose one of {', '.join(get_args(Balance))}")
         if self.past_games < 2:
             raise ValueError(f"past_games is {self.past_games}: it must be 2 or more, for two halves")
         if self.warm_up_games < 0:
@@ -257,7 +270,7 @@ def _warm_up_branch(candidates: Candidates, config: MatchmakingConfig) -> Branch
     near = distance <= width
     weights = np.zeros(distance.size)
     kernel = skill_weights(candidates.learner_rating, candidates.ratings[near], config.skill_sigma)
-    weights[near] = _mixed(kernel, config.uniform_share)
+    weights[near] = _mixed(kernel, np.ones(kernel.size, dtype=np.int64), config.uniform_share)
     return Branch(
         name=WARM_UP,
         share=1.0 - config.self_play_share,
@@ -275,12 +288,15 @@ def _rule_branches(candidates: Candidates, config: MatchmakingConfig) -> tuple[B
     proposes = np.array([each.sum() >= WEIGHT_FLOOR for each in weights])
     shares = np.where(proposes | ~proposes.any(), shares, 0.0)
     shares *= (1.0 - config.self_play_share) / shares.sum()
+    kin, alike = np.ones(candidates.ratings.size, dtype=np.int64), ""
+    if config.balance == "learners":
+        kin, alike = candidates.kin, "; each learner by the mean of its snapshots"
     return tuple(
         Branch(
             name=rule.name if config.mixture else PFSP,
             share=float(share),
-            rule=_in_words(rule, config),
-            weights=_mixed(normalised(each), config.uniform_share),
+            rule=_in_words(rule, config) + alike,
+            weights=_mixed(each, kin, config.uniform_share),
             excluded=np.zeros(each.size, dtype=bool),
             filter="",
         )
@@ -293,8 +309,10 @@ def _in_words(rule: Rule, config: MatchmakingConfig) -> str:
     return rule.words + mixed
 
 
-def _mixed(weights: FloatArray, uniform_share: float) -> FloatArray:
-    return (1.0 - uniform_share) * weights + uniform_share / weights.size
+def _mixed(weights: FloatArray, kin: IntArray, uniform_share: float) -> FloatArray:
+    """Divide each weight by the number of kin, and mix in what is divided so of equal ones; the sum is 1."""
+    preferred = normalised(normalised(weights) / kin)
+    return (1.0 - uniform_share) * preferred + uniform_share * normalised(1.0 / kin)
 
 
 def _require_mixture(mixture: tuple[tuple[str, float], ...]) -> None:

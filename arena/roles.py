@@ -30,9 +30,6 @@ Role = Literal["main", "main_exploiter", "league_exploiter"]
 Start = Literal["first", "main"]
 """Whose weights a learner takes when it begins anew: its own first ones, or those of a main as it is now."""
 
-NO_LINEAGE = -1
-"""Lineage of a baseline."""
-
 MAINS = "mains"
 VERIFICATION = "verification"
 
@@ -181,7 +178,7 @@ class LeagueExploiter:
 
 RoleRules = Main | MainExploiter | LeagueExploiter
 
-_PREFERENCES = ("weighting", "power", "uniform_share")
+_PREFERENCES = ("weighting", "power", "uniform_share", "balance")
 _SNAPSHOTS = {
     "snapshot_steps": "steps",
     "snapshot_limit": "limit",

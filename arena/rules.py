@@ -31,6 +31,9 @@ from arena.weightings import WinRateWeighting, finite_column, pfsp_weights, rate
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+NO_LINEAGE = -1
+"""Lineage of who was left by no learner: of a baseline."""
+
 ENTRY_POINTS = "echelon_league.matchmaking"
 
 Need = Literal["between", "pasts"]
@@ -82,6 +85,8 @@ class Candidates:
         between: (K, K) win rates of the opponents against each other, for rules that need "between"; None stands for
             what their ratings predict.
         pasts: What the learner scored at two times, for rules that need "pasts"; None where there is no past.
+        lineage: (K,) int64 whose lineage each belongs to, NO_LINEAGE for baselines; None where that is not known, and
+            each is taken to be of its own.
 
     Raises:
         ValueError: A value is not finite, is out of range, or the columns differ in length.
@@ -93,6 +98,7 @@ class Candidates:
     win_rates: FloatArray
     between: FloatArray | None = None
     pasts: Pasts | None = None
+    lineage: IntArray | None = None
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.learner_rating):
@@ -108,6 +114,15 @@ class Candidates:
         if self.pasts is not None:
             _require_shape("pasts.earlier", self.pasts.earlier.games, ratings.shape)
             _require_shape("pasts.recent", self.pasts.recent.games, ratings.shape)
+        _require_shape("lineage", self.lineage, ratings.shape)
+
+    @property
+    def kin(self) -> IntArray:
+        """(K,) how many of the opponents are of the same lineage as each, itself counted; baselines are alone."""
+        if self.lineage is None:
+            return np.ones(self.ratings.size, dtype=np.int64)
+        _, place, count = np.unique(self.lineage, return_inverse=True, return_counts=True)
+        return np.where(self.lineage == NO_LINEAGE, 1, count[place])
 
 
 @dataclass(frozen=True)
@@ -240,6 +255,6 @@ def _forgotten(candidates: Candidates) -> FloatArray:
     return forgetting(candidates.pasts.earlier, candidates.pasts.recent).weights
 
 
-def _require_shape(name: str, values: FloatArray | None, shape: tuple[int, ...]) -> None:
+def _require_shape(name: str, values: FloatArray | IntArray | None, shape: tuple[int, ...]) -> None:
     if values is not None and values.shape != shape:
         raise ValueError(f"{name} has shape {values.shape}: with {shape[0]} opponents it must be {shape}")

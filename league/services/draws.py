@@ -281,6 +281,7 @@ def _of_learner(
         win_rates=standing.win_rates,
         between=known.between,
         pasts=known.pasts,
+        lineage=standing.against.lineage,
     )
     distribution, failures = _by_role(standing.against, candidates, lineage.rules)
     filters += _contradiction(lineage) + failures
@@ -368,12 +369,14 @@ def _branch(branch: Branch, groups: Mapping[str, NDArray[np.int64]]) -> dict[str
 
 
 def _grouped(members: Sequence[Member]) -> dict[str, NDArray[np.int64]]:
-    """Return the places of groups: by standing, and the older half of the snapshots, so that crowding shows."""
+    """Return the places of groups: by standing, role and age, so that crowding shows."""
     snapshots = [place for place, member in enumerate(members) if member.kind == "snapshot"]
     groups = {
         "baselines": [place for place, member in enumerate(members) if member.kind == "baseline"],
         "commanders": [place for place in snapshots if members[place].standing == "commander"],
         "candidates": [place for place in snapshots if members[place].standing == "candidate"],
+        "snapshots of mains": [place for place in snapshots if members[place].role == "main"],
+        "snapshots of exploiters": [place for place in snapshots if members[place].role in roles.EXPLOITERS],
         "older half of the snapshots": snapshots[: len(snapshots) // 2],
     }
     return {name: np.array(places, dtype=np.int64) for name, places in groups.items()}

@@ -27,7 +27,7 @@ from league import wire
 from league.config import Settings
 from league.db.models import Draw, Lease, Match
 from league.errors import InvalidRequestError
-from league.services import draws, evidence, exclusion, leases, payoffs
+from league.services import draws, evidence, exclusion, leases, payoffs, roles
 from league.services.payoffs import Records
 from league.services.population import Population, PopulationCache
 
@@ -96,6 +96,7 @@ class _OtherRule:
             win_rates=np.array(items["win_rate"]),
             between=self._between(places) if "between" in needs else None,
             pasts=self._pasts(items["player_id"], draw.created_at) if "pasts" in needs else None,
+            lineage=roles.lineages(self.population, places),
         )
         target = draws.weighed(candidates, config).probabilities
         for branch in kept:

@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
 from arena.glicko2 import expected_score
-from arena.roles import NO_LINEAGE, MainExploiter, Opposition, RoleRules
-from arena.rules import Need
+from arena.roles import MainExploiter, Opposition, RoleRules
+from arena.rules import NO_LINEAGE, Need
 from league.config import Settings
 from league.db.models import Learner, Player
 from league.services import evidence, match_log, payoffs, role_rules
@@ -102,7 +102,7 @@ def standing(session: Session, population: Population, settings: Settings, own: 
         records, expected = NO_RECORDS.advance(games), np.full(places.size, 0.5)
     tally, matches = payoffs.against(records, own.member.id, population.ids[places])
     win_rates = arithmetic.win_rates(tally, expected)
-    sides = population.once("sides", lambda: _sides(population.members))
+    sides = _of_all(population)
     lineage, step = sides.lineage[places], sides.step[places]
     of_late = arithmetic.win_rates(arithmetic.of_late(tally, matches, lineage, step), expected)
     against = Opposition(
@@ -115,6 +115,11 @@ def standing(session: Session, population: Population, settings: Settings, own: 
         own=own.id,
     )
     return Standing(win_rates, matches, against)
+
+
+def lineages(population: Population, places: Sequence[int]) -> IntArray:
+    """Return (K,) int64 whose lineage the players at K places of a population belong to, NO_LINEAGE for baselines."""
+    return _of_all(population).lineage[np.asarray(places, dtype=np.int64)]
 
 
 def _lineages(session: Session, population: Population, settings: Settings) -> Mapping[int, Lineage]:
@@ -131,6 +136,10 @@ def _lineages(session: Session, population: Population, settings: Settings) -> M
             log.error("learner %s: %s; numbers of its role stand in. %s", name, own.failure, _CORRECT_THE_NUMBERS)
         lineages[player_id] = Lineage(member, learner_id, name, own.rules, own.failure, anew.step)
     return lineages
+
+
+def _of_all(population: Population) -> _Sides:
+    return population.once("sides", lambda: _sides(population.members))
 
 
 def _sides(members: Sequence[Member]) -> _Sides:

@@ -41,6 +41,7 @@ from league.wire.fingerprint import Fingerprint, Likeness, MeasuredBehaviour
 from league.wire.gates import Gate, GateCancel, GateCreate, GateState
 from league.wire.health import Health
 from league.wire.learners import (
+    Balance,
     BaselineCreate,
     HealthVerdict,
     Learner,
@@ -119,6 +120,7 @@ __all__ = [
     "PROTOCOL_HEADER",
     "Ancestor",
     "Answer",
+    "Balance",
     "BaselineCreate",
     "Behaviour",
     "Champion",

@@ -10,6 +10,7 @@ from league.wire.fields import PLAIN, EnvironmentName, Name, Real, Signature, St
 
 Role = Literal["main", "main_exploiter", "league_exploiter"]
 Start = Literal["first", "main"]
+Balance = Literal["snapshots", "learners"]
 Severity = Literal["hint", "warning", "alarm"]
 
 
@@ -31,6 +32,7 @@ class RoleNumbers(Request):
     weighting: Text | None = None
     power: Real | None = None
     uniform_share: Real | None = None
+    balance: Balance | None = None
     verification_share: Real | None = None
     live_above: Real | None = None
     exploiter_below: Real | None = None

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from arena.matchmaking import (
     pfsp_weights,
     skill_weights,
 )
+from arena.rules import NO_LINEAGE
 
 WEIGHTINGS = ["hard", "variance", "linear", "capped", "uniform"]
 win_rate_lists = st.lists(st.floats(0, 1), min_size=1, max_size=30)
@@ -180,6 +183,61 @@ def test_every_opponent_of_a_warm_learner_stays_possible():
     assert distribution.probabilities == pytest.approx(0.65 * np.array([0.05 / 3, 0.95 + 0.05 / 3, 0.05 / 3]))
 
 
+def by_learners(lineage, win_rates, **changes):
+    config = MatchmakingConfig(balance="learners", self_play_share=0.0, **changes)
+    candidates = replace(pool([1500] * len(lineage), win_rates), lineage=np.array(lineage))
+    return opponent_distribution(candidates, config)
+
+
+def test_balanced_learners_count_by_the_mean_of_their_snapshots():
+    distribution = by_learners([7, 7, 7, 4], [0.5, 0.3, 0.9, 0.5], weighting="linear", uniform_share=0.1)
+    raw = np.array([0.5 / 3, 0.7 / 3, 0.1 / 3, 0.5])
+    even = np.array([1 / 6, 1 / 6, 1 / 6, 1 / 2])
+    assert distribution.probabilities == pytest.approx(0.9 * raw / raw.sum() + 0.1 * even)
+    assert (
+        distribution.branches[0].rule
+        == "1 - win rate: who beats the learner; 10% uniform; each learner by the mean of its snapshots"
+    )
+
+
+def test_a_baseline_is_nobody_s_snapshot_where_learners_are_balanced():
+    distribution = by_learners([NO_LINEAGE, NO_LINEAGE, 7, 7], [0.5] * 4)
+    assert distribution.probabilities == pytest.approx([1 / 3, 1 / 3, 1 / 6, 1 / 6])
+
+
+def test_balanced_learners_are_alike_where_the_rule_proposes_nobody():
+    assert by_learners([7, 7, 4], [1.0] * 3).probabilities == pytest.approx([0.25, 0.25, 0.5])
+    mixture = (("forgotten", 1.0),)
+    assert by_learners([7, 7, 4], [0.1, 0.5, 0.9], mixture=mixture).probabilities == pytest.approx([0.25, 0.25, 0.5])
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 2, 3]), st.floats(0, 1)), min_size=1, max_size=8), st.integers(1, 5))
+def test_no_balanced_learner_is_met_more_often_for_leaving_each_snapshot_more_than_once(players, times):
+    lineage, win_rates = (list(column) for column in zip(*players, strict=True))
+    own = [place for place, learner in enumerate(lineage) if learner == 1]
+    more = times * own
+    once = by_learners(lineage, win_rates).probabilities
+    often = by_learners(lineage + [1] * len(more), win_rates + [win_rates[place] for place in more]).probabilities
+    others = np.array(lineage) != 1
+    assert often[: len(lineage)][others] == pytest.approx(once[others])
+
+
+def test_without_balance_and_in_warm_up_every_snapshot_counts():
+    crowded = replace(pool([1500] * 3, [0.5] * 3), lineage=np.array([7, 7, 4]))
+    assert opponent_distribution(crowded, MatchmakingConfig()).probabilities == pytest.approx([0.65 / 3] * 3)
+    cold, config = replace(crowded, learner_games=0), MatchmakingConfig(balance="learners")
+    (branch,) = opponent_distribution(cold, config).branches
+    assert branch.weights == pytest.approx([1 / 3] * 3)
+    assert "mean" not in branch.rule
+    unknown = replace(crowded, lineage=None)
+    assert opponent_distribution(unknown, config).probabilities == pytest.approx([0.65 / 3] * 3)
+
+
+def test_lineages_of_other_opponents_are_refused():
+    with pytest.raises(ValueError, match=r"lineage has shape \(2,\): with 3 opponents it must be \(3,\)"):
+        replace(pool([1500] * 3), lineage=np.array([1, 2]))
+
+
 def test_skill_weighting_serves_warm_learners_too():
     config = MatchmakingConfig(weighting="skill", uniform_share=0.0, self_play_share=0.0, skill_sigma=100.0)
     distribution = opponent_distribution(pool([1400, 1800], [0.9, 0.1]), config)
@@ -258,6 +316,7 @@ def test_draws_are_repeatable_from_the_generator_and_shuffled():
     [
         ({"self_play_share": 1.2}, r"self_play_share is 1\.2"),
         ({"uniform_share": -0.1}, r"uniform_share is -0\.1"),
+        ({"balance": "mains"}, "balance is 'mains': choose one of snapshots, learners"),
         ({"weighting": "soft"}, "weighting is 'soft': .*skill"),
         ({"power": np.inf}, "power is inf"),
         ({"skill_sigma": 0.0}, r"skill_sigma is 0\.0"),

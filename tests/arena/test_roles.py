@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from arena.matchmaking import SELF, Candidates, MatchmakingConfig, draw
 from arena.roles import (
-    NO_LINEAGE,
     LeagueExploiter,
     Main,
     MainExploiter,
@@ -20,6 +19,7 @@ from arena.roles import (
     role_rules,
     without_self_play,
 )
+from arena.rules import NO_LINEAGE
 from arena.weightings import pfsp_weights
 
 OWN, RIVAL, EXPLOITER = 1, 2, 3
@@ -46,7 +46,8 @@ def opposition(*players, own=OWN):
 def distribution_of(against, rules, games=100):
     """The distribution of a learner that is out of warm-up, unless said otherwise."""
     ratings = np.full(against.win_rates.size, 1500.0)
-    return role_distribution(against, Candidates(1500.0, games, ratings, against.win_rates), rules)
+    candidates = Candidates(1500.0, games, ratings, against.win_rates, lineage=against.lineage)
+    return role_distribution(against, candidates, rules)
 
 
 def shares(distribution):
@@ -79,6 +80,18 @@ def test_a_main_plays_everybody_by_the_mixture_of_its_league():
     assert shares(distribution) == {"hard": 0.375, "uniform": 0.125}
     own = role_rules("main", {"weighting": "variance"}, mixture)
     assert shares(distribution_of(opposition((0.8, EXPLOITER), (0.6, EXPLOITER)), own)) == {"pfsp": 0.5}
+
+
+def test_a_main_s_own_past_crowds_nobody_out_where_learners_are_balanced():
+    against = opposition(*[(0.5, OWN)] * 18, (0.6, EXPLOITER), (0.6, EXPLOITER))
+    crowded, balanced = (
+        distribution_of(against, role_rules("main", {"balance": balance}, PLAIN))
+        for balance in ("snapshots", "learners")
+    )
+    assert shares(crowded) == shares(balanced) == {"pfsp": 0.5}
+    exploiters = against.exploiter
+    assert crowded.probabilities[exploiters].sum() == pytest.approx(0.5 * 2 * 0.16 / (18 * 0.25 + 2 * 0.16))
+    assert balanced.probabilities[exploiters].sum() == pytest.approx(0.5 * 0.16 / (0.25 + 0.16))
 
 
 def test_another_main_has_its_part_of_self_play_while_there_is_a_chance_against_it():
@@ -252,7 +265,7 @@ def test_a_decision_follows_its_numbers():
 
 def test_each_role_has_its_numbers():
     snapshots = {"snapshot_steps": 500_000, "snapshot_limit": 1_000_000, "snapshot_win_rate": 0.7, "start": "first"}
-    everybody = {"power": 2.0, "uniform_share": 0.05}
+    everybody = {"power": 2.0, "uniform_share": 0.05, "balance": "snapshots"}
     found = {role: numbers(role_rules(role, {}, MatchmakingConfig())) for role in ROLES}
     assert found["main"] == snapshots | everybody | {
         "reset": 0.0,
@@ -287,6 +300,8 @@ SNAPSHOTS = SnapshotRule(steps=0, limit=1)
         (lambda: role_rules("master", {}, PLAIN), "role is 'master': choose one of main, main_exploiter"),
         (lambda: role_rules("main_exploiter", {"weighting": "hard"}, PLAIN), "a main_exploiter has no such number"),
         (lambda: role_rules("main", {"power": -1.0}, PLAIN), r"power is -1\.0"),
+        (lambda: role_rules("main", {"balance": "roles"}, PLAIN), "balance is 'roles': choose one of snapshots"),
+        (lambda: role_rules("main_exploiter", {"balance": "learners"}, PLAIN), "a main_exploiter has no such number"),
         (lambda: SnapshotRule(steps=5, limit=4), "snapshot_steps is 5 and snapshot_limit 4"),
         (lambda: SnapshotRule(steps=0, limit=0), "snapshot_steps is 0 and snapshot_limit 0"),
         (lambda: SnapshotRule(steps=0, limit=1, reset=2.0), r"reset is 2\.0"),

@@ -89,6 +89,8 @@ def test_a_branch_shows_upon_whom_its_weight_falls(scene: Scene) -> None:
         "baselines": 1,
         "commanders": 1,
         "candidates": 3,
+        "snapshots of mains": 4,
+        "snapshots of exploiters": 0,
         "older half of the snapshots": 2,
     }
     assert told["baselines"][1] == pytest.approx(weights[scene.baseline().id])

@@ -106,6 +106,19 @@ def test_the_rule_that_was_in_force_keeps_every_draw(scene: Scene) -> None:
     assert all(each.logged == pytest.approx(each.target) for each in found.shares)
 
 
+@ON_SQLITE
+def test_a_league_that_balances_learners_would_have_drawn_so(scene: Scene, serve: Serve) -> None:
+    learner = scene.learner.player_id
+    found = start(serve, "uniform", balance="learners").evaluate_matchmaking(learner, "uniform")
+    shares = {each.name: (each.logged, each.target) for each in found.shares if each.player_id != learner}
+    alone, balanced = shares.pop(scene.baseline().name)
+    pfsp = 4 * alone
+    assert balanced == pytest.approx(pfsp / 2)
+    assert len(shares) == 3
+    for logged, target in shares.values():
+        assert target - logged == pytest.approx(pfsp / 6 - pfsp / 4)
+
+
 def test_only_the_leases_that_are_asked_for_and_were_played_count(scene: Scene, time: Any) -> None:
     learner = scene.learner.player_id
     time.advance(60)

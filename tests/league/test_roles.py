@@ -122,6 +122,23 @@ def test_a_learner_s_own_numbers_shape_its_draws(scene: Scene) -> None:
 
 
 @ON_SQLITE
+def test_a_main_that_balances_learners_meets_an_exploiter_as_often_as_its_own_past(scene: Scene) -> None:
+    main = found(scene, "calm", "main", balance="learners", weighting="uniform", verification_share=0.0)
+    assert main.rules["balance"] == "learners"
+    exploiter = found(scene, "finder", "main_exploiter")
+    for step in range(1, 9):
+        publish(scene, main, step)
+    publish(scene, exploiter, 1)
+    play(scene, main, score=0.5, matches=40)
+    branch = scene.client.preview(main.player_id).branches[1]
+    assert branch.rule == "everybody alike; 5% uniform; each learner by the mean of its snapshots"
+    told = {each.group: (each.players, each.share) for each in branch.groups}
+    assert told["snapshots of mains"] == (8, pytest.approx(1 / 3))
+    assert told["snapshots of exploiters"] == (1, pytest.approx(1 / 3))
+    assert told["baselines"] == (1, pytest.approx(1 / 3))
+
+
+@ON_SQLITE
 def test_many_learners_of_a_role_are_mains_alike(scene: Scene) -> None:
     mains = [found(scene, f"main-{number}", "main") for number in range(20)]
     for main in mains:

@@ -302,6 +302,7 @@ def test_exploiters_do_not_play_themselves_unless_they_are_told_to():
             "role.snapshot_steps is 129, and after 128 steps .* league.snapshot_every_steps",
         ),
         (["role.start=best"], "role.start is 'best': give one of first, main$"),
+        (["role.balance=roles"], "role.balance is 'roles': give one of snapshots, learners$"),
     ],
 )
 def test_roles_and_numbers_that_make_no_sense_are_refused_before_anything_starts(settings, message):

@@ -2,7 +2,7 @@
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from league.wire import Name, Role, Start
+from league.wire import Balance, Name, Role, Start
 from trainer.history import COMPONENT_SHARE
 from trainer.settings.section import Section
 
@@ -191,6 +191,9 @@ class RoleSettings(Section):
     weighting: str | None = Field(None, description="Rule by which it prefers opponents; see docs/matchmaking.md")
     power: float | None = Field(None, ge=0.0, description="Exponent of the rule hard")
     uniform_share: float | None = Field(None, ge=0.0, le=1.0, description="Share of opponents taken evenly")
+    balance: Balance | None = Field(
+        None, description="Who is met alike but for that rule: snapshots, or learners, however many each of them left"
+    )
     verification_share: float | None = Field(
         None, ge=0.0, le=1.0, description="A main's share against its known weaknesses"
     )
