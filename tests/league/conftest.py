@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,7 @@ from league.client import LeagueClient, patience_of
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
+from league.duty import Duty
 from league.services import tokens
 
 BACKENDS = ("sqlite", "postgresql")
@@ -210,6 +212,16 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the settings of whoever runs the tests."""
     for name in [name for name in os.environ if name.startswith("LEAGUE_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _duties_end_with_their_server() -> Iterator[None]:
+    """Name the test that leaves one at work: it would go on, and fail, in the middle of others."""
+    before = set(threading.enumerate())
+    yield
+    names = {each.name for each in Duty.__subclasses__()}
+    left = [each.name for each in threading.enumerate() if each not in before and each.name in names]
+    assert left == []
 
 
 @pytest.fixture

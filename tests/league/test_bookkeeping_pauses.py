@@ -23,6 +23,6 @@ def test_no_books_are_kept_while_the_database_is_away_and_a_line_of_the_log_says
         bookkeeping._require_schema(away)
     away.close()
     assert ended.value.code == 1
-    (record,) = caplog.records
+    (record,) = (each for each in caplog.records if each.name == bookkeeping.__name__)
     assert record.getMessage().startswith("no books are kept: connection failed: ")
     assert record.exc_info is None

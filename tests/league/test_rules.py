@@ -216,7 +216,7 @@ def test_the_default_rule_stands_in_for_one_that_fails_and_both_are_named(
     shown = scene.client.preview(scene.learner.player_id)
     assert shown.branches == sound.branches
     assert [item.weights for item in shown.items] == [item.weights for item in sound.items]
-    (logged,) = (record.getMessage() for record in caplog.records if record.levelname == "ERROR")
+    (logged,) = (record.getMessage() for record in caplog.records if record.name == draws.__name__)
     assert "rule 'broken' failed" in logged
     assert "correct the rule, or set LEAGUE_MATCHMAKING__WEIGHTING" in logged
 
