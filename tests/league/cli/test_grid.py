@@ -4,8 +4,9 @@ import io
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
 from league.cli.grid import Grid, record
@@ -64,11 +65,12 @@ def test_what_matters_least_goes_where_a_table_may_be_brief() -> None:
 
 
 @given(st.integers(24, 250), st.lists(st.lists(st.text(max_size=30), min_size=3, max_size=3), min_size=1, max_size=4))
+@example(24, [["", "", "00\x1f\U00011ef3\U00018cd6"]])  # signs of no width, and of two
 def test_nothing_is_cut_off_or_wider_than_the_terminal(width: int, texts: list[list[str]]) -> None:
     rows = [[str(number), *each, "12.5"] for number, each in enumerate(texts)]
     grid = Grid([["n"], ["player", "kind", "why"], ["change"]], rows, "nothing")
     lines = printed(grid, width).splitlines()
-    assert all(len(line) <= width for line in lines)
+    assert all(cell_len(line) <= width for line in lines)
     shown = "".join(letters("".join(lines)))
     for row in rows:
         for cell in row:
