@@ -10,9 +10,10 @@ from sqlalchemy.orm import Session
 from league.db.models import Lease, Match
 
 SPAN = timedelta(minutes=10)
-"""What a rate is the mean of; less where more than `MATCHES_MAX` came in meanwhile."""
+"""What a rate is the mean of; less where more came in meanwhile than are looked at."""
 
 MATCHES_MAX = 20_000
+"""How many ids of matches are looked at; some are of none, such as of a report that came twice."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,10 @@ def of_workers(session: Session, now: datetime) -> Mapping[str, Activity]:
 def _recent(session: Session, now: datetime) -> tuple[Mapping[str, int], float]:
     """Return how many matches each worker reported within the span, and how long that is in seconds."""
     newest = session.scalar(select(func.max(Match.id))) or 0
-    first, began = newest - MATCHES_MAX, now - SPAN
-    recent = Match.id > first, Match.reported_at > began
+    before, began = newest - MATCHES_MAX, now - SPAN
+    if before > 0:  # what came earlier is left out, however many of the ids since then there are
+        first = session.scalar(select(Match.reported_at).where(Match.id > before).order_by(Match.id).limit(1))
+        began = max(began, first or began)
+    recent = Match.id > before, Match.reported_at >= began
     counts = dict(iter(session.execute(select(Match.worker_id, func.count()).where(*recent).group_by(Match.worker_id))))
-    if sum(counts.values()) >= MATCHES_MAX:
-        began = session.scalar(select(func.min(Match.reported_at)).where(*recent)) or began
     return counts, max(1.0, (now - began).total_seconds())

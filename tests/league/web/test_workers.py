@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import Scene, result
+from sqlalchemy import delete
 
 from league import wire
 from league.db.engine import Database
+from league.db.models import Match
 from league.services import activity, reviews, tokens
 from league.web.visitors import COOKIE
 
@@ -53,6 +55,19 @@ def test_a_rate_of_many_matches_is_that_of_the_time_that_they_took(
     with database.read() as session:
         busy = activity.of_workers(session, time.now)[scene.trainer.id]
     assert busy.matches_per_s == pytest.approx(2 / 10)
+
+
+def test_ids_without_a_match_make_no_rate_slower(
+    scene: Scene, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(activity, "MATCHES_MAX", 2)
+    for lease in scene.opponent_leases(4):
+        scene.report(result(lease))
+        time.advance(5)
+    with database.write() as session:
+        session.execute(delete(Match).where(Match.id == 3))
+        busy = activity.of_workers(session, time.now)[scene.trainer.id]
+    assert busy.matches_per_s == pytest.approx(1 / 5)
 
 
 def test_an_admin_quarantines_and_reinstates_with_a_reason(http: TestClient, scene: Scene) -> None:
