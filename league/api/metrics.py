@@ -46,7 +46,7 @@ class Metrics:
         self._periods = Gauge("league_periods", "Closed rating periods.", ("environment",), registry=self.registry)
         self._lag_s = Gauge(
             "league_period_lag_seconds",
-            "Age of the oldest match that no rating period has taken in; 0 where all are rated.",
+            "Age of the oldest match that is to be rated and no rating period has taken in; 0 where there is none.",
             ("environment",),
             registry=self.registry,
         )
@@ -95,9 +95,8 @@ class Metrics:
 
 def _lag_s(session: Session, environment: str, now: datetime) -> float:
     rated = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
-    unrated = Match.environment == environment, Match.id > rated, Match.kind != exclusion.GATE
-    waiting = select(Match.reported_at).where(*unrated)
-    oldest = session.scalar(waiting.order_by(Match.id).limit(1))
+    waiting = Match.environment == environment, Match.id > rated, *exclusion.rated(session)
+    oldest = session.scalar(select(Match.reported_at).where(*waiting).order_by(Match.id).limit(1))
     return 0.0 if oldest is None else (now - oldest).total_seconds()
 
 

@@ -130,6 +130,14 @@ def test_metrics_tell_how_long_matches_wait_for_their_ratings(scene: Scene, http
     assert lag() == ['league_period_lag_seconds{environment="rps"} 0.0']
 
 
+def test_matches_that_are_never_rated_do_not_wait(scene: Scene, http: TestClient, time: Any) -> None:
+    (lease,) = scene.opponent_leases(1)
+    scene.client.quarantine_worker(scene.trainer.id, time.now, "lies")
+    scene.report(result(lease))
+    time.advance(30)
+    assert 'league_period_lag_seconds{environment="rps"} 0.0' in http.get("/metrics").text
+
+
 def test_metrics_tell_the_time_in_the_database(scene: Scene, http: TestClient) -> None:
     def figure(name: str) -> float:
         lines = http.get("/metrics").text.splitlines()
