@@ -1,7 +1,8 @@
 """Locks that every process of a league sees, held until the transaction ends.
 
 On SQLite a write transaction is alone anyway (BEGIN IMMEDIATE), so these are PostgreSQL's advisory locks and nothing
-on SQLite. Where several are taken, the order is the one below, and rows come last.
+on SQLite. Where several are taken, the order is the one below, and rows come last; only the rows of learners and tokens
+are changed before EVENTS is taken to tell of it, and by nobody who holds it.
 """
 
 import zlib
@@ -25,10 +26,10 @@ class Lock(IntEnum):
     SCHEMA = 0x1EA61
     PERIOD = 0x1EA62  # one closer at a time
     INTAKE = 0x1EA63  # shared by writers of matches; exclusive to read a watermark that nothing can slip under
-    EVENTS = 0x1EA64  # the audit log's ids commit in order, so that a reader's cursor never passes one by
     COLLECTION = 0x1EA68  # shared by publishing; exclusive to delete checkpoints that nobody has published
     POPULATION = 0x1EA69  # players' ids commit in order, so that the last one says who there is
     UPLOADS = 0x1EA6A  # of a token, not of an environment: what it announces is summed one after the other
+    EVENTS = 0x1EA64  # the audit log's ids commit in order, so that a reader's cursor never passes one by
 
 
 def hold(session: Session | Connection, lock: Lock, environment: str = "") -> None:

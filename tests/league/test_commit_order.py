@@ -5,13 +5,13 @@ behaviour take a transaction of several statements; others are one statement, wh
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import Scene, result
+from lock_waiters import PATIENCE_S, wait_for_waiters
 from sqlalchemy import Connection, event, text
 
 from league import wire
@@ -23,8 +23,6 @@ from league.errors import LeagueError
 
 ON_POSTGRES = pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
 """SQLite's writers come one after the other: their ids commit in order."""
-
-PATIENCE_S = 30
 
 
 class Stopped:
@@ -72,19 +70,6 @@ def report(lease: wire.Lease, scene: Scene) -> Callable[[LeagueClient], object]:
 
 def batch_of(scene: Scene, lease: wire.Lease) -> wire.ResultBatch:
     return wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease)])
-
-
-def wait_for_waiters(database: Database, count: int, on: str = "advisory") -> None:
-    """Return once so many sessions wait for an advisory lock, or for another session's rows."""
-    waiting = text(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-        f"AND wait_event_type = 'Lock' AND wait_event = '{on}'"
-    )
-    pause, until = threading.Event(), time.monotonic() + PATIENCE_S
-    with database.glance() as session:  # a transaction would see the same activity again and again
-        while session.scalar(waiting) < count:
-            assert time.monotonic() < until, f"nobody waits for {on}"
-            pause.wait(0.01)
 
 
 def told(http: TestClient, cursor: stream.Cursor) -> list[tuple[stream.Cursor, wire.Event]]:

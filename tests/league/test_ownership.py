@@ -1,16 +1,22 @@
 """A worker token writes only for what is its own."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result, safetensors, sha256
+from lock_waiters import PATIENCE_S, wait_for_waiters
+from sqlalchemy import select
 
 from league import wire
 from league.client import LeagueClient
+from league.db import locks
 from league.db.engine import Database
+from league.db.locks import Lock
+from league.db.models import Learner
 from league.errors import (
     ForbiddenError,
     InvalidRequestError,
@@ -133,6 +139,23 @@ def test_a_learner_is_assigned_to_a_worker_token_that_there_is(
     for learner, environment in (("other", "rps"), ("main", "recall")):
         with pytest.raises(UnknownLearnerError, match=f"{learner}: {environment} has no learner"):
             assign(database, "ann", learner, environment)
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+def test_a_learner_is_assigned_while_something_about_it_is_written_into_the_log(
+    scene: Scene, connect: Connect, database: Database
+) -> None:
+    connect("worker", "ann")
+    learner = select(Learner).where(Learner.id == scene.learner.id)
+    with ThreadPoolExecutor(1) as pool:
+        with database.write() as session:
+            locks.hold(session, Lock.EVENTS)
+            assigning = pool.submit(assign, database, "ann")
+            wait_for_waiters(database, 1)
+            session.scalars(learner.with_for_update(read=True, key_share=True)).one()  # as whatever refers to its row
+        assigning.result(PATIENCE_S)
+    with database.read() as session:
+        assert session.scalars(learner).one().owner == "ann"
 
 
 def worker_of(scene: Scene, **changes: Any) -> wire.WorkerCreate:
