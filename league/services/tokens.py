@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from shlex import quote
 from typing import Literal
 
 from sqlalchemy import Connection, bindparam, or_, select, update
@@ -55,7 +56,7 @@ def create(
     row = {"name": name, "digest": digest(secret), "scope": scope, "created_at": now, "expires_at": expires_at}
     statement = insert_into(session, Token).values(row).on_conflict_do_nothing().returning(Token.id)
     if session.scalar(statement) is None:
-        way_out = f"choose another name, or give that one a new secret with `league token renew {name}`"
+        way_out = f"choose another name, or give that one a new secret with `league token renew {quote(name)}`"
         raise NameTakenError(name, "a token, perhaps one that ended, has this name", way_out)
     _record(session, "created", name, scope, expires_at, actor, now)
     return secret
@@ -121,7 +122,7 @@ def authenticate(session: Session | Connection, settings: Settings, secret: str 
         raise UnauthenticatedError("with an unusable token", "it is unknown or revoked", _CREATE)
     if token.expires_at is not None and token.expires_at <= now:
         rule = f"token {token.name!r} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC"
-        way_out = f"give it a new secret with `league token renew {token.name}`"
+        way_out = f"give it a new secret with `league token renew {quote(token.name)}`"
         raise UnauthenticatedError("with an unusable token", rule, way_out)
     return Principal(token.name, Scope[token.scope.upper()], token.expires_at)
 

@@ -58,8 +58,10 @@ def test_a_token_cannot_end_before_it_begins(database: Database, connect: Connec
     connect("read", "wall")
     with database.write() as session, pytest.raises(InvalidRequestError):
         tokens.renew(session, "wall", NOW, actor="test", expires_at=NOW)
-    with pytest.raises(NameTakenError, match="league token renew wall"):
-        connect("read", "wall")
+    connect("read", "my wall")
+    for name, quoted in (("wall", "wall"), ("my wall", "'my wall'")):
+        with pytest.raises(NameTakenError, match=f"league token renew {quoted}`"):
+            connect("read", name)
 
 
 def test_the_last_use_of_a_token_is_noted_now_and_then(connect: Connect, database: Database, time: Any) -> None:
