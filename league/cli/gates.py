@@ -13,6 +13,7 @@ from league import wire
 from league.cli import tables
 from league.cli.connection import AsJson, Environment, Token, Url, connect, find_player, pages
 from league.cli.grid import Grid, printable
+from league.cli.players import Cursor
 from league.cli.tables import NONE, moment
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import LeagueError, UnknownGateError
@@ -92,8 +93,8 @@ def gates_command(
     environment: Environment = None,
     state: Annotated[wire.GateState | None, typer.Option("--state", help="Only gates in this state.")] = None,
     player: Annotated[str | None, typer.Option("--player", help="Either of the two.", show_default="anybody")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most rows.")] = 20,
-    cursor: Annotated[str | None, typer.Option("--cursor", help="Go on where a page ended.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most rows to print.")] = 20,
+    cursor: Cursor = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,

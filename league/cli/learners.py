@@ -16,7 +16,7 @@ app = typer.Typer()
 COURSE_POINTS = 40
 """Points of a metric that are drawn in a line."""
 
-Which = Annotated[str, typer.Argument(metavar="LEARNER", help="A learner's name, or its id.")]
+Which = Annotated[str, typer.Argument(metavar="LEARNER", help="A learner's name, or its id in `league learners`.")]
 Names = Annotated[list[str] | None, typer.Option("--name", help="Only this metric; may be repeated.")]
 
 

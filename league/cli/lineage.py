@@ -11,6 +11,7 @@ from league import wire
 from league.cli import tables
 from league.cli.connection import AsJson, Token, Url, Who, champion_of, connect, find_player, pages
 from league.cli.gates import lead
+from league.cli.players import Cursor
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import ConfigurationError, LeagueError
 from league.lineage_picture import Descent, picture
@@ -32,7 +33,7 @@ _CHANGES = ("promote", "retire", "reinstate", "quarantine")
 def lineage(
     player: Who,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most generations.")] = 50,
-    cursor: Annotated[str | None, typer.Option("--cursor", help="Go on where a page ended.")] = None,
+    cursor: Cursor = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE.svg", help="Draw all snapshots of its learner into this file.")
     ] = None,

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from league import wire
 from league.cli import tables
-from league.cli.connection import AsJson, Token, Url, Who, connect, find_player, moment
+from league.cli.connection import AsJson, Token, Url, connect, find_player, moment
 from league.cli.grid import Grid, record
 from league.cli.tables import NONE, share
 from league.client import DEFAULT_URL, LeagueClient
@@ -16,6 +16,8 @@ from league.errors import InvalidRequestError
 
 app = typer.Typer()
 
+_WHICH = "A learner's name, or its id in `league players`"
+Learner = Annotated[str, typer.Argument(metavar="LEARNER", help=f"{_WHICH}.")]
 Rows = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Most opponents to print, the likeliest first.")]
 
 EVALUATION_PATIENCE_S = 600.0
@@ -26,7 +28,7 @@ _NAMED_MAX = 5  # of those whom a filter took out
 
 @app.command(epilog="Example: league opponents main")
 def opponents(
-    learner: Who, limit: Rows = 20, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
+    learner: Learner, limit: Rows = 20, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
 ) -> None:
     """Show whom a learner meets next: how likely each opponent is, by which rule, and who is left out."""
     with connect(url, token) as client:
@@ -62,7 +64,7 @@ def evaluate_matchmaking(
     ],
     learner: Annotated[
         str | None,
-        typer.Argument(metavar="LEARNER", help="Its id or name; may be left out where the league has only one."),
+        typer.Argument(metavar="LEARNER", help=f"{_WHICH}; may be left out where the league has only one."),
     ] = None,
     last: Annotated[
         int, typer.Option("--last", min=2, max=1_000_000, help="How many of its last leases to look at.")

@@ -11,7 +11,7 @@ from league.client import DEFAULT_URL, LeagueClient
 from league.errors import LeagueError, UnknownWorkerError
 
 app = typer.Typer(
-    help="Workers: list them, with what does not fit about their results; quarantine and reinstate.",
+    help="Workers: list them, with what does not fit about their results; quarantine, reinstate, have them leave.",
     invoke_without_command=True,
 )
 
@@ -19,6 +19,7 @@ RATING_PATIENCE_S = 900.0
 """All ratings are computed again before the answer."""
 
 Which = Annotated[str, typer.Argument(metavar="WORKER", help="A worker's exact name, or its id.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the league's event log.")]
 Since = Annotated[
     str, typer.Option("--since", help="Time of the first bad result, ISO 8601; without a zone it is this machine's.")
 ]
@@ -70,7 +71,7 @@ def quarantine(
 @app.command(epilog='Example: league workers reinstate trainer-main-mech-duel --restore --reason "a false alarm"')
 def reinstate(
     worker: Which,
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the league's event log.")] = "",
+    reason: Reason = "",
     restore: Annotated[
         bool, typer.Option("--restore", help="Let all that it ever reported count, whatever quarantines it was in.")
     ] = False,
@@ -86,6 +87,26 @@ def reinstate(
         tables.show_json(lifted)
     else:
         tables.show(f"{found.name}: {'all its results count' if restore else 'its results count from now on'}")
+
+
+@app.command(epilog='Example: league workers command trainer-main-mech-duel drain --reason "the machine is needed"')
+def command(
+    worker: Which,
+    told: Annotated[
+        wire.Command, typer.Argument(metavar="COMMAND", help="drain or stop: have it leave; continue: let it go on.")
+    ],
+    reason: Reason = "",
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Set what a worker is told at its next heartbeat: one that leaves finishes what it has begun, and ends."""
+    with connect(url, token) as client:
+        found = client.command_worker(_find(client, worker).id, told, reason)
+    if as_json:
+        tables.show_json(found)
+    else:
+        tables.show(f"{found.name} is told at its next heartbeat: {found.command}")
 
 
 def _everybody(client: LeagueClient) -> list[wire.ListedWorker]:

@@ -24,9 +24,10 @@ class WorkerCalls(Connection):
         query = {"name": name, "limit": limit, "cursor": cursor}
         return self._get("/workers", wire.Page[wire.ListedWorker], query)
 
-    def command_worker(self, worker_id: str, command: wire.Command) -> wire.Worker:
+    def command_worker(self, worker_id: str, command: wire.Command, reason: str = "") -> wire.Worker:
         """Set what a worker is told at its next heartbeat."""
-        return self._post(f"/workers/{segment(worker_id)}/command", wire.CommandRequest(command=command), wire.Worker)
+        request = wire.CommandRequest(command=command, reason=reason)
+        return self._post(f"/workers/{segment(worker_id)}/command", request, wire.Worker)
 
     def quarantine_worker(self, worker_id: str, since: datetime, reason: str) -> wire.Quarantine:
         """Stop trusting a worker from a time on; all ratings follow before the answer."""

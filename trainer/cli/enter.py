@@ -14,7 +14,7 @@ from arena.policies.modules import name_modules
 from league.client import DEFAULT_URL
 from trainer.cli.connection import connect, link_of, open_terminal, version
 from trainer.cli.evaluate import EVALUATOR_BACKOFF_S, EVALUATOR_TIMEOUT_S
-from trainer.cli.options import League, Modules, Token, runs
+from trainer.cli.options import DiskCacheBytes, League, MemoryCacheBytes, Modules, Token, runs
 from trainer.config import resolve
 from trainer.entry import Entry, EntryMembership, EntryPool, EntryWorker, rehearse
 from trainer.evaluator import Pace
@@ -87,8 +87,8 @@ def enter(
         float, typer.Option("--record-every-s", min=0.0, help="Record a match so often; 0 records none.")
     ] = 60.0,
     modules: Modules = None,
-    disk_cache_bytes: Annotated[int, typer.Option("--disk-cache-bytes", min=0)] = 2 * 2**30,
-    memory_cache_bytes: Annotated[int, typer.Option("--memory-cache-bytes", min=0)] = 256 * 2**20,
+    disk_cache_bytes: DiskCacheBytes = 2 * 2**30,
+    memory_cache_bytes: MemoryCacheBytes = 256 * 2**20,
 ) -> None:
     """Enter a policy of your own as a player and play its rating matches; the same name goes on as the same player.
 

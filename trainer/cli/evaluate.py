@@ -11,7 +11,7 @@ from arena.environments import declare, declare_all
 from arena.policies.modules import name_modules
 from league.client import DEFAULT_URL
 from trainer.cli.connection import connect, link_of, open_terminal, version
-from trainer.cli.options import League, Modules, Token, runs
+from trainer.cli.options import DiskCacheBytes, League, MemoryCacheBytes, Modules, Token, runs
 from trainer.config import resolve
 from trainer.evaluator import EvaluationWorker, Pace, RatingMembership
 from trainer.folder import RunFolder
@@ -74,8 +74,8 @@ def evaluate(
         typer.Option("--record-every-s", min=0.0, help="Record a match of every environment so often; 0 records none."),
     ] = 60.0,
     modules: Modules = None,
-    disk_cache_bytes: Annotated[int, typer.Option("--disk-cache-bytes", min=0)] = 2 * 2**30,
-    memory_cache_bytes: Annotated[int, typer.Option("--memory-cache-bytes", min=0)] = 256 * 2**20,
+    disk_cache_bytes: DiskCacheBytes = 2 * 2**30,
+    memory_cache_bytes: MemoryCacheBytes = 256 * 2**20,
 ) -> None:
     """Play the rating matches that the league asks for.
 

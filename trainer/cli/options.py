@@ -24,6 +24,12 @@ Overrides = Annotated[
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one setting; may be repeated, wins over --config."),
 ]
 
+DiskCacheBytes = Annotated[
+    int, typer.Option("--disk-cache-bytes", min=0, help="Most bytes of opponents' checkpoints in the run folder.")
+]
+MemoryCacheBytes = Annotated[
+    int, typer.Option("--memory-cache-bytes", min=0, help="Most bytes of opponents' weights in memory, for each game.")
+]
 Modules = Annotated[
     list[str] | None,
     typer.Option(

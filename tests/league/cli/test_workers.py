@@ -37,6 +37,17 @@ def test_a_worker_is_quarantined_by_name_and_reinstated(online: Run, scene: Scen
     assert "not quarantined" in again.one_line_error
 
 
+def test_a_worker_is_told_to_leave_and_to_go_on(online: Run, scene: Scene) -> None:
+    told = online("workers", "command", "trainer-1", "drain", "--reason", "the machine is needed")
+    assert told.out == "trainer-1 is told at its next heartbeat: drain\n"
+    assert scene.client.heartbeat(scene.trainer.id).command == "drain"
+    (event,) = scene.client.log(kind="drain-worker").items
+    assert event.reason == "the machine is needed"
+    assert json.loads(online("workers", "command", "trainer-1", "continue", "--json").out)["command"] == "continue"
+    assert scene.client.heartbeat(scene.trainer.id).command == "continue"
+    assert online("workers", "command", "trainer-1", "rest").code == 2
+
+
 def test_a_time_without_a_zone_is_this_machine_s() -> None:
     assert connection.moment("2030-01-31T12:00") == datetime(2030, 1, 31, 12).astimezone()
 
