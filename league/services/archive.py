@@ -53,7 +53,7 @@ class Manifest(BaseModel):
         revision: Of the schema that the tables have.
         version: Of the league that wrote it.
         exported_at: When.
-        rows: Number of rows of each table, in the order in which tables refer to each other.
+        rows: Number of rows of each table, by name.
         checkpoints: How many there are.
         missing: Checkpoints that the tables name and the store did not have.
     """

@@ -89,7 +89,7 @@ def export(
             revision=revision,
             version=version("echelon-league"),
             exported_at=now,
-            rows=rows,
+            rows=dict(sorted(rows.items())),
             checkpoints=len(named) - len(missing),
             missing=missing,
         )

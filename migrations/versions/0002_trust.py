@@ -29,9 +29,11 @@ def upgrade() -> None:
     _add_pairs_of_matches()
     _add_sides()
     _loosen_payoffs()
+    _loosen_leases()
 
 
 def downgrade() -> None:
+    _tighten_leases()
     _tighten_payoffs()
     _drop_sides()
     _drop_pairs_of_matches()
@@ -513,3 +515,21 @@ def _tighten_payoffs() -> None:
     with op.batch_alter_table("payoffs") as payoffs:
         for column in _SIDES_OF_PAYOFFS:
             payoffs.create_foreign_key(op.f(f"fk_payoffs_{column}_players"), "players", [column], ["id"])
+
+
+# --- references of leases --------------------------------------------------------------------------------------------
+
+_REFERENCES_OF_LEASES = {"home_id": "players", "away_id": "players", "worker_id": "workers"}
+
+
+def _loosen_leases() -> None:
+    """SQLite would have to copy the table, to which matches refer, and checks references in no time."""
+    if op.get_bind().dialect.name == "postgresql":
+        for column, table in _REFERENCES_OF_LEASES.items():
+            op.drop_constraint(op.f(f"fk_leases_{column}_{table}"), "leases", type_="foreignkey")
+
+
+def _tighten_leases() -> None:
+    if op.get_bind().dialect.name == "postgresql":
+        for column, table in _REFERENCES_OF_LEASES.items():
+            op.create_foreign_key(op.f(f"fk_leases_{column}_{table}"), "leases", table, [column], ["id"])

@@ -122,6 +122,25 @@ def test_a_reference_to_nowhere_is_found(
     assert any("rows of ratings with a player_id that players lacks: " in violation.finding for violation in look())
 
 
+@pytest.mark.parametrize(
+    ("column", "lacking", "table"), [("worker_id", "nobody", "workers"), ("away_id", 10**9, "players")]
+)
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+def test_a_lease_of_nobody_is_found_where_the_database_takes_it(
+    look: Callable[[], list[Violation]],
+    league_at_work: Scene,
+    database: Database,
+    column: str,
+    lacking: Any,
+    table: str,
+) -> None:
+    (lease,) = league_at_work.lease(1)
+    with database.write() as session:
+        session.execute(update(Lease).where(Lease.id == lease.lease_id).values({column: lacking}))
+    (found,) = look()
+    assert (found.invariant, found.finding) == ("references", f"rows of leases with a {column} that {table} lacks: 1")
+
+
 def test_a_champion_that_is_no_commander_is_found(
     look: Callable[[], list[Violation]], database: Database, league_at_work: Scene, time: Any
 ) -> None:

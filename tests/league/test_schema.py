@@ -4,9 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from league_scene import ON_SQLITE
+from schema_drift import differences
 from sqlalchemy import inspect, text
 
 from league.app import create_app
@@ -24,8 +23,7 @@ def empty(empty_database_url: str) -> Database:
 
 def test_migrations_build_exactly_the_models(database: Database) -> None:
     with database.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
-        assert compare_metadata(context, Base.metadata) == []
+        assert differences(connection) == []
         built = set(inspect(connection).get_table_names())
     assert built == {*Base.metadata.tables, "alembic_version"}
 

@@ -24,7 +24,11 @@ class Draw(Base):
 
 
 class Lease(Base):
-    """Permission for one worker to play one pairing. `state` is settled when it is released, or swept after its end."""
+    """Permission for one worker to play one pairing. `state` is settled when it is released, or swept after its end.
+
+    PostgreSQL does not check that its worker and players exist; `league check` does. See
+    docs/decisions/068-leases-are-stored-unchecked.md.
+    """
 
     __tablename__ = "leases"
 
