@@ -70,6 +70,8 @@ def look_at(name: str, game: TwoSided) -> Declared:
     with asking(name, "be made"):
         env = game.make()
     sequential = _is_sequential(name, env)
+    if not isinstance(env.possible_agents, list | tuple):
+        raise ArenaError(f"{name} has a {type(env.possible_agents).__name__} for possible_agents: list all its agents")
     known = {str(key): key for key in env.possible_agents}
     home, away = seat(name, list(known), game)
     seats = [*home, *away]
@@ -192,8 +194,8 @@ def _masks_actions(name: str, env: Any, seen: Any) -> bool:  # noqa: ANN401
         return True
     with asking(name, "be reset"):
         opened = env.reset(seed=0)
-    infos = env.infos if opened is None else unpack(name, "reset", opened, RESET)[1]
-    return any(ACTION_MASK in info for info in infos.values())
+    infos = getattr(env, "infos", None) if opened is None else unpack(name, "reset", opened, RESET)[1]
+    return isinstance(infos, Mapping) and any(info and ACTION_MASK in info for info in infos.values())
 
 
 def _longest(name: str, game: TwoSided, env: Any, decisions_per_cycle: int) -> int:  # noqa: ANN401

@@ -7,12 +7,18 @@ from typing import Any
 
 from arena.environments.pettingzoo.asking import unpack
 from arena.environments.pettingzoo.layout import END, LIMIT, RESET, STEP, Declared
+from arena.environments.pettingzoo.misfits import STUMBLES, explain, kept_wrongly, opened_wrongly, stepped_wrongly
 from arena.environments.pettingzoo.spaces import ACTION_MASK
 from arena.environments.processes.match import BoolArray, Ending, Row, Sight
 from arena.errors import ArenaError
 
 LARGEST_SEED = 2**31 - 1
 """Games that seed C code take no larger ones."""
+
+FAREWELL = (
+    "begin step with `if self.terminations[agent] or self.truncations[agent]: return self._was_dead_step(action)`"
+)
+"""What an AEC environment has to do when it is asked to."""
 
 
 def open_match(declared: Declared) -> "SequentialMatch | ParallelMatch":
@@ -33,7 +39,7 @@ class _Match:
         self._nothing = [0.0] * len(agents.keys)
         self._returns = list(self._nothing)
 
-    def _show(self, agent: int, observation: Any, info: Mapping[str, Any], sight: Sight, *, acts: bool) -> None:  # noqa: ANN401
+    def _show(self, agent: int, observation: Any, info: Any, sight: Sight, *, acts: bool) -> None:  # noqa: ANN401
         """Show an agent what it observes; its legal actions if it acts."""
         try:
             self._eyes[agent].write(observation, sight.values[agent])
@@ -46,8 +52,13 @@ class _Match:
         elif self._masked:
             for name, mask in self._legal(agent, observation, info).items():
                 sight.masks[name][agent] = mask
+        elif ACTION_MASK in info:
+            raise ArenaError(
+                f"{self._name} masks the actions of agent {self._keys[agent]}, and masked nobody's at reset: give "
+                f"every info an {ACTION_MASK} from reset on (with a Box alone there is nothing to mask)"
+            )
 
-    def _legal(self, agent: int, observation: Any, info: Mapping[str, Any]) -> Mapping[str, BoolArray]:  # noqa: ANN401
+    def _legal(self, agent: int, observation: Any, info: Any) -> Mapping[str, BoolArray]:  # noqa: ANN401
         """What the game allows of every masked head, or all that the agent has."""
         hands = self._hands[agent]
         told = observation.get(ACTION_MASK) if isinstance(observation, dict) else None
@@ -80,14 +91,26 @@ class SequentialMatch(_Match):
         self._env.reset(seed=_cropped(seed))
         self._facts = _holder_of(self._env)
         self._returns, self._paid = list(self._nothing), list(self._nothing)
-        mover = self._find_mover(row.final)
-        if mover is None:
-            raise self._over_at_once(seed)
-        self._show_mover(mover, row.seen)
+        try:
+            mover = self._find_mover(row.final)
+            if mover is None:
+                raise self._over_at_once(seed)
+            self._show_mover(mover, row.seen)
+        except STUMBLES as error:
+            explain(error, kept_wrongly(self._name, self._facts, self._number))
+            raise
 
     def step(self, row: Row, *, last: bool) -> Ending | None:
         """Let the mover act; see `Match.step`."""
         self._env.step(self._hands[self._mover].read(row.actions))
+        try:
+            return self._read(row, last=last)
+        except STUMBLES as error:
+            explain(error, kept_wrongly(self._name, self._facts, self._number))
+            raise
+
+    def _read(self, row: Row, *, last: bool) -> Ending | None:
+        """Read what came of a step."""
         self._cut, self._paid = last, list(self._nothing)
         mover = self._find_mover(row.final)
         if mover is not None and last:
@@ -114,8 +137,18 @@ class SequentialMatch(_Match):
                 shown = True
                 self._cut = any(not facts.terminations[each] for each in facts.agents)
                 self._show_last(final)
-            self._env.step(None)
+            self._let_out(key)
         return None
+
+    def _let_out(self, key: Any) -> None:  # noqa: ANN401  whatever the game calls it
+        """Give an agent that is out of the game the `None` that takes it away."""
+        try:
+            self._env.step(None)
+        except Exception as error:
+            error.add_note(f"step(None) was called for agent {key}, which is out of the game: {FAREWELL}")
+            raise
+        if key in self._facts.agents:
+            raise ArenaError(f"{self._name} keeps agent {key} after step(None), and it is out of the game: {FAREWELL}")
 
     def _pay_waiting(self, mover: int) -> None:
         """Pay what agents were promised that wait for their turn; the mover has it."""
@@ -140,28 +173,48 @@ class ParallelMatch(_Match):
 
     def reset(self, seed: int, row: Row) -> None:
         """Open a match; see `Match.reset`."""
-        observations, infos = unpack(self._name, "reset", self._env.reset(seed=_cropped(seed)), RESET)
+        told = unpack(self._name, "reset", self._env.reset(seed=_cropped(seed)), RESET)
         self._returns = list(self._nothing)
-        self._living = list(self._env.agents)
-        if not self._living:
-            raise self._over_at_once(seed)
-        self._show_all(observations, infos, row.seen)
+        try:
+            self._living = list(self._env.agents)
+            if not self._living:
+                raise self._over_at_once(seed)
+            self._show_all(told[0], told[1], row.seen)
+        except STUMBLES as error:
+            explain(error, opened_wrongly(self._name, self._env, told, self._number))
+            raise
 
     def step(self, row: Row, *, last: bool) -> Ending | None:
         """Let all act that are left; see `Match.step`."""
         number, hands = self._number, self._hands
         taken = {key: hands[number[key]].read(row.actions) for key in self._living}
         told = unpack(self._name, "step", self._env.step(taken), STEP)
+        try:
+            return self._read(told, row, last=last)
+        except STUMBLES as error:
+            explain(error, stepped_wrongly(self._name, self._living, told, number))
+            raise
+
+    def _read(self, told: Any, row: Row, *, last: bool) -> Ending | None:  # noqa: ANN401  whatever it returned
+        """Read what a step returned."""
+        number = self._number
         observations, rewards, terminations, truncations, infos = told
         for key, reward in rewards.items():
             row.reward[number[key]] = reward
             self._returns[number[key]] += float(reward)
+        if len(rewards) < len(self._living):
+            raise LookupError(rewards)  # somebody is not in it
         there = [key for key in self._living if key in observations]
         staying = [key for key in there if not (terminations.get(key) or truncations.get(key))]
         if last or not staying:
             for_whom_it_goes_on = [key for key in there if not terminations.get(key)]
             self._show_last(observations, infos, for_whom_it_goes_on, row.final)
             return self._end(truncated=bool(for_whom_it_goes_on))
+        if not self._env.agents:
+            raise ArenaError(
+                f"{self._name} has no agents left after a step that ended the match for nobody: say in terminations "
+                "or truncations for whom it is over"
+            )
         for key in self._living:
             if key not in staying:
                 row.seen.hide(number[key])
@@ -169,13 +222,11 @@ class ParallelMatch(_Match):
         self._show_all(observations, infos, row.seen)
         return None
 
-    def _show_all(self, observations: Mapping[Any, Any], infos: Mapping[Any, Any], seen: Sight) -> None:
+    def _show_all(self, observations: Any, infos: Any, seen: Sight) -> None:  # noqa: ANN401  whatever it shows
         for key in self._living:
             self._show(self._number[key], observations[key], infos.get(key, {}), seen, acts=True)
 
-    def _show_last(
-        self, observations: Mapping[Any, Any], infos: Mapping[Any, Any], cut: list[Any], final: Sight
-    ) -> None:
+    def _show_last(self, observations: Any, infos: Any, cut: list[Any], final: Sight) -> None:  # noqa: ANN401
         """Show everybody who was still there how the match ended; for whom it would have gone on counts as active."""
         final.clear()
         for key in self._living:

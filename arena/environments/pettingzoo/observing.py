@@ -8,8 +8,11 @@ from numpy.typing import NDArray
 
 from arena.environments.pettingzoo.spaces import Part
 from arena.environments.processes.match import FloatArray
-from arena.environments.spec import ChoiceBlock, ObservationBlock
+from arena.environments.spec import ChoiceBlock
 from arena.errors import ArenaError
+
+WHOLE = "biu"
+"""Kinds of numpy types that are whole numbers."""
 
 
 class Eyes:
@@ -21,7 +24,7 @@ class Eyes:
     """
 
     def __init__(self, parts: Sequence[Part], *, away: bool) -> None:
-        self._plain = [(part.path, part.place, part.block) for part in parts if part.options is None]
+        self._plain = [(part, part.path, part.place, part.axes) for part in parts if part.options is None]
         self._choices = [_Choice(part) for part in parts if part.options is not None]
         self._away = float(away)
 
@@ -31,13 +34,16 @@ class Eyes:
         Raises:
             ArenaError: It is of another shape than its space, or a choice is none of those that its space has.
         """
-        for path, place, block in self._plain:
+        for part, path, place, axes in self._plain:
             try:
-                into[place] = np.asarray(_follow(observation, path)).reshape(-1)
+                shown = np.asarray(_follow(observation, path))
+                if shown.shape != axes:
+                    _require_like(shown.shape, axes)
+                into[place] = shown.reshape(-1)
             except (LookupError, TypeError, ValueError) as error:
-                raise ArenaError(_misfit(observation, path, block)) from error
+                raise ArenaError(_misfit(observation, part)) from error
         for choice in self._choices:
-            choice.write(_follow(observation, choice.path), into)
+            choice.write(observation, into)
         into[-1] = self._away
 
 
@@ -45,17 +51,21 @@ class _Choice:
     """Writes choices, one-hot or as numbers."""
 
     def __init__(self, part: Part) -> None:
-        self.path, self._place, self._name = part.path, part.place, part.block.name
+        self._part, self._path, self._place, self._name = part, part.path, part.place, part.block.name
         options = np.array(part.options, dtype=np.int64)
         self._first, self._counts = options[:, 0], options[:, 1]
         self._as_numbers = isinstance(part.block, ChoiceBlock)
         self._before = np.cumsum([0, *self._counts[:-1]])
 
-    def write(self, chosen: Any, into: FloatArray) -> None:  # noqa: ANN401  whatever the space holds
-        numbers: NDArray[np.int64] = np.asarray(chosen).reshape(-1) - self._first
+    def write(self, observation: Any, into: FloatArray) -> None:  # noqa: ANN401  whatever the space holds
+        try:
+            chosen = _whole(_follow(observation, self._path)).reshape(self._first.shape)
+            numbers: NDArray[np.int64] = chosen - self._first
+        except (LookupError, TypeError, ValueError) as error:
+            raise ArenaError(_misfit(observation, self._part)) from error
         if ((numbers < 0) | (numbers >= self._counts)).any():
             raise ArenaError(
-                f"block {self._name} shows {np.ravel(chosen).tolist()}: its space has numbers from "
+                f"block {self._name} shows {chosen.tolist()}: its space has numbers from "
                 f"{self._first.tolist()} to {(self._first + self._counts - 1).tolist()}"
             )
         if self._as_numbers:
@@ -66,14 +76,28 @@ class _Choice:
             part[self._before + numbers] = 1.0
 
 
-def _misfit(observation: Any, path: tuple[Any, ...], block: ObservationBlock) -> str:  # noqa: ANN401
+def _whole(shown: Any) -> NDArray[Any]:  # noqa: ANN401  whatever the game shows
+    numbers = np.asarray(shown)
+    if numbers.dtype.kind not in WHOLE:
+        raise TypeError(numbers.dtype)
+    return numbers
+
+
+def _require_like(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    """Refuse another shape than a space's, but for axes of length 1: as many numbers may be other numbers."""
+    if [each for each in shape if each != 1] != [each for each in axes if each != 1]:
+        raise ValueError(shape)
+
+
+def _misfit(observation: Any, part: Part) -> str:  # noqa: ANN401
     """Why what is observed cannot be written."""
-    declared = f"its space says numbers of shape {block.shape}"
+    name, kind = part.block.name, "numbers" if part.options is None else "whole numbers"
+    declared = f"its space says {kind} of shape {part.axes}"
     try:
-        shown = _follow(observation, path)
+        shown = _follow(observation, part.path)
     except (LookupError, TypeError):
-        return f"block {block.name} is not in the {type(observation).__name__} that it observes: {declared}"
-    return f"block {block.name} shows a {type(shown).__name__} of shape {np.shape(shown)}: {declared}"
+        return f"block {name} is not in the {type(observation).__name__} that it observes: {declared}"
+    return f"block {name} shows a {type(shown).__name__} of shape {np.shape(shown)}: {declared}"
 
 
 def _follow(observation: Any, path: tuple[Any, ...]) -> Any:  # noqa: ANN401
