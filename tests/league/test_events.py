@@ -53,7 +53,7 @@ def follow(address: str, count: int, since: str, begun: threading.Event | None =
     told: list[Told] = []
     fields: dict[str, str] = {}
     headers = {"Last-Event-ID": since}
-    with httpx2.stream("GET", f"{address}/api/v1/events", headers=headers, timeout=30) as answer:
+    with httpx2.stream("GET", f"{address}/api/v1/events", headers=headers, timeout=120) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         if begun is not None:
             begun.set()
@@ -130,7 +130,7 @@ def test_one_stream_too_many_is_refused_until_another_is_closed(http: TestClient
     league = http.app.state.league  # type: ignore[attr-defined]
     events = f"{address}/api/v1/events"
     with ExitStack() as readers:
-        opened = [readers.enter_context(httpx2.stream("GET", events, timeout=30)).iter_lines() for _ in range(3)]
+        opened = [readers.enter_context(httpx2.stream("GET", events, timeout=120)).iter_lines() for _ in range(3)]
         assert [next(lines) for lines in opened] == [": keep-alive"] * 3
         refused = httpx2.get(events)
         assert (refused.status_code, refused.json()["type"]) == (503, BusyError.type)
@@ -138,7 +138,7 @@ def test_one_stream_too_many_is_refused_until_another_is_closed(http: TestClient
         assert refused.headers["retry-after"] == "10"
     while league.streams:
         threading.Event().wait(0.01)
-    with httpx2.stream("GET", events, timeout=30) as answer:
+    with httpx2.stream("GET", events, timeout=120) as answer:
         assert answer.status_code == 200
 
 
@@ -185,8 +185,8 @@ def test_a_stream_ends_with_its_token(
         secrets = [tokens.create(session, name, "read", START, actor="test") for name in ("wall", "desk")]
     wall, desk = ({"Authorization": f"Bearer {secret}"} for secret in secrets)
     with (
-        httpx2.stream("GET", f"{address}/api/v1/events", headers=wall, timeout=30) as ending,
-        httpx2.stream("GET", f"{address}/api/v1/events", headers=desk, timeout=30) as lasting,
+        httpx2.stream("GET", f"{address}/api/v1/events", headers=wall, timeout=120) as ending,
+        httpx2.stream("GET", f"{address}/api/v1/events", headers=desk, timeout=120) as lasting,
     ):
         lines, others = ending.iter_lines(), lasting.iter_lines()
         assert next(lines) == next(others) == ": keep-alive"
@@ -198,7 +198,7 @@ def test_a_stream_ends_with_its_token(
 
 
 def test_a_stream_of_an_open_league_ends_when_it_is_closed(address: str, database: Database) -> None:
-    with httpx2.stream("GET", f"{address}/api/v1/events", timeout=30) as ending:
+    with httpx2.stream("GET", f"{address}/api/v1/events", timeout=120) as ending:
         lines = ending.iter_lines()
         assert next(lines) == ": keep-alive"
         with database.write() as session:

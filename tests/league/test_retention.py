@@ -236,6 +236,6 @@ def test_a_server_that_stops_does_not_wait_for_all_of_it(
     monkeypatch.setattr(retention, "prune", endless)
     own = Pruner(database, 90.0, lambda: time.now)
     own.start()
-    assert begun.wait(timeout=10)
+    assert begun.wait(timeout=120)
     own.stop()
     assert not own._thread.is_alive()

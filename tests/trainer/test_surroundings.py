@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from trainer.surroundings import ENDED_BY_SIGTERM, LEAVE_WITHIN_S, SIGNALS, Signals
+from trainer.surroundings import ENDED_BY_SIGTERM, GRACE_S, LEAVE_WITHIN_S, SIGNALS, Signals
 
 HEAD = """
 import hashlib, time
@@ -45,7 +45,7 @@ IN_A_CALL = """
     try:
         with signals.calling():
             say("calling")
-            time.sleep(60)
+            time.sleep(600)
     except CallCutShortError:
         say("cut short")
 say("saved")
@@ -56,19 +56,22 @@ IN_NATIVE_CODE = """
 """
 
 
-def start(body, hanging_up="SIG_DFL"):
-    script = f"import signal\nsignal.signal(signal.SIGHUP, signal.{hanging_up})\n{HEAD}{body}"
+def start(body, hanging_up="SIG_DFL", within_s=300.0):
+    """A process that is ended so long after a SIGTERM, by default when the test would have failed anyhow."""
+    script = (
+        f"import signal\nfrom trainer import surroundings\nsurroundings.LEAVE_WITHIN_S = {within_s}\n"
+        f"signal.signal(signal.SIGHUP, signal.{hanging_up})\n{HEAD}{body}"
+    )
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline() == b"ready\n"
     return process
 
 
 def leave(process, number):
-    """Exit status, how long it took, what was said and what went wrong."""
-    began = time.monotonic()
+    """Exit status, what was said and what went wrong."""
     process.send_signal(number)
-    said, wrong = process.communicate(timeout=20)
-    return process.returncode, time.monotonic() - began, said.decode().splitlines(), wrong.decode()
+    said, wrong = process.communicate()
+    return process.returncode, said.decode().splitlines(), wrong.decode()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells of a parent's death")
@@ -76,37 +79,40 @@ def test_a_parents_death_is_heard_once():
     """The kernel signals it for each of its threads; a second one would be taken for the wish to leave at once."""
     process = start(TETHERED)
     assert process.stdout.readline() == f"{int(signal.SIGTERM)}\n".encode()
-    status, _, said, wrong = leave(process, signal.SIGTERM)
+    status, said, wrong = leave(process, signal.SIGTERM)
     assert (status, wrong) == (0, "")
     assert said[-1] == "0"
 
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_the_first_signal_lets_the_process_leave_by_itself(number):
-    status, took_s, said, _ = leave(start(WATCHFUL), number)
+    status, said, _ = leave(start(WATCHFUL), number)
     assert (status, said) == (0, [f"{number.name}: saving and leaving; again to leave at once", "saved"])
-    assert took_s < 3.0
 
 
 def test_a_call_to_the_league_is_cut_short():
     process = start(IN_A_CALL)
     assert process.stdout.readline() == b"calling\n"
-    status, took_s, said, _ = leave(process, signal.SIGTERM)
+    status, said, _ = leave(process, signal.SIGTERM)
     assert (status, said[-2:]) == (0, ["cut short", "saved"])
-    assert took_s < 3.0
 
 
 def test_native_code_that_hears_no_signal_is_ended_in_time():
     """As while a kernel is compiled: the main thread is not there to heed anything."""
-    status, took_s, _, wrong = leave(start(IN_NATIVE_CODE), signal.SIGTERM)
+    process, began = start(IN_NATIVE_CODE, within_s=0.5), time.monotonic()
+    status, _, wrong = leave(process, signal.SIGTERM)
     assert status == ENDED_BY_SIGTERM
     assert "still busy, so leaving at once" in wrong
-    assert LEAVE_WITHIN_S - 0.5 < took_s < 10.0
+    assert time.monotonic() - began >= 0.5
+
+
+def test_the_end_comes_before_supervisors_kill():
+    assert GRACE_S < LEAVE_WITHIN_S < 10.0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_second_signal_ends_the_process_at_once(number):
-    process = start("    time.sleep(60)\n")
+    process = start("    time.sleep(600)\n")
     process.send_signal(number)
     process.stdout.readline()
     assert leave(process, number)[0] == -number
@@ -117,7 +123,7 @@ def test_a_terminal_that_hangs_up_twice_lets_the_process_save():
     process = start(WATCHFUL)
     process.send_signal(signal.SIGHUP)
     assert process.stdout.readline() == b"SIGHUP: saving and leaving; again to leave at once\n"
-    status, _, said, _ = leave(process, signal.SIGHUP)
+    status, said, _ = leave(process, signal.SIGHUP)
     assert (status, said) == (0, ["saved"])
 
 
@@ -127,7 +133,7 @@ def test_who_outlives_the_terminal_still_does():
     process.send_signal(signal.SIGHUP)
     time.sleep(0.3)
     assert process.poll() is None
-    status, _, said, _ = leave(process, signal.SIGTERM)
+    status, said, _ = leave(process, signal.SIGTERM)
     assert (status, said) == (0, ["SIGTERM: saving and leaving; again to leave at once", "saved"])
 
 
@@ -140,10 +146,8 @@ def test_what_heeded_signals_before_heeds_them_again():
         assert not outside.late()
     assert [signal.getsignal(number) for number in SIGNALS] == before
     assert signal.set_wakeup_fd(-1) == -1
-    deadline = time.monotonic() + 5.0
-    while threading.active_count() > threads and time.monotonic() < deadline:
+    while threading.active_count() > threads:  # the test's own time limit is the limit
         time.sleep(0.01)
-    assert threading.active_count() == threads
 
 
 def test_it_is_late_some_time_after_the_signal(monkeypatch):
@@ -164,12 +168,12 @@ def test_in_another_thread_no_call_is_cut_short():
     def call():
         with signals.calling():
             reached.set()
-            over.wait(5.0)
+            over.wait()
 
     with signals.entered() as outside:
         thread = threading.Thread(target=call)
         thread.start()
-        reached.wait(5.0)
+        reached.wait()
         os.kill(os.getpid(), signal.SIGINT)
         assert outside.stopping()
         over.set()

@@ -25,7 +25,7 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 token = pathlib.Path(f"token-{sys.argv[1]}")
 token.write_text(os.environ["LEAGUE_TOKEN"])
 print(sys.argv[1], "plays", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -145,7 +145,7 @@ def test_whatever_dies_is_shown_and_started_again(up: Callable[..., Up], worker:
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the children in /proc")
 def test_a_second_signal_kills_what_does_not_end(up: Callable[..., Up], worker: Callable[[str], None]) -> None:
     worker(
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
     )
     running = up()
     running.read_until("deaf")
@@ -169,7 +169,7 @@ def test_a_token_made_while_it_runs_does_not_stop_it(
     running.read_until("wants a token now")
     kept = tmp_path / "home" / "up.token"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    for _ in range(400):
+    for _ in range(4800):
         if (tmp_path / "token-run").read_text() == kept.read_text().strip():
             break
         time.sleep(0.025)
