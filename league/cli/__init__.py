@@ -65,6 +65,7 @@ _WAYS_OUT: dict[type[LeagueError], str] = {
 _STATUSES: dict[type[LeagueError], int] = {
     ConfigurationError: BAD_USAGE,
     DatabaseUnavailableError: TRY_LATER,
+    InvalidRequestError: BAD_USAGE,
     StoreUnavailableError: TRY_LATER,
 }
 """What a command exits with because of an error; with 1 for any other."""
@@ -109,8 +110,8 @@ app.add_typer(operations.db, name="db")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; what a user can cause ends as one line on stderr.
 
-    Exits with 0, with 2 for bad usage or an unusable setting, with 75 where the database or the store is away, so that
-    the same command may do later, and with 1 for any other error.
+    Exits with 0; with 2 for bad usage, an unusable setting or a value that the server refuses; with 75 where the
+    database or the store is away, so that the same command may do later; and with 1 for any other error.
     """
     given = sys.argv[1:] if arguments is None else arguments
     app.rich_markup_mode = "markdown" if get_terminal_size().columns >= BOX_COLUMNS else None

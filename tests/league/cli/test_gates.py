@@ -167,4 +167,4 @@ def test_gates_are_listed_with_where_they_stand(online: Run, scene: Scene, two: 
 
 def test_bad_terms_are_refused_in_one_line(online: Run, two: Two) -> None:
     refused = online("gate", two[0].id, two[1].id, "--elo0", 20, "--elo1", 20)
-    assert (refused.code, "elo1 must be above elo0" in refused.one_line_error) == (1, True)
+    assert (refused.code, "elo1 must be above elo0" in refused.one_line_error) == (2, True)

@@ -70,7 +70,7 @@ def test_who_is_no_learner_and_what_is_no_lease_is_said_in_one_line(
     online: Run, scene: Scene, snapshot: wire.Player
 ) -> None:
     refused = online("opponents", snapshot.id)
-    assert refused.code == 1
+    assert refused.code == 2
     assert "opponents are drawn for learners" in refused.err
     assert "`league players --kind learner` lists them" in refused.one_line_error
     unknown = online("lease", "nothing")
@@ -115,10 +115,10 @@ def test_an_evaluation_that_cannot_be_made_says_why_in_one_line(
     online: Run, scene: Scene, snapshot: wire.Player
 ) -> None:
     unknown = online("evaluate-matchmaking", "--rule", "best")
-    assert unknown.code == 1
+    assert unknown.code == 2
     assert "choose one of hard, variance" in unknown.one_line_error
     early = online("evaluate-matchmaking", "--rule", "hard", "--since", "2999-01-01")
-    assert (early.code, "0 leases were looked at" in early.one_line_error) == (1, True)
+    assert (early.code, "0 leases were looked at" in early.one_line_error) == (2, True)
     assert online("evaluate-matchmaking", "--rule", "hard", "--since", "noon").code == 2
     assert "opponents are drawn for learners" in online("evaluate-matchmaking", snapshot.id, "--rule", "hard").err
     scene.client.learner(wire.LearnerCreate(name="rival", role="main", environment="rps", signature="rps-1"))

@@ -139,7 +139,7 @@ def test_a_name_that_two_players_have_asks_for_an_id(online: Run, scene: Scene) 
 def test_several_environments_ask_for_a_name(online: Run, scene: Scene) -> None:
     Scene(scene.client, environment="recall", signature="recall-1")
     outcome = online("standings")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "recall, rps" in outcome.one_line_error
     assert online("standings", "--environment", "recall").code == 0
 
