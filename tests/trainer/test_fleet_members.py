@@ -198,14 +198,25 @@ class NoTokenError(Exception):
 
 
 class Refusing(ModuleType):
-    """A Ray that refuses everybody."""
+    """A Ray that refuses everybody, each time for the next of some reasons, and in the end always for the last."""
 
-    def __init__(self, error):
+    def __init__(self, *errors):
         super().__init__("ray")
-        self.error, self.exceptions = error, SimpleNamespace(AuthenticationError=NoTokenError)
+        self.errors, self.exceptions = list(errors), SimpleNamespace(AuthenticationError=NoTokenError)
 
     def init(self, **_):
-        raise self.error
+        raise self.errors.pop(0) if len(self.errors) > 1 else self.errors[0]
+
+
+def refusal(monkeypatch, address, *errors):
+    """What is said of a cluster that refuses for these reasons."""
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    for name in ("ray.util", "ray.util.scheduling_strategies"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "ray", Refusing(*errors))
+    with pytest.raises(ConfigError, match="no Ray cluster at") as refused, opened(address, [], "http://league"):
+        pass
+    return str(refused.value)
 
 
 @pytest.mark.parametrize("error", [ConnectionError("timeout"), NoTokenError("no token")])
@@ -216,10 +227,11 @@ class Refusing(ModuleType):
 def test_a_cluster_that_does_not_answer_may_want_a_token(monkeypatch, error, address, mode, hinted):
     """Ray's client waits half a minute for a cluster that has refused it, and then says that it timed out."""
     monkeypatch.setenv("RAY_AUTH_MODE", mode)
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    for name in ("ray.util", "ray.util.scheduling_strategies"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    monkeypatch.setitem(sys.modules, "ray", Refusing(error))
-    with pytest.raises(ConfigError, match="no Ray cluster at") as refused, opened(address, [], "http://league"):
-        pass
-    assert ("RAY_AUTH_MODE=token" in str(refused.value)) == hinted
+    assert ("RAY_AUTH_MODE=token" in refusal(monkeypatch, address, error)) == hinted
+
+
+def test_a_cluster_that_opened_no_place_is_asked_once_more_and_says_why(monkeypatch):
+    busy = ConnectionAbortedError("Initialization failure from server:\nTraceback:\n  ...\nRuntimeError: no start\n")
+    told = refusal(monkeypatch, "ray://head:10001", busy)
+    assert "(Initialization failure from server: RuntimeError: no start)" in told
+    assert "(asked again)" in refusal(monkeypatch, "ray://head:10001", busy, ConnectionError("asked again"))

@@ -192,9 +192,8 @@ def opened(address: str | None, members: Sequence[Member], league: str) -> Itera
         raise ConfigError(
             "a fleet needs Ray, which is not installed: pip install 'echelon-league[fleet]', or give --dry-run"
         ) from error
-    alone = {"address": "local", "include_dashboard": False} if address is None else {"address": address}
     try:
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, **alone)
+        _join(ray, {"address": "local", "include_dashboard": False} if address is None else {"address": address})
     except (ConnectionError, ValueError, RuntimeError, ray.exceptions.AuthenticationError) as error:
         where = address or "this machine"
         raise ConfigError(
@@ -205,6 +204,14 @@ def opened(address: str | None, members: Sequence[Member], league: str) -> Itera
         yield RayCluster(ray, members, league)
     finally:
         ray.shutdown()
+
+
+def _join(ray: ModuleType, where: Mapping[str, Any]) -> None:
+    """Join a cluster. One at work may take longer than Ray waits to open a place for a caller: it is asked twice."""
+    try:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **where)
+    except ConnectionAbortedError:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **where)
 
 
 def _of_tokens(address: str | None) -> str:
@@ -245,4 +252,6 @@ def _require_reachable(league: str, addresses: Sequence[str]) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """What an error says in a line; where the first only announces the others, the last one says it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return f"{lines[0]} {lines[-1]}" if lines[0].endswith(":") and len(lines) > 1 else lines[0]
