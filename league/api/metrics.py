@@ -1,11 +1,13 @@
 """Figures for Prometheus: counted in this process, or read from the database when they are asked for."""
 
 from datetime import datetime
+from threading import Lock
 from time import perf_counter
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
 from sqlalchemy import Connection, Engine, event, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league.db.engine import Database
 from league.db.models import Match, Period, Player
@@ -63,6 +65,7 @@ class Metrics:
             registry=self.registry,
         )
         self._connections = Gauge("league_database_connections", "Connections that are in use.", registry=self.registry)
+        self._telling = Lock()
 
     def watch(self, database: Database) -> None:
         """Time every statement of a database, and count its connections in use."""
@@ -77,20 +80,28 @@ class Metrics:
 
     def exposition(self, database: Database, now: datetime) -> bytes:
         """Return all figures in Prometheus' text format."""
-        players = select(Player.environment, Player.kind, Player.standing, func.count())
-        periods = select(Period.environment, func.count()).group_by(Period.environment)
-        self._players.clear()
         with database.read() as session:
-            for environment, kind, standing, count in session.execute(
-                players.group_by(Player.environment, Player.kind, Player.standing)
-            ):
+            games = learners.environments(session)
+            players = _count(session, Player.environment, Player.kind, Player.standing)
+            periods = _count(session, Period.environment)
+            lags_s = {game: _lag_s(session, game, now) for game in games}
+            alarms = {game: len(regressions.active(session, game)) for game in games}
+        with self._telling:  # who asks meanwhile must not read a gauge that is being filled
+            self._players.clear()
+            for (environment, kind, standing), count in players.items():
                 self._players.labels(environment, kind, standing or "").set(count)
-            for environment, count in session.execute(periods):
+            for (environment,), count in periods.items():
                 self._periods.labels(environment).set(count)
-            for environment in learners.environments(session):
-                self._lag_s.labels(environment).set(_lag_s(session, environment, now))
-                self._regressions.labels(environment).set(len(regressions.active(session, environment)))
-        return generate_latest(self.registry)
+            for game in games:
+                self._lag_s.labels(game).set(lags_s[game])
+                self._regressions.labels(game).set(alarms[game])
+            return generate_latest(self.registry)
+
+
+def _count(session: Session, *columns: InstrumentedAttribute[Any]) -> dict[tuple[Any, ...], int]:
+    """Return how many rows there are of each combination of values of these columns, all of one table."""
+    rows = session.execute(select(*columns, func.count()).group_by(*columns))
+    return {tuple(values): count for *values, count in rows}
 
 
 def _lag_s(session: Session, environment: str, now: datetime) -> float:

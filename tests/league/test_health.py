@@ -2,15 +2,19 @@
 
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
+from prometheus_client import CollectorRegistry, generate_latest
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from league.app import create_app
 from league.client import LeagueClient
@@ -136,6 +140,37 @@ def test_matches_that_are_never_rated_do_not_wait(scene: Scene, http: TestClient
     scene.report(result(lease))
     time.advance(30)
     assert 'league_period_lag_seconds{environment="rps"} 0.0' in http.get("/metrics").text
+
+
+@ON_SQLITE
+def test_metrics_asked_for_twice_at_once_are_whole_both_times(
+    scene: Scene, http: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.publish(1)
+    figures, database = http.app.state.league.metrics, http.app.state.league.database
+    asking, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        @contextmanager
+        def read(self) -> Iterator[Session]:
+            asking.set()
+            assert go_on.wait(30.0)
+            with database.read() as session:
+                yield session
+
+    other = threading.Thread(target=figures.exposition, args=(Slow(), datetime.now(UTC)))
+
+    def write(registry: CollectorRegistry) -> bytes:
+        if not asking.is_set():
+            other.start()
+            assert asking.wait(30.0)
+        return generate_latest(registry)
+
+    monkeypatch.setattr("league.api.metrics.generate_latest", write)
+    told = figures.exposition(database, datetime.now(UTC)).decode()
+    go_on.set()
+    other.join(30.0)
+    assert 'league_players{environment="rps",kind="snapshot",standing="candidate"} 1.0' in told
 
 
 def test_metrics_tell_the_time_in_the_database(scene: Scene, http: TestClient) -> None:
