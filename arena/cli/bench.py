@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from arena.cli.options import AsJson, EnvironmentName
-from arena.cli.output import make_table, prepare_torch, print_json, stdout
+from arena.cli.output import games_aside, make_table, prepare_torch, print_json, stdout
 from arena.environments import make
 from arena.errors import ArenaError
 
@@ -39,7 +39,8 @@ def bench(
 
     prepare_torch(threads)
     try:
-        env = make(environment, num_envs=num_envs, device=device)
+        with games_aside():
+            env = make(environment, num_envs=num_envs, device=device)
     except (RuntimeError, MemoryError) as error:
         if "memory" not in str(error):
             raise
@@ -52,14 +53,15 @@ def bench(
         torch.cuda.synchronize(env.device)
         return time.perf_counter()
 
-    speed = measure(
-        env,
-        steps=BENCH_STEPS,
-        repeats=BENCH_REPEATS,
-        clock=gpu_clock if on_gpu else time.thread_time,
-        rng=torch.Generator(env.device).manual_seed(0),
-    )
-    memory = measure_memory(env)
+    with games_aside():
+        speed = measure(
+            env,
+            steps=BENCH_STEPS,
+            repeats=BENCH_REPEATS,
+            clock=gpu_clock if on_gpu else time.thread_time,
+            rng=torch.Generator(env.device).manual_seed(0),
+        )
+        memory = measure_memory(env)
     if as_json:
         print_json(
             {

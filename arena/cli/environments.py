@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from arena.cli.options import AsJson
-from arena.cli.output import make_table, print_json, stdout
+from arena.cli.output import games_aside, make_table, print_json, stdout
 from arena.environments import EnvironmentSpec, ObservationBlock, baselines, brought_baselines, declare_all
 from arena.environments.registry import Baseline
 
@@ -22,7 +22,8 @@ def environments(as_json: AsJson = False) -> None:
     Commands take others too: any game of a family (openspiel:, pettingzoo:, mpe2:, magent2:), a game of your own as
     MODULE:CALLABLE, and matches of N rounds of any of them as NAME:rounds=N.
     """
-    specs = list(declare_all(leave_out=partial(typer.echo, err=True)))
+    with games_aside():
+        specs = list(declare_all(leave_out=partial(typer.echo, err=True)))
     if as_json:
         print_json({"items": [_describe(spec) for spec in specs], "next_cursor": None})
         return

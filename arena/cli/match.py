@@ -21,7 +21,7 @@ from arena.cli.options import (
     tell_faults,
     trust,
 )
-from arena.cli.output import make_table, prepare_torch, print_json, progress, stdout
+from arena.cli.output import games_aside, make_table, prepare_torch, print_json, progress, stdout
 from arena.environments.spec import SIDES
 
 if TYPE_CHECKING:
@@ -78,9 +78,10 @@ def match(
     prepare_torch(threads=1)
     trust(modules)
     film = None if record is None else FirstMatch()
-    spec = declare(environment)
-    make(environment, num_envs=1)  # what a game loads when it is first made is no part of its pace
-    with seated(environment, (a, b), patience(answer_s), tell_faults()) as seats:
+    with games_aside():
+        spec = declare(environment)
+        make(environment, num_envs=1)  # what a game loads when it is first made is no part of its pace
+    with games_aside(), seated(environment, (a, b), patience(answer_s), tell_faults()) as seats:
         players = [greedy(each) if without_chance else each for each in seats]
         drawn = spec.chance is not False or not all(isinstance(each, GreedyPolicy) for each in players)
         certain = matches >= SIDES and not drawn

@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import typer
@@ -33,6 +33,13 @@ def make_table(*columns: str) -> Table:
 def print_json(value: Any) -> None:  # noqa: ANN401  anything that JSON can hold
     """Print a value for scripts."""
     typer.echo(json.dumps(value, indent=2))
+
+
+@contextmanager
+def games_aside() -> Iterator[None]:
+    """Send what games print to standard error, as processes that play them do: scripts read standard output."""
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from arena.cli.options import (
     tell_faults,
     trust,
 )
-from arena.cli.output import make_table, prepare_torch, print_json, progress, stdout
+from arena.cli.output import games_aside, make_table, prepare_torch, print_json, progress, stdout
 
 app = typer.Typer()
 
@@ -44,9 +44,10 @@ def tournament(
     prepare_torch(threads=1)
     trust(modules)
     total = matches * len(players) * (len(players) - 1) // 2
-    with seated(environment, players, patience(answer_s), tell_faults()) as found, progress("tournament", total) as on:
+    with games_aside(), seated(environment, players, patience(answer_s), tell_faults()) as found:
         policies = dict(zip(players, found, strict=True))
-        played = play_tournament(environment, policies, matches=matches, seed=seed, on_finished=on)
+        with progress("tournament", total) as on:
+            played = play_tournament(environment, policies, matches=matches, seed=seed, on_finished=on)
     ratings = played.ratings
     if as_json:
         items = [

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arena.cli.options import AsJson, Seed
-from arena.cli.output import make_table, prepare_torch, print_json, progress, stdout
+from arena.cli.output import games_aside, make_table, prepare_torch, print_json, progress, stdout
 
 if TYPE_CHECKING:
     from arena.verification.report import Finding, Report, Row
@@ -44,7 +44,8 @@ def verify(
     from arena.verification import verify as verify_environment
 
     prepare_torch(threads=1)
-    report = verify_environment(environment, matches=matches, seed=seed, progress=progress)
+    with games_aside():
+        report = verify_environment(environment, matches=matches, seed=seed, progress=progress)
     if as_json:
         print_json(_describe(report))
     else:

@@ -143,6 +143,25 @@ def test_bench_prints_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]):
     assert printed["device"] == "cpu"
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("match", "random", "random", "--matches", "2", "--environment"),
+        ("tournament", "random", "loud_games:lazy", "--matches", "2", "--environment"),
+        ("bench", "--num-envs", "1", "--environment"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_what_games_print_is_not_what_scripts_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+):
+    monkeypatch.setattr(bench, "BENCH_STEPS", 2)
+    code, out, err = run(capsys, *arguments, "loud_games:Loud", "--json")
+    assert code == 0
+    json.loads(out)
+    assert {"making", "opening", "playing"} <= set(err.split())
+
+
 def test_environments_are_listed_with_their_signatures(capsys: pytest.CaptureFixture[str]):
     listed = json.loads(run(capsys, "environments", "--json")[1])["items"]
     table = run(capsys, "environments")[1]
