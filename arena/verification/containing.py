@@ -19,6 +19,9 @@ HARMLESS = ("/dev/null", "/dev/zero", "/dev/urandom")
 COMPILED = "__pycache__"
 """Where Python keeps modules that it has compiled."""
 
+EXECUTORS = "ThreadPoolExecutor"
+"""How threads of Python's executors are called."""
+
 DEEDS = {
     "pickle.find_class": "unpickles",
     "os.remove": "removes",
@@ -71,12 +74,18 @@ def watching() -> Iterator[list[str]]:
         watch.thread = None
 
 
-def judge(deeds: list[str]) -> Row:
-    """What is said of them."""
-    if not deeds:
+def waited_for() -> set[threading.Thread]:
+    """Threads without which the program does not end; those of executors end when it does."""
+    return {each for each in threading.enumerate() if not each.daemon and not each.name.startswith(EXECUTORS)}
+
+
+def judge(deeds: list[str], threads: set[threading.Thread]) -> Row:
+    """What is said of deeds, and of threads that were started."""
+    found = [*deeds, *(f"leaves thread {each.name} behind" for each in sorted(threads, key=str))]
+    if not found:
         return CONTAINED.passed("no file, no pickle, no connection, no process (of what Python code does)")
-    others = f", and {len(deeds) - 1} more like it" if len(deeds) > 1 else ""
-    return CONTAINED.failed(f"while it is played it {deeds[0]}{others}")
+    others = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
+    return CONTAINED.failed(f"while it is played it {found[0]}{others}")
 
 
 def _writes(path: Any, mode: Any, flags: Any) -> bool:  # noqa: ANN401  whatever was opened

@@ -84,6 +84,7 @@ class _Verification:
         self._name, self._matches, self._seed, self._progress = name, matches, seed, progress
         self._signature: str | None = None
         self._played: Played | None = None
+        self._threads = containing.waited_for()
 
     def report(self) -> Report:
         rows = tuple(self._rows())
@@ -186,7 +187,7 @@ class _Verification:
         with containing.watching() as deeds:
             for _ in range(WATCHED):
                 shown = env.step(draw(env, shown, rng)).observation
-        return containing.judge(deeds)
+        return containing.judge(deeds, containing.waited_for() - self._threads)
 
 
 def judge_sides(spec: EnvironmentSpec, results: list[Result]) -> Row:

@@ -202,8 +202,10 @@ SCORES = Rule(
 )
 CONTAINED = Rule(
     "keeps to itself",
-    "playing writes no files but temporary ones, unpickles nothing, opens no connection and starts no process",
-    "load what is needed when the module is imported or the game is made, and write nothing while it is played",
+    "playing writes no files but temporary ones, unpickles nothing, opens no connection, starts no process and leaves "
+    "no thread behind for which programs would wait at their end",
+    "load what is needed when the module is imported or the game is made, and write nothing while it is played; let "
+    "threads be daemons",
 )
 SPEED = Rule("speed", "", "")
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import broken_games
 import pytest
 
 from arena.cli import main
@@ -203,6 +204,15 @@ def test_what_a_game_does_beside_playing_is_seen(tmp_path: Path, monkeypatch, ga
     failed = said(look_at(game), Verdict.FAILED)
     assert [*failed] == ["keeps to itself"]
     assert failed["keeps to itself"].startswith(f"while it is played it {deed}")
+
+
+def test_threads_that_programs_would_wait_for_are_told():
+    try:
+        failed = said(look_at("lingering"), Verdict.FAILED)
+    finally:
+        broken_games.RELEASED.set()
+    assert [*failed] == ["keeps to itself"]
+    assert failed["keeps to itself"].startswith("while it is played it leaves thread linger-False behind")
 
 
 def test_illegal_actions_may_be_a_matter_of_the_rules():

@@ -2,7 +2,9 @@
 
 import pickle
 import sys
+import threading
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -373,6 +375,26 @@ class Littering(Honest):
 
 
 littering = brought(Littering)
+
+
+RELEASED = threading.Event()
+
+
+class Lingering(Honest):
+    """Starts threads once: one that programs wait for, and two that they do not."""
+
+    pool = None
+
+    def worth(self, actions):
+        if self.pool is None:
+            type(self).pool = ThreadPoolExecutor(1)
+            self.pool.submit(int)
+            for daemon in (False, True):
+                threading.Thread(target=RELEASED.wait, name=f"linger-{daemon}", daemon=daemon).start()
+        return super().worth(actions)
+
+
+lingering = brought(Lingering)
 
 
 class Pickled(Honest):
