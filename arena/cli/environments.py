@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import typer
+from rich.text import Text
 
 from arena.cli.options import AsJson
 from arena.cli.output import games_aside, make_table, print_json, stdout
@@ -31,10 +32,9 @@ def environments(as_json: AsJson = False) -> None:
     table.show_lines, table.columns[0].no_wrap = True, True
     for spec in specs:
         unit = "decision" if spec.max_decisions == 1 else "decisions"
+        told = spec.signature, f"{spec.max_decisions} {unit}", *_write_kind(spec)
         table.add_row(
-            "\n".join(
-                (f"[bold]{spec.name}[/bold]", spec.signature, f"{spec.max_decisions} {unit}", *_write_kind(spec))
-            ),
+            Text.assemble((spec.name, "bold"), *(f"\n{line}" for line in told)),
             _write_teams(spec),
             "\n".join(f"{block.name} {_write_shape(block)}" for block in spec.observation),
             "\n".join(f"{head.name} {head.kind} {head.size}{' masked' * head.masked}" for head in spec.heads),

@@ -18,8 +18,8 @@ PIPED_WIDTH = 200
 
 
 def stdout() -> Console:
-    """Standard output; wide where it is no terminal, so that nothing is folded."""
-    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
+    """Standard output; wide where it is no terminal, so that nothing is folded. Brackets in names are no markup."""
+    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, markup=False, emoji=False)
 
 
 def make_table(*columns: str) -> Table:
@@ -45,7 +45,12 @@ def games_aside() -> Iterator[None]:
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show progress on stderr where it is a terminal."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total)

@@ -45,6 +45,20 @@ def test_match_prints_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]):
     assert printed["decisions_per_s"] > 0.0
 
 
+def test_brackets_in_names_of_files_are_printed_as_they_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, checkpoint: str
+):
+    monkeypatch.chdir(Path(checkpoint).parent)
+    named = Path("[/v2] [red] :smile:") / "policy.safetensors"
+    named.parent.mkdir(parents=True)
+    Path(checkpoint).rename(named)
+
+    _, out, err = run(capsys, "match", str(named), "random", "--environment", "rps", "--matches", "2")
+
+    assert err == ""
+    assert f"{named} v" in out
+
+
 def test_match_repeats_from_its_seed(capsys: pytest.CaptureFixture[str]):
     arguments = ("match", "random", "random", "--environment", "rps", "--matches", "30", "--json", "--seed")
 

@@ -124,7 +124,7 @@ def _show(members: Sequence[Member], address: str | None, *, as_json: bool) -> N
     table = Table("member", "where", "takes", "command", box=box.SIMPLE_HEAD)
     for member, row in zip(members, rows, strict=True):
         table.add_row(member.name, where, shown(member.share), str(row["command"]))
-    Console().print(table)
+    Console(markup=False, emoji=False).print(table)
     if obstacle is not None:
         typer.echo(f"it would not start: {obstacle}")
 

@@ -142,7 +142,7 @@ def _show_plan(config: TrainerConfig, own: TrainerConfig, ranks: int, *, as_json
         return
     typer.echo(settings.to_toml(config))
     typer.echo(f"role: {', '.join(f'{name} {value}' for name, value in role.items())}\n")
-    show_plan(planned, Console(width=min(Console().width, PLAN_WIDTH)))
+    show_plan(planned, Console(width=min(Console().width, PLAN_WIDTH), markup=False, emoji=False))
 
 
 def _trackers(folder: RunFolder, config: TrainerConfig, from_step: int, *, wandb: bool) -> list[Tracker]:
