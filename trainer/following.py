@@ -21,7 +21,7 @@ from trainer.collector import Collector, Episode
 from trainer.dispatches import Decision, Figures, Matches, Played, Share, Start, Wish
 from trainer.distributed import Ranks
 from trainer.learner import Learner
-from trainer.leases import LeaseBook
+from trainer.leases import LEASES_PER_CALL, LeaseBook
 from trainer.lessons import Course
 from trainer.link import Link
 from trainer.membership import Membership
@@ -58,10 +58,11 @@ class Errand:
         self._unplayable |= {each.player_id: each for each in unplayable}
 
     def leave(self, *, stopping: bool) -> Wish:
-        """All that was asked for."""
+        """All that was asked for; of leases to give back as many as one call takes, the others the next time."""
+        unwanted, self._unwanted = self._unwanted[:LEASES_PER_CALL], self._unwanted[LEASES_PER_CALL:]
         unplayable = list(self._unplayable.values())
-        wish = Wish(leases=self._leases, unwanted=self._unwanted, unplayable=unplayable, stopping=stopping)
-        self._leases, self._unwanted, self._unplayable = 0, [], {}
+        wish = Wish(leases=self._leases, unwanted=unwanted, unplayable=unplayable, stopping=stopping)
+        self._leases, self._unplayable = 0, {}
         return wish
 
     def bring(self, answer: LeaseAnswer | None) -> None:

@@ -15,7 +15,7 @@ from two_ranks import SECOND_OF_TWO, Run, together
 from typer.testing import CliRunner
 
 from arena.environments import make_baseline
-from league.wire import Lease, LeaseAnswer, Seat, UnplayablePlayer
+from league.wire import Lease, LeaseAnswer, ReleaseRequest, Seat, UnplayablePlayer
 from trainer.cli import app
 from trainer.collector import Episode
 from trainer.config import resolve
@@ -23,7 +23,7 @@ from trainer.dispatches import Figures, Matches, Played
 from trainer.errors import ConfigError, RankLostError
 from trainer.following import Errand
 from trainer.leading import pooled
-from trainer.leases import Assignment
+from trainer.leases import LEASES_PER_CALL, Assignment
 from trainer.opponents import Opponent
 from trainer.torchrun import BY_ITSELF, Place, check_alike, meet, place_of, seed_of, share_of
 
@@ -156,6 +156,15 @@ def test_an_errand_asks_once_and_brings_what_was_granted():
     errand.bring(answer)
     assert (errand.request(8), errand.leave(stopping=True).leases) == (answer, 0)
     assert errand.request(8) is None
+
+
+def test_an_errand_gives_back_no_more_leases_at_a_time_than_a_call_takes():
+    errand, unwanted = Errand(), [f"lease {number}" for number in range(LEASES_PER_CALL + 2)]
+    errand.release(unwanted[:2], [])
+    errand.release(unwanted[2:], [])
+    given = [errand.leave(stopping=False).unwanted for _ in range(3)]
+    assert given == [unwanted[:LEASES_PER_CALL], unwanted[LEASES_PER_CALL:], []]
+    assert all(ReleaseRequest(worker_id="one", lease_ids=each) for each in given)
 
 
 def test_figures_are_those_over_the_decisions_of_all_ranks():
