@@ -5,8 +5,14 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import hypothesis
-from jaxtyping import install_import_hook
+import pytest
+import shape_check
 
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
-install_import_hook(["arena.policies", "arena.environments", "trainer"], "shape_check.check")
+shape_check.install(["arena.policies", "arena.environments", "trainer"])
+
+
+@pytest.fixture(autouse=True)
+def _checks_begin_anew() -> None:
+    shape_check.begin()
