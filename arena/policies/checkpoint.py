@@ -25,6 +25,7 @@ from arena.policies.sets import SetLayout
 
 FORMAT = "echelon-league.policy"
 FORMAT_VERSION = 3
+READ_VERSIONS = [str(version) for version in range(1, FORMAT_VERSION + 1)]
 UNSAID_IN_VERSION_1 = {"encoder": EncoderKind.TANH.value, "sets": []}
 UNSAID_IN_VERSION_2: dict[str, Any] = {"images": [], "embeddings": [], "module": None}
 """What every network was when files did not say it yet. Those that are so are still written as version 2."""
@@ -159,7 +160,7 @@ def _check_format(metadata: Mapping[str, str], source: str) -> None:
             f"the {NEWEST} of a run folder"
         )
     version = metadata.get("format_version", "")
-    if not version.isdecimal() or int(version) > FORMAT_VERSION:
+    if version not in READ_VERSIONS:
         raise CheckpointError(
             f"{source} has format version {version!r}; this version reads up to {FORMAT_VERSION}: "
             "upgrade echelon-league"
@@ -187,7 +188,7 @@ def _build_skeleton(architecture: Architecture, source: str) -> ActorCritic:
         return make_skeleton(architecture)
     except NetworkModuleError as error:
         raise CheckpointError(f"{source}: {error}") from error
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, ArithmeticError, LookupError) as error:
         reason = str(error).partition("\n")[0]
         raise CheckpointError(f"{source} has an impossible architecture ({reason}): write it again") from error
 
@@ -209,7 +210,7 @@ def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architectur
                 "module": None if fields["module"] is None else _parse_module(fields["module"]),
             }
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:  # the last: brackets within brackets
         raise CheckpointError(f"{source} has an unreadable architecture ({error}): write it again") from error
 
 

@@ -155,7 +155,7 @@ def test_truncated_file_is_refused(data: bytes, share: float):
         checkpoint.decode(data[: int(share * len(data))], source="x")
 
 
-@pytest.mark.parametrize("version", ["4", "99", "-1", "one", ""])
+@pytest.mark.parametrize("version", ["4", "99", "0", "-1", "one", "", pytest.param("9" * 5000, id="of 5000 digits")])
 def test_other_format_version_is_refused(data: bytes, version: str):
     with pytest.raises(CheckpointError, match=rf"format version '{version}'; this version reads up to 3: upgrade"):
         checkpoint.decode(rewritten(data, format_version=version))
@@ -199,11 +199,40 @@ def test_every_difference_is_named(data: bytes, network: ActorCritic, into_a_net
         ' "initial_log_std": 0.0}',
         '{"observation_size": 6, "heads": [], "encoder_sizes": [4], "core": "lstm", "recurrent_size": -4,'
         ' "initial_log_std": 0.0}',
+        pytest.param("[" * 100_000, id="brackets within brackets"),
     ],
 )
 def test_unreadable_architecture_is_refused(data: bytes, architecture: str):
     with pytest.raises(CheckpointError, match=r"x has an (unreadable|impossible) architecture"):
         checkpoint.decode(rewritten(data, architecture=architecture), source="x")
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"initial_log_std": 10**30},
+        {
+            "images": [
+                {
+                    "start": 0,
+                    "height": 1,
+                    "width": 1,
+                    "depth": 1,
+                    "channels_first": True,
+                    "limit": 1.0,
+                    "channels": [],
+                }
+            ],
+            "embeddings": [],
+            "module": None,
+        },
+    ],
+    ids=["a number beyond all", "an image without convolutions"],
+)
+def test_impossible_architecture_is_refused(data: bytes, strange: dict):
+    architecture = json.loads(header(data)["__metadata__"]["architecture"]) | strange
+    with pytest.raises(CheckpointError, match="x has an impossible architecture"):
+        checkpoint.decode(rewritten(data, architecture=json.dumps(architecture)), source="x")
 
 
 @pytest.mark.parametrize("field", ["environment", "signature", "architecture"])
