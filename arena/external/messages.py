@@ -88,8 +88,17 @@ def read_reply(number: int, answer: Mapping[str, Any]) -> Reply:
 
 
 def written(message: Mapping[str, Any]) -> bytes:
-    """Return a message as one line of JSON, without its end."""
-    return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    """Return a message as one line of JSON, without its end.
+
+    Raises:
+        ExternalPolicyError: The policy gave an agent something to remember that cannot be given back to it.
+    """
+    try:
+        return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:  # NaN, which a reader takes and JSON has not; the second as in `read`
+        raise ExternalPolicyError(
+            f"what it gave to remember is no JSON ({excerpt(error)}): let it be of finite numbers, text, lists, objects"
+        ) from error
 
 
 def read(line: bytes) -> dict[str, Any]:

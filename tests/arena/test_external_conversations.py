@@ -53,6 +53,22 @@ def test_a_process_that_fails_is_said_to_and_ended(folder, text, told):
         play_series("rps", open_policy(RPS, name, PATIENT), resolve_policy("rps", "random"), matches=2, seed=0)
 
 
+@pytest.mark.parametrize("memory", ["NaN", "1e999", "-Infinity"])
+def test_a_process_that_remembers_what_json_has_not_is_said_to(folder, memory):
+    answer = f"""
+while question:
+    seen = json.loads(question)
+    agents = len(seen["observation"])
+    memory = ", ".join(["{memory}"] * agents)
+    actions = json.dumps({{"answer": [0] * agents}})
+    print('{{"id": %d, "actions": %s, "memory": [%s]}}' % (seen["id"], actions, memory), flush=True)
+    question = sys.stdin.readline()
+"""
+    name = script(folder, "forgetful.py", HELLO + answer)
+    with pytest.raises(ExternalPolicyError, match=r"what it gave to remember is no JSON .*finite numbers"):
+        play_series("recall", open_policy(RECALL, name, PATIENT), resolve_policy("recall", "random"), matches=2, seed=0)
+
+
 def test_a_process_that_does_not_start_is_refused(folder):
     for command, told in [
         ("process:/no/such/bot", "'/no/such/bot' does not start .No such file"),
