@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import broken_games
+import broken_walks
 import pytest
 
 from arena.cli import main
@@ -251,6 +252,13 @@ def test_a_signature_is_compared_with_those_of_new_processes(game: str, verdict:
     row = compare_with_fresh_processes(declare(f"broken_walks:{game}"))
     assert row.verdict is verdict
     assert ("in a new process" in row.said) is (verdict is Verdict.FAILED)
+
+
+def test_new_processes_end_whatever_threads_a_game_starts():
+    try:
+        assert compare_with_fresh_processes(declare("broken_walks:Lingering")).verdict is Verdict.PASSED
+    finally:
+        broken_walks.RELEASED.set()
 
 
 def test_a_game_that_a_new_process_does_not_find_is_told():

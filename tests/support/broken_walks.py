@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 
 import numpy as np
 from gymnasium import spaces
@@ -45,6 +46,17 @@ class Local(Walk):
 
     def reset(self, seed=None, options=None):
         return super().reset(seed + os.getpid())
+
+
+RELEASED = threading.Event()
+
+
+class Lingering(Walk):
+    """Starts a thread for which whoever opens it would wait at its end."""
+
+    def reset(self, seed=None, options=None):
+        threading.Thread(target=RELEASED.wait).start()
+        return super().reset(seed)
 
 
 class Suicidal(Walk):

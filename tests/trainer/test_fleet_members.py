@@ -163,6 +163,15 @@ def test_a_dry_run_prints_who_would_run_where_with_what(capsys, monkeypatch):
     assert told["items"][5]["command"].startswith("python -m trainer evaluate --environment rps")
 
 
+def test_a_narrow_terminal_folds_commands_and_cuts_none(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    runs = "/shared/" + "r" * 60
+    run("--environment", "rps", "--trainers", "1", "--address", "auto", "--runs", runs, "--dry-run")
+    table = capsys.readouterr().out
+    assert "…" not in table
+    assert table.count("r" * 10) >= 2
+
+
 def test_a_dry_run_says_what_this_machine_lacks(capsys, monkeypatch):
     monkeypatch.setattr("trainer.cli.fleet._this_machine", lambda: Machine("this machine", 2.0, 0.0))
     given = ["--environment", "rps", "--trainers", "2"]

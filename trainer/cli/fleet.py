@@ -11,7 +11,7 @@ import torch
 import typer
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from arena.environments import declare
 from league.client import DEFAULT_URL
@@ -121,7 +121,7 @@ def _show(members: Sequence[Member], address: str | None, *, as_json: bool) -> N
     if as_json:
         typer.echo(json.dumps({"items": rows, "obstacle": obstacle}))
         return
-    table = Table("member", "where", "takes", "command", box=box.SIMPLE_HEAD)
+    table = Table("member", "where", "takes", Column("command", overflow="fold"), box=box.SIMPLE_HEAD)
     for member, row in zip(members, rows, strict=True):
         table.add_row(member.name, where, shown(member.share), str(row["command"]))
     Console(markup=False, emoji=False).print(table)
