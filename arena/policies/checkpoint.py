@@ -36,6 +36,9 @@ NEWEST = "policy.safetensors"
 NAMED = 3
 """Tensors that an error names."""
 
+DIFFERENCES = 10
+"""From an architecture that an error names."""
+
 PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
 """First bytes of a pickle, and of the zip archive of one that `torch.save` writes.
 
@@ -82,6 +85,7 @@ def decode(
     architecture = _parse_architecture(metadata, source)
     if architecture.module is not None:
         require_named(architecture.module.path, modules, source)
+    _require_tensors_for(architecture, tensors, source)
     network = _build_skeleton(architecture, source)
     _require_fit(network, tensors, source)
     network = network.to_empty(device=device) if architecture.module is None else network.to(device)
@@ -179,7 +183,17 @@ def _require_fit(network: torch.nn.Module, tensors: Mapping[str, Tensor], source
         if own[name].shape != tensors[name].shape
     ]
     if differences:
-        raise CheckpointError(f"{source} does not fit its architecture: {'; '.join(differences)}")
+        more = f"; and {len(differences) - DIFFERENCES} more" if len(differences) > DIFFERENCES else ""
+        raise CheckpointError(f"{source} does not fit its architecture: {'; '.join(differences[:DIFFERENCES])}{more}")
+
+
+def _require_tensors_for(architecture: Architecture, tensors: Mapping[str, Tensor], source: str) -> None:
+    """Refuse more layers than there are weights for: to make millions takes hours, and memory without them, too."""
+    layers = len(architecture.encoder_sizes) + sum(len(image.channels) for image in architecture.images)
+    if architecture.module is None and layers > len(tensors):
+        raise CheckpointError(
+            f"{source} does not fit its architecture: it says {layers} layers and holds {len(tensors)} tensors"
+        )
 
 
 def _build_skeleton(architecture: Architecture, source: str) -> ActorCritic:

@@ -243,10 +243,17 @@ def test_missing_metadata_is_named(data: bytes, field: str):
 
 def test_huge_architecture_is_refused_before_it_is_built(data: bytes):
     fields = json.loads(header(data)["__metadata__"]["architecture"])
-    huge = json.dumps({**fields, "recurrent_size": 10**7})
+    for huge in ({"recurrent_size": 10**7}, {"encoder_sizes": [4] * 3_000_000}):
+        with pytest.raises(CheckpointError, match="does not fit its architecture") as refusal:
+            checkpoint.decode(rewritten(data, architecture=json.dumps({**fields, **huge})))
+        assert len(str(refusal.value)) < 1000
 
-    with pytest.raises(CheckpointError, match="does not fit its architecture"):
-        checkpoint.decode(rewritten(data, architecture=huge))
+
+def test_of_many_differences_some_are_named_and_the_others_counted(data: bytes):
+    names = {f"extra.{number:02d}": torch.zeros(1) for number in range(30)}
+
+    with pytest.raises(CheckpointError, match=r"unexpected extra\.00; .* unexpected extra\.09; and 20 more$"):
+        checkpoint.decode(rewritten(data, tensors=load_tensors(data) | names))
 
 
 def test_missing_file_is_named(tmp_path: Path):
