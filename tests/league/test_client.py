@@ -1,11 +1,11 @@
 """The client raises what the server raised, and waits for nobody in vain."""
 
 import json
-import socket
 
 import httpx2
 import pytest
 from league_scene import ON_SQLITE
+from reserved_port import reserved
 
 from league import errors, wire
 from league.client import LeagueClient
@@ -34,10 +34,11 @@ def test_a_problem_of_a_newer_server_is_still_told() -> None:
 
 
 def test_a_server_that_is_away_is_named_with_what_to_do() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    client = LeagueClient(f"http://127.0.0.1:{port}")
-    with client, pytest.raises(LeagueUnreachable, match="league serve") as lost:
+    with (
+        reserved() as port,
+        LeagueClient(f"http://127.0.0.1:{port}") as client,
+        pytest.raises(LeagueUnreachable, match="league serve") as lost,
+    ):
         client.players()
     assert str(port) in str(lost.value)
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from league_history import recomputed
 from league_scene import Scene, result
+from reserved_port import reserved
 
 from league import wire
 from league.client import LeagueClient
@@ -26,9 +26,7 @@ BUSY = {"LEAGUE_AGGREGATION_INTERVAL_S": "0.02", "LEAGUE_PERIOD_GAMES": "1", "LE
 class KillableServer:
     """`league serve` on a fixed port, in a process of its own."""
 
-    def __init__(self, database_url: str, home: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+    def __init__(self, database_url: str, home: Path, port: int) -> None:
         self._command = [sys.executable, "-m", "league", "serve", "--port", str(port), "--home", str(home)]
         self._environment = os.environ | BUSY | {"LEAGUE_DATABASE_URL": database_url}
         self._log = home / "server.log"
@@ -50,10 +48,11 @@ class KillableServer:
 
 @pytest.fixture
 def server(database_url: str, tmp_path: Path) -> Iterator[KillableServer]:
-    running = KillableServer(database_url, tmp_path)
-    running.start()
-    yield running
-    running.kill()
+    with reserved() as port:
+        running = KillableServer(database_url, tmp_path, port)
+        running.start()
+        yield running
+        running.kill()
 
 
 def retried(call: Callable[[], object]) -> object:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from reserved_port import reserved
 from small_runs import waiting
 
 from league.client import LeagueClient
@@ -96,15 +96,14 @@ def start(tmp_path):
         yield launch
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+@pytest.fixture
+def port():
+    with reserved() as number:
+        yield number
 
 
-def serving(start, folder):
+def serving(start, folder, port):
     """Start a league; return its server and its address once it answers."""
-    port = free_port()
     server = start("server", "league", "serve", "--port", str(port), "--home", str(folder / "home"))
     with LeagueClient(f"http://127.0.0.1:{port}") as client:
         until(lambda: client.learners("rps").items == [], server)
@@ -115,8 +114,8 @@ def serving(start, folder):
 def league(tmp_path_factory):
     """The address of a league that lasts."""
     folder = tmp_path_factory.mktemp("league")
-    with starting(folder) as launch:
-        yield serving(launch, folder)[1]
+    with reserved() as port, starting(folder) as launch:
+        yield serving(launch, folder, port)[1]
 
 
 def until(condition, *needed):
@@ -133,8 +132,7 @@ def until(condition, *needed):
 
 
 @pytest.mark.timeout(STARTING_S)
-def test_killing_either_process_loses_no_accepted_result_and_counts_none_twice(tmp_path, start):
-    port = free_port()
+def test_killing_either_process_loses_no_accepted_result_and_counts_none_twice(tmp_path, start, port):
     url = f"http://127.0.0.1:{port}"
     serve = ("league", "serve", "--port", str(port), "--home", str(tmp_path / "home"))
     settings = [word for each in (*SMALL, *PACE) for word in ("--set", each)]
@@ -196,8 +194,8 @@ def compare_with_spool(tmp_path, log):
         assert bad not in said.replace("losses/rejected", "")
 
 
-def test_a_signal_in_the_middle_of_a_slow_call_saves_and_leaves(tmp_path, start):
-    server, url = serving(start, tmp_path)
+def test_a_signal_in_the_middle_of_a_slow_call_saves_and_leaves(tmp_path, start, port):
+    server, url = serving(start, tmp_path, port)
     slow = [*PACE, "league.timeout_s=300", "league.heartbeat_s=0.01"]
     settings = [word for each in (*SMALL, *slow) for word in ("--set", each)]
     trainer = start("trainer", "trainer", "run", "--league", url, "--run", str(tmp_path / "run"), *RPS, *settings)
