@@ -65,8 +65,8 @@ def test_who_only_explores_does_not_learn_it():
 def test_who_learns_from_the_wrong_sign_does_not_learn_it(monkeypatch):
     targets = Learner.targets
 
-    def wrong(learner, rollout):
-        found, metrics = targets(learner, rollout)
+    def wrong(*given):
+        found, metrics = targets(*given)
         return replace(found, advantage=-found.advantage), metrics
 
     monkeypatch.setattr(Learner, "targets", wrong)
