@@ -169,7 +169,7 @@ def test_the_scale_of_rewards_changes_neither_step_nor_explained_variance(play, 
 def test_the_entropy_bonus_raises_entropy(play, never):
     def entropy_after(coefficient):
         played = play(schedules={"entropy": coefficient, "entropy_final": coefficient, "learning_rate": 3e-3})
-        for _ in range(40):
+        for _ in range(16):
             metrics = played.learner.learn(played.collect(), never)
         return metrics["losses/entropy"]
 
