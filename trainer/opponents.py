@@ -48,7 +48,8 @@ def unplayable(player_id: int, error: UnusableOpponentError) -> list[UnplayableP
     """What to tell the league of a player that failed so: nothing where it may be had later."""
     if isinstance(error, UnavailableOpponentError):
         return []
-    return [UnplayablePlayer(player_id=player_id, reason=str(error).replace("\0", " ")[:REASON_LENGTH])]
+    reason = str(error).replace("\0", " ").encode(errors="backslashreplace").decode()  # JSON can spell half a character
+    return [UnplayablePlayer(player_id=player_id, reason=reason[:REASON_LENGTH])]
 
 
 class DiskCache:

@@ -1,17 +1,19 @@
 import dataclasses
 import hashlib
+import json
 import os
 
 import pytest
 import torch
 from fake_games import fake_spec
+from safetensors.torch import load, save
 
 from arena.environments import make
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from league.errors import UnknownCheckpointError
 from trainer.errors import UnusableOpponentError
-from trainer.opponents import DiskCache, OpponentPool
+from trainer.opponents import DiskCache, OpponentPool, unplayable
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +99,19 @@ def test_an_opponent_that_cannot_be_played_is_named(pool_of, store, spec, damage
         pool_of().resolve(wanted, "bad")
     assert wanted.removeprefix("baseline:") in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_whatever_a_checkpoint_calls_its_parts_the_league_can_be_told(pool_of, store, spec):
+    _, data = checkpoint(spec)
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    architecture = json.loads(header["__metadata__"]["architecture"])
+    architecture["heads"][0]["\ud800\0" + "x" * 1000] = 1
+    odd = save(load(data), header["__metadata__"] | {"architecture": json.dumps(architecture)})
+    with pytest.raises(UnusableOpponentError) as refusal:
+        pool_of().resolve(store.put(hashlib.sha256(odd).hexdigest(), odd), "odd")
+    (told,) = unplayable(5, refusal.value)
+    assert r"\ud800 xxx" in told.reason
+    assert told.model_dump_json()
 
 
 def test_an_opponent_of_other_rules_is_refused_though_its_shapes_fit(pool_of, store, spec):
