@@ -225,7 +225,8 @@ def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architectur
             }
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:  # the last: brackets within brackets
-        raise CheckpointError(f"{source} has an unreadable architecture ({error}): write it again") from error
+        reason = str(error).encode(errors="backslashreplace").decode()  # JSON can spell half a character
+        raise CheckpointError(f"{source} has an unreadable architecture ({reason}): write it again") from error
 
 
 def _parse_set(fields: Mapping[str, Any]) -> SetLayout:

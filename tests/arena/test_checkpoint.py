@@ -199,12 +199,14 @@ def test_every_difference_is_named(data: bytes, network: ActorCritic, into_a_net
         ' "initial_log_std": 0.0}',
         '{"observation_size": 6, "heads": [], "encoder_sizes": [4], "core": "lstm", "recurrent_size": -4,'
         ' "initial_log_std": 0.0}',
+        '{"heads": [{"name": "x", "kind": "categorical", "size": 2, "masked": false, "\\ud800": 1}]}',
         pytest.param("[" * 100_000, id="brackets within brackets"),
     ],
 )
 def test_unreadable_architecture_is_refused(data: bytes, architecture: str):
-    with pytest.raises(CheckpointError, match=r"x has an (unreadable|impossible) architecture"):
+    with pytest.raises(CheckpointError, match=r"x has an (unreadable|impossible) architecture") as refusal:
         checkpoint.decode(rewritten(data, architecture=architecture), source="x")
+    assert str(refusal.value).encode()
 
 
 @pytest.mark.parametrize(
