@@ -12,7 +12,7 @@ import pytest
 from trainer.surroundings import ENDED_BY_SIGTERM, GRACE_S, LEAVE_WITHIN_S, SIGNALS, Signals
 
 HEAD = """
-import hashlib, time
+import hashlib, sys, time
 from trainer.errors import CallCutShortError
 from trainer.surroundings import Signals
 say = lambda line: print(line, flush=True)
@@ -27,8 +27,15 @@ WATCHFUL = """
 say("saved")
 """
 
+STILL_SAVING = """
+    while not outside.stopping():
+        time.sleep(0.05)
+    sys.stdin.read()
+    say("saved")
+"""
+
 TETHERED = """
-    import ctypes, os, sys
+    import ctypes, os
     from league.tether import tether
     tether(os.getppid())
     def asked_for():
@@ -62,13 +69,15 @@ def start(body, hanging_up="SIG_DFL", within_s=300.0):
         f"import signal\nfrom trainer import surroundings\nsurroundings.LEAVE_WITHIN_S = {within_s}\n"
         f"signal.signal(signal.SIGHUP, signal.{hanging_up})\n{HEAD}{body}"
     )
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     assert process.stdout.readline() == b"ready\n"
     return process
 
 
 def leave(process, number):
-    """Exit status, what was said and what went wrong."""
+    """End its input after a signal. Exit status, what was said and what went wrong."""
     process.send_signal(number)
     said, wrong = process.communicate()
     return process.returncode, said.decode().splitlines(), wrong.decode()
@@ -120,7 +129,7 @@ def test_the_second_signal_ends_the_process_at_once(number):
 
 def test_a_terminal_that_hangs_up_twice_lets_the_process_save():
     """A shell passes its SIGHUP on, and when it has left the system sends another."""
-    process = start(WATCHFUL)
+    process = start(STILL_SAVING)
     process.send_signal(signal.SIGHUP)
     assert process.stdout.readline() == b"SIGHUP: saving and leaving; again to leave at once\n"
     status, said, _ = leave(process, signal.SIGHUP)
