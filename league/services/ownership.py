@@ -125,9 +125,8 @@ def assign(session: Session, token: str, environment: str, learner: str, *, acto
         rule = f"its scope is {scope}; learners belong to worker tokens"
         raise InvalidRequestError(f"token {token!r}", rule, "name a token that was made with --scope worker")
     named = Learner.environment == environment, Learner.name == learner
-    row = session.scalar(
-        select(Learner).where(*named).with_for_update(key_share=True)
-    )  # rows that refer to it may come
+    locked = select(Learner).where(*named).with_for_update(key_share=True)  # rows that refer to it may come meanwhile
+    row = session.scalar(locked)
     if row is None:
         raise UnknownLearnerError(learner, f"{environment} has no learner of this name", "see `league players`")
     before, row.owner = row.owner, token
