@@ -50,12 +50,12 @@ def lineage(
         raise ConfigurationError(f"--out {out}", "its name must end in .svg", "name it so")
     with connect(url, token) as client:
         one = find_player(client, player)
-        if out is not None:
-            _draw(client, one, out)
-            return
+        drawn = None if out is None else _draw(client, one, out)
         page = client.lineage(one.id, limit=limit, cursor=cursor)
     if as_json:
         tables.show_json(page)
+    elif drawn is not None:
+        tables.show(drawn)
     else:
         more = [] if page.next_cursor is None else [f"older ones: --cursor {page.next_cursor}"]
         tables.show(*tree(page.items, whole=page.next_cursor is None), *more)
@@ -104,14 +104,15 @@ def _changes(client: LeagueClient, environment: str) -> dict[int, list[wire.Even
     return changes
 
 
-def _draw(client: LeagueClient, one: wire.Player, out: Path) -> None:
+def _draw(client: LeagueClient, one: wire.Player, out: Path) -> str:
+    """Draw a player's learner into a file, and return what was drawn."""
     told = descent(client, one)
     try:
         out.write_text(picture(told), encoding="utf-8")
     except OSError as error:
         rule = f"it cannot be written ({error.strerror})"
         raise ConfigurationError(f"--out {out}", rule, "name a file that can be written") from error
-    tables.show(f"{len(told.snapshots)} snapshots of {told.learner.name} are drawn in {out}")
+    return f"{len(told.snapshots)} snapshots of {told.learner.name} are drawn in {out}"
 
 
 def _page_of_log(client: LeagueClient, environment: str, kind: str, cursor: str | None) -> wire.Page[wire.Event]:

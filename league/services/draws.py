@@ -24,6 +24,7 @@ from arena.matchmaking import (
 from arena.roles import MainExploiter, Opposition, RoleRules, role_distribution, without_self_play
 from league import wire
 from league.config import Settings
+from league.db.bulk import among
 from league.db.models import Draw, Player
 from league.db.upsert import insert_into
 from league.errors import ConfigurationError, InvalidRequestError
@@ -246,7 +247,7 @@ def shown(session: Session, account: Account) -> dict[str, Any]:
     """Return the wire fields of a distribution."""
     columns = account.content["items"]
     ids = columns["player_id"]
-    names = dict(session.execute(select(Player.id, Player.name).where(Player.id.in_(ids))).all())
+    names = dict(session.execute(select(Player.id, Player.name).where(among(session, Player.id, ids))).all())
     plain = {name: values for name, values in columns.items() if name != "weights"}
     rows = [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]
     for place, row in enumerate(rows):

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from arena.glicko2 import Ratings, expected_score
 from league import wire
 from league.config import Settings
+from league.db.bulk import among
 from league.db.models import Match, Period, Player, Quarantine, Rating, Refusal, Worker
 from league.services import exclusion, learners, population, standings, worker_checks, workers
 from league.services.population import Version
@@ -207,12 +208,13 @@ def _predictions(session: Session, environment: str, log: _Log) -> tuple[IntArra
 
 def _history(session: Session, players: IntArray, before: int, periods: Sequence[int]) -> Ratings:
     """Return the ratings of P players before the first of N periods and after each, one after the other: (N + 1) P."""
-    start = standings.rated(before).where(Player.id.in_(players.tolist())).order_by(Player.id)
+    ids: list[int] = players.tolist()
+    start = standings.rated(before).where(among(session, Player.id, ids)).order_by(Player.id)
     begun = start.with_only_columns(
         func.coalesce(Rating.rating, Player.start_rating), func.coalesce(Rating.deviation, Player.start_deviation)
     )
     changes = select(Rating.period_id, Rating.player_id, Rating.rating, Rating.deviation).order_by(Rating.period_id)
-    chosen = Rating.period_id.in_(periods), Rating.player_id.in_(players.tolist())
+    chosen = among(session, Rating.period_id, periods), among(session, Rating.player_id, ids)
     changed = np.array([tuple(row) for row in session.execute(changes.where(*chosen))]).reshape(-1, 4)
     ends = np.searchsorted(changed[:, 0], periods, side="right")
     strength = np.empty((len(periods) + 1, players.size, 2))

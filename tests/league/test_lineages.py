@@ -68,7 +68,7 @@ def test_nobody_has_no_lineage(scene: Scene) -> None:
 
 @ON_SQLITE
 def test_the_command_draws_a_player_a_line_with_its_gates(
-    scene: Scene, http: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    scene: Scene, http: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     opened: Callable[..., Any] = lambda _url, token, timeout_s: LeagueClient(http=http, token=token)  # noqa: E731
     monkeypatch.setattr(connection, "LeagueClient", opened)
@@ -86,7 +86,10 @@ def test_the_command_draws_a_player_a_line_with_its_gates(
     assert drawn[1] == f"│    gate {gate.id} against main@1: open, 0 games"
     assert drawn[2].startswith(f"╰─ main@1, id {first.id}")
     assert "older ones: --cursor 1" in run("main@2", "--limit", "1")
-    assert json.loads(run("main@2", "--json")) == scene.client.lineage(second.id).model_dump(mode="json")
+    whole = scene.client.lineage(second.id).model_dump(mode="json")
+    assert json.loads(run("main@2", "--json")) == whole
+    assert json.loads(run("main@2", "--json", "--out", str(tmp_path / "lineage.svg"))) == whole
+    assert (tmp_path / "lineage.svg").exists()
 
 
 # --- the picture -----------------------------------------------------------------------------------------------------
