@@ -45,13 +45,18 @@ def test_a_rate_is_that_of_the_last_ten_minutes(scene: Scene, database: Database
         assert activity.of_workers(session, time.now).get(scene.trainer.id) is None
 
 
-def test_a_rate_of_many_matches_is_that_of_the_time_that_they_took(
-    scene: Scene, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def report_every_five_seconds(scene: Scene, time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report four matches, of which a rate looks at the last two."""
     monkeypatch.setattr(activity, "MATCHES_MAX", 2)
     for lease in scene.opponent_leases(4):
         scene.report(result(lease))
         time.advance(5)
+
+
+def test_a_rate_of_many_matches_is_that_of_the_time_that_they_took(
+    scene: Scene, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report_every_five_seconds(scene, time, monkeypatch)
     with database.read() as session:
         busy = activity.of_workers(session, time.now)[scene.trainer.id]
     assert busy.matches_per_s == pytest.approx(2 / 10)
@@ -60,10 +65,7 @@ def test_a_rate_of_many_matches_is_that_of_the_time_that_they_took(
 def test_ids_without_a_match_make_no_rate_slower(
     scene: Scene, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(activity, "MATCHES_MAX", 2)
-    for lease in scene.opponent_leases(4):
-        scene.report(result(lease))
-        time.advance(5)
+    report_every_five_seconds(scene, time, monkeypatch)
     with database.write() as session:
         session.execute(delete(Match).where(Match.id == 3))
         busy = activity.of_workers(session, time.now)[scene.trainer.id]
