@@ -198,7 +198,7 @@ class Crew:
             raise TrainerError(
                 f"{spec.name} leaves no legal option of head {spec.heads[head].name!r} to agent {agent} of the learner "
                 f"in environment {number} at decision {t} of a rollout: whoever acts needs at least one; mend the "
-                "environment's masks"
+                "environment's masks, in which 1 is legal and 0 is not"
             )
 
     def _open_chunk(self, rollout: Rollout, chunk: int) -> None:

@@ -73,7 +73,7 @@ RANGES = Rule(
 OPTIONS = Rule(
     "legal options",
     "whoever acts has at least one legal option of every categorical head",
-    "allow an option that does nothing, or let the agent be inactive",
+    "allow an option that does nothing, or let the agent be inactive; in a mask 1 is legal and 0 is not",
 )
 ABSENT = Rule(
     "absent agents",

@@ -232,6 +232,8 @@ NESTED = spaces.Dict({"a": TWO, "b": spaces.Tuple((spaces.Box(0, 1, (2,)), space
         (TWO, np.array([1, 0, 0, 1, 1]), {"action_0": [1, 0], "action_1": [0, 1, 1]}),
         (TWO, (np.array([1, 0]), np.array([0, 1, 1])), {"action_0": [1, 0], "action_1": [0, 1, 1]}),
         (TWO, (None, [0, 1, 0]), {"action_0": [1, 1], "action_1": [0, 1, 0]}),
+        (spaces.Discrete(2), np.array([0.0, 1.0], np.float32), {"action": [0, 1]}),
+        (spaces.Discrete(2), np.array([0, 1], np.int8), {"action": [0, 1]}),
         (spaces.MultiBinary(3), np.array([1, 0, 2]), {"action": [1, 0, 1]}),
         (spaces.MultiBinary((1, 2)), np.array([[1, 0]]), {"action": [1, 0]}),
         (NESTED, {"b": (None, [0, 1])}, {"a_0": [1, 1], "a_1": [1, 1, 1], "b_1": [0, 1]}),
@@ -260,6 +262,13 @@ def test_a_mask_of_fewer_options_than_others_have_leaves_theirs_out():
         (TWO, ([1, 0], [1]), "a mask of 1 actions: action_1 has 3"),
         (NESTED, {"c": [1]}, "its keys are a, b"),
         (NESTED, {"b": ([1, 1], None)}, "of a Box: leave it None"),
+        (spaces.Discrete(2), np.array([0.0, -np.inf]), "a mask that holds -inf: 1 stands for what is legal and 0 for "),
+        (spaces.Discrete(2), [0, -(10**9)], "of one that is added to logits give mask == 0"),
+        (spaces.Discrete(2), np.array([0.0, np.nan], np.float32), "a mask that holds nan"),
+        (TWO, [0.0, 0.0, 0.0, 0.0, -1e9], "a mask that holds -1e+09"),
+        (TWO, ([0, 0], [0.0, 0.0, -1e9]), "a mask that holds -1e+09"),
+        (NESTED, {"b": (None, [0.0, -np.inf])}, "a mask that holds -inf"),
+        (spaces.MultiBinary((1, 2)), np.array([[0.0, -np.inf]]), "a mask that holds -inf"),
     ],
 )
 def test_a_mask_that_does_not_fit_is_refused(space, told, reason):

@@ -282,6 +282,17 @@ def test_switches_that_a_mask_forbids_are_refused():
         env.step({"action": torch.tensor([[[True, True, False], [False] * 3]])})
 
 
+@pytest.mark.parametrize("forbidden", [-np.inf, -1e9, np.nan])
+def test_masks_that_are_added_to_logits_are_refused(forbidden: float):
+    class Added(Turns):
+        def see(self):
+            seen = super().see()
+            return seen | {"action_mask": np.where(seen["action_mask"], 0.0, forbidden)}
+
+    with pytest.raises(ArenaError, match=r"shows a mask that holds (-inf|-1e\+09|nan): 1 stands for what is legal"):
+        play(named(**{f"added{forbidden}": Added}))
+
+
 def test_images_and_sets_are_declared_as_those_of_other_games():
     seen = Dict({"herd": Box(0.0, 1.0, (3, 2)), "herd_mask": MultiBinary(3), "view": Box(0, 255, (9, 9, 3), np.uint8)})
     herd, mask, view, _ = declare(named(farm=wrong(observation_space=seen))).observation

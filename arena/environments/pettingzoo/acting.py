@@ -65,10 +65,11 @@ class Hands:
                 the action space is made, with an array for each part and None for what is not masked.
 
         Raises:
-            ArenaError: The mask does not fit the space; the message begins with what it is.
+            ArenaError: The mask does not fit the space, or is one that is added to logits; the message begins with what
+                it is.
         """
         if isinstance(self._space, spaces.Discrete):  # asked for in every decision of most games
-            return dict.fromkeys(self.options, self._wide(self._factors[0], np.asarray(told, dtype=np.bool_)))
+            return dict.fromkeys(self.options, self._wide(self._factors[0], _truths(told)))
         return self.options | {
             self._heads[factor.name].name: self._wide(factor, mask)
             for factor, mask in self._masks(told)
@@ -133,6 +134,22 @@ def heads_for(factors: Mapping[str, Sequence[Factor]], *, masked: bool) -> tuple
         is_masked = (masked and kind is not HeadKind.GAUSSIAN) or len(sizes) > 1
         heads.append(ActionHead(column[0].name, kind, max(sizes), masked=is_masked))
     return tuple(heads)
+
+
+def require_no_addend(least: float) -> None:
+    """Refuse a mask that was made to be added to logits, 0 where an action is legal: read as truths it is upside down.
+
+    Args:
+        least: The least of its numbers.
+
+    Raises:
+        ArenaError: It is below 0, or no number; the message begins with what the mask is.
+    """
+    if not least >= 0.0:
+        raise ArenaError(
+            f"a mask that holds {least:g}: 1 stands for what is legal and 0 for what is not; of one that is added to "
+            "logits give mask == 0"
+        )
 
 
 def bounds_of(space: spaces.Space[Any]) -> list[Any]:
@@ -202,12 +219,19 @@ def _told(factors: Sequence[Factor]) -> str:
     return " x ".join(f"{factor.kind} {factor.size}" for factor in factors)
 
 
+def _truths(told: Any) -> BoolArray:  # noqa: ANN401  whatever numbers or truth values a game gives
+    mask = np.asarray(told)
+    if mask.dtype.kind in "if" and mask.itemsize > 1 and mask.size:  # most masks are of bytes, which nobody adds
+        require_no_addend(float(mask.min()))
+    return mask.astype(np.bool_, copy=False)
+
+
 def _flat(told: Any) -> BoolArray | None:  # noqa: ANN401
     """A mask that is one row of numbers; None for one that is made as a space is."""
     if isinstance(told, Mapping) or (isinstance(told, tuple | list) and not all(np.isscalar(each) for each in told)):
         return None
     row = np.asarray(told)
-    return None if row.ndim != 1 else row.astype(np.bool_)
+    return None if row.ndim != 1 else _truths(row)
 
 
 def _masks_of(space: spaces.Space[Any], told: Any) -> Iterator[BoolArray | None]:  # noqa: ANN401
@@ -231,7 +255,7 @@ def _masks_of(space: spaces.Space[Any], told: Any) -> Iterator[BoolArray | None]
         case spaces.Box() if told is not None:
             raise ArenaError(f"the mask {told!r} of a Box: leave it None, for none of its dimensions is illegal")
         case _:
-            yield None if told is None else np.asarray(told, dtype=np.bool_).reshape(-1)
+            yield None if told is None else _truths(told).reshape(-1)
 
 
 def _masks_of_choices(space: spaces.MultiDiscrete, told: Any) -> Iterator[BoolArray | None]:  # noqa: ANN401
@@ -241,7 +265,7 @@ def _masks_of_choices(space: spaces.MultiDiscrete, told: Any) -> Iterator[BoolAr
         yield from np.split(flat, np.cumsum(counts)[:-1])
         return
     for each in _as_many(told, len(counts)):
-        yield None if each is None else np.asarray(each, dtype=np.bool_).reshape(-1)
+        yield None if each is None else _truths(each).reshape(-1)
 
 
 def _as_many(told: Any, count: int) -> Sequence[Any]:  # noqa: ANN401

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from arena.environments.episodes import SeededRows
+from arena.environments.pettingzoo.acting import require_no_addend
 from arena.environments.pettingzoo.asking import unpack
 from arena.environments.pettingzoo.layout import END, LIMIT, STEP
 from arena.environments.pettingzoo.spaces import ACTION_MASK
@@ -184,7 +185,7 @@ class TensorMatches(SeededRows):
         if masked:
             mask = told[ACTION_MASK] if isinstance(told, Mapping) and ACTION_MASK in told else info[ACTION_MASK]
             shape = (*self._shape, sum(head.size for head in masked))
-            parts = torch.split(self._take(mask, ACTION_MASK, shape, torch.bool), [head.size for head in masked], -1)
+            parts = torch.split(self._truths(mask, shape), [head.size for head in masked], -1)
             masks = {head.name: part for head, part in zip(masked, parts, strict=True)}
             active = torch.stack([part.any(dim=-1) for part in parts]).any(dim=0)
         if ACTIVE in info:
@@ -211,6 +212,16 @@ class TensorMatches(SeededRows):
         if taken.shape != shape:
             raise ArenaError(f"{self.spec.name} returns {what} of shape {tuple(taken.shape)}: give {shape}")
         return taken.to(kind, copy=True)
+
+    def _truths(self, mask: Any, shape: tuple[int, ...]) -> Bool[Tensor, "E N K"]:  # noqa: ANN401  whatever it gives
+        """What a mask says is legal."""
+        taken = self._tensor(mask, ACTION_MASK)
+        if taken.numel() and taken.element_size() > 1:  # most masks are of bytes, which nobody adds to logits
+            try:
+                require_no_addend(float(taken.min()))
+            except ArenaError as error:
+                raise ArenaError(f"{self.spec.name} shows {error}") from error
+        return self._take(taken, ACTION_MASK, shape, torch.bool)
 
     def _tensor(self, given: Any, what: str) -> Tensor:  # noqa: ANN401
         try:
