@@ -45,11 +45,14 @@ class Goal:
 class Terminal:
     """Tells a person how it goes; coloured, and no wider than the window, where there is a terminal.
 
-    What cannot be printed, as where a log fills the disk, stops nothing: it comes with a later line.
+    What cannot be printed, as where a log fills the disk, stops nothing: it comes with a later line. What a signal's
+    handler says while another line is printed comes after that one: streams refuse to be written to in between.
     """
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._lines: deque[Text] = deque()
+        self._printing = threading.Lock()
         self._speeds: deque[float] = deque(maxlen=SPEEDS)
 
     def say(self, line: str, style: str = "") -> None:
@@ -79,8 +82,14 @@ class Terminal:
             thread.join()
 
     def _print(self, line: Text) -> None:
-        with suppress(OSError):  # the console keeps what was refused
-            self._console.print(line, soft_wrap=True)
+        self._lines.append(line)
+        while self._lines and self._printing.acquire(blocking=False):  # else whoever prints will find it
+            try:
+                if self._lines:
+                    with suppress(OSError):  # the console keeps what was refused
+                        self._console.print(self._lines.popleft(), soft_wrap=True)
+            finally:
+                self._printing.release()
 
     def _spin(self, what: str, over: threading.Event) -> None:
         began = time.monotonic()

@@ -19,7 +19,7 @@ AT_ONCE = RestartRule(short_life_s=60.0, most_short_lives=3, first_delay_s=0.0, 
 LEARNER = """
 import os, pathlib, signal, sys
 def leave(number, frame):
-    print("saved", flush=True)
+    os.write(1, b"saved\\n")  # print() refuses a handler while it prints itself
     sys.exit(0)
 signal.signal(signal.SIGTERM, leave)
 folder = pathlib.Path(sys.argv[1])

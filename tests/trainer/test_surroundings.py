@@ -12,10 +12,10 @@ import pytest
 from trainer.surroundings import ENDED_BY_SIGTERM, GRACE_S, LEAVE_WITHIN_S, SIGNALS, Signals
 
 HEAD = """
-import hashlib, sys, time
+import hashlib, os, sys, time
 from trainer.errors import CallCutShortError
 from trainer.surroundings import Signals
-say = lambda line: print(line, flush=True)
+say = lambda line: os.write(1, f"{line}\\n".encode())  # print() refuses a signal's handler while it prints itself
 signals = Signals(say)
 with signals.entered() as outside:
     say("ready")
@@ -35,7 +35,7 @@ STILL_SAVING = """
 """
 
 TETHERED = """
-    import ctypes, os
+    import ctypes
     from league.tether import tether
     tether(os.getppid())
     def asked_for():

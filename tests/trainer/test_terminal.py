@@ -1,12 +1,14 @@
 import io
 import re
 import resource
+import signal
 import time
 
 import pytest
 from rich.console import Console
 
 from trainer import terminal as module
+from trainer.surroundings import Signals
 from trainer.terminal import Goal, Terminal, progress_parts
 
 METRICS = {
@@ -96,6 +98,33 @@ def test_a_log_that_fills_the_disk_stops_nothing_and_is_whole_once_there_is_room
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         terminal.say("there is room")
     assert {*lines, "there is room"} == {*(tmp_path / "log").read_text().splitlines()}
+
+
+class Interrupted(io.RawIOBase):
+    """Where a signal comes in the middle of the first write."""
+
+    def __init__(self):
+        self.written = b""
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        first, self.written = not self.written, self.written + bytes(data)
+        if first:
+            signal.raise_signal(signal.SIGINT)
+        return len(data)
+
+
+def test_what_is_said_of_a_signal_in_the_middle_of_a_line_comes_after_it():
+    raw = Interrupted()
+    terminal = Terminal(Console(file=io.TextIOWrapper(io.BufferedWriter(raw))))
+    with Signals(terminal.say).entered() as outside:
+        terminal.say("update 1")
+    assert outside.stopping()
+    assert raw.written == b"update 1\nSIGINT: saving and leaving; again to leave at once\n"
+    terminal.say("saved")
+    assert raw.written.endswith(b"\nsaved\n")
 
 
 def test_a_terminal_prints_names_as_they_are():
