@@ -29,6 +29,9 @@ AnyEnvironment = Annotated[str | None, typer.Option("--environment", help="Only 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Who = Annotated[str, typer.Argument(metavar="PLAYER", help="A player's id, or its exact call-sign or name.")]
 
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most rows to print.")]
+Cursor = Annotated[str | None, typer.Option("--cursor", help="Go on where an earlier list ended.")]
+
 Row = TypeVar("Row")
 
 

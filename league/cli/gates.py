@@ -11,9 +11,8 @@ from rich.text import Text
 
 from league import wire
 from league.cli import tables
-from league.cli.connection import AsJson, Environment, Token, Url, connect, find_player, pages
+from league.cli.connection import AsJson, Cursor, Environment, Token, Url, connect, find_player, pages
 from league.cli.grid import Grid, printable
-from league.cli.players import Cursor
 from league.cli.tables import NONE, moment
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import LeagueError, UnknownGateError

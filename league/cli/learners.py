@@ -1,18 +1,20 @@
 """Look at the lineages that are trained."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from league import wire
 from league.cli import tables
-from league.cli.connection import AsJson, Environment, Token, Url, connect, pages
-from league.cli.players import Cursor, Limit
+from league.cli.connection import AsJson, Cursor, Environment, Limit, Token, Url, connect, pages
+from league.cli.grid import Grid
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import InvalidRequestError, UnknownLearnerError
 
 app = typer.Typer()
 
+_BLOCKS = "▁▂▃▄▅▆▇█"
 COURSE_POINTS = 40
 """Points of a metric that are drawn in a line."""
 
@@ -51,7 +53,7 @@ def metrics(
     if as_json:
         tables.show_json(told)
     else:
-        tables.show(tables.metrics(found, told))
+        tables.show(metrics_grid(found, told))
 
 
 def _find(client: LeagueClient, which: str, environment: str | None) -> wire.Learner:
@@ -69,3 +71,31 @@ def _find(client: LeagueClient, which: str, environment: str | None) -> wire.Lea
         rule = f"learners of {', '.join(each.environment for each in found)} have this name"
         raise InvalidRequestError(which, rule, "name one by --environment, or by its id")
     return found[0]
+
+
+def metrics_grid(learner: wire.Learner, told: wire.LearnerMetrics) -> Grid:
+    """Make a list of metrics over steps."""
+    span = f"steps {told.steps[0]:,} to {told.steps[-1]:,}" if told.steps else "no steps"
+    rows = [
+        [name, _figure(known[-1]), _figure(min(known)), _figure(max(known)), course(values)]
+        for name, values in told.metrics.items()
+        if (known := [value for value in values if value is not None])
+    ]
+    return Grid(
+        [[], ["metric"], ["last", "least", "greatest"], ["course"]],
+        rows,
+        "nothing of that name was reported yet; `league learners --json` has the names",
+        f"{learner.name} of {learner.environment}, {span}",
+    )
+
+
+def course(values: Sequence[float | None]) -> str:
+    """Draw values as one block each, from the least to the greatest; a gap where there is none."""
+    known = [value for value in values if value is not None]
+    low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
+    top = len(_BLOCKS) - 1
+    return "".join(" " if each is None else _BLOCKS[round((each - low) / span * top) if span else 0] for each in values)
+
+
+def _figure(value: float) -> str:
+    return f"{value:.4g}"

@@ -1,7 +1,8 @@
 """Look after a league: close a period, compute every rating again, check the books, bring the database up to date."""
 
 import tomllib
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,8 @@ import typer
 from league.cli import database, tables
 from league.cli.connection import AnyEnvironment, AsJson, Environment, Token, Url, connect
 from league.cli.database import DatabaseUrl, Home
-from league.cli.storage import DAY_H
+from league.cli.grid import Grid
+from league.cli.spans import DAY
 from league.client import DEFAULT_URL
 from league.config import Settings
 from league.db import schema
@@ -89,12 +91,12 @@ def check(
     store = open_store(settings)
     with database.current(settings) as connection:
         _require_known(connection, environment)
-        young = datetime.now(UTC) - timedelta(hours=DAY_H)
+        young = datetime.now(UTC) - DAY
         found = checking.check(connection, store, environment, unpublished_before=young)
     if as_json:
         tables.show_json({"items": found, "next_cursor": None})
     else:
-        tables.show(tables.violations(found))
+        tables.show(violation_grid(found))
     if found:
         wrong = ", ".join(sorted({one.invariant for one in found}))
         raise InvariantError(wrong, f"{len(found)} of the league's invariants do not hold", "see the list")
@@ -165,7 +167,7 @@ def _rerate(
     if as_json:
         tables.show_json({**vars(outcome), "applied": not dry_run, "next_cursor": None})
     else:
-        tables.show(tables.comparison(outcome), *_verdict(outcome, settings, proposal, applied=not dry_run))
+        tables.show(comparison_grid(outcome), *_verdict(outcome, settings, proposal, applied=not dry_run))
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -200,3 +202,33 @@ def _report(outcome: rebuilding.Rebuilt) -> str:
     wrong = f"ratings or payoffs that differed: {outcome.differing}; the first: {outcome.first}"
     verdict = wrong if outcome.differing else "bit-identical"
     return f"{outcome.environment}: {outcome.periods} periods, {outcome.ratings} ratings: {verdict}"
+
+
+def comparison_grid(one: rerating.Comparison) -> Grid:
+    """Make a table of players as they are rated and as another rule would rate them."""
+    return Grid(
+        [["rank", "was", "id"], ["player", "kind"], ["rating ± 2 RD", "was", "change", "games"]],
+        [
+            [
+                *(str(line.proposed.rank), str(line.present.rank), str(line.player_id), line.name, line.kind),
+                *(tables.interval(place.rating, place.deviation) for place in (line.proposed, line.present)),
+                *(_change(line.proposed.rating - line.present.rating), str(line.proposed.games)),
+            ]
+            for line in one.items
+        ],
+        "no player is rated, so no rule could change anything",
+    )
+
+
+def _change(points: float) -> str:
+    """Write a difference of ratings in whole points; what rounds to none has no sign."""
+    return f"{round(points):+d}" if round(points) else "0"
+
+
+def violation_grid(found: Iterable[checking.Violation]) -> Grid:
+    """Make a list of what is wrong with a league's books."""
+    return Grid(
+        [[], ["invariant", "environment", "finding"]],
+        [[one.invariant, one.environment or tables.NONE, one.finding] for one in found],
+        "all is right",
+    )

@@ -1,22 +1,33 @@
 """Look at the population: the league table, the champion, the list of players, one player, what was done to them."""
 
 from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from league import wire
-from league.cli import tables
-from league.cli.connection import AsJson, Environment, Token, Url, Who, champion_of, connect, find_player, pages
+from league.cli import history, tables
+from league.cli.connection import (
+    AsJson,
+    Cursor,
+    Environment,
+    Limit,
+    Token,
+    Url,
+    Who,
+    champion_of,
+    connect,
+    find_player,
+    pages,
+)
+from league.cli.grid import Grid, record
 from league.client import DEFAULT_URL
 
 app = typer.Typer()
 
-_NOTHING_LOGGED = "nothing of the kind happened; --periods lists closed rating periods, too"
-
 Standing = Annotated[wire.Standing | None, typer.Option("--standing", help="Only snapshots in this standing.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most rows to print.")]
-Cursor = Annotated[str | None, typer.Option("--cursor", help="Go on where an earlier list ended.")]
 
 
 @app.command(epilog="Example: league standings --environment mech-duel --limit 10")
@@ -36,7 +47,7 @@ def standings(
         champion = None if as_json or as_of is not None else champion_of(client, environment)
     tables.show_page(page, as_json, tables.standings(page.items, page.items[0].environment if page.items else None))
     if champion is not None:
-        tables.show(tables.champion(champion))
+        tables.show(champion_line(champion))
 
 
 @app.command(epilog="Example: league champion --environment mech-duel --history")
@@ -53,13 +64,13 @@ def champion(
     with connect(url, token) as client:
         if history:
             page = client.champions(environment, limit=limit, cursor=cursor)
-            tables.show_page(page, as_json, tables.champions(page.items))
+            tables.show_page(page, as_json, champion_grid(page.items))
             return
         one = client.champion(environment)
     if as_json:
         tables.show_json(one)
     else:
-        tables.show(tables.player(one.player), tables.champion(one))
+        tables.show(description(one.player), champion_line(one))
 
 
 @app.command(epilog="Example: league players --kind snapshot --standing commander")
@@ -76,7 +87,7 @@ def players(
     """List players by id: learners, their snapshots, and the scripted baselines."""
     with connect(url, token) as client:
         page = client.players(environment=environment, standing=standing, kind=kind, limit=limit, cursor=cursor)
-    tables.show_page(page, as_json, tables.players(page.items))
+    tables.show_page(page, as_json, player_grid(page.items))
 
 
 @app.command(epilog="Example: league show 7")
@@ -96,26 +107,112 @@ def show(
     if as_json:
         tables.show_json({"player": one, "ratings": curve, "matches": matches, "events": changes})
     else:
-        curve_table, match_table = tables.ratings(curve, "rating periods"), tables.matches(matches, "latest matches")
-        tables.show(tables.player(one), curve_table, match_table, tables.events(changes, "none", "latest changes"))
+        curve_table, match_table = rating_grid(curve, "rating periods"), match_grid(matches, "latest matches")
+        tables.show(description(one), curve_table, match_table, history.grid(changes, "none", "latest changes"))
 
 
-@app.command(epilog="Example: league log 7")
-def log(
-    player: Annotated[
-        str | None, typer.Argument(metavar="[PLAYER]", help="Only of this player: its id, call-sign or name.")
-    ] = None,
-    environment: Environment = None,
-    kind: Annotated[str | None, typer.Option("--kind", help="Only events of this kind, such as promote.")] = None,
-    periods: Annotated[bool, typer.Option("--periods", help="Closed rating periods, too.")] = False,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-) -> None:
-    """Read the audit log, newest first: who changed what, when and why."""
-    with connect(url, token) as client:
-        player_id = None if player is None else find_player(client, player).id
-        page = client.log(environment, player_id, kind, periods=periods, limit=limit, cursor=cursor)
-    tables.show_page(page, as_json, tables.events(page.items, _NOTHING_LOGGED))
+def champion_line(one: wire.Champion) -> str:
+    """Describe who is champion since when."""
+    holder = f"{tables.display_name(one.player)}, id {one.player.id}"
+    return f"champion of {one.environment}: {holder}, since {tables.moment(one.since)} by {one.actor}"
+
+
+def champion_grid(rows: Iterable[wire.ChampionChange]) -> Grid:
+    """Make a list of champions, newest first."""
+    return Grid(
+        [["number"], ["since", "player"], ["id"], ["by", "reason"]],
+        [
+            [
+                *(str(row.number), tables.moment(row.since)),
+                *((tables.NONE, tables.NONE) if row.player is None else (row.player.name, str(row.player.player_id))),
+                *(row.actor, row.reason),
+            ]
+            for row in rows
+        ],
+        "nobody has been champion yet; `league promote PLAYER --champion` makes one",
+    )
+
+
+def player_grid(rows: Sequence[wire.Player]) -> Grid:
+    """Make a list of players; where all play one environment, it stands above."""
+    environments = {row.environment for row in rows}
+    several = len(environments) > 1
+    return Grid(
+        [
+            ["id"],
+            ["player", *(["environment"] if several else []), "kind", "standing"],
+            ["rating ± 2 RD", "RD", "games", "step"],
+        ],
+        [
+            [
+                *(str(row.id), tables.display_name(row), *([row.environment] if several else [])),
+                *(row.kind, row.standing or tables.NONE, tables.rating(row), f"{row.deviation:.0f}", str(row.games)),
+                tables.NONE if row.step is None else f"{row.step:,}",
+            ]
+            for row in rows
+        ],
+        "no such player; `trainer run` attaches a learner, and its game brings the scripted players",
+        environments.pop() if len(environments) == 1 else None,
+    )
+
+
+def rating_grid(rows: Iterable[wire.RatingPoint], title: str) -> Grid:
+    """Make a rating curve, one row a period, named by the id that `league standings --as-of` takes."""
+    return Grid(
+        [["period"], ["closed"], ["rating ± 2 RD", "RD", "volatility", "games"]],
+        [
+            [
+                *(str(row.period_id), tables.moment(row.closed_at), tables.interval(row.rating, row.deviation)),
+                *(f"{row.deviation:.0f}", f"{row.volatility:.4f}", str(row.games)),
+            ]
+            for row in rows
+        ],
+        "none has rated it yet; `league close-period` closes one now",
+        title,
+    )
+
+
+def match_grid(rows: Iterable[wire.Match], title: str) -> Grid:
+    """Make a match log; a score is home's."""
+    return Grid(
+        [["match"], ["reported", "kind", "home - away"], ["score", "decisions"], ["ended by"]],
+        [
+            [
+                *(str(row.id), tables.moment(row.reported_at), row.kind, f"{row.home.name} - {row.away.name}"),
+                *(f"{row.score:g}", str(row.decisions), row.reason),
+            ]
+            for row in rows
+        ],
+        "none yet; a trainer or `trainer evaluate` plays them",
+        title,
+    )
+
+
+def description(one: wire.Player) -> Table:
+    """Make the description of one player."""
+    strength = f"{tables.rating(one)}{' (provisional)' if one.provisional else ''}, volatility {one.volatility:.4f}"
+    optional = {
+        "role": one.role,
+        "standing": one.standing,
+        "checkpoint": one.checkpoint,
+        "step": one.step,
+        "learner": one.learner_id,
+        "parent": one.parent_id,
+    }
+    fields = {
+        "player": f"{one.id}  {tables.display_name(one)}",
+        "kind": one.kind,
+        **{name: value for name, value in optional.items() if value is not None},
+        "environment": f"{one.environment}  {one.signature}",
+        "rating ± 2 RD": strength,
+        **{f"  {each.side}, as {each.name}": _on_side(each) for each in one.sides},
+        "games": one.games,
+        "created": tables.moment(one.created_at),
+        **{name: value for name, value in one.metadata.items() if value is not None},
+    }
+    return record({name: str(value) for name, value in fields.items()})
+
+
+def _on_side(rated: wire.SideRating) -> str:
+    games = f"{rated.games} games, win rate {tables.share(rated.win_rate)}"
+    return f"{tables.interval(rated.rating, rated.deviation)}, {games}"

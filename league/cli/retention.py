@@ -7,24 +7,26 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
-from league.cli import database, tables
+from league.cli import database, spans, tables
 from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home
-from league.config import LONGEST_DAYS, Settings
+from league.config import Settings
 from league.errors import ConfigurationError
 from league.services import retention
 from league.services.retention import Outdated
 
 app = typer.Typer()
 
-QUARTER_DAYS = 90.0
+QUARTER = "90d"
+
+OlderThan = Annotated[
+    str, typer.Option("--older-than", metavar="SPAN", help="Keep what is younger: 12h, 30d; a plain number is days.")
+]
 
 
-@app.command(epilog="Example: league prune --older-than 30 --dry-run")
+@app.command(epilog="Example: league prune --older-than 30d --dry-run")
 def prune(
-    older_than: Annotated[
-        float, typer.Option("--older-than", metavar="DAYS", min=0, max=LONGEST_DAYS, help="Keep what is younger.")
-    ] = QUARTER_DAYS,
+    older_than: OlderThan = QUARTER,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and take nothing away.")] = False,
     as_json: AsJson = False,
     home: Home = None,
@@ -35,13 +37,13 @@ def prune(
     Matches, ratings, players, periods, events and the leases that matches came from stay for good; of an old draw its
     branches and rules do. The server may run; with LEAGUE_RETENTION_DAYS it does this by itself, once a day.
     """
+    age = spans.read(older_than, "--older-than", "d", timedelta(0))
     settings = Settings.load(home=home, database_url=database_url)
-    age = timedelta(days=older_than)
     grace = timedelta(seconds=settings.lease_grace_s)
     if age < grace:
         rule = f"results of a lease count until {grace} after its end, LEAGUE_LEASE_GRACE_S"
-        way_out = f"say --older-than {grace / timedelta(days=1):.2g} or more"
-        raise ConfigurationError(f"--older-than {older_than:g}", rule, way_out)
+        way_out = f"say --older-than {spans.written(grace)} or more"
+        raise ConfigurationError(f"--older-than {older_than}", rule, way_out)
     now = datetime.now(UTC)
     with database.current(settings) as connection:
         if dry_run:

@@ -4,6 +4,7 @@ import gc
 import signal
 import socket
 import sys
+from collections.abc import Iterable
 from types import FrameType
 from typing import Annotated
 
@@ -13,7 +14,8 @@ from league import cores, log
 from league.cli import database, listening, tables
 from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home
-from league.config import Settings
+from league.cli.grid import Grid
+from league.config import Setting, Settings
 from league.services import tokens
 from league.storage.opening import open_store
 
@@ -61,7 +63,7 @@ def show_settings(as_json: AsJson = False, home: Home = None, database_url: Data
     if as_json:
         tables.show_json({"items": listing, "next_cursor": None})
     else:
-        tables.show(tables.settings(listing))
+        tables.show(grid(listing))
 
 
 def prepare(settings: Settings) -> None:
@@ -142,3 +144,20 @@ def _spare_what_stays() -> None:
 
 def _leave_to_server(_number: int, _frame: object) -> None:
     """Do nothing: the server ends by itself at a signal, and then raises it again for this handler."""
+
+
+def grid(rows: Iterable[Setting]) -> Grid:
+    """Make a list of settings, with the default of those that differ from it."""
+    return Grid(
+        [[], ["setting", "value", "default", "about"]],
+        [
+            [
+                row.variable,
+                row.value or tables.NONE,
+                "" if row.value == row.default else row.default or tables.NONE,
+                row.about,
+            ]
+            for row in rows
+        ],
+        "no setting exists",
+    )

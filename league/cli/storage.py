@@ -1,15 +1,18 @@
 """Look after the checkpoints of a league; works on its database and its store, where the server runs."""
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal
 
-from league.cli import database, tables
+from league.cli import database, spans, tables
 from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home, person
-from league.config import LONGEST_DAYS, Settings
+from league.cli.grid import Grid
+from league.cli.spans import HOUR
+from league.config import Settings
 from league.errors import DamagedStoreError
 from league.services import collection
 from league.services.collection import Survey
@@ -18,19 +21,19 @@ from league.storage.store import Leftover, Stored
 
 app = typer.Typer()
 
-DAY_H = 24.0
-LONGEST_H = DAY_H * LONGEST_DAYS
-SHORTEST_H = 1.0
+YOUNG = "24h"
+SHORTEST = HOUR
 """Addresses to upload to last an hour: what is younger may still be on its way."""
+
+OlderThan = Annotated[
+    str, typer.Option("--older-than", metavar="SPAN", help="Keep what is younger: 12h, 30d; a plain number is hours.")
+]
 
 
 @app.command("gc", epilog="Example: league gc --dry-run")
 def collect_garbage(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")] = False,
-    older_than: Annotated[
-        float,
-        typer.Option("--older-than", metavar="HOURS", min=SHORTEST_H, max=LONGEST_H, help="Keep what is younger."),
-    ] = DAY_H,
+    older_than: OlderThan = YOUNG,
     verify: Annotated[
         bool,
         typer.Option(
@@ -45,9 +48,10 @@ def collect_garbage(
 
     Players keep their checkpoints in every standing. Exits with 1 where a player's checkpoint is missing or damaged.
     """
+    age = spans.read(older_than, "--older-than", "h", SHORTEST)
     settings = Settings.load(home=home, database_url=database_url)
     now = datetime.now(UTC)
-    before = now - timedelta(hours=older_than)
+    before = now - age
     store = open_store(settings)
     with database.current(settings) as connection:
         store.check()
@@ -59,7 +63,7 @@ def collect_garbage(
     if as_json:
         tables.show_json(_account(found, gone, damaged, dry_run=dry_run))
     else:
-        tables.show(tables.garbage(gone), *_summary(found, gone, dry_run=dry_run))
+        tables.show(grid(gone), *_summary(found, gone, dry_run=dry_run))
     wrong = [*found.missing, *damaged]
     if wrong:
         rule = f"players have {len(found.missing)} checkpoints that are missing and {len(damaged)} that are damaged"
@@ -69,7 +73,7 @@ def collect_garbage(
 def _account(found: Survey, gone: list[Stored | Leftover], damaged: list[str], *, dry_run: bool) -> dict[str, Any]:
     return {
         "dry_run": dry_run,
-        "items": [{"name": tables.garbage_name(one), "size_bytes": one.size_bytes} for one in gone],
+        "items": [{"name": name_of(one), "size_bytes": one.size_bytes} for one in gone],
         "bytes": sum(one.size_bytes for one in gone),
         "kept": len(found.needed),
         "kept_bytes": sum(one.size_bytes for one in found.needed),
@@ -82,3 +86,23 @@ def _summary(found: Survey, gone: list[Stored | Leftover], *, dry_run: bool) -> 
     freed, kept = (decimal(sum(one.size_bytes for one in ones)) for ones in (gone, found.needed))
     verb = "would free" if dry_run else "freed"
     return [f"{verb} {freed} in {len(gone)} objects; players have {kept} in {len(found.needed)} checkpoints"]
+
+
+def grid(rows: Iterable[Stored | Leftover]) -> Grid:
+    """Make a list of bytes that nobody needs."""
+    return Grid(
+        [[], ["object"], ["bytes"], ["last touched"]],
+        [
+            [
+                *(name_of(row), f"{row.size_bytes:,}"),
+                tables.moment(row.stored_at if isinstance(row, Stored) else row.touched_at),
+            ]
+            for row in rows
+        ],
+        "every object of the store is needed, or too young to tell",
+    )
+
+
+def name_of(one: Stored | Leftover) -> str:
+    """Name a checkpoint by its hash, a leftover by its place in the store."""
+    return one.sha256 if isinstance(one, Stored) else one.name

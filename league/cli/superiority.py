@@ -4,8 +4,10 @@ from typing import Annotated
 
 import typer
 
+from league import wire
 from league.cli import tables
 from league.cli.connection import AsJson, Environment, Token, Url, connect
+from league.cli.grid import Grid
 from league.client import DEFAULT_URL
 
 app = typer.Typer()
@@ -29,4 +31,22 @@ def superiority(
     if as_json:
         tables.show_json(order)
     else:
-        tables.show(tables.superiority(order))
+        tables.show(grid(order))
+
+
+def grid(order: wire.Superiority) -> Grid:
+    """Make a table of the frozen players with 95 % bands, each beside the next one and the first."""
+    places = enumerate(zip(order.players, order.ratings, order.low, order.high, order.superiority, strict=True))
+    return Grid(
+        [["rank", "id"], ["player"], ["rating", "95 % band", "above next", "above first"]],
+        [
+            [
+                *(str(place + 1), str(player.player_id), player.name, f"{rating:.0f}", f"{low:.0f} to {high:.0f}"),
+                tables.share(above[place + 1]) if place + 1 < len(above) else tables.NONE,
+                tables.share(above[0]) if place else tables.NONE,
+            ]
+            for place, (player, rating, low, high, above) in places
+        ],
+        "no rating match of frozen players was rated yet; `trainer evaluate` plays them",
+        order.environment,
+    )

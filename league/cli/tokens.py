@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,13 +15,14 @@ from league.auth import Scope, is_secret
 from league.cli import database, tables
 from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home, person
+from league.cli.grid import Grid
+from league.cli.spans import UNITS
 from league.config import Settings
 from league.errors import ConfigurationError
 from league.services import learners, ownership, tokens
+from league.services.tokens import TokenListing
 
 app = typer.Typer(help="Make, list, renew and revoke bearer tokens, on the league's database.", no_args_is_help=True)
-
-_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 TokenName = Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is; the event log names it.")]
 ScopeName = Annotated[
@@ -122,7 +124,7 @@ def list_tokens(as_json: AsJson = False, home: Home = None, database_url: Databa
     if as_json:
         tables.show_json({"items": rows, "next_cursor": None})
     else:
-        tables.show(tables.tokens(rows))
+        tables.show(grid(rows))
 
 
 @app.command(epilog="Example: league token revoke laptop")
@@ -140,7 +142,7 @@ def end_of(expires: str | None, now: datetime) -> datetime | None:
         return None
     span = re.fullmatch(r"([1-9][0-9]{0,4})([hdw])", expires)
     if span is not None:
-        return now + int(span[1]) * _UNITS[span[2]]
+        return now + int(span[1]) * UNITS[span[2]]
     try:
         return datetime.fromisoformat(expires).astimezone(UTC)
     except (ValueError, OverflowError) as error:
@@ -182,3 +184,19 @@ def _show(issued: dict[str, Any], file: Path | None, *, as_json: bool) -> None:
         typer.echo("keep it: nobody can read it again; programs take it from LEAGUE_TOKEN", err=True)
     else:
         typer.echo(f"{file} holds the token {issued['name']}; programs take it from LEAGUE_TOKEN_FILE", err=True)
+
+
+def grid(rows: Iterable[TokenListing]) -> Grid:
+    """Make a list of tokens."""
+    return Grid(
+        [[], ["token", "scope", "created", "last used", "expires", "revoked"]],
+        [
+            [row.name, row.scope, *map(_moment, (row.created_at, row.used_at, row.expires_at, row.revoked_at))]
+            for row in rows
+        ],
+        "no token exists, so the league is open to this machine; `league token create NAME --scope admin` closes it",
+    )
+
+
+def _moment(at: datetime | None) -> str:
+    return tables.NONE if at is None else tables.moment(at)

@@ -1,5 +1,6 @@
 """Look at the workers: who plays, whose results do not fit, and who is not trusted."""
 
+from collections.abc import Iterable
 from typing import Annotated, ClassVar
 
 import typer
@@ -7,6 +8,7 @@ import typer
 from league import wire
 from league.cli import tables
 from league.cli.connection import AsJson, Token, Url, connect, moment, pages
+from league.cli.grid import Grid
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import LeagueError, UnknownWorkerError
 
@@ -43,7 +45,7 @@ def workers(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_
     if as_json:
         tables.show_json({"items": rows, "next_cursor": None})
     else:
-        tables.show(tables.workers(rows))
+        tables.show(grid(rows))
 
 
 @app.command(
@@ -121,3 +123,30 @@ def _find(client: LeagueClient, which: str) -> wire.ListedWorker:
         ids = ", ".join(f"{worker.id} ({worker.kind})" for worker in found)
         raise AmbiguousWorkerError(which, f"workers {ids} have this name", "name one by its id")
     return found[0]
+
+
+def grid(rows: Iterable[wire.ListedWorker]) -> Grid:
+    """Make a list of workers; what is odd about one stands last."""
+    return Grid(
+        [[], ["worker", "kind", "seen"], ["results", "refused"], ["remarks"]],
+        [
+            [
+                *(row.name, row.kind, tables.moment(row.seen_at), str(row.results), str(row.refused)),
+                "; ".join(_remarks(row)) or tables.NONE,
+            ]
+            for row in rows
+        ],
+        "no worker has attached yet; `trainer run` and `trainer evaluate` do, and `league up` starts both",
+    )
+
+
+def _remarks(worker: wire.ListedWorker) -> list[str]:
+    """Say what a person should know of a worker: that it is quarantined, and what does not fit."""
+    quarantine = worker.quarantine
+    remarks = [] if quarantine is None else [f"quarantined since {tables.moment(quarantine.since)}"]
+    for check in worker.checks:
+        if check.suspect:
+            about = " ".join(part for part in (check.environment, check.kind, check.measure) if part)
+            seen = f"{check.observed:.3g} where {check.expected:.3g} is expected"
+            remarks.append(f"suspect {about}: {seen} ({check.results} results, p = {check.p_value:.1g})")
+    return remarks

@@ -19,6 +19,7 @@ from arena.glicko2 import START_DEVIATION, expected_score
 from arena.refit import RefitConfig
 from league import wire
 from league.cli import tables
+from league.cli.players import description
 from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
@@ -159,7 +160,7 @@ def test_a_player_s_page_and_its_table_name_its_sides(server: TestClient, hunt: 
     evaluate(hunt, 4, home=1.0)
     hunt.client.close_period()
     page = " ".join(server.get(f"/players/{snapshot.id}").text.split())
-    described = printed(tables.player(hunt.client.player(snapshot.id)))
+    described = printed(description(hunt.client.player(snapshot.id)))
     for side in hunt.client.player(snapshot.id).sides:
         told = f'{points(side.rating)} <span class="error">± {points(2 * side.deviation)}</span>'
         assert f'>{side.side.capitalize()}, {side.name}</dt> <dd><span class="rating">{told}' in page

@@ -28,4 +28,4 @@ def test_leases_whose_results_still_count_are_kept(command: Run, scene: Scene, t
     outcome = command("prune", "--older-than", "0.01", "--home", tmp_path)
     assert outcome.code == 2
     assert "results of a lease count until 1:00:00 after its end" in outcome.one_line_error
-    assert "--older-than 0.042 or more" in outcome.one_line_error
+    assert "--older-than 1h or more" in outcome.one_line_error

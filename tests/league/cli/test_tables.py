@@ -12,7 +12,8 @@ from league_command import Run
 from rich.console import Console
 
 from league import wire
-from league.cli import main, tables
+from league.cli import history, main, tables
+from league.cli.operations import comparison_grid
 from league.services.rerating import Comparison, Course, Line, Place
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -42,7 +43,7 @@ def event(kind: str, **details: object) -> wire.Event:
 
 def printed(width: int, *rows: wire.Event) -> str:
     console = Console(file=io.StringIO(), width=width)
-    console.print(tables.events(rows, "nothing"))
+    console.print(history.grid(rows, "nothing"))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -52,7 +53,7 @@ def test_details_of_an_event_are_told_as_people_read_them() -> None:
     told = event(
         "snapshot", chance=0.5784947216061566, rule=rule, reset=False, seen=[1, 2], spent_s=123456.7, left=None
     )
-    (row,) = tables.events([told], "nothing").rows
+    (row,) = history.grid([told], "nothing").rows
     assert row[-1] == (
         "suspicious; chance 0.5785, rule (steps 256, win_rate 0.7, start first), reset no, seen (1, 2), spent_s 123457"
     )
@@ -99,5 +100,5 @@ def test_a_change_of_less_than_half_a_point_has_no_sign(points: float, shown: st
     proposed = Place(rank=1, rating=1500.0 + points, deviation=60.0, games=20)
     course = Course(config_id="0", config={}, periods=1, log_loss=None)
     line = Line(1, "main", "learner", present, proposed)
-    grid = tables.comparison(Comparison("rps", course, course, [line]))
+    grid = comparison_grid(Comparison("rps", course, course, [line]))
     assert grid.rows[0][-2] == shown

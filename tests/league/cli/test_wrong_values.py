@@ -35,7 +35,7 @@ def test_bytes_that_are_no_characters_are_refused(command: Run, arguments: tuple
     ("arguments", "limit"),
     [
         (("prune", "--older-than"), "36500"),
-        (("gc", "--older-than"), "876000"),
+        (("gc", "--older-than"), "36500"),
         (("fork", "elsewhere", "--at"), "9223372036854775807"),
     ],
 )

@@ -28,6 +28,14 @@ print(sys.argv[1], "plays", flush=True)
 time.sleep(600)
 """
 
+REFUSING = """
+import sys, time
+if sys.argv[1] == "evaluate":
+    time.sleep(600)  # or it might be found dead before the trainer
+print("unknown", sys.argv[-1])
+sys.exit(2)
+"""
+
 
 class Up:
     """A running `league up`; its output is read line by line."""
@@ -119,7 +127,7 @@ def test_a_league_of_rock_paper_scissors_runs_stops_and_resumes(up: Callable[...
 def test_a_wrong_setting_ends_everything_with_the_trainers_own_words(
     up: Callable[..., Up], worker: Callable[[str], None]
 ) -> None:
-    worker("import sys; print('unknown', sys.argv[-1]); sys.exit(2)")
+    worker(REFUSING)
     running = up("--set", "ppo.gama=1")
     running.read_until("trainer: unknown ppo.gama=1")
     last = running.read_until("gave up on trainer")
