@@ -106,7 +106,7 @@ class Callers:
         """Say whether the use of a token is due to be written down, as it is every ten minutes."""
         with self._lock:
             noted = self._noted.get(token)
-            due = noted is None or now - noted >= NOTE_EVERY
+            due = noted is None or not timedelta(0) <= now - noted < NOTE_EVERY  # the clock may have been set back
             if due:
                 self._noted[token] = now
         return due

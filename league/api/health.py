@@ -13,7 +13,7 @@ from league.api import problems
 from league.api.dependencies import Now, Running
 from league.db import schema
 from league.db.engine import Database
-from league.errors import LeagueError
+from league.errors import LeagueError, StoreUnavailableError
 
 router = APIRouter(tags=["health"])
 log = logging.getLogger(__name__)
@@ -33,34 +33,42 @@ def ready(league: Running, request: Request, response: Response) -> wire.Health:
     """Say whether database, schema and store are fit for work, and if not, why; also whether books are kept.
 
     Where they are not, calls are answered all the same, and another server may keep them. Anybody may ask, so that
-    where the database is and who may use it stands in the log alone.
+    where the database and the store are, and who may use them, stands in the log alone.
     """
     bookkeeper = request.app.state.bookkeeper
     books = {"books": _OK if bookkeeper is None else bookkeeper.state}
-    checks = {
-        "database": _state(lambda: _ask(league.database)),
-        "schema": _state(lambda: schema.check(league.database)),
-        "store": _state(league.store.check),
+    failures = {
+        "database": _failure(lambda: _ask(league.database)),
+        "schema": _failure(lambda: schema.check(league.database)),
+        "store": _failure(league.store.check),
     }
-    if all(state == _OK for state in checks.values()):
+    checks = {name: _OK if error is None else _told(error, league.database) for name, error in failures.items()}
+    wrong = [_line(error) for error in failures.values() if error is not None]
+    if not wrong:
         return wire.Health(status="ok", checks=checks | books)
-    log.warning("not ready: %s", "; ".join(state for state in checks.values() if state != _OK))
+    log.warning("not ready: %s", "; ".join(wrong))
     response.status_code = _UNREADY
-    told = {name: _without_address(checks[name], league.database) for name in ("database", "schema")}
-    return wire.Health(status="unready", checks=checks | told | books)
+    return wire.Health(status="unready", checks=checks | books)
 
 
-def _state(check: Callable[[], None]) -> str:
-    """Return `ok`, or in one line why not."""
+def _failure(check: Callable[[], None]) -> Exception | None:
+    """Return why something is not fit for work."""
     try:
         check()
     except (LeagueError, SQLAlchemyError) as error:
-        return str(error).splitlines()[0]
-    return _OK
+        return error
+    return None
 
 
-def _without_address(state: str, database: Database) -> str:
-    return problems.nameless(state.replace(str(database), "the database"))
+def _told(error: Exception, database: Database) -> str:
+    """Say what anybody may hear of it: neither where anything is nor, of a store, what its service says of itself."""
+    if isinstance(error, StoreUnavailableError):
+        return f"{error.title}: {error.rule.partition(' (')[0]}; the server's log says where and why"
+    return problems.nameless(_line(error).replace(str(database), "the database"))
+
+
+def _line(error: Exception) -> str:
+    return str(error).splitlines()[0]
 
 
 def _ask(database: Database) -> None:

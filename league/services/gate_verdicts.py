@@ -125,7 +125,7 @@ class Judge:
 
         It falls once those before them have come or are lost. Until then more pairs would be played for nothing.
         """
-        if now - self._looked_at >= _LOOKED_EVERY:
+        if not timedelta(0) <= now - self._looked_at < _LOOKED_EVERY:  # the clock may have been set back
             self._looked_at = now
             seen = self._read_all(session, now)
             self._enough = frozenset(gate.id for gate, scores in seen.items() if _decision(gate, scores) != "continue")

@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,9 @@ STALE_PART = timedelta(hours=1)
 """An upload writes to its part all the time: one untouched for so long has no upload any more."""
 
 _TRUST = timedelta(hours=1)
+_TRUSTED_MAX = 16_384
+"""Checkpoints that are served unread, about 500 bytes each; more than a league plays within an hour."""
+
 _BLOCK_BYTES = 2**20
 _DAMAGED, _PART, _REMOVED = ".damaged", ".part", ".removed"
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -84,6 +88,7 @@ class DirectoryStore:
         self.folder = folder
         self._max_bytes = max_bytes
         self._trusted: dict[str, tuple[Fingerprint, datetime]] = {}
+        self._lock = threading.Lock()
 
     def __str__(self) -> str:
         return str(self.folder)
@@ -96,10 +101,10 @@ class DirectoryStore:
         """
         fingerprint = self._fingerprint(sha256)
         known, until = self._trusted.get(sha256, (None, now))
-        if known != fingerprint or until <= now:
+        if known != fingerprint or not now < until <= now + _TRUST:  # the clock may have been set back
             if not self.sound(sha256):
                 raise unknown(sha256, "its stored bytes were damaged and are set aside")
-            self._trusted[sha256] = fingerprint, now + _TRUST
+            self._trust(sha256, fingerprint, now + _TRUST)
         return self._place(sha256)
 
     def require_size(self, size_bytes: int) -> None:
@@ -159,7 +164,8 @@ class DirectoryStore:
         """Say whether a checkpoint is there and sound, and make it young."""
         try:
             os.utime(self.path(sha256, now))
-            self._trusted[sha256] = self._fingerprint(sha256), self._trusted[sha256][1]
+            _, until = self._trusted.get(sha256, (None, now))
+            self._trust(sha256, self._fingerprint(sha256), until)
         except (UnknownCheckpointError, FileNotFoundError):
             return False
         return True
@@ -228,6 +234,14 @@ class DirectoryStore:
         """Delete a leftover."""
         with self._being("written"):
             (self.folder / leftover.name).unlink(missing_ok=True)
+
+    def _trust(self, sha256: str, fingerprint: Fingerprint, until: datetime) -> None:
+        """Serve these bytes unread for a while; of too many, those that were trusted first are read again."""
+        with self._lock:
+            self._trusted.pop(sha256, None)
+            self._trusted[sha256] = fingerprint, until
+            while len(self._trusted) > _TRUSTED_MAX:
+                del self._trusted[next(iter(self._trusted))]
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         with self._being("read"):

@@ -111,3 +111,9 @@ def test_whoever_tries_tokens_is_slowed_down_and_good_tokens_from_there_are_not(
     tried = [http.get("/api/v1/players", headers={"Authorization": f"Bearer guess{n}"}) for n in range(6)]
     assert [answer.status_code for answer in tried] == [401] * 5 + [429]
     assert http.get("/api/v1/players", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
+
+
+def test_uses_of_a_token_are_noted_every_ten_minutes_also_where_the_clock_was_set_back() -> None:
+    callers = Callers(per_s=1.0, burst=3, memory_s=0.0)
+    moments = [NOW + timedelta(minutes=minutes) for minutes in (0, 9, 10, -1430, -1429)]
+    assert [callers.use_to_note("ann", moment) for moment in moments] == [True, False, True, True, False]

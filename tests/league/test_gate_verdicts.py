@@ -134,6 +134,18 @@ def test_the_matches_of_a_gate_are_in_the_log_and_never_rated(scene: Scene, time
     assert [outcome.differing for outcome in recomputed(database)] == [0]
 
 
+def test_a_clock_that_is_set_back_keeps_no_judge_from_looking_again(
+    scene: Scene, two: Two, database: Database, time: Any
+) -> None:
+    gate, judge_of_leases = open_gate(scene, two), Judge()
+    with database.read() as session:
+        assert judge_of_leases.enough(session, time.now) == frozenset()
+    play(scene, two[0], [1.0] * 30)
+    time.advance(-86_400.0)
+    with database.read() as session:
+        assert judge_of_leases.enough(session, time.now) == {gate.id}
+
+
 # --- reading on ------------------------------------------------------------------------------------------------------
 
 

@@ -56,12 +56,18 @@ def test_readiness_says_where_no_books_are_kept_and_calls_are_answered(
 
 
 @ON_SQLITE
-def test_readiness_names_a_store_that_cannot_be_written(http: TestClient, league: LeagueClient, tmp_path: Path) -> None:
+def test_readiness_says_that_the_store_cannot_be_written_and_leaves_its_place_to_the_log(
+    http: TestClient, league: LeagueClient, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     shutil.rmtree(tmp_path / "checkpoints", ignore_errors=True)
     (tmp_path / "checkpoints").write_text("a file where a folder should be")
     health = league.health()
     assert health.status == "unready"
-    assert "cannot be written" in health.checks["store"]
+    assert (
+        health.checks["store"]
+        == "checkpoint store unavailable: it cannot be written; the server's log says where and why"
+    )
+    assert f"store unavailable {tmp_path / 'checkpoints'}: it cannot be written (File exists)" in caplog.text
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
@@ -154,7 +160,7 @@ def test_metrics_asked_for_twice_at_once_are_whole_both_times(
         @contextmanager
         def read(self) -> Iterator[Session]:
             asking.set()
-            assert go_on.wait(30.0)
+            assert go_on.wait(120)
             with database.read() as session:
                 yield session
 
@@ -163,13 +169,13 @@ def test_metrics_asked_for_twice_at_once_are_whole_both_times(
     def write(registry: CollectorRegistry) -> bytes:
         if not asking.is_set():
             other.start()
-            assert asking.wait(30.0)
+            assert asking.wait(120)
         return generate_latest(registry)
 
     monkeypatch.setattr("league.api.metrics.generate_latest", write)
     told = figures.exposition(database, datetime.now(UTC)).decode()
     go_on.set()
-    other.join(30.0)
+    other.join()
     assert 'league_players{environment="rps",kind="snapshot",standing="candidate"} 1.0' in told
 
 

@@ -19,7 +19,7 @@ from league.errors import (
     LeagueUnreachable,
     StoreUnavailableError,
 )
-from league.storage.bucket import BucketAddress
+from league.storage.bucket import Bucket, BucketAddress
 from league.storage.s3 import S3Store
 
 
@@ -85,11 +85,25 @@ def test_a_service_that_fails_is_told_by_calls_and_by_readiness(
     service.failing = ("403 Forbidden", "AccessDenied")
     ready = http.get("/readyz")
     assert ready.status_code == 503
-    assert "credentials do not suffice" in ready.json()["checks"]["store"]
+    told = ready.json()["checks"]["store"]
+    assert told.startswith("checkpoint store unavailable: the credentials do not suffice")
+    assert in_bucket.settings["store_url"].split("/")[2] not in ready.text
     service.failing = ("500 Internal Server Error", "InternalError")
     answer = http.get(f"/api/v1/checkpoints/{'0' * 64}")
     assert (answer.status_code, answer.json()["type"]) == (503, StoreUnavailableError.type)
     assert "Internal Server Error" in answer.json()["detail"]
+
+
+def test_readiness_says_that_a_store_is_away_and_not_where_it_was(
+    serve: Callable[..., TestClient], in_bucket: Kept, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http = serve(**in_bucket.settings)
+    away = BucketAddress("vault", "", "http://127.0.0.1:9", None)
+    monkeypatch.setattr(http.app.state.league.store, "_bucket", Bucket(away, "service"))
+    told = http.get("/readyz").json()["checks"]["store"]
+    assert told == "checkpoint store unavailable: its service does not answer; the server's log says where and why"
+    assert "s3://vault/" in caplog.text
+    assert "http://127.0.0.1:9" in caplog.text
 
 
 def test_a_client_names_a_store_that_refuses_or_is_away_without_the_signature(
