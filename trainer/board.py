@@ -70,6 +70,7 @@ class Board:
         targets: Of the epoch.
         values: Of all that learns, as `optimizer.parts` reads them.
         statistics: Of the network and of what predicts, by name.
+        weights: Of the minibatch's loss, as `Objective.weights` says.
         order: Numbers of the epoch's segments, minibatch by minibatch.
         desks: Of each partner.
     """
@@ -78,6 +79,7 @@ class Board:
     targets: Targets
     values: Float[Tensor, " numbers"]
     statistics: dict[str, Tensor]
+    weights: Float[Tensor, " heads_and_1"]
     order: Int[Tensor, " segments"]
     desks: tuple[Desk, ...]
 
@@ -109,6 +111,7 @@ class Board:
             Targets(**{each.name: tensors[f"targets.{each.name}"] for each in fields(Targets)}),
             tensors["values"],
             below(tensors, "statistics."),
+            tensors["weights"],
             tensors["order"],
             tuple(Desk(**below(tensors, f"desk{number}.")) for number in range(setup.partners)),
         )
@@ -138,6 +141,7 @@ def _shapes(setup: Setup) -> dict[str, Tensor]:
         named = {f"rollout.{name}": tensor for name, tensor in vars(rollout).items()}
         named |= {f"targets.{name}": tensor for name, tensor in vars(targets).items()}
         named |= {f"statistics.{name}": tensor for name, tensor in statistics(network, auxiliary).items()}
+        named["weights"] = torch.empty(len(network.layout.heads) + 1)
         named["order"] = torch.empty(setup.steps * setup.rows, dtype=torch.int64)
         named["values"] = torch.empty(length(learned(network, auxiliary)))
         for desk in (f"desk{number}." for number in range(setup.partners)):

@@ -8,7 +8,7 @@ said between the two, in this order:
     trainer                                         partner
                                                     ready
     epoch(first, seed, segments, minibatches)                       targets and order are on the board
-    step(minibatch, decisions, predicted, weights)                  values are on the board
+    step(minibatch, decisions, predicted)                           values and weights are on the board
                                                     done            figures and gradient of its share are on its desk
     ...                                             failed(reason)  at any time, and then nothing more
 """
@@ -39,6 +39,10 @@ from trainer.weighing import Lot, Part, Weigher
 
 DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that a whole group of processes may get: a partner stays as long as its trainer does."""
+
+
+REASON_LENGTH = 300
+"""Most characters of a reason: JSON spells one with up to 12 bytes."""
 
 
 class Word(StrEnum):
@@ -100,14 +104,14 @@ class Partner:
             while (message := self._channel.receive()) is not None:
                 self._answer(message)
         except Exception as error:  # noqa: BLE001 - whatever it is, the trainer goes on without this partner
-            self._channel.send(Word.FAILED, f"{type(error).__name__}: {error}"[:500])
+            self._channel.send(Word.FAILED, f"{type(error).__name__}: {error}"[:REASON_LENGTH])
 
     def _answer(self, message: Message) -> None:
         match message:
             case [Word.EPOCH, first, seed, segments, minibatches]:
                 self._open(first, seed, segments, minibatches)
-            case [Word.STEP, minibatch, count, predicted, weights]:
-                self._step(minibatch, torch.tensor(count), torch.tensor(predicted), torch.tensor(weights))
+            case [Word.STEP, minibatch, count, predicted]:
+                self._step(minibatch, torch.tensor(count), torch.tensor(predicted), self._board.weights)
             case _:
                 return
 

@@ -35,12 +35,15 @@ from trainer.weighing import Part, Weigher
 Order = Sequence[Int[Tensor, " _"]]
 """Numbers of segments in each minibatch of an epoch."""
 
+SILENT_S = 300.0
+"""How long a partner may take to begin, or for its share of a minibatch: one that says nothing then is stopped."""
+
 LEAVING_S = 5.0
 """How long a partner that was told to leave may take."""
 
 
 class PartnerLostError(Exception):
-    """A partner has ended, or cannot go on."""
+    """A partner has ended, cannot go on, or does not answer."""
 
 
 @runtime_checkable
@@ -207,14 +210,15 @@ class Partners:
     def ask(self, minibatch: Minibatch, count: Tensor, predicted: Tensor, weights: Tensor) -> None:
         """Let all take their shares of a minibatch through the network and back, with the weights of now."""
         self._board.values.copy_(self._values)
+        self._board.weights.copy_(weights)
         for channel in self._channels:
-            channel.send(Word.STEP, minibatch.number, float(count), float(predicted), weights.tolist())
+            channel.send(Word.STEP, minibatch.number, float(count), float(predicted))
 
     def figures(self, minibatch: Minibatch) -> list[Part]:
         """What the shares come to of all partners that have decisions in the minibatch.
 
         Raises:
-            PartnerLostError: One has ended.
+            PartnerLostError: One has ended, or does not answer.
         """
         self._hear(Word.DONE)
         desks = zip(self._board.desks, minibatch.others.tolist(), strict=True)
@@ -255,9 +259,13 @@ class Partners:
     def _expect(self, word: Word) -> None:
         """Wait until all have said it."""
         for number, (channel, process) in enumerate(zip(self._channels, self._processes, strict=True), 1):
-            message = channel.receive()
+            name = f"update process {number} (pid {process.pid})"
+            try:
+                message = channel.receive(SILENT_S)
+            except TimeoutError as error:
+                raise PartnerLostError(f"{name} has not answered for {SILENT_S:g} s, and is ended") from error
             if message != [word]:
-                raise PartnerLostError(f"update process {number} (pid {process.pid}) {_ending(message)}")
+                raise PartnerLostError(f"{name} {_ending(message)}")
 
 
 def _ending(message: Message | None) -> str:

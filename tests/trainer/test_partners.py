@@ -8,14 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from fake_games import FakeGame
 from partner_threads import PartnerThread
 
+from arena.environments import ActionHead, HeadKind
 from arena.policies.distributions import ActionLayout
-from trainer import board, channel
+from trainer import board, channel, partners
 from trainer import learner as learners
 from trainer.errors import ConfigError
 from trainer.partner import Word
@@ -160,6 +163,55 @@ def test_a_partner_that_fails_is_done_without_and_nothing_is_lost(play, never, m
     assert played.learner.ppo.partners is NOBODY
     caplog.clear()
     played.learner.learn(played.collect(), never)
+    assert not caplog.text
+
+
+class Silent(PartnerThread):
+    """As a process that was stopped: it is there, and does nothing."""
+
+    killed = False
+
+    def _serve(self) -> None:
+        """It hears nothing, and never leaves by itself."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        if not self.killed:
+            raise subprocess.TimeoutExpired("partner", timeout)
+        return -signal.SIGKILL
+
+    def kill(self) -> None:
+        self.killed = True
+        self._socket.close()
+
+
+def test_a_partner_that_does_not_answer_is_ended_and_done_without(play, never, monkeypatch, caplog):
+    monkeypatch.setattr(partners, "SILENT_S", 0.05)
+    monkeypatch.setattr(learners, "Partners", functools.partial(Partners, launch=Silent))
+    played = play(run={"update_processes": 2}, ppo=FAR)
+    (silent,) = played.learner.ppo.partners._processes
+    metrics = played.learner.learn(played.collect(), never)
+    assert metrics["losses/rejected_steps"] == 0.0
+    assert played.learner.ppo.partners is NOBODY
+    assert silent.killed
+    assert "update process 1 (pid 0) has not answered for 0.05 s, and is ended: nothing is lost" in caplog.text
+
+
+class ManyHeads(FakeGame):
+    """An action of 400 choices: their weights alone are more than a message holds."""
+
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs)
+        heads = tuple(ActionHead(f"choice_{number}", HeadKind.CATEGORICAL, 2, masked=False) for number in range(400))
+        self.spec = replace(self.spec, heads=heads)
+
+    def _masks(self) -> dict[str, torch.Tensor]:
+        return {}
+
+
+def test_partners_take_part_in_updates_of_any_number_of_heads(play, never, caplog):
+    played = play(game=ManyHeads(3), environment={"self_play": 1.0}, run={"update_processes": 2}, ppo=FAR)
+    played.learner.learn(played.collect(), never)
+    assert played.learner.ppo.partners is not NOBODY
     assert not caplog.text
 
 
