@@ -181,8 +181,8 @@ def _checks(
     session: Session, settings: Settings, environment: str, log: _Log
 ) -> Iterator[tuple[str, wire.WorkerCheck]]:
     period, predicted = _predictions(session, environment, log)
-    _, pairing = np.unique(np.stack([log.home, log.away]), axis=1, return_inverse=True)
-    everything = Reports(log.worker, pairing.reshape(-1), period, log.score, predicted, log.decisions)
+    pairing = _numbered(log.home, log.away)
+    everything = Reports(log.worker, pairing, _occasions(log, period), log.score, predicted, log.decisions)
     for kind in KINDS:
         reports = everything.chosen(~log.external & (log.training == (kind == "training")))
         for measure, check in MEASURES.items():
@@ -190,6 +190,17 @@ def _checks(
             for worker_id, fit in zip(log.workers, fits, strict=True):
                 if fit is not None:
                     yield worker_id, _check(measure, environment, kind, fit, settings)
+
+
+def _occasions(log: _Log, period: IntArray) -> IntArray:
+    """Return which matches are of one length but for chance: learners change from period to period."""
+    return _numbered(log.home, log.away, np.where(log.training, period, -1))
+
+
+def _numbered(*columns: IntArray) -> IntArray:
+    """Return the same number for rows that are the same in all columns."""
+    _, number = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    return number.reshape(-1)
 
 
 def _predictions(session: Session, environment: str, log: _Log) -> tuple[IntArray, FloatArray]:

@@ -11,9 +11,14 @@ small error of the ratings is not taken for a lie however many games there are. 
 
 The sum of z^2 over the worker's C pairings is compared with chi-square of C degrees of freedom.
 
-Lengths. From the logarithm of each match's decisions the mean of its pairing, then that of its rating period is taken.
-What is left of a worker's matches in the mean, beyond a tolerated difference, is compared with its standard error.
-Where a worker alone plays its pairings, nothing is left, and nothing is said.
+Lengths. Compared are matches of one occasion: of the same two players and, where one of them learns, of the same rating
+period, as each learner's matches grow longer or shorter in a way of their own. With n matches of a worker and n' of
+others on an occasion, and d the difference of the means of the logarithms of their decisions,
+
+    w = n n' / (n + n')      excess = sum(w d) / sum(w)      standard error = s / sqrt(sum(w))
+
+with s the standard deviation within occasions. The excess beyond a tolerated one is compared with its standard error.
+Of occasions that a worker has alone w is 0: they say nothing.
 
 Refusals. Whether more than the tolerated share of a worker's reports is refused.
 """
@@ -56,7 +61,7 @@ class Reports:
     Attributes:
         worker: (M,) which of W workers.
         pairing: (M,) which pair of players, sides told apart.
-        period: (M,) in which rating period.
+        occasion: (M,) which matches are of one length but for chance.
         score: (M,) home's, in [0, 1].
         predicted: (M,) home's mean score by the ratings that were in force, in [0, 1].
         decisions: (M,) length, at least 1.
@@ -64,7 +69,7 @@ class Reports:
 
     worker: IntArray
     pairing: IntArray
-    period: IntArray
+    occasion: IntArray
     score: FloatArray
     predicted: FloatArray
     decisions: IntArray
@@ -74,7 +79,7 @@ class Reports:
         return type(self)(
             worker=self.worker[mask],
             pairing=self.pairing[mask],
-            period=self.period[mask],
+            occasion=self.occasion[mask],
             score=self.score[mask],
             predicted=self.predicted[mask],
             decisions=self.decisions[mask],
@@ -151,17 +156,22 @@ def scores(reports: Reports, workers: int) -> list[Fit | None]:
 
 
 def lengths(reports: Reports, workers: int) -> list[Fit | None]:
-    """Compare how long each worker's matches are; None for one with too few."""
-    residual = np.log(reports.decisions)
-    for group in (reports.pairing, reports.period):
-        residual -= (_totals(group, residual) / np.maximum(_totals(group), 1.0))[group]
-    games = _totals(reports.worker, size=workers)
-    enough = np.maximum(games, 1.0)
-    excess = _totals(reports.worker, residual, workers) / enough
-    error = residual.std() / np.sqrt(enough)
+    """Compare how long each worker's matches are with others' of the same occasions; None where these are too few."""
+    length = np.log(reports.decisions)
+    cells = _cells(reports.worker, reports.occasion, length)
+    shared = cells.others_games > 0.0
+    of_others = np.divide(cells.others, cells.others_games, out=np.zeros_like(cells.others), where=shared)
+    weight = cells.games * cells.others_games / (cells.games + cells.others_games)
+
+    def total(value: FloatArray) -> FloatArray:
+        return _totals(cells.worker, value, workers)
+
+    games, weights = total(cells.games * shared), total(weight)
+    excess = total(weight * (cells.own / cells.games - of_others)) / np.where(weights > 0.0, weights, 1.0)
+    error = _spread(reports.occasion, length) / np.sqrt(np.where(weights > 0.0, weights, 1.0))
     beyond = np.maximum(np.abs(excess) - TOLERATED_LENGTH, 0.0)
     z = np.divide(beyond, error, out=np.zeros_like(beyond), where=error > 0)
-    mean = _totals(reports.worker, reports.decisions.astype(np.float64), workers) / enough
+    mean = _totals(reports.worker, np.where(shared[cells.place], reports.decisions, 0.0), workers) / np.maximum(games, 1.0)
     p_value = 2.0 * ndtr(-z)
     return [
         Fit(int(games[each]), float(mean[each]), float(mean[each] / np.exp(excess[each])), float(z[each] ** 2), 1,
@@ -181,11 +191,19 @@ def refusals(refused: int, reported: int) -> Fit | None:
 
 
 def _cells(worker: IntArray, group: IntArray, value: FloatArray) -> _Cells:
-    keys, place = np.unique(np.stack([worker, group]), axis=1, return_inverse=True)
-    place = place.reshape(-1)
+    groups = int(group.max()) + 1
+    keys, place = np.unique(worker * groups + group, return_inverse=True)
+    its_worker, its_group = np.divmod(keys, groups)
     games, own = _totals(place), _totals(place, value)
     all_games, everybody = _totals(group), _totals(group, value)
-    return _Cells(keys[0], games, own, all_games[keys[1]] - games, everybody[keys[1]] - own, place)
+    return _Cells(its_worker, games, own, all_games[its_group] - games, everybody[its_group] - own, place)
+
+
+def _spread(group: IntArray, value: FloatArray) -> float:
+    """Return the standard deviation of values about the means of their groups, which cost a degree of freedom each."""
+    games = _totals(group)
+    residual = value - (_totals(group, value) / np.maximum(games, 1.0))[group]
+    return float(np.sqrt((residual**2).sum() / max(value.size - np.count_nonzero(games), 1)))
 
 
 def _sums(cells: _Cells, value: FloatArray) -> FloatArray:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import cycle
 
 import numpy as np
@@ -111,3 +112,17 @@ def test_a_match_is_predicted_by_the_ratings_before_its_period(
     for_snapshot = np.where(log.home == snapshot.id, predicted, 1.0 - predicted).reshape(3, 4)
     assert (np.diff(for_snapshot.mean(axis=1)) > 0.0).all()
     assert np.ptp(for_snapshot, axis=1).max() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_lengths_are_compared_within_a_period_where_somebody_learns(
+    scene: Scene, database: Database, fair: Callable[[], float]
+) -> None:
+    evaluate(scene, scene.evaluator, fair, count=4)
+    with database.read() as session:
+        log = reviews._read(session, scene.environment, 100)
+    assert log is not None
+    period = np.array([0, 0, 1, 1])
+    occasions = {kind: reviews._occasions(replace(log, training=np.full(4, kind)), period) for kind in (True, False)}
+    pairings = reviews._numbered(log.home, log.away)
+    assert occasions[False].tolist() == pairings.tolist()
+    assert occasions[True].tolist() == reviews._numbered(pairings, period).tolist()

@@ -37,6 +37,34 @@ def test_a_worker_that_nobody_can_be_compared_with_is_still_held_to_the_ratings(
     assert (found["length"] == 1.0).all()
 
 
+def test_learners_whose_matches_change_each_in_its_way_are_not_compared_with_each_other() -> None:
+    rng = np.random.default_rng(1)
+    worker = np.repeat([0, 1], [4000, 2000])  # the second begins when the first is half through
+    period = np.sort(rng.integers(0, 20, worker.size))
+    period[worker == 1] = rng.integers(10, 20, 2000)
+    means = np.where(worker == 0, 6.0 - 0.1 * period, 4.5)
+    decisions = np.exp(rng.normal(means, 0.3)).astype(np.int64) + 1
+    occasion = worker * 20 + period
+    reports = worker_checks.Reports(worker, worker, occasion, np.ones(worker.size), np.ones(worker.size), decisions)
+    assert worker_checks.lengths(reports, 2) == [None, None]
+
+
+def test_lengths_are_compared_with_those_of_others_on_the_same_occasions_alone() -> None:
+    rng = np.random.default_rng(1)
+    worker = np.tile([0, 1], 500)
+    occasion = np.repeat([0, 1], 500)
+    decisions = np.exp(rng.normal(5.0 + occasion, 0.3) + 0.2 * worker).astype(np.int64) + 1
+    worker, occasion = (np.append(each, np.full(100, 3)) for each in (worker, occasion))  # who plays there alone
+    decisions, score = np.append(decisions, np.full(100, 9)), np.ones(worker.size)
+    reports = worker_checks.Reports(worker, occasion, occasion, score, score, decisions)
+    _, fit, *nobody = worker_checks.lengths(reports, 4)
+    assert fit is not None
+    assert (fit.results, nobody) == (500, [None, None])
+    assert fit.expected == pytest.approx(fit.observed / np.exp(0.2), rel=0.05)
+    excess = np.log(fit.observed / fit.expected)
+    assert fit.chi_square == pytest.approx(((excess - 0.05) / 0.3) ** 2 * 250, rel=0.1)
+
+
 def test_ratings_that_err_a_little_accuse_nobody_however_many_games_there_are() -> None:
     league = League(matches=200_000, pairings=50, alone=True, rating_error=60.0)
     assert (p_values(league, range(3))["score"] > LEVEL).all()

@@ -14,7 +14,7 @@ LEVEL = 1e-6
 """Probability below which a check raises an alarm; the default of the server."""
 
 _LENGTH_MEAN, _LENGTH_SPREAD = 4.5, 0.5  # of logarithms: 90 decisions, from 55 to 150
-_LENGTH_TREND = -0.2  # matches become shorter as learners improve
+_LENGTH_TREND, _TRENDS_APART = -0.2, 0.2  # matches become shorter as learners improve, each in its way
 
 Arrays = tuple[NDArray[np.float64], NDArray[np.int64]]
 Lie = Callable[[np.random.Generator, Arrays, NDArray[np.bool_]], Arrays]
@@ -51,11 +51,13 @@ class League:
         chance = _expected(apart)
         drawn = rng.random(self.matches) < self.draws * 4.0 * chance * (1.0 - chance)
         score = np.where(drawn, 0.5, rng.random(self.matches) < chance)
-        length = rng.normal(_LENGTH_MEAN, _LENGTH_SPREAD, self.matches) * (1.0 + _LENGTH_TREND * period / PERIODS)
+        trend = rng.normal(_LENGTH_TREND, _TRENDS_APART, self.pairings)[pairing]
+        length = rng.normal(_LENGTH_MEAN, _LENGTH_SPREAD, self.matches) * (1.0 + trend * period / PERIODS)
         decisions = np.exp(length).astype(np.int64) + 1
         if lie is not None:
             score, decisions = lie(rng, (score, decisions), worker == 0)
-        return Reports(worker, pairing, period, score, _expected(apart + error), decisions)
+        occasion = pairing * PERIODS + period
+        return Reports(worker, pairing, occasion, score, _expected(apart + error), decisions)
 
 
 def always_wins(_: np.random.Generator, told: Arrays, lying: NDArray[np.bool_]) -> Arrays:
