@@ -79,20 +79,25 @@ def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
 
 @router.get("/payoff/cells")
 def cells(league: Running, visit: Visiting, asked: Asking) -> JSONResponse:
-    """Return the map's cells above the diagonal, row by row: shares in thousandths, from the row's view."""
+    """Return the map's cells above the diagonal, row by row: shares in thousandths, from the row's view.
+
+    Ends of intervals come of the pairs alone that have met, in the same order: most have not.
+    """
     with league.database.read() as session:
         drawn = _drawn(session, league, visit, asked)
     above = np.triu_indices(len(drawn.players), 1)
 
-    def shares(square: payoff_map.FloatArray) -> list[int]:
-        rounded: list[int] = np.rint(square[above] * _PER_MILLE).astype(np.int64).tolist()
+    matches = drawn.matches[above]
+
+    def shares(cells: payoff_map.FloatArray) -> list[int]:
+        rounded: list[int] = np.rint(cells * _PER_MILLE).astype(np.int64).tolist()
         return rounded
 
     content = {
-        "win_rate": shares(drawn.win_rate),
-        "low": shares(drawn.low),
-        "high": shares(drawn.high),
-        "matches": drawn.matches[above].tolist(),
+        "win_rate": shares(drawn.win_rate[above]),
+        "low": shares(drawn.low[above][matches > 0]),
+        "high": shares(drawn.high[above][matches > 0]),
+        "matches": matches.tolist(),
     }
     return JSONResponse(content, headers={"Cache-Control": "no-store"})
 

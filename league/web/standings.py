@@ -20,6 +20,9 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 PAGE = 100
 """Lines that come at once; further ones follow as a reader scrolls."""
 
+SHEET = 500
+"""Lines that a page holds at most, as browsers are slow with more; there are links to those before and after."""
+
 _IDS_MAX = 300
 _MOST_FIRST: frozenset[Sort] = frozenset({"rating", "home", "away", "games", "win_rate"})
 
@@ -71,6 +74,7 @@ class Asked(BaseModel):
 
 FIELDS = frozenset(Asked.model_fields)
 Asking = Annotated[Asked, Query()]
+Offset = Annotated[int, Query(ge=0, lt=ID_LIMIT)]
 
 
 @dataclass(frozen=True)
@@ -118,21 +122,33 @@ def columns(sides: tuple[str, str] | None) -> list[Column]:
 
 @dataclass(frozen=True)
 class Lines:
-    """A page of the table.
+    """A part of the table.
 
     Attributes:
         players: In order.
         extent: Of everything that was asked for; bands are drawn between its ends.
         champion: Id of the environment's champion, if there is one.
         columns: What is told of each.
-        more: Where the next page is; None after the last.
+        offset: How many lines come before these.
+        more: The offset of those that come next; None after the last.
     """
 
     players: list[Ranked]
     extent: Extent
     champion: int | None
     columns: list[Column]
-    more: str | None
+    offset: int
+    more: int | None
+
+    @property
+    def before(self) -> int:
+        """The offset of the sheet before these lines."""
+        return max(0, self.offset - 1) // SHEET * SHEET
+
+    @property
+    def follow(self) -> bool:
+        """Whether the lines that come next are of the same sheet."""
+        return self.more is not None and self.more % SHEET != 0
 
     @property
     def sided(self) -> bool:
@@ -150,11 +166,11 @@ class Highlights:
 
 
 @router.get("/")
-def show(request: Request, league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
+def show(request: Request, league: Running, visit: Visiting, asked: Asking, offset: Offset = 0) -> HTMLResponse:
     """Show the table, or the part of it below the filters where a script asks."""
     with league.database.read() as session:
         table, champion = _table(session, league, visit)
-        lines = _lines(table, visit, asked, 0, champion)
+        lines = _lines(table, asked, offset, champion)
         values: dict[str, Any] = {"lines": lines, "asked": asked}
         if is_part(request):
             return visit.part("_standings.html", **values)
@@ -164,16 +180,11 @@ def show(request: Request, league: Running, visit: Visiting, asked: Asking) -> H
 
 
 @router.get("/standings/rows")
-def rows(
-    league: Running,
-    visit: Visiting,
-    asked: Asking,
-    offset: Annotated[int, Query(ge=0, lt=ID_LIMIT)] = 0,
-) -> HTMLResponse:
-    """Show a further page of the table."""
+def rows(league: Running, visit: Visiting, asked: Asking, offset: Offset = 0) -> HTMLResponse:
+    """Show further lines of the table."""
     with league.database.read() as session:
         table, champion = _table(session, league, visit)
-    return visit.part("_standings_rows.html", lines=_lines(table, visit, asked, offset, champion), asked=asked)
+    return visit.part("_standings_rows.html", lines=_lines(table, asked, offset, champion), asked=asked)
 
 
 @router.get("/standings/now")
@@ -189,7 +200,7 @@ def now(
         table, champion = _table(session, league, visit)
     chosen = table.chosen(asked.choice())
     shown = [one for one in chosen if one.id in wanted]
-    lines = Lines(shown, rankings.extent(chosen), champion, columns(table.sides), more=None)
+    lines = Lines(shown, rankings.extent(chosen), champion, columns(table.sides), offset=0, more=None)
     return visit.part("_standings_now.html", lines=lines, asked=asked)
 
 
@@ -207,10 +218,12 @@ def _table(session: Session, league: League, visit: Visit) -> tuple[Table, int |
     return table, champions.holder(session, visit.environment)
 
 
-def _lines(table: Table, visit: Visit, asked: Asked, offset: int, champion: int | None) -> Lines:
-    chosen, end = table.chosen(asked.choice()), offset + PAGE
-    more = asked.address(visit, "/standings/rows", offset=end) if len(chosen) > end else None
-    return Lines(chosen[offset:end], rankings.extent(chosen), champion, columns(table.sides), more)
+def _lines(table: Table, asked: Asked, offset: int, champion: int | None) -> Lines:
+    """Return lines of the table; from its beginning where so many have gone that there are none."""
+    chosen = table.chosen(asked.choice())
+    first = offset if offset < len(chosen) else 0
+    end = first + PAGE if first + PAGE < len(chosen) else None
+    return Lines(chosen[first:end], rankings.extent(chosen), champion, columns(table.sides), first, more=end)
 
 
 def _highlights(table: Table, champion: int | None) -> Highlights:

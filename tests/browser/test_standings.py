@@ -8,6 +8,7 @@ import pytest
 from browsing import until
 
 from league.client import LeagueClient
+from league.web import standings
 
 LIVE_MS = 2000
 """Within which a change in the league is on the page; the server looks for news once a second."""
@@ -92,6 +93,39 @@ def test_the_rest_of_the_table_comes_as_a_reader_scrolls(visit: Callable[..., An
         until(page, f"document.querySelectorAll('{ROW}').length >= {shown}")
     assert page.locator(ROW).count() == served.league.players
     assert page.locator("tr.more").count() == 0
+
+
+def test_a_page_holds_so_many_lines_and_leads_on(
+    visit: Callable[..., Any], served: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standings, "SHEET", 200)
+    page = visit("/?show=all&sort=name")
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    until(page, f"document.querySelectorAll('{ROW}').length >= 200")
+    on = page.locator("tr.more a")
+    assert on.inner_text() == f"{served.league.players - 200} more"
+    on.click()
+    page.wait_for_url("**offset=200")
+    assert page.locator(ROW).count() == served.league.players - 200
+    page.click("text=those before")
+    page.wait_for_url("**sort=name")
+    assert page.locator(ROW).count() >= 100
+
+
+OBSERVED = """const observe = IntersectionObserver.prototype.observe;
+window.observed = 0;
+IntersectionObserver.prototype.observe = function (target) { window.observed += 1; observe.call(this, target); };"""
+
+
+def test_each_line_is_looked_at_once_however_many_there_are(visit: Callable[..., Any]) -> None:
+    """A hundred lines are a hundred events: looking at all lines at each of these made thousands take seconds."""
+    page = visit("/?show=all")
+    page.add_init_script(OBSERVED)
+    page.reload()
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    until(page, f"document.querySelectorAll('{ROW}').length >= 200")
+    until(page, "!document.querySelector('.htmx-swapping, .htmx-settling')")
+    assert 200 <= page.evaluate("observed") <= 300
 
 
 NOTICED = """number => { window.noticed = new Promise(resolve => new MutationObserver(() =>

@@ -81,6 +81,38 @@ def test_a_pair_is_chosen_with_the_arrow_keys_and_opens_its_matches(visit: Visit
     page.wait_for_url(re.compile(r"/matches\?pair=\d+%2C\d+"), wait_until="commit")
 
 
+FILLED = """const fill = CanvasRenderingContext2D.prototype.fillRect;
+window.filled = 0;
+CanvasRenderingContext2D.prototype.fillRect = function (...place) { window.filled += 1; fill.apply(this, place); };"""
+
+
+def test_choosing_a_pair_paints_no_other_cell_anew(visit: Visit) -> None:
+    """With 200 players there are 40,000 of them."""
+    page = visit("/payoff?most=100")
+    page.add_init_script(FILLED)
+    page.reload()
+    canvas = drawn_map(page)
+    painted = page.evaluate("filled")
+    assert painted >= 100 * 99
+    picture = "canvas => canvas.toDataURL()"
+    before = canvas.evaluate(picture)
+    canvas.focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#cell strong")).to_have_count(1)
+    assert page.evaluate("filled") == painted
+    assert canvas.evaluate(picture) != before
+
+
+def test_the_largest_map_stays_light(visit: Visit) -> None:
+    page = visit("/sign-in")
+    sizes: dict[str, int] = {}
+    page.on("requestfinished", lambda request: sizes.__setitem__(request.url, request.sizes()["responseBodySize"]))
+    page.goto("/payoff?most=200")
+    drawn_map(page)
+    assert any("/payoff/cells" in url for url in sizes)
+    assert sum(sizes.values()) < 500_000
+
+
 def test_a_row_is_read_as_a_table(visit: Visit) -> None:
     page = live(visit("/payoff?most=50"))
     page.locator(".players tbody button").first.click()

@@ -21,6 +21,7 @@ let cells = null;
 let chosen = null;
 let marked = new Set();
 let place = { left: 0, top: 0, cell: CELL_MIN };
+const painted = document.createElement("canvas"); // the cells, which choosing one of them leaves as they are
 
 const at = (row, column) => row * size - (row * (row + 1)) / 2 + column - row - 1;
 
@@ -31,12 +32,11 @@ function pair(row, column) {
   const index = turned ? at(column, row) : at(row, column);
   const view = (value) => (turned ? 1000 - value : value) / 1000;
   const [low, high] = turned ? ["high", "low"] : ["low", "high"];
-  return {
-    winRate: view(cells.win_rate[index]),
-    low: view(cells[low][index]),
-    high: view(cells[high][index]),
-    matches: cells.matches[index],
-  };
+  const winRate = view(cells.win_rate[index]);
+  const matches = cells.matches[index];
+  if (!matches) return { winRate, matches };
+  const met = cells.met[index];
+  return { winRate, matches, low: view(cells[low][met]), high: view(cells[high][met]) };
 }
 
 // --- drawing ---
@@ -55,44 +55,68 @@ function layout() {
   place = labelled(cell) ? { left: names, top: 22, cell } : { left: 0, top: 0, cell };
 }
 
+// Paints everything: up to 40,000 cells, and what stands around them.
 function draw() {
   layout();
   const { left, top, cell } = place;
-  const scale = devicePixelRatio;
   const [width, height] = [left + cell * size + 1, top + cell * size + 1];
-  Object.assign(canvas, { width: width * scale, height: height * scale });
+  for (const each of [canvas, painted]) {
+    Object.assign(each, { width: width * devicePixelRatio, height: height * devicePixelRatio });
+  }
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
-  const brush = canvas.getContext("2d");
-  brush.scale(scale, scale);
+  const brush = painted.getContext("2d");
+  brush.scale(devicePixelRatio, devicePixelRatio);
   const palette = colours();
-  if (left) label(brush, palette);
   for (let row = 0; row < size; row += 1) {
     for (let column = 0; column < size; column += 1) paint(brush, palette, row, column);
   }
-  if (chosen) outline(brush, palette.ink, chosen.row, chosen.column, 2.5);
+  label(brush, palette.soft, players.keys());
+  present();
 }
 
-function label(brush, palette) {
+// Shows what is painted, and the chosen pair.
+function present() {
+  const brush = canvas.getContext("2d");
+  brush.setTransform(1, 0, 0, 1, 0, 0);
+  brush.clearRect(0, 0, canvas.width, canvas.height);
+  brush.drawImage(painted, 0, 0);
+  if (!chosen) return;
+  brush.scale(devicePixelRatio, devicePixelRatio);
+  const { ink } = colours();
+  label(brush, ink, [chosen.row, chosen.column]);
+  outline(brush, ink, chosen.row, chosen.column, 2.5);
+}
+
+// Writes the names of some players before their rows, and their numbers above their columns.
+function label(brush, colour, numbers) {
   const { left, top, cell } = place;
+  if (!left) return;
   brush.font = `${Math.min(12, cell - 1)}px ${getComputedStyle(document.body).fontFamily}`;
   brush.textBaseline = "middle";
-  players.forEach(({ name }, number) => {
+  brush.fillStyle = colour;
+  for (const number of numbers) {
     const middle = number * cell + cell / 2;
-    const isChosen = chosen && (chosen.row === number || chosen.column === number);
-    brush.fillStyle = isChosen ? palette.ink : palette.soft;
     brush.textAlign = "right";
-    brush.fillText(fitting(brush, name, `  ${number + 1}`, left - 8), left - 6, top + middle);
+    brush.fillText(fitting(brush, players[number].name, `  ${number + 1}`, left - 8), left - 6, top + middle);
     brush.textAlign = "center";
     if (cell >= NUMBERED_FROM || number % 5 === 4) brush.fillText(number + 1, left + middle, top / 2);
-  });
+  }
 }
 
-// A name with its number behind it, cut where it takes more than so many pixels.
+// A name with its number behind it, whichever way the name is written. What takes more than so many pixels is cut in the
+// middle: names of snapshots differ at the end.
 function fitting(brush, name, number, width) {
-  if (brush.measureText(name + number).width <= width) return name + number;
-  let kept = name.length;
-  while (kept > 1 && brush.measureText(`${name.slice(0, kept)}…${number}`).width > width) kept -= 1;
-  return `${name.slice(0, kept)}…${number}`;
+  const letters = [...name];
+  for (let kept = letters.length; kept > 0; kept -= 1) {
+    const text = `\u2068${kept < letters.length ? shortened(letters, kept) : name}\u2069${number}`;
+    if (brush.measureText(text).width <= width) return text;
+  }
+  return number;
+}
+
+function shortened(letters, kept) {
+  const end = Math.floor(kept / 2);
+  return `${letters.slice(0, kept - end).join("")}…${letters.slice(letters.length - end).join("")}`;
 }
 
 function paint(brush, palette, row, column) {
@@ -138,7 +162,7 @@ function outline(brush, colour, row, column, width) {
 function choose(next) {
   if (next?.row === chosen?.row && next?.column === chosen?.column) return;
   chosen = next;
-  draw();
+  present();
   readout.replaceChildren(...(chosen ? words() : [hint]));
   for (const [number, row] of rows.entries()) row.classList.toggle("at", chosen?.row === number);
 }
@@ -210,6 +234,8 @@ async function begin() {
   const answer = await ask(canvas.dataset.cells);
   if (!answer) return;
   cells = await answer.json();
+  let met = 0;
+  cells.met = cells.matches.map((count) => (count ? met++ : null)); // where the ends of a pair's interval are
   show(first ? first.dataset.circle.split(",").map(Number) : []);
   canvas.dataset.drawn = "";
   canvas.addEventListener("pointermove", (event) => choose(under(event)));

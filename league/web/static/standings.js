@@ -20,10 +20,10 @@ let due = 0;
 
 const table = () => document.getElementById("standings");
 
-function observe() {
-  seen.clear();
-  watch.disconnect();
-  for (const line of document.querySelectorAll("#standings tr[data-id]")) watch.observe(line);
+// Follows lines that came: htmx tells of each of a hundred, where looking at all of thousands takes seconds.
+function observe(part) {
+  const lines = part.matches("tr[data-id]") ? [part] : part.querySelectorAll("#standings tr[data-id]");
+  for (const line of lines) watch.observe(line);
 }
 
 async function refresh() {
@@ -36,22 +36,28 @@ async function refresh() {
   const answer = await ask(address);
   if (!answer) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-  for (const line of fresh.querySelectorAll("tr[data-id]")) update(line);
-  const order = [...fresh.querySelectorAll("tr[data-id]")].map((line) => line.dataset.id);
+  const now = [...fresh.querySelectorAll("tr[data-id]")];
+  update(now);
+  const order = now.map((line) => line.dataset.id);
   const moved = ids.filter((id, place) => order[place] !== id).length;
   const added = Number(fresh.querySelector("table").dataset.total) - Number(table().dataset.total);
   if (moved || added) suggest(moved, added);
 }
 
-function update(line) {
-  const shown = document.getElementById(line.id);
-  if (!shown || content(shown) === content(line)) return;
-  shown.className = line.className;
-  shown.innerHTML = line.innerHTML;
-  shown.classList.remove("changed");
-  void shown.offsetWidth; // so that the flash begins anew
-  shown.classList.add("changed");
-  document.dispatchEvent(new CustomEvent("htmx:afterSettle", { detail: {} }));
+function update(lines) {
+  const changed = [];
+  for (const line of lines) {
+    const shown = document.getElementById(line.id);
+    if (!shown || content(shown) === content(line)) continue;
+    shown.className = line.className;
+    shown.innerHTML = line.innerHTML;
+    changed.push(shown);
+  }
+  void document.body.offsetWidth; // once for all: so that flashes begin anew
+  for (const shown of changed) {
+    shown.classList.add("changed");
+    shown.dispatchEvent(new CustomEvent("htmx:afterSettle", { bubbles: true, detail: {} })); // times are local ones then
+  }
 }
 
 function content(line) {
@@ -84,7 +90,7 @@ document.addEventListener("league:event", ({ detail }) => {
   due = setTimeout(refresh, CALM_MS);
 });
 document.addEventListener("league:return", refresh);
-document.addEventListener("htmx:afterSettle", observe);
+document.addEventListener("htmx:afterSettle", ({ target }) => observe(target));
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-reorder]")) reload();
 });
@@ -92,4 +98,4 @@ for (const kind of ["pointermove", "pointerdown", "keydown", "wheel", "touchmove
   addEventListener(kind, () => (touched = performance.now()), { passive: true });
 }
 
-observe();
+observe(document.body);

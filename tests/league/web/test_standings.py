@@ -123,6 +123,35 @@ def test_a_long_table_comes_in_pages(
     assert len(seen) == 5
 
 
+def test_a_page_holds_so_many_lines_and_leads_to_those_before_and_after(
+    http: TestClient, snapshots: list[wire.Player], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everybody = ids(http.get("/", params={"sort": "name"}).text)
+    assert len(everybody) == 5
+    monkeypatch.setattr(standings, "PAGE", 2)
+    monkeypatch.setattr(standings, "SHEET", 4)
+    page = http.get("/", params={"sort": "name"}).text
+    assert "those before" not in page
+    assert 'href="/?sort=name&amp;offset=2">3 more</a>' in page  # for who has no scripts
+    piece = http.get("/standings/rows", params={"sort": "name", "offset": 2}, headers=PIECE).text
+    assert ids(piece) == everybody[2:4]
+    assert "hx-get" not in piece[piece.index('class="more"') :]
+    assert 'href="/?sort=name&amp;offset=4">1 more</a>' in piece
+    last = http.get("/", params={"sort": "name", "offset": 4}).text
+    assert ids(last) == everybody[4:]
+    assert "from line\n      5 on" in last
+    assert 'href="/?sort=name">those before</a>' in last
+    assert 'data-page="/?sort=name&amp;offset=4"' in last
+    assert 'class="more"' not in last
+
+
+def test_a_table_that_became_shorter_than_an_address_says_begins_anew(http: TestClient, scene: Scene) -> None:
+    page = http.get("/", params={"offset": 100}).text
+    assert ids(page) == ids(http.get("/").text) != []
+    assert "those before" not in page
+    assert http.get("/", params={"offset": -1}).status_code == 422
+
+
 def test_a_script_gets_the_table_alone(http: TestClient, snapshots: list[wire.Player]) -> None:
     piece = http.get("/", headers=PIECE).text
     assert piece.lstrip().startswith('<section id="standings"')
