@@ -4,8 +4,11 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from collections.abc import Iterator
+from typing import Any
 from zlib import crc32
 
+import httpx2
 import hypothesis
 import numpy as np
 import pytest
@@ -17,9 +20,14 @@ shape_check.install(["arena.policies", "arena.environments", "trainer"])
 
 _default_rng = np.random.default_rng
 
+PATIENCE_S = 120.0
+"""Of calls that say nothing else; the library's own 5 s are few on a machine that does other things too."""
+for part in ("connect", "read", "write", "pool"):
+    setattr(httpx2._config.DEFAULT_TIMEOUT_CONFIG, part, PATIENCE_S)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fresh", action="store_true", help="draw servers' chance and hypothesis' examples anew")
+    parser.addoption("--fresh", action="store_true", help="draw unseeded chance and hypothesis' examples anew")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,9 +42,19 @@ def _checks_begin_anew() -> None:
 @pytest.fixture(autouse=True)
 def _chance_is_seeded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Generators that nobody seeds, as a server's, are seeded by the test's name, so that a test has one outcome."""
-    if request.config.getoption("--fresh"):
-        return
-    named = np.random.SeedSequence(crc32(request.node.nodeid.encode()))
-    monkeypatch.setattr(
-        np.random, "default_rng", lambda seed=None: _default_rng(named.spawn(1)[0] if seed is None else seed)
-    )
+    if not request.config.getoption("--fresh"):
+        _seed(monkeypatch, request.node.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[None]:
+    """Chance of what tests share is seeded by its name, whichever of them asks for it first."""
+    with pytest.MonkeyPatch.context() as patch:
+        if fixturedef.scope != "function" and not request.config.getoption("--fresh"):
+            _seed(patch, f"{fixturedef.baseid} {fixturedef.argname} {request.param_index}")
+        return (yield)
+
+
+def _seed(patch: pytest.MonkeyPatch, name: str) -> None:
+    named = np.random.SeedSequence(crc32(name.encode()))
+    patch.setattr(np.random, "default_rng", lambda seed=None: _default_rng(named.spawn(1)[0] if seed is None else seed))

@@ -21,6 +21,7 @@ from league_history import put_to_work
 from league_scene import Scene
 from sqlalchemy import make_url
 
+from league import census
 from league.api.dependencies import clock, timepiece
 from league.client import LeagueClient, patience_of
 from league.config import Settings
@@ -139,7 +140,7 @@ class Past:
 
 
 @pytest.fixture(scope="session")
-def past_on_sqlite(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Past:
+def past_on_sqlite(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory, _routes: None) -> Past:
     home = tmp_path_factory.mktemp("past")
     file = Path(shutil.copy(sqlite_template, home / "league.db"))
     return Past(file, home, _put_to_work(f"sqlite:///{file}", home))
@@ -147,7 +148,7 @@ def past_on_sqlite(sqlite_template: Path, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="session")
 def past_on_postgresql(
-    postgres_url: str, postgres_template: str, tmp_path_factory: pytest.TempPathFactory
+    postgres_url: str, postgres_template: str, tmp_path_factory: pytest.TempPathFactory, _routes: None
 ) -> Iterator[Past]:
     home = tmp_path_factory.mktemp("past")
     for url in _postgres_database(postgres_url, postgres_template):
@@ -231,8 +232,9 @@ def configure(database_url: str, tmp_path: Path) -> Callable[..., Settings]:
 
 
 def _settings(**given: Any) -> Settings:
-    """Unless told otherwise the aggregator sleeps and no token is remembered."""
-    return Settings.load(**{"aggregation_interval_s": 3600.0, "token_memory_s": 0.0} | given)
+    """Unless told otherwise duties sleep and no token is remembered."""
+    quiet = {"aggregation_interval_s": 3600.0, "lease_sweep_s": 3600.0, "token_memory_s": 0.0}
+    return Settings.load(**quiet | given)
 
 
 def _application(settings: Settings, time: Clock) -> FastAPI:
@@ -244,9 +246,18 @@ def time() -> Clock:
     return Clock()
 
 
+@pytest.fixture(scope="session")
+def _routes() -> None:
+    """Have them made before a test draws of its own chance, that it does so the same wherever it comes first."""
+    served_app.first()
+
+
 @pytest.fixture
-def serve(configure: Callable[..., Settings], time: Clock) -> Iterator[Callable[..., TestClient]]:
+def serve(
+    configure: Callable[..., Settings], time: Clock, monkeypatch: pytest.MonkeyPatch, _routes: None
+) -> Iterator[Callable[..., TestClient]]:
     """Start a server with changed settings; a second call is a second API process over the same database."""
+    monkeypatch.setattr(census, "EVERY_S", 3600.0)  # nobody is counted unless a test does it
     clients: list[TestClient] = []
 
     def start(**changes: Any) -> TestClient:

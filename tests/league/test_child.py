@@ -63,7 +63,7 @@ def test_it_gives_up_after_too_many_short_lives(job: Callable[..., Job]) -> None
     child.start(now_s=0.0)
     delays = []
     for now_s in (0.0, 1.0, 3.0):
-        death = poll_until_dead(child, now_s) if child.poll(now_s) is None else None
+        death = child.poll(now_s) or poll_until_dead(child, now_s)
         assert death is not None
         delays.append(death.delay_s)
     assert delays == [1.0, 2.0, None]
@@ -92,7 +92,7 @@ def test_what_waits_for_something_that_is_away_is_started_again_for_as_long_as_t
     for turn in range(5):
         if turn == 4:
             status.write_text("1")
-        death = poll_until_dead(child, now_s) if child.poll(now_s) is None else None
+        death = child.poll(now_s) or poll_until_dead(child, now_s)
         assert death is not None
         assert death.delay_s is not None
         assert ("(what it needs is away)" in death.cause) == (turn < 4)

@@ -24,18 +24,30 @@ from league.errors import LeagueError
 ON_POSTGRES = pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
 """SQLite's writers come one after the other: their ids commit in order."""
 
+SILENCE = text("SELECT setting::int FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'")
+"""How long PostgreSQL bears with a transaction that does nothing, in milliseconds."""
+
 
 class Stopped:
-    """A server whose commits wait for leave."""
+    """A server whose commits wait for leave.
+
+    Attributes:
+        cut_off: Whether PostgreSQL bears with one that waits for a moment only, and not for `silence_ms`.
+        silence_ms: For how long the server told PostgreSQL to bear with the last one.
+    """
 
     def __init__(self, http: TestClient) -> None:
         self.client = LeagueClient(http=http)
         self._engine = http.app.state.league.database.engine
         self._arrived, self._leave = threading.Event(), threading.Event()
         self._pool = ThreadPoolExecutor(1)
+        self.cut_off, self.silence_ms = False, 0
         event.listen(self._engine, "commit", self._wait)
 
-    def _wait(self, _connection: Connection) -> None:
+    def _wait(self, connection: Connection) -> None:
+        self.silence_ms = connection.scalar(SILENCE)
+        if self.cut_off:
+            connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 1"))
         self._arrived.set()
         assert self._leave.wait(PATIENCE_S)
 
@@ -55,8 +67,9 @@ class Stopped:
 
 
 @pytest.fixture
-def stopped(serve: Callable[..., TestClient], scene: Scene) -> Iterator[Stopped]:
+def stopped(serve: Callable[..., TestClient], scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stopped]:
     """A second API process of the scene's league."""
+    monkeypatch.setattr(locks, "SILENCE_S", 600.0)  # a busy machine may be silent for a while
     server = Stopped(serve())
     yield server
     server.end()
@@ -178,11 +191,12 @@ def test_events_become_visible_in_the_order_of_their_ids(
 
 @ON_POSTGRES
 def test_a_writer_that_falls_silent_is_cut_off_and_holds_up_the_league_no_longer(
-    scene: Scene, stopped: Stopped, http: TestClient, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, stopped: Stopped, http: TestClient
 ) -> None:
-    monkeypatch.setattr(locks, "SILENCE_S", 0.2)
     slow, quick = scene.opponent_leases(2)
+    stopped.cut_off = True
     silent = stopped.begin(report(slow, scene))
+    assert stopped.silence_ms == 1000 * locks.SILENCE_S
     scene.report(result(quick))
     assert LeagueClient(http=http).close_period(scene.environment).matches == 1
     stopped.go()

@@ -19,7 +19,7 @@ def used(database: Database) -> Iterator[Database]:
         own = session.scalar(text("SELECT pg_backend_pid()"))
     other = create_engine(database.url)
     with other.connect() as connection:
-        assert connection.scalar(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": own})
+        assert connection.scalar(text("SELECT pg_terminate_backend(:pid, 60000)"), {"pid": own})
     other.dispose()
     yield database
     database.close()

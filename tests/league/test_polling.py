@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene
 
-from league import census, wire
+from league import wire
 from league.app import duties
 from league.census import CensusTaker
 from league.client import LeagueClient
@@ -60,10 +60,7 @@ def test_the_more_workers_there_are_the_less_often_each_is_to_beat(workers: int,
     assert next_heartbeat_s(calm, workers, rng) == longest_s
 
 
-def test_workers_that_live_are_counted_and_told_how_often_to_beat(
-    serve: Callable[..., TestClient], time: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(census, "EVERY_S", 3600.0)  # the test counts
+def test_workers_that_live_are_counted_and_told_how_often_to_beat(serve: Callable[..., TestClient], time: Any) -> None:
     http = serve(heartbeats_per_s=0.1, heartbeat_s=100.0, poll_jitter=0.0)
     scene = Scene(LeagueClient(http=http))  # of two workers
     league = http.app.state.league  # type: ignore[attr-defined] - it is an application

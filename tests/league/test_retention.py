@@ -204,9 +204,7 @@ def test_a_server_prunes_by_itself_where_that_is_set(
     caplog.set_level(logging.INFO, "league.pruner")
     own = Pruner(database, 90.0, lambda: time.now)
     own.start()
-    for _ in range(1000):
-        if said := [each.getMessage() for each in caplog.records if each.name == "league.pruner"]:
-            break
+    while not (said := [each.getMessage() for each in caplog.records if each.name == "league.pruner"]):
         threading.Event().wait(0.01)
     own.stop()
     assert said[0].startswith("pruned ")

@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from league.db.engine import Database
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 def wait_for_waiters(database: Database, count: int, on: str = "advisory") -> None:

@@ -20,13 +20,13 @@ Function = Callable[..., Any]
 
 def make(settings: Settings, standing_in: Mapping[Function, Function]) -> FastAPI:
     """Make an application; what stands in for dependencies does so in all that are there at the same time."""
-    app, first = create_app(settings), _first()
-    app.dependency_overrides = first.dependency_overrides = dict(standing_in)
-    app.router.routes[:] = first.router.routes
+    app, shared = create_app(settings), first()
+    app.dependency_overrides = shared.dependency_overrides = dict(standing_in)
+    app.router.routes[:] = shared.router.routes
     return app
 
 
 @cache
-def _first() -> FastAPI:
+def first() -> FastAPI:
     """Make one that is never started, whatever LEAGUE_* say: it opens nothing and leaves nothing behind."""
     return create_app(Settings.model_construct(home=Path(gettempdir())))
