@@ -58,9 +58,18 @@ class League:
             found += memory.broken
             found += [key for key, match_id in memory.matches.items() if kept.get(key) != match_id]
             found += [one for one, sha256 in memory.published.items() if self.checkpoint(one) != sha256]
-        periods = self.http.get("/api/v1/rating-periods", params={"limit": 1000}).json()["items"]
-        rated = sum(period["matches"] for period in periods)
+        rated = self._rated()
         return found if rated == len(kept) else [*found, f"{len(kept)} accepted, {rated} counted"]
+
+    def _rated(self) -> int:
+        """Count the matches that periods took in, however many of these there are."""
+        rated, asked = 0, {"limit": 1000}
+        while True:
+            page = self.http.get("/api/v1/rating-periods", params=asked).json()
+            rated += sum(period["matches"] for period in page["items"])
+            if page["next_cursor"] is None:
+                return rated
+            asked["cursor"] = page["next_cursor"]
 
     def checkpoint(self, player_id: int) -> str | None:
         """Return the hash of a player's checkpoint."""
