@@ -59,6 +59,7 @@ from league.storage.opening import open_store
 from league.sweeper import Sweeper
 
 _WRITERS = 2  # threads for heartbeats and registrations
+_BODY_PAUSE_S = 30.0  # a caller whose network was cut says nothing more, and nothing of that either
 
 
 def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
@@ -128,15 +129,18 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
     web.install(app)
     app.add_middleware(Shortcut, league=league)
     app.add_middleware(
-        BodyLimit, body_max_bytes=settings.body_max_bytes, checkpoint_max_bytes=settings.checkpoint_max_bytes
-    )
-    app.add_middleware(
         Admission,
         config=settings.lanes,
         metrics=league.metrics,
         clock=time.monotonic,
         rng=np.random.default_rng(),
         refusal=web.refusal,
+    )
+    app.add_middleware(
+        BodyLimit,
+        body_max_bytes=settings.body_max_bytes,
+        checkpoint_max_bytes=settings.checkpoint_max_bytes,
+        pause_s=_BODY_PAUSE_S,
     )
     app.add_middleware(Protocols)
     app.add_middleware(RequestIds, metrics=league.metrics)

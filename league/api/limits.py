@@ -1,51 +1,117 @@
-"""Bodies larger than the server takes are refused before they are read into memory."""
+"""Bodies are taken in before calls have their turn; what is too large, too slow or too much at once is refused.
+
+A call that had its turn while its body is on its way would keep it for as long as its sender likes: four that send
+slowly, or whose network was cut, would shut all results out.
+"""
+
+import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from league.api import problems
-from league.errors import TooLargeError
+from league.errors import BusyError, LeagueError, TooLargeError
 from league.storage import refusals
 from league.wire import PREFIX
 
 CHECKPOINTS = f"{PREFIX}/checkpoints/"
 
+BODIES_MAX = 16
+"""How many of the largest bodies a process holds at once, those of calls that wait for their turn among them."""
+
+_RETRY_AFTER_S = 1
+
 
 class BodyLimit:
-    """Middleware that bounds bodies; a checkpoint has a bound of its own and is streamed.
+    """Middleware that takes in bodies and bounds them; a checkpoint has a bound of its own and is streamed.
 
     Args:
         app: What to protect.
         body_max_bytes: Bound of everything but checkpoints.
         checkpoint_max_bytes: Bound of a checkpoint.
+        pause_s: Longest wait for the next piece of a body.
     """
 
-    def __init__(self, app: ASGIApp, body_max_bytes: int, checkpoint_max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, body_max_bytes: int, checkpoint_max_bytes: int, pause_s: float) -> None:
         self._app = app
         self._body_max_bytes = body_max_bytes
         self._checkpoint_max_bytes = checkpoint_max_bytes
+        self._pause_s = pause_s
+        self._held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        if scope["type"] != "http":
+        declared = _declared_bytes(scope) if scope["type"] == "http" else 0
+        if declared == 0:
             await self._app(scope, receive, send)
             return
-        checkpoint = scope["method"] == "PUT" and scope["path"].startswith(CHECKPOINTS)
-        bound = self._checkpoint_max_bytes if checkpoint else self._body_max_bytes
-        declared = _declared_bytes(scope)
-        messages: list[Message] = []
-        size = declared or 0
-        if declared is None and not checkpoint:
-            messages, size = await _read(receive, bound)
-        if size > bound:
-            error = refusals.too_large(size, bound) if checkpoint else _too_large(size, bound)
-            await problems.response(error)(scope, receive, send)
+        try:
+            if scope["method"] == "PUT" and scope["path"].startswith(CHECKPOINTS):
+                refusals.require_size(declared or 0, self._checkpoint_max_bytes)
+                messages: list[Message] = []
+            else:
+                self._require_room(scope, declared or 0)
+                messages = await self._read(scope, self._patient(scope, receive))
+        except LeagueError as refusal:
+            await problems.response(refusal)(scope, receive, send)
             return
-        await self._app(scope, replayed(messages, receive), send)
+        size = sum(len(message.get("body", b"")) for message in messages)
+        try:
+            await self._app(scope, replayed(messages, receive) if messages else self._patient(scope, receive), send)
+        finally:
+            self._held_bytes -= size
+
+    async def _read(self, scope: Scope, receive: Receive) -> list[Message]:
+        """Read a whole body; its bytes are held from then on.
+
+        Raises:
+            TooLargeError: It has more bytes than the server takes.
+            BusyError: Too many are on their way, or no more of them come.
+        """
+        messages: list[Message] = []
+        size = 0
+        try:
+            while True:
+                messages.append(message := await receive())
+                piece = len(message.get("body", b""))
+                size, self._held_bytes = size + piece, self._held_bytes + piece
+                self._require_room(scope, size)
+                if not message.get("more_body", False):
+                    return messages
+        except BaseException:
+            self._held_bytes -= size
+            raise
+
+    def _require_room(self, scope: Scope, size: int) -> None:
+        if size > self._body_max_bytes:
+            way_out = "send it in smaller parts, or raise LEAGUE_BODY_MAX_BYTES"
+            raise TooLargeError(f"{size} bytes", f"a body has at most {self._body_max_bytes} bytes", way_out)
+        most = BODIES_MAX * self._body_max_bytes
+        if self._held_bytes > most:
+            raise _busy(scope, f"bodies of other calls have more than {most} bytes already")
+
+    def _patient(self, scope: Scope, receive: Receive) -> Receive:
+        """Return what waits so long for each piece of a body, and for whatever comes after it as long as it takes."""
+        more = True
+
+        async def patient() -> Message:
+            nonlocal more
+            if not more:
+                return await receive()
+            try:
+                async with asyncio.timeout(self._pause_s):
+                    message = await receive()
+            except TimeoutError as error:
+                raise _busy(scope, f"nothing more of its body came for {self._pause_s:g} s") from error
+            more = message.get("more_body", False)
+            return message
+
+        return patient
 
 
-def _too_large(size: int, max_bytes: int) -> TooLargeError:
-    way_out = "send it in smaller parts, or raise LEAGUE_BODY_MAX_BYTES"
-    return TooLargeError(f"{size} bytes", f"a body has at most {max_bytes} bytes", way_out)
+def _busy(scope: Scope, rule: str) -> BusyError:
+    error = BusyError(f"for {scope['method']} {scope['path']}", rule, f"send it again in {_RETRY_AFTER_S} s")
+    error.retry_after_s = _RETRY_AFTER_S
+    return error
 
 
 def _declared_bytes(scope: Scope) -> int | None:
@@ -55,19 +121,6 @@ def _declared_bytes(scope: Scope) -> int | None:
     if length is not None and length.isdigit():
         return int(length)
     return None if b"transfer-encoding" in headers else 0
-
-
-async def _read(receive: Receive, bound: int) -> tuple[list[Message], int]:
-    """Read a body of unknown size, up to just above the bound."""
-    messages: list[Message] = []
-    size = 0
-    while size <= bound:
-        message = await receive()
-        messages.append(message)
-        size += len(message.get("body", b""))
-        if not message.get("more_body", False):
-            break
-    return messages, size
 
 
 def replayed(messages: list[Message], receive: Receive) -> Receive:

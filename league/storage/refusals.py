@@ -10,13 +10,8 @@ def require_size(size: int, max_bytes: int) -> None:
         TooLargeError: They are more.
     """
     if size > max_bytes:
-        raise too_large(size, max_bytes)
-
-
-def too_large(size: int, max_bytes: int) -> TooLargeError:
-    """Return the error about a checkpoint of more bytes than a store takes."""
-    rule = f"a checkpoint has at most {max_bytes} bytes"
-    return TooLargeError(f"{size} bytes", rule, "publish a smaller policy or raise LEAGUE_CHECKPOINT_MAX_BYTES")
+        rule = f"a checkpoint has at most {max_bytes} bytes"
+        raise TooLargeError(f"{size} bytes", rule, "publish a smaller policy or raise LEAGUE_CHECKPOINT_MAX_BYTES")
 
 
 def require_hash(sha256: str, received: str, size: int) -> None:
