@@ -1,6 +1,7 @@
 """Moving pictures of a match: GIF by Pillow, MP4 by PyAV."""
 
 import io
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -51,11 +52,16 @@ def make_gif(film: Film, on_drawn: Callable[[int], None]) -> bytes:
     painter, moments = Painter(film.stage, film.map_size), film.moments
     samples = [painter.draw(moment) for moment in moments[:: max(1, len(moments) // SAMPLES)]]
     gif = GifWriter(painter.size, _choose_colours(samples))
-    durations = [round(1000.0 / film.pictures_per_s)] * (len(moments) - 1) + [round(1000.0 * HOLD_S)]
-    for moment, duration_ms in zip(moments, durations, strict=True):
+    for moment, duration_ms in zip(moments, durations_ms(len(moments), film.pictures_per_s), strict=True):
         gif.add(painter.draw(moment), duration_ms)
         on_drawn(1)
     return gif.finish()
+
+
+def durations_ms(pictures: int, pictures_per_s: int) -> list[int]:
+    """How long a GIF shows each picture: in hundredths of a second, which is all it can say, and in time altogether."""
+    shown_at = [round(100.0 * number / pictures_per_s) for number in range(pictures)]
+    return [*(10 * (after - before) for before, after in itertools.pairwise(shown_at)), round(1000.0 * HOLD_S)]
 
 
 def make_mp4(film: Film, on_drawn: Callable[[int], None]) -> bytes:

@@ -9,7 +9,7 @@ from PIL import Image, ImageSequence
 from recordings import DECISIONS, make_header, make_recording, make_steps
 from rich.console import Console, RenderableType
 
-from arena.render.animation import Film, make_gif, make_mp4
+from arena.render.animation import Film, durations_ms, make_gif, make_mp4
 from arena.render.board import Board
 from arena.render.palette import AWAY, HOME
 from arena.render.picture import Painter
@@ -245,6 +245,15 @@ def test_gif_shows_what_was_drawn(stage: Stage):
         drawn = np.asarray(painter.draw(moment), dtype=np.int64)
         shown = np.asarray(picture.convert("RGB"), dtype=np.int64)
         assert np.abs(shown - drawn).mean() < 4.0
+
+
+@pytest.mark.parametrize("pictures_per_s", [1, 3, 10, 24, 30, 40, 50])
+def test_gif_takes_as_long_as_it_is_meant_to(pictures_per_s: int):
+    """A GIF counts in hundredths of a second: pictures that all had the same would play 40 a second as 50."""
+    *shown, held = durations_ms(6 * pictures_per_s + 1, pictures_per_s)
+    assert sum(shown) == 6000
+    assert all(each % 10 == 0 and abs(each - 1000 / pictures_per_s) < 10 for each in shown)
+    assert held == 2500
 
 
 def test_gif_holds_its_last_picture(stage: Stage):
