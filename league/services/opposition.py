@@ -92,15 +92,24 @@ class _Played:
     score: float
 
 
-def of_learner(session: Session, settings: Settings, cache: PopulationCache, player_id: int) -> Opposition:
+def of_learner(
+    session: Session, settings: Settings, cache: PopulationCache, player_id: int, *, self_play: bool = True
+) -> Opposition:
     """Put what the next lease is drawn from beside the learner's last matches.
+
+    Args:
+        session: A transaction.
+        settings: Has the matchmaking rule.
+        cache: Populations.
+        player_id: The learner.
+        self_play: Whether its trainer leaves it to the league how often the learner meets itself.
 
     Raises:
         UnknownPlayerError: There is no such player.
         InvalidRequestError: It is not a learner.
     """
     population = cache.of_player(session, player_id)
-    content = draws.of_learner(session, population, settings, player_id).account.content
+    content = draws.of_learner(session, population, settings, player_id, self_play=self_play).account.content
     played, items = _played(session, player_id), content["items"]
     shares = {branch["name"]: branch["share"] for branch in content["branches"]}
     shares[draws.SELF_PLAY] = content["self_play"]

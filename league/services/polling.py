@@ -16,17 +16,23 @@ def next_poll_s(settings: Settings, rng: np.random.Generator) -> float:
     return round(settings.next_poll_s * (1.0 + jitter), _DIGITS)
 
 
+def longest_heartbeat_s(settings: Settings, workers: int) -> float:
+    """Return the seconds between beats at which so many workers together beat `heartbeats_per_s` times a second.
+
+    min(heartbeat_s, workers / heartbeats_per_s)
+    """
+    return min(settings.heartbeat_s, workers / settings.heartbeats_per_s)
+
+
 def next_heartbeat_s(settings: Settings, workers: int, rng: np.random.Generator) -> float:
-    """Return the seconds for which a worker need not beat: all together then beat `heartbeats_per_s` times a second.
+    """Return the seconds for which a worker need not beat.
 
-        min(heartbeat_s, workers / heartbeats_per_s)
-
-    It is up to the share `poll_jitter` less, so that they spread, and never so long that a lease could end meanwhile.
+    They are up to the share `poll_jitter` less than `longest_heartbeat_s`, so that workers spread, and never so long
+    that a lease could end meanwhile.
 
     Args:
         settings: Of the league.
         workers: How many live.
         rng: Chance of the jitter.
     """
-    longest_s = min(settings.heartbeat_s, workers / settings.heartbeats_per_s)
-    return round(longest_s * (1.0 - settings.poll_jitter * rng.random()), _DIGITS)
+    return round(longest_heartbeat_s(settings, workers) * (1.0 - settings.poll_jitter * rng.random()), _DIGITS)

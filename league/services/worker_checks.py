@@ -171,7 +171,8 @@ def lengths(reports: Reports, workers: int) -> list[Fit | None]:
     error = _spread(reports.occasion, length) / np.sqrt(np.where(weights > 0.0, weights, 1.0))
     beyond = np.maximum(np.abs(excess) - TOLERATED_LENGTH, 0.0)
     z = np.divide(beyond, error, out=np.zeros_like(beyond), where=error > 0)
-    mean = _totals(reports.worker, np.where(shared[cells.place], reports.decisions, 0.0), workers) / np.maximum(games, 1.0)
+    counted = np.where(shared[cells.place], reports.decisions, 0.0)
+    mean = _totals(reports.worker, counted, workers) / np.maximum(games, 1.0)
     p_value = 2.0 * ndtr(-z)
     return [
         Fit(int(games[each]), float(mean[each]), float(mean[each] / np.exp(excess[each])), float(z[each] ** 2), 1,

@@ -1,6 +1,6 @@
 """Training: what learners say of themselves, step by step, what is wrong with it, and against whom they learn."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Annotated, get_args
@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.api.dependencies import ID_LIMIT, Id, League, Running
 from league.errors import UnknownLearnerError
-from league.services import curves, learners, opposition, regressions, standings
+from league.services import curves, learners, opposition, polling, regressions, standings
+from league.web.charts import CHARTS, lines_of
 from league.web.shell import PageRoute, Visit, Visiting
 from league.web.visitors import Visitor
 
@@ -26,77 +27,13 @@ POINTS = 600
 """Points of a chart as a page first has it."""
 
 QUIET = timedelta(minutes=1)
-"""A trainer beats every ten seconds: one that has been silent so long is away."""
-
+MISSED_BEATS = 3
+"""A trainer beats every ten seconds, or as seldom as a large league asks for: one is silent that has said nothing for a
+minute, and for so many beats."""
 
 _HEALTH, _WORST = "health/", "health/worst"
 
 Chosen = Annotated[int | None, Query(ge=1, lt=ID_LIMIT)]
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Curves of one kind over steps.
-
-    Attributes:
-        key: Names the chart on the page.
-        title: Above it.
-        about: What it shows and what is usual.
-        names: Metrics that are drawn, with their labels; `*` stands for any word, which is the label.
-        usual: Where it is in most runs that learn; None where that cannot be said.
-        share: Whether values are shares from 0 to 1.
-    """
-
-    key: str
-    title: str
-    about: str
-    names: Mapping[str, str]
-    usual: tuple[float, float] | None = None
-    share: bool = False
-
-
-CHARTS = (
-    Chart("return", "Return", "Mean of the last 200 matches", {"charts/episodic_return": "return"}),
-    Chart(
-        "win_rate",
-        "Win rate by branch",
-        "Mean score of the last 200 matches of each",
-        {"charts/score": "all", "win_rate_by_branch/*": "*"},
-        share=True,
-    ),
-    Chart("kl", "KL divergence", "Per update; usual are 0.001 to 0.02", {"losses/approx_kl": "KL"}, (0.001, 0.02)),
-    Chart(
-        "clip_fraction",
-        "Clip fraction",
-        "Share of samples; usual are 0.02 to 0.3",
-        {"losses/clipfrac": "clipped"},
-        (0.02, 0.3),
-    ),
-    Chart("entropy", "Entropy per head", "In nats; falls slowly", {"heads/*/entropy": "*"}),
-    Chart(
-        "explained_variance",
-        "Explained variance",
-        "By the critic: 1 is all, 0 no better than the mean",
-        {"losses/explained_variance": "explained"},
-    ),
-    Chart(
-        "gradient_norm",
-        "Gradient norm",
-        "Before clipping; usual are 0.05 to 5",
-        {"losses/gradient_norm": "norm"},
-        (0.05, 5.0),
-    ),
-    Chart("learning_rate", "Learning rate", "By the schedule", {"charts/learning_rate": "learning rate"}),
-    Chart("speed", "Speed", "Steps of all environments per second", {"charts/SPS": "steps/s"}),
-)
-
-
-@dataclass(frozen=True)
-class Line:
-    """A curve: its label, and a value at each step; None is a gap."""
-
-    label: str
-    values: Sequence[float | None]
 
 
 @dataclass(frozen=True)
@@ -116,6 +53,12 @@ class Learning:
     def figure(self, name: str) -> float | None:
         """Return the last value of a metric."""
         return self.learner.metrics.get(name)
+
+    @property
+    def against_itself(self) -> tuple[int, int] | None:
+        """How many matches it played against itself in environments of its own, and of how many; None where none."""
+        own, of_all = self.figure("charts/self_play_episodes"), self.figure("charts/episodes")
+        return (int(own), int(of_all)) if own and of_all else None
 
     @property
     def worst(self) -> wire.Severity | None:
@@ -140,7 +83,7 @@ def show(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLRespon
         learnings = _learnings(session, league, visit)
         chosen = _chosen(learnings, learner)
         snapshot = _snapshot(session, league, chosen)
-        met = opposition.of_learner(session, league.settings, league.population, chosen.learner.player_id)
+        met = _opposition(session, league, chosen)
     return visit.page(
         "training.html",
         "training",
@@ -169,51 +112,57 @@ def opponents(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLR
     """Show whom a learner meets now."""
     with league.database.read() as session:
         chosen = _chosen(_learnings(session, league, visit), learner)
-        met = opposition.of_learner(session, league.settings, league.population, chosen.learner.player_id)
+        met = _opposition(session, league, chosen)
     return visit.part("_training_opposition.html", chosen=chosen, opposition=met, opponents_shown=OPPONENTS_SHOWN)
 
 
 @router.get("/training/{learner_id}/curves")
 def curves_of(
-    learner_id: Id, league: Running, _: Visitor, after: Annotated[int, Query(ge=0, lt=ID_LIMIT)] = 0
+    learner_id: Id,
+    league: Running,
+    _: Visitor,
+    after: Annotated[int, Query(ge=0, lt=ID_LIMIT)] = 0,
+    more: bool = False,
 ) -> JSONResponse:
-    """Return a learner's charts: at first `POINTS` points of the whole, then those that came after the last one."""
+    """Return a learner's charts: at first `POINTS` points of the whole, then those that came after the last one.
+
+    With `more` those, too, that are drawn only for readers who ask for them.
+    """
     with league.database.read() as session:
         told = curves.read(session, learner_id, after=after, most=POINTS)
     content = {
         "last": told.last,
         "steps": told.steps,
         "times": [at.timestamp() for at in told.reported_at],
-        "charts": {chart.key: [asdict(line) for line in lines_of(chart, told.metrics)] for chart in CHARTS},
+        "charts": {
+            chart.key: [asdict(line) for line in lines_of(chart, told.metrics)]
+            for chart in CHARTS
+            if more or not chart.more
+        },
     }
     return JSONResponse(content, headers={"Cache-Control": "no-store"})
-
-
-def lines_of(chart: Chart, metrics: Mapping[str, Sequence[float | None]]) -> list[Line]:
-    """Return the curves of a chart, in the order of its names, and of the alphabet where a name stands for many."""
-    found = []
-    for pattern, label in chart.names.items():
-        before, star, behind = pattern.partition("*")
-        for name in sorted(metrics):
-            word = name.removeprefix(before).removesuffix(behind)
-            if name == f"{before}{word}{behind}" and ("/" not in word if star else not word):
-                found.append(Line(word if star else label, metrics[name]))
-    return found
 
 
 def _learnings(session: Session, league: League, visit: Visit) -> list[Learning]:
     """Return the environment's learners, mains first, each role in the order in which they were founded."""
     found = learners.listing(session, league.settings, visit.environment, LEARNERS_MAX, 0)
     alarms = regressions.listing(session, visit.environment)
+    beats = timedelta(seconds=polling.longest_heartbeat_s(league.settings, league.census.present))
     order = list(get_args(wire.Role))
     return [
         Learning(
             learner=learner,
-            silent=learner.metrics_at is None or visit.now - learner.metrics_at > QUIET,
+            silent=learner.metrics_at is None or visit.now - learner.metrics_at > max(QUIET, MISSED_BEATS * beats),
             alarms=[alarm for alarm in alarms if alarm.learner.player_id == learner.player_id],
         )
         for learner in sorted(found, key=lambda each: order.index(each.role))
     ]
+
+
+def _opposition(session: Session, league: League, chosen: Learning) -> opposition.Opposition:
+    """Say whom it meets: a trainer that plays it against itself leases no such matches besides."""
+    player_id, self_play = chosen.learner.player_id, chosen.against_itself is None
+    return opposition.of_learner(session, league.settings, league.population, player_id, self_play=self_play)
 
 
 def _snapshot(session: Session, league: League, learning: Learning) -> wire.Player | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import HTMLResponse
@@ -26,13 +26,13 @@ WORKERS_MAX = 500
 CHANGED_MAX = 40
 """Workers whose changes are offered: the first of those that are shown. A search finds others."""
 
-MISSED_BEATS = 3
-"""So many heartbeats without a sign of life, and a worker is away."""
+LATE_BEATS, MISSED_BEATS = 1.25, 3.0
+"""So many heartbeats without a sign of life, and a worker is overdue, and away."""
 
 SINCE = {"1": "the last hour", "24": "the last day", "168": "the last week", "": "all that it ever reported"}
 """What of a worker's results may be taken back, by hours."""
 
-State = Literal["quarantined", "suspect", "draining", "stopping", "attached", "away"]
+State = Literal["quarantined", "suspect", "draining", "stopping", "attached", "overdue", "away"]
 _TOLD: Mapping[wire.Command, State] = {"drain": "draining", "stop": "stopping"}
 
 
@@ -62,14 +62,15 @@ class Line:
 @router.get("/workers")
 def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
     """Show the workers, those to look at first."""
-    values = {"lines": _lines(league, visit, asked), "asked": asked, "since": SINCE}
-    return visit.page("workers.html", "workers", "Workers", **values, most=WORKERS_MAX, changed=CHANGED_MAX)
+    return visit.page(
+        "workers.html", "workers", "Workers", **_table(league, visit, asked), since=SINCE, changed=CHANGED_MAX
+    )
 
 
 @router.get("/workers/now")
 def now(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
     """Show the same as it is now, as far as it changes by itself."""
-    return visit.part("_workers_now.html", lines=_lines(league, visit, asked), asked=asked, most=WORKERS_MAX)
+    return visit.part("_workers_now.html", **_table(league, visit, asked))
 
 
 @router.post("/workers/{worker_id}/quarantine")
@@ -124,13 +125,18 @@ def command(
     return done(request, "/workers")
 
 
+def _table(league: League, visit: Visit, asked: Asked) -> dict[str, Any]:
+    lines, heartbeat_s = _lines(league, visit, asked), league.settings.heartbeat_s
+    return {"lines": lines, "asked": asked, "most": WORKERS_MAX, "heartbeat_s": heartbeat_s}
+
+
 def _lines(league: League, visit: Visit, asked: Asked) -> list[Line]:
     with league.database.read() as session:
         found = reviews.latest(session, league.settings, league.review, WORKERS_MAX, asked.kind or None, visit.now)
         busy = activity.of_workers(session, visit.now)
-    away = timedelta(seconds=MISSED_BEATS * league.settings.heartbeat_s)
+    beat = timedelta(seconds=league.settings.heartbeat_s)
     lines = [
-        Line(worker, busy.get(worker.id, Activity()), _state(worker, is_away=visit.now - worker.seen_at > away))
+        Line(worker, busy.get(worker.id, Activity()), _state(worker, (visit.now - worker.seen_at) / beat))
         for worker in found
         if asked.q.lower() in worker.name.lower()
     ]
@@ -138,11 +144,12 @@ def _lines(league: League, visit: Visit, asked: Asked) -> list[Line]:
     return sorted(lines, key=lambda line: order.index(line.state) if line.state in order else len(order))
 
 
-def _state(worker: wire.ListedWorker, *, is_away: bool) -> State:
+def _state(worker: wire.ListedWorker, beats: float) -> State:
+    """Return what comes first of a worker that was seen so many heartbeats ago."""
     if worker.quarantine is not None:
         return "quarantined"
     if worker.suspect:
         return "suspect"
-    if is_away:
-        return "away"
+    if beats > LATE_BEATS:
+        return "away" if beats > MISSED_BEATS else "overdue"
     return _TOLD.get(worker.command, "attached")

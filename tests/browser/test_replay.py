@@ -9,6 +9,7 @@ import pytest
 from big_league import ENVIRONMENT
 from recordings import make_recording, make_steps
 
+from arena.render.palette import TEAMS
 from arena.replay import pack_recording, read_recording
 from arena.seeding import match_seed
 from league import wire
@@ -109,6 +110,17 @@ def test_what_stands_beside_the_map_is_what_the_recording_says(replay: Any, reco
     kills = [event for event in recording.events if event.kind == "kill" and event.at <= middle]
     said = replay.locator("[data-log] li:not(.ahead)").filter(has_text="destroy")
     assert said.count() == len(kills)
+
+
+def test_the_strip_shows_who_held_the_zone_by_place_as_well(replay: Any, recording: Any) -> None:
+    changes = [event for event in recording.events if event.kind == "zone"]
+    contested = next(event for event in changes if event.after == "contested")
+    at = (contested.at + 0.5) / recording.header.outcome.decisions
+    lanes = """(canvas, share) => [-2, 1].map((from_middle) => [...canvas.getContext("2d").getImageData(
+        share * canvas.width, (canvas.clientHeight / 2 + from_middle) * devicePixelRatio, 1, 1).data.slice(0, 3)])"""
+    strip = replay.locator("[data-timeline]")
+    assert [tuple(lane) for lane in strip.evaluate(lanes, at)] == list(TEAMS)
+    assert strip.evaluate(lanes, 0.5 / recording.header.outcome.decisions) == [[0, 0, 0], [0, 0, 0]]
 
 
 def test_a_line_of_the_log_leads_to_its_moment(replay: Any, recording: Any) -> None:
@@ -248,6 +260,17 @@ def test_new_matches_are_announced_and_shown_on_request(
     news.click()
     page.locator(f"#matches a[href='/matches/{match_id}']").first.wait_for()
     assert not page.locator("[data-news]").is_visible()
+
+
+def test_a_list_that_leaves_some_out_promises_no_more_of_them(
+    visit: Callable[..., Any], served: Any, report_match: Callable[[], int]
+) -> None:
+    page = visit("/matches?recorded=true")
+    page.wait_for_selector("[data-live-state=live]")
+    report_match()
+    page.get_by_role("button", name="1 more match in all since: look again").click()
+    page.wait_for_selector("[data-news]", state="hidden")
+    assert page.locator("#matches tbody tr").count() == 1
 
 
 @pytest.fixture

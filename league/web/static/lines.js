@@ -1,8 +1,9 @@
 // A chart of lines over steps: its figure holds a `.plot`, a `.legend`, and in its data what is usual.
 // Lines differ in dash as well as in colour; colours are those of the legend's entries, which follow the theme.
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [14, 4], [5, 5]];
-const HEIGHT = 176;
+const COLOURS = 6;
 const SYNC = "steps";
+const UNITS = [[1e9, 1e9, "G"], [1e6, 1e6, "M"], [1e4, 1e3, "k"], [1e-3, 1, ""]]; // from where on, its size, its letter
 
 export class LineChart {
   constructor(figure) {
@@ -12,7 +13,7 @@ export class LineChart {
     this.title = figure.querySelector("h3").textContent;
     this.lines = [];
     this.data = [[]];
-    new ResizeObserver(() => this.chart?.setSize({ width: this.plot.clientWidth, height: HEIGHT })).observe(this.plot);
+    new ResizeObserver(() => this.chart?.setSize(this.size())).observe(this.plot);
   }
 
   // Lines are {label, values}, with a value or null at each step.
@@ -53,21 +54,25 @@ export class LineChart {
     this.read(null);
   }
 
+  size() {
+    return { width: this.plot.clientWidth, height: this.plot.clientHeight };
+  }
+
   options() {
     const style = getComputedStyle(this.plot);
-    const axis = { stroke: style.color, font: `11px ${style.fontFamily}`, ticks: { show: false } };
+    const letter = 0.8 * parseFloat(style.fontSize);
+    const axis = { stroke: style.color, font: `${letter}px ${style.fontFamily}`, ticks: { show: false } };
     const grid = { stroke: style.borderColor, width: 1 };
     const colours = [...this.legend.children].map((each) => getComputedStyle(each.querySelector("svg")).color);
     const { share } = this.figure.dataset;
     return {
-      width: this.plot.clientWidth,
-      height: HEIGHT,
+      ...this.size(),
       legend: { show: false },
       cursor: { sync: { key: SYNC }, y: false, points: { size: 6 } },
       scales: { x: { time: false }, y: share === undefined ? {} : { range: [0, 1] } },
       axes: [
-        { ...axis, grid: { show: false }, size: 26, values: (_, ticks) => ticks.map(short) },
-        { ...axis, grid, size: 50, values: (_, ticks) => ticks.map(short) },
+        { ...axis, grid: { show: false }, size: 2.4 * letter, values: labels },
+        { ...axis, grid, size: 4.5 * letter, values: labels },
       ],
       series: [
         {},
@@ -75,7 +80,7 @@ export class LineChart {
           label,
           stroke: colours[place],
           width: 1.75,
-          dash: DASHES[place % DASHES.length],
+          dash: dashOf(place),
           spanGaps: true,
           points: { show: this.data[0].length < 3, size: 5 },
         })),
@@ -110,10 +115,15 @@ export class LineChart {
   }
 }
 
+// Where colours begin anew dashes are others.
+function dashOf(place) {
+  return DASHES[(place + Math.floor(place / COLOURS)) % DASHES.length];
+}
+
 function entry(label, place) {
   const span = document.createElement("span");
-  const dash = DASHES[place % DASHES.length].join(" ");
-  span.innerHTML = `<svg class="line-${(place % 6) + 1}" viewBox="0 0 22 8"><path d="M0 4h22" fill="none"
+  const dash = dashOf(place).join(" ");
+  span.innerHTML = `<svg class="line-${(place % COLOURS) + 1}" viewBox="0 0 22 8"><path d="M0 4h22" fill="none"
     stroke="currentcolor" stroke-width="2.5" stroke-dasharray="${dash}"/></svg><span></span><strong></strong>`;
   span.children[1].textContent = label;
   return span;
@@ -135,7 +145,21 @@ export function short(value) {
   if (size >= 1e9) return `${trim(value / 1e9)}G`;
   if (size >= 1e6) return `${trim(value / 1e6)}M`;
   if (size >= 1e4) return `${trim(value / 1e3)}k`;
-  return size !== 0 && size < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(4)));
+  return size !== 0 && size < 1e-3 ? value.toExponential(2) : trim(value);
+}
+
+// Labels of an axis whose values are so far apart: in one unit, with the digits that tell them from each other.
+export function labels(_, values, axis, space, apart) {
+  const largest = Math.max(...values.map(Math.abs));
+  const [, size, unit] = UNITS.find(([least]) => largest >= least) ?? power(largest);
+  let digits = 0;
+  for (let step = apart / size; digits < 8 && Math.abs(step - Math.round(step)) > 1e-6 * step; step *= 10) digits += 1;
+  return values.map((value) => (value ? `${Number((value / size).toFixed(digits))}${unit}` : "0"));
+}
+
+function power(largest) {
+  const exponent = largest ? Math.floor(Math.log10(largest)) : 0;
+  return [0, 10 ** exponent, exponent ? `e${exponent}` : ""];
 }
 
 function trim(value) {

@@ -1,4 +1,5 @@
-// Says how many matches came in since the page was loaded; they are shown when a reader asks for them.
+// Says how many matches came in since the page was loaded; they are shown when a reader asks for them. What a filter
+// leaves of them is not known before.
 let news = 0;
 
 document.addEventListener("league:result", ({ detail }) => {
@@ -6,7 +7,8 @@ document.addEventListener("league:result", ({ detail }) => {
   if (detail.environment !== table.dataset.environment) return;
   news += detail.details.matches;
   const button = table.querySelector("[data-news]");
-  button.textContent = `${news.toLocaleString("en")} more ${news === 1 ? "match" : "matches"} since: show`;
+  const told = `${news.toLocaleString("en")} more ${news === 1 ? "match" : "matches"}`;
+  button.textContent = "filtered" in table.dataset ? `${told} in all since: look again` : `${told} since: show`;
   button.hidden = false;
 });
 

@@ -232,7 +232,10 @@ function show(circle) {
 async function begin() {
   const first = document.querySelector("[data-circle]");
   const answer = await ask(canvas.dataset.cells);
-  if (!answer) return;
+  if (!answer) {
+    canvas.dataset.failed = "";
+    return;
+  }
   cells = await answer.json();
   let met = 0;
   cells.met = cells.matches.map((count) => (count ? met++ : null)); // where the ends of a pair's interval are

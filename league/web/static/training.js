@@ -6,6 +6,7 @@ const FOLLOW_MS = 5000;
 const POINTS_MAX = 1500; // then the curves are fetched anew, spread over all steps
 
 const section = document.querySelector("[data-curves]");
+const more = section.querySelector("[data-more]");
 const charts = new Map();
 for (const figure of section.querySelectorAll("[data-chart]")) charts.set(figure.dataset.chart, new LineChart(figure));
 
@@ -16,24 +17,29 @@ async function load() {
   const told = await fetchCurves(0);
   if (!told) return;
   ({ last, steps } = told);
-  for (const [key, chart] of charts) chart.show(steps, told.charts[key]);
+  for (const [chart, lines] of shown(told)) chart.show(steps, lines);
 }
 
 async function follow() {
   const told = await fetchCurves(last);
   if (!told || !told.steps.length) return;
   const goesOn = told.steps[0] > steps.at(-1) && steps.length + told.steps.length <= POINTS_MAX;
-  if (!goesOn || ![...charts].every(([key, chart]) => chart.fits(told.charts[key]))) {
+  if (!goesOn || !shown(told).every(([chart, lines]) => chart.fits(lines))) {
     await load();
     return;
   }
   last = told.last;
   steps = steps.concat(told.steps);
-  for (const [key, chart] of charts) chart.extend(steps, told.charts[key]);
+  for (const [chart, lines] of shown(told)) chart.extend(steps, lines);
+}
+
+// The charts that an answer has lines for.
+function shown(told) {
+  return Object.entries(told.charts).map(([key, lines]) => [charts.get(key), lines]);
 }
 
 async function fetchCurves(after) {
-  const answer = await ask(`${section.dataset.curves}?after=${after}`);
+  const answer = await ask(`${section.dataset.curves}?after=${after}&more=${more.open}`);
   return answer && answer.json();
 }
 
@@ -49,6 +55,7 @@ async function tick() {
   setTimeout(tick, FOLLOW_MS);
 }
 
+more.addEventListener("toggle", () => more.open && load());
 addEventListener("league:theme", redraw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 await load();

@@ -197,7 +197,21 @@ def test_what_is_not_there_is_said_on_a_page(
 def test_nobody_has_played_yet(scene: Scene, http: TestClient) -> None:
     text = http.get("/matches", headers=PAGE).text
     assert f"trainer evaluate --environment {scene.environment}" in text
-    assert "No match is like that" in http.get("/matches?kind=gate&recorded=true", headers=PAGE).text
+    assert "No match is like that" in http.get("/matches?kind=gate", headers=PAGE).text
+
+
+def test_who_looks_for_replays_before_there_are_any_is_told_how_they_come(played: Scene, http: TestClient) -> None:
+    told = f"trainer evaluate --environment {played.environment} --record-every-s 60"
+    assert told in http.get("/matches?recorded=true", headers=PAGE).text
+    play_recorded(played, make_steps())
+    text = http.get("/matches?recorded=true&kind=gate", headers=PAGE).text
+    assert told not in text
+    assert "No match is like that" in text
+
+
+def test_only_a_list_that_leaves_matches_out_says_so_to_scripts(played: Scene, http: TestClient) -> None:
+    assert "data-filtered" not in http.get("/matches", headers=PAGE).text
+    assert "data-filtered" in http.get("/matches?kind=rating", headers=PAGE).text
 
 
 def test_recordings_of_a_closed_league_are_for_those_who_signed_in(

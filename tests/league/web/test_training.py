@@ -9,9 +9,9 @@ from league_scene import Scene
 from league import wire
 from league.config import Settings
 from league.db.engine import Database
-from league.services import opposition
+from league.services import opposition, polling
 from league.services.population import PopulationCache
-from league.web import training
+from league.web import charts
 
 VERDICT = wire.HealthVerdict(
     name="entropy_collapsed",
@@ -87,6 +87,17 @@ def test_a_learner_that_falls_silent_is_marked(http: TestClient, scene: Scene, t
     assert "silent" in http.get("/training/now").text
 
 
+def test_a_large_league_s_trainers_may_be_quiet_for_longer(http: Any, scene: Scene, time: Any) -> None:
+    beat(scene, 64, METRICS)
+    league = http.app.state.league
+    league.census.present = 5_000
+    wait_s = 3 * polling.longest_heartbeat_s(league.settings, 5_000)
+    time.advance(wait_s)
+    assert "silent" not in http.get("/training/now").text
+    time.advance(1)
+    assert "silent" in http.get("/training/now").text
+
+
 def test_the_learner_that_reports_comes_first_and_another_can_be_chosen(http: TestClient, scene: Scene) -> None:
     request = wire.LearnerCreate(name="second", role="main_exploiter", environment="rps", signature="rps-1")
     second = scene.client.learner(request)
@@ -105,16 +116,19 @@ def test_curves_come_chart_by_chart_and_then_only_what_is_new(http: TestClient, 
     assert told["charts"]["entropy"] == [{"label": "fire", "values": [0.25]}, {"label": "move", "values": [0.5]}]
     assert [line["label"] for line in told["charts"]["win_rate"]] == ["all", "pfsp"]
     assert told["charts"]["kl"] == [{"label": "KL", "values": [None]}]
-    assert told["charts"].keys() == {chart.key for chart in training.CHARTS}
+    assert told["charts"].keys() == {chart.key for chart in charts.CHARTS if not chart.more}
+    more = http.get(f"/training/{scene.learner.id}/curves?more=true").json()
+    assert more["charts"].keys() == {chart.key for chart in charts.CHARTS}
+    assert more["charts"]["head_kl"] == [{"label": "fire", "values": [0.1]}]
     beat(scene, 128, METRICS)
     fresh = http.get(f"/training/{scene.learner.id}/curves?after={told['last']}").json()
     assert fresh["steps"] == [128]
 
 
 def test_a_name_that_stands_for_many_takes_one_word_alone() -> None:
-    chart = training.Chart("c", "C", "", {"heads/*/entropy": "*", "exact": "exactly"})
+    chart = charts.Chart("c", "C", "", {"heads/*/entropy": "*", "exact": "exactly"})
     metrics = {"heads/a/entropy": [1.0], "heads/a/b/entropy": [2.0], "exact": [3.0], "exact/more": [4.0]}
-    assert training.lines_of(chart, metrics) == [training.Line("a", [1.0]), training.Line("exactly", [3.0])]
+    assert charts.lines_of(chart, metrics) == [charts.Line("a", [1.0]), charts.Line("exactly", [3.0])]
 
 
 def test_what_was_really_drawn_stands_beside_what_is_drawn_next(
@@ -139,4 +153,13 @@ def test_the_page_shows_both_sides_of_the_draw(http: TestClient, scene: Scene) -
     scene.train(4)
     page = http.get("/training").text
     assert "the last 4 matches" in page
-    assert page.count("self-play") >= 1
+    assert ">self-play<" in page
+    assert "environments of its own" not in page
+
+
+def test_a_learner_that_plays_itself_apart_leases_no_such_matches_besides(http: TestClient, scene: Scene) -> None:
+    scene.publish(1)
+    beat(scene, 64, METRICS | {"charts/episodes": 40.0, "charts/self_play_episodes": 30.0})
+    page = http.get("/training/opposition").text
+    assert "not reported: 30 of 40 matches, 75.0 %" in page
+    assert ">self-play<" not in page

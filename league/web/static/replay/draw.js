@@ -17,6 +17,7 @@ export class Painter {
     this.ground = drawGround(stage.recording.battlefield);
     this.backdrop = document.createElement("canvas");
     this.backdropOf = "";
+    this.groundOf = "";
   }
 
   // Gives the canvas as many pixels as the screen has for it.
@@ -31,7 +32,7 @@ export class Painter {
     const { battlefield, header, hulls } = this.stage.recording;
     const ratio = this.canvas.width / camera.size;
     context.setTransform(1, 0, 0, 1, 0, 0);
-    context.drawImage(this.#scaledGround(ratio), 0, 0);
+    this.#drawGround(ratio);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     drawZone(context, camera, battlefield.zone_radius / 100, scene.holder);
     const living = scene.mechs.filter(({ alive }) => alive);
@@ -49,18 +50,24 @@ export class Painter {
     if (chosen !== null) this.#drawChosen(scene.mechs[chosen]);
   }
 
-  // The ground as the camera has it. Scaling costs more than all else: while the camera rests it is done once.
-  #scaledGround(ratio) {
+  // The ground as the camera has it. Scaling costs more than all else: where the camera rests it is done once.
+  #drawGround(ratio) {
     const { side, size, scale, x, y } = this.camera;
+    const [left, top] = this.camera.toPixel(-side / 2, side / 2);
+    const scaled = [this.ground, left * ratio, top * ratio, side * scale * ratio, side * scale * ratio];
     const wanted = [x, y, scale, size, ratio].join(" ");
+    const rests = this.groundOf === wanted;
+    this.groundOf = wanted;
+    if (!rests) {
+      this.context.drawImage(...scaled);
+      return;
+    }
     if (this.backdropOf !== wanted) {
       this.backdropOf = wanted;
       this.backdrop.width = this.backdrop.height = this.canvas.width;
-      const context = this.backdrop.getContext("2d", { alpha: false });
-      const [left, top] = this.camera.toPixel(-side / 2, side / 2);
-      context.drawImage(this.ground, left * ratio, top * ratio, side * scale * ratio, side * scale * ratio);
+      this.backdrop.getContext("2d", { alpha: false }).drawImage(...scaled);
     }
-    return this.backdrop;
+    this.context.drawImage(this.backdrop, 0, 0);
   }
 
   #drawTrail(scene, chosen) {

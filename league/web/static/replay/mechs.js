@@ -8,6 +8,7 @@ const WARM = 0.5; // share of the heat capacity from which a mech glows
 const LEAST_PX = 14; // mechs are drawn larger than they are where a metre has fewer pixels
 const FALLEN_LENGTH = 0.65;
 const BAR_PX = [26, 3.5];
+const BARS_FOR_PX = 720; // on larger maps bars and labels are larger, too
 const LABELS_FROM_PX = 6; // half a hull's width
 
 const has = (mech, flag) => (mech.flags & flag) !== 0;
@@ -71,7 +72,12 @@ export function drawMarks(context, camera, mech, hull, label) {
   if (has(mech, FLAG.ecm)) drawBrokenRing(context, x, y, 1.8 * radius, ECM);
   if (has(mech, FLAG.eccm)) drawBrokenRing(context, x, y, 1.8 * radius, ECCM);
   if (has(mech, FLAG.painted)) drawBrackets(context, x, y, 1.7 * radius, 0.55 * radius);
-  drawBars(context, x, y - 1.55 * radius - 12, mech, radius > LABELS_FROM_PX ? label : "");
+  const size = Math.max(1, camera.size / BARS_FOR_PX);
+  context.save();
+  context.translate(x, y - 1.55 * radius - 12 * size);
+  context.scale(size, size);
+  drawBars(context, mech, radius > LABELS_FROM_PX ? label : "");
+  context.restore();
 }
 
 function colourOf(mech) {
@@ -142,24 +148,25 @@ function drawBrackets(context, x, y, reach, arm) {
   context.stroke();
 }
 
-function drawBars(context, x, y, mech, label) {
+// Around the place of the canvas's origin.
+function drawBars(context, mech, label) {
   const [width, height] = BAR_PX;
-  const left = x - width / 2;
+  const left = -width / 2;
   context.fillStyle = "rgb(12 13 16 / 85%)";
-  context.fillRect(left - 1, y - 1, width + 2, height + 5);
+  context.fillRect(left - 1, -1, width + 2, height + 5);
   context.fillStyle = mech.hp < LOW_HP ? LOW : TEXT;
-  context.fillRect(left, y, Math.max(width * mech.hp, 1), height);
+  context.fillRect(left, 0, Math.max(width * mech.hp, 1), height);
   context.fillStyle = HEAT;
-  context.fillRect(left, y + height + 1, width * Math.min(mech.heat, 1), 2);
+  context.fillRect(left, height + 1, width * Math.min(mech.heat, 1), 2);
   if (!label) return;
   context.font = "600 10px system-ui, sans-serif";
   context.textAlign = "right";
   context.textBaseline = "middle";
   context.lineWidth = 2.5;
   context.strokeStyle = INK;
-  context.strokeText(label, left - 3, y + 3);
+  context.strokeText(label, left - 3, 3);
   context.fillStyle = TEAMS[mech.side];
-  context.fillText(label, left - 3, y + 3);
+  context.fillText(label, left - 3, 3);
 }
 
 function stroke(context, path, colour, width) {

@@ -1,8 +1,9 @@
-// The strip above the slider: who held the zone when, and a mark for every kill, up for home's and down for away's.
-import { DEEP_TEAMS, NEUTRAL, TEAMS } from "./palette.js";
-import { sideOf } from "./wording.js";
+// The strip above the slider: who held the zone when, home above and away below, both where it was contested; and a
+// mark for every kill, on the victor's side.
+import { TEAMS } from "./palette.js";
+import { sideOf, SIDES } from "./wording.js";
 
-const COLOURS = { home: DEEP_TEAMS[0], away: DEEP_TEAMS[1], contested: NEUTRAL };
+const LANE_PX = 4;
 
 export function drawTimeline(canvas, recording) {
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
@@ -13,15 +14,18 @@ export function drawTimeline(canvas, recording) {
   const { holders, events, header, length } = recording;
   const step = width / Math.max(length - 1, 1);
   holders.forEach((holder, frame) => {
-    if (!(holder in COLOURS) || !frame) return;
-    context.fillStyle = COLOURS[holder];
-    context.fillRect((frame - 1) * step, height / 2 - 3, step + 0.5, 6);
+    SIDES.forEach((side, number) => {
+      if (!frame || ![side, "contested"].includes(holder)) return;
+      context.fillStyle = TEAMS[number];
+      context.fillRect((frame - 1) * step, height / 2 + (number - 1) * LANE_PX, step + 0.5, LANE_PX - 0.5);
+    });
   });
   for (const { kind, at, mech } of events) {
     if (kind !== "kill") continue;
     const loser = sideOf(header, mech);
     context.fillStyle = TEAMS[1 - loser];
-    triangle(context, at * step, loser === 1 ? height / 2 - 4 : height / 2 + 4, loser === 1 ? -1 : 1, height / 2 - 5);
+    const up = loser === 1 ? -1 : 1;
+    triangle(context, at * step, height / 2 + up * (LANE_PX + 1), up, height / 2 - LANE_PX - 2);
   }
 }
 

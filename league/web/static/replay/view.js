@@ -258,6 +258,7 @@ async function open(root) {
   } catch (error) {
     wait.textContent = `The recording cannot be shown: ${error.message}.`;
   }
+  wait.removeAttribute("data-wait");
 }
 
 open(document.getElementById("replay"));
