@@ -1,10 +1,12 @@
 """For every test: shapes in annotations are checked, torch keeps to one thread, chance is seeded, no example timed."""
 
 import os
+import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from zlib import crc32
 
@@ -40,21 +42,30 @@ def _checks_begin_anew() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _chance_is_seeded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Generators that nobody seeds, as a server's, are seeded by the test's name, so that a test has one outcome."""
-    if not request.config.getoption("--fresh"):
-        _seed(monkeypatch, request.node.nodeid)
+def _chance_is_seeded(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Chance that nobody seeds, as a server's, is seeded by the test's name, so that a test has one outcome."""
+    with _seeded(request.node.nodeid, request.config):
+        yield
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[None]:
     """Chance of what tests share is seeded by its name, whichever of them asks for it first."""
-    with pytest.MonkeyPatch.context() as patch:
-        if fixturedef.scope != "function" and not request.config.getoption("--fresh"):
-            _seed(patch, f"{fixturedef.baseid} {fixturedef.argname} {request.param_index}")
+    if fixturedef.scope == "function":
+        return (yield)
+    with _seeded(f"{fixturedef.baseid} {fixturedef.argname} {request.param_index}", request.config):
         return (yield)
 
 
-def _seed(patch: pytest.MonkeyPatch, name: str) -> None:
-    named = np.random.SeedSequence(crc32(name.encode()))
-    patch.setattr(np.random, "default_rng", lambda seed=None: _default_rng(named.spawn(1)[0] if seed is None else seed))
+@contextmanager
+def _seeded(name: str, config: pytest.Config) -> Iterator[None]:
+    """Seed numpy's generators and, where it is loaded, torch's own; its state is as before afterwards."""
+    torch: Any = sys.modules.get("torch")
+    named = np.random.SeedSequence(None if config.getoption("--fresh") else crc32(name.encode()))
+    with pytest.MonkeyPatch.context() as patch, torch.random.fork_rng(devices=[]) if torch else nullcontext():
+        patch.setattr(
+            np.random, "default_rng", lambda seed=None: _default_rng(named.spawn(1)[0] if seed is None else seed)
+        )
+        if torch:
+            torch.default_generator.manual_seed(int(named.generate_state(1)[0]))
+        yield
