@@ -86,7 +86,10 @@ class ActionLayout:
         return torch.cat(packed, dim=-1) if packed else active.new_ones(*active.shape, 0)
 
     def to_actions(self, raw: Float[Tensor, "... A"]) -> Actions:
-        """Turn raw actions into what an environment takes."""
+        """Turn raw actions into what an environment takes.
+
+        No number, as networks say whose finite weights overflow, is 0, so that a policy never ends who plays it.
+        """
         return {part.head.name: _environment_action(part.head.kind, raw[..., part.raw]) for part in self.parts}
 
     def from_actions(self, actions: Actions) -> Float[Tensor, "... A"]:
@@ -289,7 +292,7 @@ def _wide(ones: Tensor, size: int) -> Tensor:
 def _environment_action(kind: HeadKind, raw: Tensor) -> Tensor:
     match kind:
         case HeadKind.GAUSSIAN:
-            return torch.tanh(raw)
+            return torch.tanh(raw).nan_to_num(0.0)
         case HeadKind.BERNOULLI:
             return raw > 0.5
         case HeadKind.CATEGORICAL:

@@ -22,6 +22,7 @@ from policy_stacks import (
     state_of,
 )
 
+from arena.environments.spec import HeadKind
 from arena.errors import ArenaError
 from arena.policies import ActorCritic, NetworkPolicy, RecurrentState
 from arena.policies.batched import BatchedNetworks, Plan
@@ -41,6 +42,38 @@ def put_together(request):
 @pytest.mark.parametrize("crowded", [False, True])
 def test_one_call_equals_a_call_for_every_policy(put_together, architecture, rows, crowded):
     assert_equal_to_every_policy_alone(put_together, architecture, rows, crowded=crowded)
+
+
+OVERFLOWING = {
+    "no deviation": lambda network: network.observation_std.zero_(),
+    "large actor": lambda network: network.actor.weight.fill_(3e38),
+    "large memory": lambda network: network.core.lstm.weight_ih_l0.fill_(3e38),
+    "large mean": lambda network: network.observation_mean.fill_(3e38),
+}
+"""Changes after which all numbers are finite, and what a network makes of them need not be."""
+
+
+@pytest.mark.parametrize("change", OVERFLOWING.values(), ids=OVERFLOWING)
+@pytest.mark.parametrize("architecture", [SMALL, WITH_SETS["sets"], replace(SMALL, recurrent_size=10)])
+def test_a_network_that_overflows_still_does_what_is_an_action(architecture, change):
+    """Anybody may publish one: it loses, and ends nobody who plays it."""
+    network = network_of(architecture, 0)
+    with torch.no_grad():
+        change(network)
+    seen, starts, rng = observation_of(architecture, 40), torch.ones(40, dtype=torch.bool), torch.Generator()
+    together = stack_of([network])
+    arrangement = together.arrange(torch.zeros(40, dtype=torch.int64))
+    alone, _ = NetworkPolicy(network, "game", "").act(seen, network.initial_state(40), starts, rng)
+    stacked, _ = together.act(seen, together.initial_state(40), starts, arrangement, rng)
+    for actions in (alone, stacked):
+        for head in architecture.heads:
+            action, mask = actions[head.name][seen.active], seen.masks.get(head.name)
+            if head.kind is HeadKind.GAUSSIAN:
+                assert (action.abs() <= 1.0).all(), head.name
+            elif head.kind is HeadKind.CATEGORICAL:
+                assert mask[seen.active].gather(1, action.unsqueeze(1)).all(), head.name
+            elif mask is not None:
+                assert not (action & ~mask[seen.active]).any(), head.name
 
 
 @pytest.mark.parametrize("architecture", WITH_SETS.values(), ids=WITH_SETS)
