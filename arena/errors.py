@@ -1,6 +1,11 @@
 """What a user of the arena can cause: one line that names the value, the rule and the way out."""
 
 
+def printable(error: Exception) -> str:
+    """What an error says, with half characters, which JSON can spell and nobody can print or store, written out."""
+    return str(error).encode(errors="backslashreplace").decode()
+
+
 class ArenaError(ValueError):
     """Base of every error that a caller of the arena can cause and mend."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from arena.durable import write_atomically
 from arena.environments import EnvironmentSpec, make_baseline
-from arena.errors import ArenaError
+from arena.errors import ArenaError, printable
 from arena.policies import NetworkPolicy, Policy
 from arena.policies.checkpoint import decode
 from league.errors import HashMismatchError, LeagueError, UnknownCheckpointError
@@ -48,7 +48,7 @@ def unplayable(player_id: int, error: UnusableOpponentError) -> list[UnplayableP
     """What to tell the league of a player that failed so: nothing where it may be had later."""
     if isinstance(error, UnavailableOpponentError):
         return []
-    reason = str(error).replace("\0", " ").encode(errors="backslashreplace").decode()  # JSON can spell half a character
+    reason = printable(error).replace("\0", " ")
     return [UnplayablePlayer(player_id=player_id, reason=reason[:REASON_LENGTH])]
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from arena.durable import write_atomically
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
-from arena.errors import CheckpointError, NetworkModuleError
+from arena.errors import CheckpointError, NetworkModuleError, printable
 from arena.policies.embeddings import EmbeddingLayout
 from arena.policies.encoder import EncoderKind
 from arena.policies.images import ImageLayout
@@ -78,10 +78,6 @@ def decode(
             not fit their architecture, or hold numbers that are not finite.
     """
     metadata, tensors = _read(data, source)
-    if strange := not_finite(tensors):
-        raise CheckpointError(
-            f"{source} holds numbers that are not finite in {strange}: take a checkpoint of an earlier step"
-        )
     architecture = _parse_architecture(metadata, source)
     if architecture.module is not None:
         require_named(architecture.module.path, modules, source)
@@ -90,6 +86,10 @@ def decode(
     _require_fit(network, tensors, source)
     network = network.to_empty(device=device) if architecture.module is None else network.to(device)
     network.load_state_dict(tensors)
+    if strange := not_finite(network.state_dict()):  # in its own precision: double holds what single cannot
+        raise CheckpointError(
+            f"{source} holds numbers that are not finite in {strange}: take a checkpoint of an earlier step"
+        )
     return NetworkPolicy(network, metadata["environment"], metadata["signature"])
 
 
@@ -225,8 +225,9 @@ def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architectur
             }
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:  # the last: brackets within brackets
-        reason = str(error).encode(errors="backslashreplace").decode()  # JSON can spell half a character
-        raise CheckpointError(f"{source} has an unreadable architecture ({reason}): write it again") from error
+        raise CheckpointError(
+            f"{source} has an unreadable architecture ({printable(error)}): write it again"
+        ) from error
 
 
 def _parse_set(fields: Mapping[str, Any]) -> SetLayout:

@@ -51,6 +51,9 @@ def test_weights_that_are_not_finite_are_refused_by_name(data: bytes):
     contents["actor.bias"][1] = torch.nan
     with pytest.raises(CheckpointError, match=r"^here holds numbers that are not finite in actor.bias: take"):
         checkpoint.decode(rewritten(data, tensors=contents), source="here")
+    contents["actor.bias"] = torch.full(contents["actor.bias"].shape, 1e300, dtype=torch.float64)
+    with pytest.raises(CheckpointError, match=r"^here holds numbers that are not finite in actor.bias: take"):
+        checkpoint.decode(rewritten(data, tensors=contents), source="here")
     contents = {name: torch.full_like(tensor, torch.inf) for name, tensor in contents.items()}
     count = len([tensor for tensor in contents.values() if tensor.numel()])
     with pytest.raises(CheckpointError, match=rf"actor.bias, actor.weight, [a-z_.0]+ and {count - 3} more"):
