@@ -39,6 +39,7 @@ from arena.verification.rules import (
     SIDES,
     SPECIFICATION,
     SPEED,
+    STEP_LIMIT,
     Rule,
 )
 
@@ -55,7 +56,21 @@ LEVEL = 0.5
 TELLING = 10
 """Matches that were won and whose sides earned unlike, from which on scores and rewards are compared."""
 
-LATER = (REPEATS, ROWS, RESET, NEXT_MATCH, PROCESSES, IGNORED, CHANCE, ILLEGAL, REFUSALS, SIDES, SCORES, CONTAINED)
+LATER = (
+    REPEATS,
+    ROWS,
+    RESET,
+    NEXT_MATCH,
+    PROCESSES,
+    IGNORED,
+    CHANCE,
+    ILLEGAL,
+    REFUSALS,
+    STEP_LIMIT,
+    SIDES,
+    SCORES,
+    CONTAINED,
+)
 """Rules that are looked at when matches can be played at all."""
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -175,6 +190,7 @@ class _Verification:
         yield repeating.chance()
         yield _guarded(ILLEGAL, partial(try_illegal_actions, repeating, in_range=RANGES not in played.faults))
         yield _guarded(REFUSALS, partial(try_wrong_calls, repeating))
+        yield judge_limit(spec, played.results)
         yield judge_sides(spec, played.results)
         yield judge_scores(played.results)
         yield _guarded(CONTAINED, partial(self._contained, repeating))
@@ -188,6 +204,19 @@ class _Verification:
             for _ in range(WATCHED):
                 shown = env.step(draw(env, shown, rng)).observation
         return containing.judge(deeds, containing.waited_for() - self._threads)
+
+
+def judge_limit(spec: EnvironmentSpec, results: list[Result]) -> Row:
+    """Whether matches come to an end of their own."""
+    if spec.limit_decides:
+        return STEP_LIMIT.not_applicable("its limit decides its matches")
+    by_rules = sum(not result.cut for result in results)
+    if by_rules:
+        return STEP_LIMIT.passed(f"{by_rules} of {len(results)} matches ended by the game's rules")
+    lengths = [result.decisions for result in results]
+    return STEP_LIMIT.warned(
+        f"all {len(results)} matches were cut off, after {min(lengths):,} to {max(lengths):,} decisions"
+    )
 
 
 def judge_sides(spec: EnvironmentSpec, results: list[Result]) -> Row:

@@ -188,6 +188,13 @@ IGNORED = Rule(
     "what inactive agents are given as their actions changes nothing",
     "leave out the actions of agents that are not active",
 )
+STEP_LIMIT = Rule(
+    "step limit",
+    "some matches end by the game's rules: one that a limit cuts off is scored as it stands, and learned from as if it "
+    "went on",
+    "let the game end matches (terminated), or give it a longer limit; where the limit is a rule of the game, let it "
+    "terminate there, or say limit_decides=True. Nothing has to be done where only players at random get nowhere",
+)
 SIDES = Rule(
     "sides",
     "between players of the same strength like sides are level, or one of them has an advantage, such as the first "

@@ -191,6 +191,17 @@ def test_an_advantage_of_a_side_is_warned_of_with_its_interval():
     assert told[1].startswith("home scores 1.000 (0.912 to 1.000) of 40 matches")
 
 
+def test_a_game_whose_matches_never_end_by_themselves_is_warned_of():
+    report = look_at("endless")
+    assert report.passed
+    assert said(report, Verdict.WARNING)["step limit"] == "all 10 matches were cut off, after 6 to 6 decisions"
+    assert "of 10 matches ended by the game's rules" in said(look_at("honest"), Verdict.PASSED)["step limit"]
+
+
+def test_a_limit_that_decides_is_an_end():
+    assert said(look_at("timed"), Verdict.NOT_APPLICABLE)["step limit"] == "its limit decides its matches"
+
+
 def test_winners_that_earn_less_are_warned_of():
     told = said(look_at("confused", matches=40), Verdict.WARNING)
     assert told["scores and rewards"] == "who won earned more in 0 of 40 matches"
@@ -334,7 +345,7 @@ def test_the_command_prints_a_row_for_each_check(capsys: pytest.CaptureFixture[s
     code, out, _ = run(capsys, "broken_games:honest", "--matches", "10")
     assert code == 0
     assert ["specification", "pass"] in [line.split()[:2] for line in out.splitlines()]
-    assert "broken_games:honest: 27 passed, 0 failed, 0 warned." in out
+    assert "broken_games:honest: 28 passed, 0 failed, 0 warned." in out
 
 
 def test_the_command_explains_what_has_failed_and_says_so_to_scripts(capsys: pytest.CaptureFixture[str]):

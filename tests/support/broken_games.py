@@ -116,6 +116,23 @@ class Eternal(Honest):
 eternal = brought(Eternal)
 
 
+class Endless(Honest):
+    """Only the limit ends its matches."""
+
+    def length(self):
+        return torch.full_like(self.seeds, LIMIT)
+
+
+class Timed(Endless):
+    """The same, and that is its rule."""
+
+    def declare(self, name):
+        return replace(super().declare(name), limit_decides=True)
+
+
+endless, timed = brought(Endless), brought(Timed)
+
+
 class Headstrong(Honest):
     """Takes seeds of its own for the next match, whatever was announced."""
 
