@@ -78,6 +78,7 @@ def test_a_trainer_with_several_gpus_is_a_rank_on_each_and_shares_its_cpus_among
         ({"trainers": 2, "roles": ALL_ROLES}, "--roles has 3 roles for 2 trainers"),
         ({"overrides": ("ppo.gama=0.5",)}, "ppo.gamma"),
         ({"prefix": ":"}, "no colon in front"),
+        ({"trainers": 0, "prefix": "../"}, "--prefix '../' makes '../evaluator' of an evaluator: give 1 to 64"),
     ],
 )
 def test_what_trainers_would_refuse_is_refused_before_anything_starts(given, told):
@@ -188,6 +189,8 @@ def test_a_dry_run_says_what_this_machine_lacks(capsys, monkeypatch):
         (["--environment", "rps", "--json"], "--dry-run"),
         (["--environment", "nowhere"], "nowhere"),
         (["--environment", "rps", "--gpus-per-trainer", "1.5"], "--gpus-per-trainer 1.5 is neither"),
+        (["--environment", "rps", "--gpus-per-trainer", "inf"], "--gpus-per-trainer is inf, which no machine has"),
+        (["--environment", "rps", "--cpus-per-trainer", "inf"], "--cpus-per-trainer is inf, which no machine has"),
     ],
 )
 def test_bad_usage_is_told_with_status_2(capsys, given, told):

@@ -1,5 +1,6 @@
 """Who is in a fleet: trainers and evaluators, each with its command, its run folder and what it takes."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from arena.policies.modules import NAMED_VARIABLE
 from league.wire import Role
 from trainer.config import parse_assignments, resolve
 from trainer.errors import ConfigError
+from trainer.settings.run import WORKER_NAME_MAX, check_name
 from trainer.torchrun import Place, share_of
 
 MODULE_KEY = "module"
@@ -22,13 +24,16 @@ class Share:
     """What a member takes of its machine.
 
     Raises:
-        ConfigError: It is more than one GPU, and not a whole number of them.
+        ConfigError: It is more than one GPU, and not a whole number of them, or without end.
     """
 
     cpus: float
     gpus: float
 
     def __post_init__(self) -> None:
+        for option, asked in (("--cpus-per-trainer", self.cpus), ("--gpus-per-trainer", self.gpus)):
+            if not math.isfinite(asked):
+                raise ConfigError(f"{option} is {asked:g}, which no machine has: give a number")
         if self.gpus > 1 and not self.gpus.is_integer():
             raise ConfigError(
                 f"--gpus-per-trainer {self.gpus:g} is neither a part of one GPU nor a whole number of them: give "
@@ -160,6 +165,10 @@ def _own_settings(wish: Wish, number: int) -> list[str]:
 
 def _evaluator(wish: Wish, name: str) -> Member:
     name = f"{wish.prefix}{name}"
+    try:
+        check_name(name, WORKER_NAME_MAX)
+    except ValueError as error:
+        raise ConfigError(f"--prefix {wish.prefix!r} makes {name!r} of an evaluator: {error}") from error
     folder = wish.runs / name
     game = ("--environment", wish.environment, "--run", str(folder))
     words = ("trainer", "evaluate", *game, "--name", name, "--duty", "1")

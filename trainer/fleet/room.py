@@ -54,11 +54,15 @@ def most_beside(
     """
     most = {0: 0}
     for machine in machines:
-        splits = {number: _left(machine, trainer, number, evaluator) for number in range(trainers + 1)}
+        splits = {
+            number: more
+            for number in range(trainers + 1)
+            if (more := _left(machine, trainer, number, evaluator)) is not None
+        }
         after: dict[int, int] = {}
         for before, beside in most.items():
             for number, more in splits.items():
-                if more is not None and before + number <= trainers:
+                if before + number <= trainers:
                     together = min(beside + more, evaluators)
                     after[before + number] = max(after.get(before + number, 0), together)
         most = after
