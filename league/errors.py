@@ -32,7 +32,8 @@ class LeagueError(Exception):
         self.value = str(value)
         self.rule = rule
         self.way_out = way_out
-        super().__init__(f"{self.title} {self.value}: {rule}; {way_out}")
+        shown = self.value or "''"
+        super().__init__(f"{self.title} {shown}: {rule}; {way_out}")
 
     def problem(self) -> dict[str, Any]:
         """Return the members of the problem document."""

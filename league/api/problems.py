@@ -34,6 +34,9 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _NO_METHOD = 405
 _NO_ROUTE = (404, _NO_METHOD)
 _WAY_OUT = "see /docs for what the call takes"
+_UNREADABLE = {RecursionError: "its JSON nests too deeply", UnicodeDecodeError: "it is not UTF-8"}
+"""Why the framework could not read a body, beside what is no JSON."""
+
 _NAMED = re.compile(r'"[^"]*"(?: \([^)]*\))?(?:, port \d+)?')
 
 
@@ -98,7 +101,7 @@ def told(request: Request, error: Exception) -> LeagueError:
     if isinstance(error, RequestValidationError):
         return _invalid(error)
     if isinstance(error, HTTPException):
-        return InvalidRequestError(f"{request.method} {request.url.path}", str(error.detail).lower(), _WAY_OUT)
+        return _refused(request, error)
     if isinstance(error, ClientDisconnect):
         return InvalidRequestError("body", "the caller went away before its end", "send it again")
     if isinstance(error, OperationalError | PoolTimeoutError) or _is_cut_off(error):
@@ -125,6 +128,13 @@ def _invalid(error: RequestValidationError) -> LeagueError:
         return InvalidRequestError("body", rule, _WAY_OUT)
     way_out = "send it as Content-Type: application/json" if isinstance(first.get("input"), bytes) else _WAY_OUT
     return InvalidRequestError.of_field(first, way_out)
+
+
+def _refused(request: Request, error: HTTPException) -> LeagueError:
+    for kind, rule in _UNREADABLE.items():
+        if isinstance(error.__cause__, kind):
+            return InvalidRequestError("body", rule, _WAY_OUT)
+    return InvalidRequestError(f"{request.method} {request.url.path}", str(error.detail).lower(), _WAY_OUT)
 
 
 async def _refused_by_framework(request: Request, error: Exception) -> JSONResponse:

@@ -116,7 +116,7 @@ class Bucket:
         demands = {"MetadataDirective": "REPLACE" if source == target else "COPY"}
         if self._hashing == "service":
             demands["ChecksumAlgorithm"] = "SHA256"
-        with self._answering():
+        with self._finding():
             self._client.copy_object(**self._at(target), CopySource=self._at(source), **demands)
 
     def find(self, key: str) -> Entry:
@@ -148,7 +148,7 @@ class Bucket:
         Raises:
             NoSuchObjectError: There is none.
         """
-        with self._answering(), closing(self._client.get_object(**self._at(key))["Body"]) as stream:
+        with self._finding(), closing(self._client.get_object(**self._at(key))["Body"]) as stream:
             yield stream
 
     def part(self, key: str, begin: int, end: int) -> bytes:
@@ -157,7 +157,7 @@ class Bucket:
         Raises:
             NoSuchObjectError: There is no such object.
         """
-        with self._answering():
+        with self._finding():
             answer = self._client.get_object(**self._at(key), Range=f"bytes={begin}-{end - 1}")
             content: bytes = answer["Body"].read()
         return content
@@ -190,12 +190,25 @@ class Bucket:
         return digest.hexdigest()
 
     def _head(self, key: str) -> dict[str, Any]:
-        with self._answering():
+        with self._finding():
             head: dict[str, Any] = self._client.head_object(**self._at(key), ChecksumMode="ENABLED")
         return head
 
     def _at(self, key: str) -> dict[str, str]:
         return {"Bucket": self.address.bucket, "Key": key}
+
+    @contextmanager
+    def _finding(self) -> Iterator[None]:
+        """Do as `_answering` does; that an object is not there is an answer, too."""
+        from botocore.exceptions import ClientError
+
+        with self._answering():
+            try:
+                yield
+            except ClientError as error:
+                if error.response["Error"]["Code"] in _MISSING:
+                    raise NoSuchObjectError from error
+                raise
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
@@ -209,8 +222,6 @@ class Bucket:
             raise StoreUnavailableError(self.address, "no credentials for it were found", way_out) from error
         except ClientError as error:
             code, message = error.response["Error"]["Code"], _line(error.response["Error"].get("Message", ""))
-            if code in _MISSING:
-                raise NoSuchObjectError from error
             raise self._named(code, message) from error
         except BotoCoreError as error:
             rule = f"its service does not answer ({_line(error)})"
@@ -221,8 +232,9 @@ class Bucket:
             rule, way_out = "its service does not know the credentials", "correct AWS_ACCESS_KEY_ID and its secret"
         elif code in _FORBIDDEN:
             rule, way_out = "the credentials do not suffice", "allow them to list, get, put and delete objects in it"
-        elif code in _NO_BUCKET:
-            rule, way_out = "there is no such bucket", "make it, or correct LEAGUE_STORE_URL"
+        elif code in _NO_BUCKET | _MISSING:
+            rule = "there is no such bucket"
+            way_out = "make it, or correct LEAGUE_STORE_URL, or LEAGUE_STORE_ENDPOINT_URL, where its service is"
         elif code in _LACKING:
             rule = f"its service lacks what the league asks of it ({message})"
             way_out = "try LEAGUE_STORE_HASHING=server, or another service"

@@ -138,3 +138,24 @@ def test_what_json_does_not_write_as_a_whole_number_is_none(scene: Scene, http: 
     answer = http.post("/api/v1/leases", json=body)
     assert answer.status_code == 422
     assert "count" in answer.json()["value"]
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("path", ["workers", "learners"])
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        (b'{"name": "\xff"}', "invalid request body: it is not UTF-8;"),
+        (b"[" * 100_000, "invalid request body: its JSON nests too deeply;"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_told_why(http: TestClient, path: str, body: bytes, rule: str) -> None:
+    answer = http.post(f"/api/v1/{path}", content=body, headers=JSON)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(rule)
+
+
+@ON_SQLITE
+def test_an_empty_value_is_shown_as_one(scene: Scene, http: TestClient) -> None:
+    answer = http.get("/api/v1/players?environment=").json()
+    assert (answer["value"], answer["detail"].split(":")[0]) == ("", "unknown environment ''")

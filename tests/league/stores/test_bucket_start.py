@@ -1,5 +1,6 @@
 """Buckets and services that cannot be used, named at start and later on."""
 
+import io
 import sys
 from collections.abc import Callable
 from typing import Any, Literal
@@ -92,6 +93,23 @@ def test_a_service_that_fails_is_told_by_calls_and_by_readiness(
     answer = http.get(f"/api/v1/checkpoints/{'0' * 64}")
     assert (answer.status_code, answer.json()["type"]) == (503, StoreUnavailableError.type)
     assert "Internal Server Error" in answer.json()["detail"]
+
+
+def test_an_address_where_no_object_store_answers_is_named_at_start_and_by_readiness(
+    serve: Callable[..., TestClient], in_bucket: Kept, service: Service
+) -> None:
+    """A web server of another kind has nothing at all: that is no object which is missing."""
+    http = serve(**in_bucket.settings)
+    service.failing = ("404 Not Found", "404")
+    error = start_error(serve, in_bucket.settings)
+    assert isinstance(error, StoreUnavailableError)
+    assert (error.rule, "LEAGUE_STORE_ENDPOINT_URL" in error.way_out) == ("there is no such bucket, 404", True)
+    ready = http.get("/readyz")
+    assert ready.status_code == 503
+    assert "there is no such bucket" in ready.json()["checks"]["store"]
+    store: S3Store = http.app.state.league.store
+    with pytest.raises(StoreUnavailableError, match="there is no such bucket"):
+        store.take_in(sha256(safetensors(1)), io.BytesIO(safetensors(1)))
 
 
 def test_readiness_says_that_a_store_is_away_and_not_where_it_was(
