@@ -1,6 +1,6 @@
 """The audit log as people read it: of an environment and of the league as a whole, with the names of players."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -8,8 +8,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from league.db.bulk import among
 from league.db.models import Event, Player
 from league.services.names import display_name
+
+_PLAYERS = {"champion": ("from", "to"), "gate": ("against",)}
+"""Which details of a kind of line are ids of players."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Line:
-    """What happened, to whom, by whom and why; `player` is a call-sign, or a name."""
+    """What happened, to whom, by whom and why.
+
+    Attributes:
+        player: A call-sign, or a name.
+        others: Likewise, of the players that details name by their ids, by the name of the detail.
+    """
 
     id: int
     kind: str
@@ -56,6 +65,7 @@ class Line:
     actor: str
     reason: str
     details: dict[str, Any]
+    others: dict[str, str]
     created_at: datetime
 
 
@@ -78,7 +88,9 @@ def lines(
     query = query.where(*choice.conditions())
     query = query if before is None else query.where(Event.id < before)
     query = query if after is None else query.where(Event.id > after)
-    rows = session.execute(query.order_by(Event.id.desc()).limit(limit))
+    rows = session.execute(query.order_by(Event.id.desc()).limit(limit)).all()
+    named = [{key: row.details.get(key) for key in _PLAYERS.get(row.kind, ())} for row in rows]
+    names = _names(session, {each for ids in named for each in ids.values() if each is not None})
     return [
         Line(
             id=row.id,
@@ -89,10 +101,16 @@ def lines(
             actor=row.actor,
             reason=row.reason,
             details=row.details,
+            others={key: names[each] for key, each in ids.items() if each in names},
             created_at=row.created_at,
         )
-        for row in rows
+        for row, ids in zip(rows, named, strict=True)
     ]
+
+
+def _names(session: Session, ids: Collection[int]) -> dict[int, str]:
+    query = select(Player.id, Player.call_sign, Player.name).where(among(session, Player.id, sorted(ids)))
+    return {row.id: display_name(row) for row in session.execute(query)}
 
 
 def kinds(session: Session) -> Sequence[str]:

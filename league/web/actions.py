@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Path, Request, Response
 from fastapi.responses import RedirectResponse
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, TEXT, Id, Now, Running
@@ -16,7 +16,7 @@ from league.web.visitors import Actor
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-Reason = Annotated[str, Form(min_length=1, max_length=500, pattern=TEXT)]
+Reason = Annotated[str, StringConstraints(strip_whitespace=True), Form(min_length=1, max_length=500, pattern=TEXT)]
 
 
 def done(request: Request, path: str) -> Response:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
@@ -49,6 +49,15 @@ class Asked(BaseModel):
 
 
 @dataclass(frozen=True)
+class Detail:
+    """A detail of a line in words; `player_id` where it is a player."""
+
+    name: str
+    text: str
+    player_id: int | None
+
+
+@dataclass(frozen=True)
 class Lines:
     """A page of the log, newest first; `older` is where it goes on, None where it ends."""
 
@@ -87,19 +96,29 @@ def newer(
     return visit.part("_events.html", page=Lines(lines, None), told=told)
 
 
-def told(details: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the details of a line as words; tables of numbers are left to `GET /api/v1/events/history`.
+def told(line: Line) -> list[Detail]:
+    """Return the details of a line; tables of numbers are left to `GET /api/v1/events/history`.
 
-    What the line says elsewhere, its worker and the call-sign of its player, is left out.
+    What the line says elsewhere, its worker, its player and the player's call-sign, is left out.
     """
     return [
-        (formats.words(name), _short(value))
-        for name, value in details.items()
-        if value is not None and not isinstance(value, Mapping | list) and name not in _SAID
+        Detail(formats.words(name), line.others.get(name, _short(value)), value if name in line.others else None)
+        for name, value in line.details.items()
+        if not isinstance(value, Mapping | list) and name not in _SAID and not _is_implied(line, name)
     ]
 
 
+def _is_implied(line: Line, name: str) -> bool:
+    """Say whether there is nothing to tell of a detail: but nobody is told where the champion is none any more."""
+    value = line.details[name]
+    if line.kind == "champion" and name == "to":
+        return bool(value == line.player_id)
+    return value is None
+
+
 def _short(value: object) -> str:
+    if value is None:
+        return "nobody"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from browsing import until
 from playwright.sync_api import expect
 
 BUSY = {
@@ -69,6 +71,47 @@ def test_a_page_follows_again_after_an_answer_that_was_no_stream(page: Any) -> N
     page.wait_for_selector(LIVE)
     assert next(answers, None) is None
     assert page.evaluate("window.returned")
+
+
+def test_ages_are_those_of_the_servers_clock_whatever_the_readers_says(visit: Callable[..., Any]) -> None:
+    oldest = "#standings tr:has(> th a:text-is('main')) time"
+    page = visit("/?kind=learner")
+    days = int(page.inner_text(oldest).removesuffix(" d"))
+    for ahead in (timedelta(days=40), -timedelta(days=40)):
+        page.clock.install(time=datetime.now(UTC) + ahead)
+        page.reload()
+        until(page, "Math.abs(Date.now() - Date.parse(document.querySelector('meta[name=now]').content)) > 3e9")
+        page.wait_for_selector(LIVE)
+        assert days <= int(page.inner_text(oldest).removesuffix(" d")) <= days + 1
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_reason_of_any_length_stays_in_its_place(visit: Callable[..., Any], served: Any, width: int) -> None:
+    reason = "W" * 400 + "\u202e<b>reversed</b>\n\N{CROWN}"
+    with served.client() as client:
+        found = client.standings(served.league.environment, standing="candidate", limit=20).items[-2].id
+        client.retire(found, reason)
+        client.reinstate(found, reason)
+    page = visit(f"/events?player={found}", viewport={"width": width, "height": 800})
+    assert page.locator(".log bdi").first.text_content() == reason
+    assert page.locator(".log .wrap b").count() == 0
+    whole = "document.querySelector('.scroll').scrollWidth <= document.querySelector('.scroll').clientWidth"
+    assert page.evaluate(whole)
+    page.goto(f"/players/{found}")
+    assert page.locator(".story").evaluate("list => list.scrollWidth <= list.clientWidth")
+
+
+LONG_NAMES = """() => { for (const one of document.querySelectorAll("#standings .is-lineage, #standings .named > a"))
+    if (one.tagName !== "TH") one.textContent = "W".repeat(64); }"""
+FITS = "document.querySelector('#standings table').scrollWidth <= document.querySelector('#standings').clientWidth"
+
+
+@pytest.mark.parametrize("width", [360, 1241, 1280, 1920])
+def test_names_of_any_length_leave_every_column_in_sight(visit: Callable[..., Any], width: int) -> None:
+    page = visit("/", viewport={"width": width, "height": 800})
+    assert page.evaluate(FITS)
+    page.evaluate(LONG_NAMES)
+    assert page.evaluate(FITS)
 
 
 def test_going_back_brings_the_whole_page_as_it_was_asked_for(page: Any) -> None:

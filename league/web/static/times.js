@@ -1,4 +1,7 @@
 // Times as the reader's clock has them; the title keeps UTC. Ages go on by themselves.
+// Ages are those of the server's clock, which a reader's may differ from by any amount.
+const AHEAD_MS = Date.now() - Date.parse(document.querySelector("meta[name=now]").content);
+const LATE_MS = 10000; // so long a page may have been on its way
 const UNITS = [[31536000, "y"], [86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 
 export function local(at) {
@@ -8,7 +11,8 @@ export function local(at) {
 }
 
 function age(at) {
-  const passed = Math.max(0, Math.floor((Date.now() - at) / 1000));
+  const ahead = Math.abs(AHEAD_MS) > LATE_MS ? AHEAD_MS : 0;
+  const passed = Math.max(0, Math.floor((Date.now() - ahead - at) / 1000));
   const [size, unit] = UNITS.find(([least]) => passed >= least) ?? UNITS.at(-1);
   return `${Math.floor(passed / size)} ${unit}`;
 }

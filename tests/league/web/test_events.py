@@ -29,6 +29,12 @@ def lines(page: str) -> list[int]:
     return [int(each) for each in re.findall(r'<tr data-id="(\d+)"', page)]
 
 
+def told(page: str) -> list[str]:
+    """What lines say after their time, as text."""
+    rows = re.findall(r"<tr data-id.*?</time></td>(.*?)</tr>", page, re.DOTALL)
+    return [" ".join(re.sub("<[^>]+>", " ", row).split()) for row in rows]
+
+
 def test_an_empty_log_says_what_it_is_for(http: TestClient, scene: Scene) -> None:
     assert "Nothing like that has happened" in http.get("/events").text
 
@@ -40,6 +46,20 @@ def test_the_newest_line_comes_first_with_name_reason_and_details(http: TestClie
     assert "&lt;superseded&gt; &amp; gone" in page
     assert "from <span>commander</span>" in page
     assert f'href="/players/{players[0]}"' in page
+
+
+def test_players_that_details_are_about_are_named(http: TestClient, scene: Scene, players: list[int]) -> None:
+    scene.client.crown(players[1], "the first", expected=None)
+    scene.client.crown(players[2], "better", expected=players[1])
+    names = {each: scene.client.player(each).call_sign for each in players}
+    (line, *_) = told(http.get("/events?kind=champion").text)
+    assert line == f"champion {names[players[2]]} by open better from {names[players[1]]}"
+    assert f'from <span><a href="/players/{players[1]}">' in http.get("/events?kind=champion").text
+    scene.client.retire(players[2], "done")
+    (line, *_) = told(http.get("/events?kind=champion").text)
+    assert line == f"champion {names[players[2]]} by open retire: done from {names[players[2]]} to nobody"
+    story = http.get(f"/players/{players[2]}").text
+    assert story.index("no longer champion") < story.index("<strong>champion</strong>")
 
 
 def test_lines_are_chosen_by_kind_actor_and_player(http: TestClient, players: list[int]) -> None:

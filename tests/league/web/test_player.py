@@ -153,7 +153,8 @@ def test_the_champion_is_made_unless_somebody_else_was_meanwhile(
 
 def test_a_change_needs_a_reason_and_a_known_name(http: TestClient, player: wire.Player) -> None:
     address = f"/players/{player.id}/retire"
-    for form in ({"expected": "candidate"}, {"expected": "candidate", "reason": ""}, {"reason": "x"}):
+    blank = [{"expected": "candidate", "reason": reason} for reason in ("", "  ", "\n\t")]
+    for form in ({"expected": "candidate"}, *blank, {"reason": "x"}):
         assert http.post(address, data=form, headers=OWN).status_code == 422
     assert http.post(f"/players/{player.id}/bless", data={"reason": "x"}, headers=OWN).status_code == 422
 
