@@ -29,7 +29,7 @@ function rowsOf(header, step, number, totals) {
       {},
       cell(String(number + 1), "number"),
       cell(`${SIDES[side]}: ${header.players[side]}`, SIDES[side]),
-      cell(header.roles[agent]),
+      cell(header.roles[agent], "spare"),
       cell(actions.join(", ")),
       cell(signed(step.rewards[agent]), "number"),
       cell(signed(totals[agent]), "number"),
