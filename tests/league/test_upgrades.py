@@ -12,7 +12,7 @@ from alembic.migration import MigrationContext
 from fastapi.testclient import TestClient
 from league_history import recomputed
 from schema_drift import differences
-from sqlalchemy import Connection, MetaData, Row, make_url, select, text
+from sqlalchemy import Connection, MetaData, Row, event, make_url, select, text
 
 from league.app import create_app
 from league.client import LeagueClient
@@ -61,6 +61,23 @@ def test_an_upgrade_keeps_every_row_and_builds_exactly_the_models(released: Data
     schema.upgrade(released)
     schema.check(released)
     assert of_columns(rows(released), before) == before
+    with released.engine.connect() as connection:
+        assert differences(connection) == []
+
+
+def test_an_upgrade_that_ends_at_its_last_statement_leaves_all_as_it_was_and_is_done_again(released: Database) -> None:
+    before, revision = rows(released), current(released)
+
+    def end(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        if statement.startswith("UPDATE alembic_version"):
+            raise InterruptedError
+
+    event.listen(released.engine, "before_cursor_execute", end)
+    with pytest.raises(InterruptedError):
+        schema.upgrade(released)
+    event.remove(released.engine, "before_cursor_execute", end)
+    assert (current(released), rows(released)) == (revision, before)
+    schema.upgrade(released)
     with released.engine.connect() as connection:
         assert differences(connection) == []
 
