@@ -4,6 +4,7 @@ import re
 import sys
 from dataclasses import dataclass
 
+import broken_walks
 import numpy as np
 import pytest
 import torch
@@ -248,6 +249,12 @@ def test_what_cannot_be_served_is_refused_with_the_reason(name: str, reason: str
 def test_names_that_stand_for_nothing_are_refused(name: str, reason: str):
     with pytest.raises(UnknownEnvironmentError, match=re.escape(reason)):
         declare(name)
+
+
+@pytest.mark.parametrize(("cycles", "decisions"), [(7, 7), (0, 1000), (-1, 1000), (None, 1000), (np.inf, 1000)])
+def test_a_game_that_names_no_longest_match_has_the_usual_one(cycles: object, decisions: int):
+    game = type("Wandering", (broken_walks.Walk,), {"max_cycles": cycles})
+    assert look_at("walk", TwoSided(game)).spec.max_decisions == decisions
 
 
 def test_parameters_reach_the_game_and_are_part_of_its_name():

@@ -257,6 +257,15 @@ def wrong(**changes: object) -> type[Count]:
          r"returns rewards of shape \(1,\): give \(1, 2\)"),
         (5, wrong(see=lambda self: np.zeros((1, 2, 7))), r"shows observation of shape \(1, 2, 7\): its first two axes"),
         (6, wrong(info=lambda self: {"score": np.full(1, 1.5)}), r"scores \[1.5\]: home's score is from 0 to 1"),
+        (8, wrong(info=lambda self: [{}]), "returns a list as info from reset: return one dictionary for all"),
+        (9, wrong(reset=lambda self, seed, options=None: (0, {}, 0)), "returns 3 things from reset: return obs"),
+        (10, wrong(reset=lambda self, seed, options=None: (0, None)), "returns a NoneType as info from reset"),
+        (16, wrong(step=lambda self, actions: (*Count.step(self, actions)[:4], [{}])), "a list as info from step"),
+        (11, wrong(max_decisions=0), "says max_decisions 0: give a whole number of at least 1"),
+        (12, wrong(max_decisions="many"), "says max_decisions 'many': give a whole number"),
+        (13, wrong(observation_space=Dict({"a": Box(0.0, 1.0, (2,))}), see=lambda self: {"b": 1}), r"shows no a \(b\)"),
+        (14, wrong(observation_space=Dict({"a": Box(0.0, 1.0, (2,))})), r"shows no a \(a ndarray\): give one with"),
+        (15, type("Forgets", (Turns,), {"see": lambda self: {"facts": Count.see(self)}}), "shows no action_mask"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_name(number: int, game: object, reason: str):
@@ -270,6 +279,10 @@ def play(name: str) -> None:
     env.reset(torch.tensor([0]))
     for _ in range(2):
         env.step(choose(env, 0))
+
+
+def test_a_longest_match_may_be_any_whole_number():
+    assert declare(named(numbered=wrong(max_decisions=np.int64(5)))).max_decisions == 5
 
 
 def test_switches_that_a_mask_forbids_are_refused():

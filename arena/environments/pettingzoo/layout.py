@@ -203,7 +203,9 @@ def _longest(name: str, game: TwoSided, env: Any, decisions_per_cycle: int) -> i
     limit = game.max_decisions
     if limit is None:
         cycles = getattr(env.unwrapped, "max_cycles", None) if hasattr(env, "unwrapped") else None
-        return (cycles if isinstance(cycles, int) else DEFAULT_DECISIONS) * decisions_per_cycle
+        if not isinstance(cycles, int) or cycles < 1:  # some games say 0 or -1 where nothing ends them
+            cycles = DEFAULT_DECISIONS
+        return cycles * decisions_per_cycle
     if limit < 1:
         raise ArenaError(f"{name} was given max_decisions={limit}: a match has at least 1 decision")
     return limit

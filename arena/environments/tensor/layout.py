@@ -1,15 +1,16 @@
 """What a game of tensors declares, found out from one that is opened to look at it."""
 
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from gymnasium import spaces
 
 from arena.environments.pettingzoo.acting import bounds_of, factors_of, heads_for
-from arena.environments.pettingzoo.asking import asking
-from arena.environments.pettingzoo.layout import DEFAULT_DECISIONS, REASONS
+from arena.environments.pettingzoo.asking import asking, unpack
+from arena.environments.pettingzoo.layout import DEFAULT_DECISIONS, REASONS, RESET
 from arena.environments.pettingzoo.spaces import ACTION_MASK, parts_of
 from arena.environments.spec import EnvironmentSpec, ObservationBlock
 from arena.environments.tensor.game import Opening, TensorGame
@@ -60,7 +61,7 @@ def look_at(name: str, game: TensorGame) -> Declared:
             roles=("player",) * game.num_agents,
             observation=(*parts.values(), ObservationBlock("away", (1,), 0.0, 1.0)),
             heads=heads_for({"player": factors}, masked=_masks_actions(name, game, made, opening)),
-            max_decisions=game.max_decisions or int(getattr(made, "max_decisions", DEFAULT_DECISIONS)),
+            max_decisions=_longest(name, game, made),
             # whoever waits for its row to be opened has no turn: rewards and ends still belong to its last one
             turn_based=game.turn_based or opening is Opening.NEXT_STEP,
             reproducible=game.reproducible and opening is Opening.ASKED,
@@ -78,9 +79,38 @@ def look_at(name: str, game: TensorGame) -> Declared:
     )
 
 
-def split(told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN401  what `reset` returned
-    """Observations and info; the latter is empty where a game leaves it out."""
-    return told if isinstance(told, tuple) else (told, {})
+def split(name: str, told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN401  what `reset` returned
+    """Observations and info; the latter is empty where a game leaves it out.
+
+    Raises:
+        ArenaError: There is something else beside them, or the info is no dictionary.
+    """
+    if not isinstance(told, tuple):
+        return told, {}
+    seen, info = unpack(name, "reset", told, RESET)
+    return seen, info_of(name, "reset", info)
+
+
+def info_of(name: str, call: str, info: Any) -> Mapping[str, Any]:  # noqa: ANN401  whatever the game returned
+    """An info.
+
+    Raises:
+        ArenaError: It is no dictionary.
+    """
+    if not isinstance(info, Mapping):
+        raise ArenaError(
+            f"{name} returns a {type(info).__name__} as info from {call}: return one dictionary for all matches, also "
+            "an empty one"
+        )
+    return info
+
+
+def _longest(name: str, game: TensorGame, made: Any) -> int:  # noqa: ANN401  whatever the maker made
+    """Longest match, in decisions."""
+    said = game.max_decisions or getattr(made, "max_decisions", DEFAULT_DECISIONS)
+    if isinstance(said, bool) or not isinstance(said, SupportsIndex) or operator.index(said) < 1:
+        raise ArenaError(f"{name} says max_decisions {said!r}: give a whole number of at least 1")
+    return operator.index(said)
 
 
 def _masks_actions(name: str, game: TensorGame, made: Any, opening: Opening) -> bool:  # noqa: ANN401
@@ -90,7 +120,7 @@ def _masks_actions(name: str, game: TensorGame, made: Any, opening: Opening) -> 
     seeds = torch.zeros(1, dtype=torch.int64)
     with asking(name, "be reset"):
         told = made.reset(seed=0 if opening is not Opening.ASKED else seeds if game.takes_device else seeds.numpy())
-    _, info = split(told)
+    _, info = split(name, told)
     return ACTION_MASK in info
 
 

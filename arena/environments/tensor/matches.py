@@ -17,7 +17,7 @@ from arena.environments.pettingzoo.spaces import ACTION_MASK
 from arena.environments.protocol import Actions, Observation, Outcome, StepResult
 from arena.environments.tensor.acting import check_legal, read
 from arena.environments.tensor.game import Opening
-from arena.environments.tensor.layout import Declared, split
+from arena.environments.tensor.layout import Declared, info_of, split
 from arena.errors import ArenaError
 from arena.seeding import derive
 
@@ -78,7 +78,7 @@ class TensorMatches(SeededRows):
         told = self._game.reset(seed=self._give(self.seeds) if asked else together)
         self._decisions.zero_()
         self._returns.zero_()
-        self._seen = self._see(*split(told))
+        self._seen = self._see(*split(self.spec.name, told))
         self._held = self._nothing_ended()
         return self._seen
 
@@ -93,7 +93,8 @@ class TensorMatches(SeededRows):
         check_legal(self.spec, actions, self._seen)
         taken = read(self._declared.space, self.spec.heads, actions, self._seen.active)
         returned = unpack(self.spec.name, "step", self._game.step(self._give(taken)), STEP)
-        told, rewards, terminated, truncated, info = returned
+        told, rewards, terminated, truncated, said = returned
+        info = info_of(self.spec.name, "step", said)
         plays = ~self._held.rows
         reward = self._take(rewards, "rewards", self._shape, torch.float32) * plays.unsqueeze(1)
         self._decisions += plays
@@ -142,7 +143,7 @@ class TensorMatches(SeededRows):
             return seen
         seeds = self.next_seeds.where(ended, self.seeds)
         told = self._game.reset(seed=self._give(seeds), options={"reset_mask": self._give(ended)})
-        return _choose(ended, self._see(*split(told)), seen)
+        return _choose(ended, self._see(*split(self.spec.name, told)), seen)
 
     def _final(
         self, info: Mapping[str, Any], seen: Observation, over: Bool[Tensor, " E"], cut: Bool[Tensor, " E"]
@@ -183,7 +184,7 @@ class TensorMatches(SeededRows):
         masked = [head for head in self.spec.heads if head.masked]
         active = torch.ones(self._shape, dtype=torch.bool, device=self.device)
         if masked:
-            mask = told[ACTION_MASK] if isinstance(told, Mapping) and ACTION_MASK in told else info[ACTION_MASK]
+            mask = self._part(told if isinstance(told, Mapping) and ACTION_MASK in told else info, ACTION_MASK)
             shape = (*self._shape, sum(head.size for head in masked))
             parts = torch.split(self._truths(mask, shape), [head.size for head in masked], -1)
             masks = {head.name: part for head, part in zip(masked, parts, strict=True)}
@@ -195,7 +196,7 @@ class TensorMatches(SeededRows):
     def _flat(self, told: Any) -> Float[Tensor, "E N D"]:  # noqa: ANN401
         parts = []
         for path, block in zip(self._declared.paths, self.spec.observation[:-1], strict=True):
-            part = told if path is None else told[path]
+            part = told if path is None else self._part(told, path)
             shape = (*self._shape, block.size)
             flat = self._tensor(part, block.name).float()
             if flat.shape[:2] != self._shape or flat.numel() != np.prod(shape):
@@ -205,6 +206,15 @@ class TensorMatches(SeededRows):
                 )
             parts.append(flat.reshape(shape))
         return torch.cat([*parts, self._away], dim=-1)
+
+    def _part(self, told: Any, key: str) -> Any:  # noqa: ANN401  whatever the game shows
+        """What stands under a key of what it shows, as it did when it was declared."""
+        if isinstance(told, Mapping) and key in told:
+            return told[key]
+        there = ", ".join(map(str, told)) if isinstance(told, Mapping) else f"a {type(told).__name__}"
+        raise ArenaError(
+            f"{self.spec.name} shows no {key} ({there or 'nothing'}): give one with every reset and every step"
+        )
 
     def _take(self, given: Any, what: str, shape: tuple[int, ...], kind: torch.dtype) -> Tensor:  # noqa: ANN401
         """A tensor of its own of what the game returned."""
