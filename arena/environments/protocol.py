@@ -15,6 +15,10 @@ Actions = Mapping[str, Tensor]
 """Action of every head: gaussian (..., K) float in [-1, 1], bernoulli (..., K) bool, categorical (...) int64."""
 
 
+NOTHING_LEGAL = "nothing, which is the game's mistake: in its masks 1 is legal and 0 is not"
+"""What is said to be allowed where a mask allows nothing to somebody who acts."""
+
+
 @dataclass(frozen=True)
 class Observation:
     """What agents perceive; leading axes are (E, N) in an environment and (R,) before a policy.

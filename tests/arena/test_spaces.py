@@ -18,7 +18,7 @@ from arena.environments.pettingzoo.layout import look_at
 from arena.environments.pettingzoo.matches import open_match
 from arena.environments.pettingzoo.observing import Eyes
 from arena.environments.pettingzoo.spaces import lay_out, parts_of
-from arena.environments.processes.batch import Here
+from arena.environments.processes.batch import Here, MatchBatch
 from arena.environments.processes.match import Hosted
 from arena.errors import ArenaError, InvalidActionError
 from arena.match import play_series
@@ -274,6 +274,20 @@ def test_a_mask_of_fewer_options_than_others_have_leaves_theirs_out():
 def test_a_mask_that_does_not_fit_is_refused(space, told, reason):
     with pytest.raises(ArenaError, match=re.escape(reason)):
         legal(space, told)
+
+
+def test_a_mask_that_allows_nothing_is_told_by_what_masks_mean():
+    class Barred(Bazaar):
+        def _infos(self):
+            return {agent: {"action_mask": [0] * 14} for agent in self.agents}
+
+    declared = look_at("barred", TwoSided(Barred))
+    hosted = Hosted(declared.spec, partial(open_match, declared))
+    env = MatchBatch(declared.spec, lambda rows: Here(hosted, rows), num_envs=1, device="cpu", seed=0)
+    seen = env.reset().side(slice(0, 2))
+    actions, _ = RandomPolicy(declared.spec.heads).act(seen, (), seen.active, torch.Generator())
+    with pytest.raises(InvalidActionError, match="allowed is nothing, which is the game's mistake: in its masks 1 is"):
+        env.step({name: action.unsqueeze(0) for name, action in actions.items()})
 
 
 def test_a_game_whose_mask_does_not_fit_is_named():

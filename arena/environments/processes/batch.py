@@ -14,7 +14,7 @@ from arena.environments.processes.buffers import GOING_ON, TRUNCATED, Buffers
 from arena.environments.processes.match import BoolArray, Hosted, Sight
 from arena.environments.processes.pool import Shift, Workers
 from arena.environments.processes.rows import Part, Rows
-from arena.environments.protocol import Actions, Observation, Outcome, RoundResult
+from arena.environments.protocol import NOTHING_LEGAL, Actions, Observation, Outcome, RoundResult
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
 from arena.errors import ArenaError, InvalidActionError
 from arena.seeding import derive
@@ -194,7 +194,7 @@ class MatchBatch(SeededRows):
     def _refuse(self, head: ActionHead, row: int, agent: int) -> None:
         masks = self._buffers.seen.masks
         allowed = np.flatnonzero(masks[head.name][row, agent]).tolist() if head.masked else range(head.size)
-        options = ", ".join(map(str, allowed)) or "nothing, which is the game's mistake"
+        options = ", ".join(map(str, allowed)) or NOTHING_LEGAL
         side, chosen = self._side(agent), int(self._buffers.actions[head.name][row, agent])
         raise InvalidActionError(
             f"agent {agent} ({side}) chose {chosen} of head {head.name!r} in match {row} of {self.spec.name}: "

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from jaxtyping import Bool
 from torch import Tensor
 
-from arena.environments.protocol import Actions, Observation
+from arena.environments.protocol import NOTHING_LEGAL, Actions, Observation
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
 from arena.errors import InvalidActionError
 
@@ -43,7 +43,7 @@ def check_legal(spec: EnvironmentSpec, actions: Actions, seen: Observation) -> N
             )
             raise InvalidActionError(
                 f"agent {agent} chose {int(chosen[row, agent])} of head {head.name!r} in match {row} of {spec.name}: "
-                f"allowed is {', '.join(map(str, allowed)) or 'nothing, which is a mistake of the game'}"
+                f"allowed is {', '.join(map(str, allowed)) or NOTHING_LEGAL}"
             )
 
 
