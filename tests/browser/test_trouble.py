@@ -45,6 +45,18 @@ def test_a_server_that_is_away_is_said_to_be_until_it_answers_anything(page: Any
     expect(page.locator("#notice")).to_have_text("")
 
 
+def test_a_server_that_was_away_is_said_to_be_no_more_once_it_is_followed_again(page: Any) -> None:
+    page.route("**/live", lambda route: route.abort())
+    page.reload()
+    page.wait_for_selector("[data-live-state=connecting]")
+    page.route(FILTERED, lambda route: route.abort())
+    page.fill("#q", "a")
+    expect(page.locator("#notice")).to_contain_text("does not answer")
+    page.unroute("**/live")
+    page.wait_for_selector(LIVE)
+    expect(page.locator("#notice")).to_have_text("")
+
+
 @pytest.mark.parametrize("path", ["/?sort=games", "/events?periods=on"])
 def test_whose_token_ends_is_led_to_the_form_and_back(visit: Callable[..., Any], served: Any, path: str) -> None:
     page = visit(path, expect_errors=True)

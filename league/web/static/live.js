@@ -1,6 +1,6 @@
 // Follows the league: every event becomes `league:event` and `league:KIND` on the document, with the event in `detail`.
 // A hidden tab follows nothing: browsers open few connections to one server. When it is followed again, `league:return`
-// says that something may have been missed; so it does where a browser gave up on a server that was busy or away.
+// says that something may have been missed; so it does after a server was busy or away.
 import { leaveIfSignedOut } from "./ask.js";
 
 const RETRY_MS = 5000;
@@ -29,6 +29,7 @@ function begin() {
 // A browser tries again by itself after a broken connection, but not after an answer that is no stream.
 function retry() {
   say("connecting");
+  missed = true;
   if (source.readyState !== EventSource.CLOSED) return;
   close();
   leaveIfSignedOut();
