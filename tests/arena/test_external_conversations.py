@@ -12,13 +12,19 @@ import pytest
 from outside_policies import EXAMPLES, PATIENT, script
 
 from arena.environments import declare
-from arena.external import Batch, ExternalPolicyError, open_policy
+from arena.external import Batch, ExternalPolicyError, open_policy, process
 from arena.external.messages import declared, read_hello
 from arena.external.process import ProcessActor
 from arena.external.web import HttpActor
 from arena.match import play_series, resolve_policy
 
 RECALL, RPS = declare("recall"), declare("rps")
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """A process may take as long to end as a machine that does other things too makes of it."""
+    monkeypatch.setattr(process, "FAREWELL_S", 600.0)
 
 
 # --- processes -------------------------------------------------------------------------------------------------------

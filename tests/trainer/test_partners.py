@@ -35,6 +35,7 @@ STILL = {"learning_rate": 0.0, "learning_rate_final": 0.0}
 def _in_threads(monkeypatch):
     monkeypatch.setattr(learners, "Partners", functools.partial(Partners, launch=PartnerThread))
     monkeypatch.setattr(channel, "GLANCES", 10)  # threads that look on keep others of their process waiting
+    monkeypatch.setattr(partners, "LEAVING_S", PATIENCE_S)  # a thread cannot be killed
 
 
 @pytest.fixture
