@@ -55,10 +55,10 @@ class Learning:
         return self.learner.metrics.get(name)
 
     @property
-    def against_itself(self) -> tuple[int, int] | None:
+    def against_itself(self) -> tuple[float, float] | None:
         """How many matches it played against itself in environments of its own, and of how many; None where none."""
         own, of_all = self.figure("charts/self_play_episodes"), self.figure("charts/episodes")
-        return (int(own), int(of_all)) if own and of_all else None
+        return (own, of_all) if own and of_all else None
 
     @property
     def worst(self) -> wire.Severity | None:
