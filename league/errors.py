@@ -206,6 +206,8 @@ class RefusedReplayError(LeagueError):
 
 def reason(found: Mapping[str, Any]) -> str:
     """Say why a value was refused, in the words of whoever refused it, given one of a validation error's `errors()`."""
+    if found.get("type") == "union_tag_not_found":
+        return f"it lacks the field {found['ctx']['discriminator']}, which says of what kind it is"
     said = str(found["ctx"]["error"] if found.get("type") == "value_error" else found["msg"])
     return said[:1].lower() + said[1:]
 

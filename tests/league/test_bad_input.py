@@ -159,3 +159,9 @@ def test_a_body_that_cannot_be_read_is_told_why(http: TestClient, path: str, bod
 def test_an_empty_value_is_shown_as_one(scene: Scene, http: TestClient) -> None:
     answer = http.get("/api/v1/players?environment=").json()
     assert (answer["value"], answer["detail"].split(":")[0]) == ("", "unknown environment ''")
+
+
+@ON_SQLITE
+def test_a_body_without_the_field_that_says_what_it_is_is_told_which(scene: Scene, http: TestClient) -> None:
+    answer = http.post("/api/v1/leases", json={"worker_id": scene.evaluator.id}).json()
+    assert answer["rule"] == "it lacks the field 'kind', which says of what kind it is"
