@@ -99,7 +99,12 @@ class History:
 
     def of_heads(self, figure: str) -> dict[str, float]:
         """The latest value of a figure by head."""
-        return {name.split("/")[1]: value for name, value in self._latest("heads/") if name.endswith(f"/{figure}")}
+        end = f"/{figure}"
+        return {
+            name.removeprefix("heads/").removesuffix(end): value
+            for name, value in self._latest("heads/")
+            if name.endswith(end)
+        }
 
     def shares(self) -> dict[str, float]:
         """Share of every component of the reward in what is earned."""

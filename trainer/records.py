@@ -1,6 +1,7 @@
 """Reads back what a run wrote of itself: `metrics.jsonl` and its settings."""
 
 import json
+import math
 import tomllib
 from collections import deque
 from collections.abc import Iterable
@@ -40,11 +41,15 @@ def read_settings(folder: Path) -> dict[str, dict[str, Any]]:
         NoRunError: The folder has none.
     """
     try:
-        return tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+        settings = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
     except OSError as error:
         raise _no_run(folder, f"config.toml cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise _no_run(folder, f"config.toml is not TOML ({error})") from error
+    for name, section in settings.items():
+        if not isinstance(section, dict):
+            raise _no_run(folder, f"config.toml says {name} = {section!r}, and {name} is a section")
+    return settings
 
 
 def read_setup(folder: Path) -> Setup:
@@ -103,10 +108,16 @@ def parse(lines: Iterable[str]) -> Records:
 def _record(line: str, after: int) -> Record | None:
     try:
         values = json.loads(line)
-        metrics = {name: None if value is None else float(value) for name, value in values.items() if name != "step"}
+        metrics = {name: _number(value) for name, value in values.items() if name != "step"}
         return Record(int(metrics.get("charts/updates") or after + 1), int(values["step"]), metrics)
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError):
         return None
+
+
+def _number(value: Any) -> float | None:  # noqa: ANN401  whatever the line holds
+    """A metric; what is not finite is as if it had not been measured."""
+    number = None if value is None else float(value)
+    return None if number is None or not math.isfinite(number) else number
 
 
 def _no_run(folder: Path, reason: str) -> NoRunError:

@@ -1,4 +1,5 @@
 import json
+import math
 import shutil
 from xml.etree import ElementTree
 
@@ -144,6 +145,8 @@ def test_a_folder_that_is_no_run_is_bad_usage(tmp_path, capsys):
     assert "holds no update yet" in refusal(folder)
     (folder / "metrics.jsonl").write_text(line(1))
     assert "config.toml lacks or garbles 'ppo'" in refusal(folder)
+    (folder / "config.toml").write_text("environment = 3\n")
+    assert "config.toml says environment = 3, and environment is a section" in refusal(folder)
     (folder / "config.toml").write_bytes(b"\xff\x00")
     assert "config.toml is not TOML" in refusal(folder)
 
@@ -154,6 +157,14 @@ def test_lines_that_cannot_be_read_are_counted_and_passed_over(tmp_path, capsys)
     assert [record.update for record in read_records(folder).updates] == [1, 2]
     doctor(folder)
     assert "4 lines of metrics.jsonl could not be read" in capsys.readouterr().out
+
+
+def test_what_is_not_finite_in_a_line_is_a_gap(tmp_path, capsys):
+    strange = [line(update, **{KL: value}) for update, value in ((2, math.nan), (3, math.inf), (4, -math.inf))]
+    folder = run_folder(tmp_path / "run", [line(1), *strange, line(5)])
+    doctor(folder)
+    assert "5 updates" in capsys.readouterr().out
+    assert [record.metrics[KL] is None for record in read_records(folder).updates] == [False, True, True, True, False]
 
 
 def test_updates_that_a_crash_undid_are_replaced_by_those_made_in_their_place(tmp_path):

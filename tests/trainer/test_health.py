@@ -13,7 +13,7 @@ from league.wire import Lease
 from trainer.collector import Episode
 from trainer.config import sections
 from trainer.health import SYMPTOMS, Monitor, Severity
-from trainer.history import HORIZON, Setup
+from trainer.history import HORIZON, History, Setup
 from trainer.leases import Assignment
 from trainer.metrics import Scoreboard
 from trainer.thresholds import Band, Thresholds
@@ -334,3 +334,11 @@ def test_the_documentation_explains_every_verdict():
 def test_monitor_and_doctor_load_no_torch():
     script = "import sys, trainer.doctor; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_heads_may_be_called_by_paths():
+    """Keys of a Dict space may hold anything."""
+    history = History(SETUP)
+    history.add({"heads/arm/grip/std": 0.5, "heads/arm/std": 0.25, "heads/std/entropy": 1.0})
+    assert history.of_heads("std") == {"arm/grip": 0.5, "arm": 0.25}
+    assert history.of_heads("entropy") == {"std": 1.0}
