@@ -61,24 +61,27 @@ class BodyLimit:
             self._held_bytes -= size
 
     async def _read(self, scope: Scope, receive: Receive) -> list[Message]:
-        """Read a whole body; its bytes are held from then on.
+        """Read a whole body, in however many pieces it comes, and what follows where its sender went away.
+
+        Its bytes are held from then on.
 
         Raises:
             TooLargeError: It has more bytes than the server takes.
             BusyError: Too many are on their way, or no more of them come.
         """
-        messages: list[Message] = []
-        size = 0
+        body = bytearray()
         try:
             while True:
-                messages.append(message := await receive())
-                piece = len(message.get("body", b""))
-                size, self._held_bytes = size + piece, self._held_bytes + piece
-                self._require_room(scope, size)
+                message = await receive()
+                if message["type"] != "http.request":
+                    return [_piece(body, more=True), message]
+                body += message.get("body", b"")
+                self._held_bytes += len(message.get("body", b""))
+                self._require_room(scope, len(body))
                 if not message.get("more_body", False):
-                    return messages
+                    return [_piece(body, more=False)]
         except BaseException:
-            self._held_bytes -= size
+            self._held_bytes -= len(body)
             raise
 
     def _require_room(self, scope: Scope, size: int) -> None:
@@ -106,6 +109,10 @@ class BodyLimit:
             return message
 
         return patient
+
+
+def _piece(body: bytearray, *, more: bool) -> Message:
+    return {"type": "http.request", "body": bytes(body), "more_body": more}
 
 
 def _busy(scope: Scope, rule: str) -> BusyError:

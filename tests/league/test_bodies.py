@@ -37,6 +37,9 @@ class Call:
     def send(self, body: bytes, *, more: bool = True) -> None:
         self._pieces.put_nowait({"type": "http.request", "body": body, "more_body": more})
 
+    def leave(self) -> None:
+        self._pieces.put_nowait({"type": "http.disconnect"})
+
     async def answer(self) -> tuple[int, bytes]:
         await asyncio.wait_for(self.task, 30.0)
         start, *bodies = self._sent
@@ -177,6 +180,23 @@ def test_bodies_that_are_held_at_once_have_a_bound_which_is_free_again_afterward
         assert app._held_bytes == 0
 
     run(test)
+
+
+@ON_SQLITE
+def test_a_body_whose_sender_went_away_is_no_whole_one(serve: Serve) -> None:
+    http = serve()
+
+    async def test() -> None:
+        call = Call(http.app, "/api/v1/workers", headers=JSON)
+        call.send(b'{"name": "a", "kind": "trainer", "version": "1", "signatures": []}')
+        call.leave()
+        status, body = await call.answer()
+        assert status == 422
+        assert "the caller went away before its end" in body.decode()
+
+    assert http.portal is not None
+    http.portal.call(test)
+    assert http.get("/api/v1/workers").json()["items"] == []
 
 
 @pytest.mark.parametrize("error", [LeagueError("x", "y", "z"), asyncio.CancelledError()])
