@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import pytest
 import schemathesis
 from fastapi.testclient import TestClient
 from league_scene import Scene
@@ -34,6 +35,7 @@ def found(schema: schemathesis.BaseSchema) -> tuple[set[str], list[str]]:
     return called, wrong
 
 
+@pytest.mark.timeout(900)  # thousands of calls, on a machine that may do other things too
 def test_made_up_calls_find_no_breach_of_the_interface(
     serve: Callable[..., TestClient], database: Database, backend: str
 ) -> None:
