@@ -64,10 +64,7 @@ NOBODY = Nobody()
 
 
 class Several:
-    """Lets several watchers see the same matches, each thing in their order.
-
-    One that stops watching before the matches are over, such as a recorder, comes after those that do not.
-    """
+    """Lets several watchers see the same matches, each thing in their order."""
 
     def __init__(self, *watchers: Watcher) -> None:
         self._watchers = watchers

@@ -57,9 +57,12 @@ class MechRecorder:
         env.on_decided = self._keep
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
-        """Note the outcome, if this step brought one, and stop listening."""
+        """Note the outcome, if this step brought one, and stop listening.
+
+        Whoever began to listen later hears of decisions through this one, which then hands on what it no longer keeps.
+        """
         self._ending.stepped(step)
-        if self._ending.over:
+        if self._ending.over and self._env.on_decided == self._keep:
             self._env.on_decided = self._others_too
 
     def finish(self, players: tuple[str, str]) -> MechRecording:
@@ -70,7 +73,8 @@ class MechRecorder:
 
     def _keep(self) -> None:
         self._others_too()
-        self._pictures.append(self._take())
+        if not self._ending.over:
+            self._pictures.append(self._take())
 
     def _take(self) -> dict[str, NDArray[np.generic]]:
         return {name: self._env.arrays[name][self._row].cpu().numpy().copy() for name in ARRAYS}

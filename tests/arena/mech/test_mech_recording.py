@@ -265,6 +265,21 @@ def test_recorder_listens_to_one_match_only():
     assert len(recording.frames) == 241
 
 
+def test_recorders_of_several_rows_end_in_any_order():
+    """The first hands on to the second what it hears, also after its own match."""
+    env = make("mech-duel", num_envs=2)
+    observation = env.reset()
+    first, second = (record_match(env, observation, row) for row in range(2))
+    env.arrays["decision"][0] += 200
+    for _ in range(env.spec.max_decisions + 1):
+        step = env.step(idle(env.spec, 2))
+        first.stepped({}, step)
+        second.stepped({}, step)
+    recording = second.finish(("one", "other"))
+    assert len(recording.frames) == env.spec.max_decisions + 1
+    assert len(first._pictures) == env.spec.max_decisions - 200 + 1
+
+
 def test_map_of_the_recording_is_the_match_s():
     env = make("mech-pack", num_envs=2, seed=1)
     recorder = record_match(env, env.reset(), 1)
