@@ -15,7 +15,7 @@ import composition
 from composition import ROOT, Native
 
 PROXY = ROOT / "deploy" / "proxy"
-LIMIT_S = 120.0
+LIMIT_S = 240.0
 
 
 @dataclass(frozen=True)

@@ -104,6 +104,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], N
     return write
 
 
+@pytest.mark.timeout(900)  # eight processes that load much, on a machine that may do other things too
 def test_a_league_of_rock_paper_scissors_runs_stops_and_resumes(up: Callable[..., Up], tmp_path: Path) -> None:
     options = ("--environment", "rps", "--set", "environment.num_envs=16", "--set", "league.snapshot_every_steps=2048")
     for module in ("trainer", "sitecustomize"):
