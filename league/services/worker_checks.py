@@ -1,13 +1,21 @@
 """Do a worker's results fit what others' and the ratings lead to expect? Arithmetic, without a database.
 
 Scores. Ratings predict every match, but not exactly: what is added to a pairing's prediction is learned from the other
-workers' results of it, as if the prediction itself had been seen in `PRIOR_GAMES` games. With n games of a worker whose
-scores exceed their predictions by r in sum, and n', r' those of the others,
+workers' results of it, as if the prediction itself had been seen in k0 games: in `PRIOR_GAMES`, or in fewer where the
+ratings are not known well, or prove to predict badly. With n games of a worker whose scores exceed their predictions by
+r in sum, and n', r' those of the others,
 
-    k = PRIOR_GAMES + n'      shift = r' / k      z^2 = (r - n shift)^2 / (n v (k + n) / (k + 1))
+    1 / k0 = d (1 / PRIOR_GAMES + w)      k = k0 + n'      shift = r' / k
+    z^2 = (r - n shift)^2 / (n v (k + n) / (k + 1))
 
-with v the mean of p (1 - p). The denominator is the variance of a beta-binomial count: it grows with n^2, so that a
-small error of the ratings is not taken for a lie however many games there are. Draws make it smaller than that.
+with v the mean of p (1 - p), and w that of p (1 - p) s^2: a game tells p (1 - p) of the log-odds, and ratings whose
+difference has standard deviation s have told 1 / s^2. The denominator of z^2 is the variance of a beta-binomial count:
+it grows with n^2, so that a small error of the ratings is not taken for a lie however many games there are. Draws make
+it smaller than that.
+
+d, the doubt, is the least of 1, 2, 4 ... by which the ratings alone (n' = 0) explain what others report: with which the
+median over the other workers of the mean z^2 is 1 or less. Where results go in circles no ratings predict them, and no
+good worker's results would fit. A worker without others is held to the ratings as they are.
 
 The sum of z^2 over the worker's C pairings is compared with chi-square of C degrees of freedom.
 
@@ -48,6 +56,8 @@ TOLERATED_LENGTH = 0.05
 TOLERATED_REFUSALS = 0.05
 """Share of a worker's reports."""
 
+_DOUBTS = 2.0 ** np.arange(11)  # of how many fewer games ratings may turn out to be worth
+
 _CERTAINTY = 0.05  # predictions are taken for no surer than this, or one surprise would be an alarm
 
 FloatArray = NDArray[np.float64]
@@ -64,6 +74,7 @@ class Reports:
         occasion: (M,) which matches are of one length but for chance.
         score: (M,) home's, in [0, 1].
         predicted: (M,) home's mean score by the ratings that were in force, in [0, 1].
+        spread: (M,) standard deviation of the difference of these ratings, in natural log-odds, >= 0.
         decisions: (M,) length, at least 1.
     """
 
@@ -72,6 +83,7 @@ class Reports:
     occasion: IntArray
     score: FloatArray
     predicted: FloatArray
+    spread: FloatArray
     decisions: IntArray
 
     def chosen(self, mask: NDArray[np.bool_]) -> Self:
@@ -82,6 +94,7 @@ class Reports:
             occasion=self.occasion[mask],
             score=self.score[mask],
             predicted=self.predicted[mask],
+            spread=self.spread[mask],
             decisions=self.decisions[mask],
         )
 
@@ -146,13 +159,20 @@ def scores(reports: Reports, workers: int) -> list[Fit | None]:
     """Compare each worker's scores; None for one without a pairing of enough games."""
     predicted = np.clip(reports.predicted, _CERTAINTY, 1.0 - _CERTAINTY)
     cells = _cells(reports.worker, reports.pairing, reports.score - reports.predicted)
-    variance = _sums(cells, predicted * (1.0 - predicted)) / cells.games
-    confidence = PRIOR_GAMES + cells.others_games
-    shift = cells.games * cells.others / confidence
-    spread = cells.games * variance * (confidence + cells.games) / (confidence + 1.0)
+    told = predicted * (1.0 - predicted)
+    variance, unknown = (_sums(cells, each) / cells.games for each in (told, told * reports.spread**2))
     used = cells.games >= MIN_GAMES
+    prior = 1.0 / (1.0 / PRIOR_GAMES + unknown)
+
+    def chi_square(confidence: FloatArray, shift: FloatArray) -> FloatArray:
+        spread = cells.games * variance * (confidence + cells.games) / (confidence + 1.0)
+        return (cells.own - shift) ** 2 / spread
+
+    by_ratings = np.stack([chi_square(prior / doubt, np.zeros_like(prior)) for doubt in _DOUBTS])
+    confidence = prior / _doubts(cells.worker[used], by_ratings[:, used], workers)[cells.worker] + cells.others_games
+    shift = cells.games * cells.others / confidence
     expected = _sums(cells, reports.predicted) + shift
-    return _fits(cells, workers, used, (cells.own - shift) ** 2 / spread, _sums(cells, reports.score), expected)
+    return _fits(cells, workers, used, chi_square(confidence, shift), _sums(cells, reports.score), expected)
 
 
 def lengths(reports: Reports, workers: int) -> list[Fit | None]:
@@ -231,3 +251,24 @@ def _fits(
             int(degrees[worker]), float(p_values[worker])) if games[worker] else None
         for worker, (seen, due) in enumerate(means)
     ]  # fmt: skip
+
+
+def _doubts(worker: IntArray, chi_square: FloatArray, workers: int) -> FloatArray:
+    """Return, for each worker, how far the ratings are to be doubted for the others' results to fit them."""
+    degrees = _totals(worker, size=workers)
+    known = np.flatnonzero(degrees)
+    misfits = (_totals(worker, each, workers)[known] / degrees[known] for each in chi_square)
+    too_sure = np.sum([_medians_of_others(misfit) > 1.0 for misfit in misfits], axis=0)
+    doubts = np.ones(workers)
+    doubts[known] = _DOUBTS[np.minimum(too_sure, _DOUBTS.size - 1)]
+    return doubts
+
+
+def _medians_of_others(value: FloatArray) -> FloatArray:
+    """Return, for each of N values, the median of the other N - 1; 0 where there are none."""
+    if value.size < 2:
+        return np.zeros_like(value)
+    ordered, rank = np.sort(value), np.argsort(np.argsort(value))
+    middle = [(value.size - 2) // 2, (value.size - 1) // 2]  # of the others
+    medians: FloatArray = np.mean([ordered[each + (rank <= each)] for each in middle], axis=0)
+    return medians

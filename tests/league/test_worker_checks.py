@@ -45,7 +45,8 @@ def test_learners_whose_matches_change_each_in_its_way_are_not_compared_with_eac
     means = np.where(worker == 0, 6.0 - 0.1 * period, 4.5)
     decisions = np.exp(rng.normal(means, 0.3)).astype(np.int64) + 1
     occasion = worker * 20 + period
-    reports = worker_checks.Reports(worker, worker, occasion, np.ones(worker.size), np.ones(worker.size), decisions)
+    ones = np.ones(worker.size)
+    reports = worker_checks.Reports(worker, worker, occasion, ones, ones, ones, decisions)
     assert worker_checks.lengths(reports, 2) == [None, None]
 
 
@@ -56,7 +57,7 @@ def test_lengths_are_compared_with_those_of_others_on_the_same_occasions_alone()
     decisions = np.exp(rng.normal(5.0 + occasion, 0.3) + 0.2 * worker).astype(np.int64) + 1
     worker, occasion = (np.append(each, np.full(100, 3)) for each in (worker, occasion))  # who plays there alone
     decisions, score = np.append(decisions, np.full(100, 9)), np.ones(worker.size)
-    reports = worker_checks.Reports(worker, occasion, occasion, score, score, decisions)
+    reports = worker_checks.Reports(worker, occasion, occasion, score, score, score, decisions)
     _, fit, *nobody = worker_checks.lengths(reports, 4)
     assert fit is not None
     assert (fit.results, nobody) == (500, [None, None])
@@ -78,17 +79,46 @@ def test_a_share_of_refusals_above_what_is_tolerated_stands_out(refused: int, re
     assert (fit is not None and fit.p_value < LEVEL) == suspect
 
 
-def test_a_pairing_s_z_is_that_of_a_beta_binomial_count() -> None:
+@pytest.mark.parametrize(("alone", "lie"), [(True, always_wins), (False, swaps(0.2))])
+def test_where_no_ratings_predict_results_good_workers_are_left_in_peace_and_bad_ones_found(
+    alone: bool, lie: Lie
+) -> None:
+    circles = League(alone=alone, rating_error=200.0)
+    assert (p_values(circles, range(5))["score"] > LEVEL).all()
+    found = p_values(circles, range(5), lie)["score"]
+    assert (found[:, 0] < LEVEL).all()
+    assert (found[:, 1:] > LEVEL).all()
+
+
+def test_a_worker_s_own_results_say_nothing_of_how_well_ratings_predict() -> None:
+    circles = League(alone=True, rating_error=400.0).play(np.random.default_rng(0), None)
+    (lonely, *_) = worker_checks.scores(circles.chosen(circles.worker == 0), WORKERS)
+    (among_others, *_) = worker_checks.scores(circles, WORKERS)
+    assert lonely is not None
+    assert among_others is not None
+    assert lonely.p_value < LEVEL < among_others.p_value
+
+
+@pytest.mark.parametrize("count", range(8))
+def test_medians_of_all_others_are_those_of_what_is_left(count: int) -> None:
+    values = np.random.default_rng(count).integers(0, 4, count).astype(float)
+    wanted = [np.median(np.delete(values, each)) if count > 1 else 0.0 for each in range(count)]
+    assert worker_checks._medians_of_others(values).tolist() == wanted
+
+
+@pytest.mark.parametrize(("spread", "prior"), [(0.0, worker_checks.PRIOR_GAMES), (1.5, 1 / (1 / 8 + 0.25 * 1.5**2))])
+def test_a_pairing_s_z_is_that_of_a_beta_binomial_count(spread: float, prior: float) -> None:
     games, wins, others, others_wins, predicted = 10, 9, 12, 5, 0.5
     score = np.array([1.0] * wins + [0.0] * (games - wins) + [1.0] * others_wins + [0.0] * (others - others_wins))
     size = games + others
     zeros = np.zeros(size, dtype=np.int64)
     worker = np.array([0] * games + [1] * others)
     ones = np.ones(size, dtype=np.int64)
-    reports = worker_checks.Reports(worker, zeros, zeros, score, np.full(size, predicted), ones)
+    predictions, spreads = np.full(size, predicted), np.full(size, spread)
+    reports = worker_checks.Reports(worker, zeros, zeros, score, predictions, spreads, ones)
     fit = worker_checks.scores(reports, 2)[0]
-    confidence = worker_checks.PRIOR_GAMES + others
-    mean = (worker_checks.PRIOR_GAMES * predicted + others_wins) / confidence
+    confidence = prior + others
+    mean = (prior * predicted + others_wins) / confidence
     variance = games * predicted * (1 - predicted) * (confidence + games) / (confidence + 1)
     assert fit is not None
     assert fit.chi_square == pytest.approx((wins - games * mean) ** 2 / variance)
