@@ -24,7 +24,6 @@ LEAGUES = {
     "no draws": League(draws=0.0),
     "each pairing is one worker's": League(alone=True),
     "so, and they err by 200": League(alone=True, rating_error=200.0),
-    "so, by 200 as they say": League(alone=True, rating_error=200.0, deviation=200.0),
     "30 pairings": League(pairings=30),
     "2,000 pairings": League(pairings=2_000),
 }

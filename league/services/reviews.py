@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from arena.glicko2 import SCALE, Ratings, expected_score
+from arena.glicko2 import Ratings, expected_score
 from league import wire
 from league.config import Settings
 from league.db.bulk import among
@@ -180,9 +180,9 @@ def _read(session: Session, environment: str, limit: int) -> _Log | None:
 def _checks(
     session: Session, settings: Settings, environment: str, log: _Log
 ) -> Iterator[tuple[str, wire.WorkerCheck]]:
-    period, predicted, spread = _predictions(session, environment, log)
+    period, predicted = _predictions(session, environment, log)
     pairing = _numbered(log.home, log.away)
-    everything = Reports(log.worker, pairing, _occasions(log, period), log.score, predicted, spread, log.decisions)
+    everything = Reports(log.worker, pairing, _occasions(log, period), log.score, predicted, log.decisions)
     for kind in KINDS:
         reports = everything.chosen(~log.external & (log.training == (kind == "training")))
         for measure, check in MEASURES.items():
@@ -203,8 +203,8 @@ def _numbered(*columns: IntArray) -> IntArray:
     return number.reshape(-1)
 
 
-def _predictions(session: Session, environment: str, log: _Log) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return each match's rating period, counted from the first, home's score by the ratings in force, their spread."""
+def _predictions(session: Session, environment: str, log: _Log) -> tuple[IntArray, FloatArray]:
+    """Return each match's rating period, counted from the first, and home's score by the ratings in force then."""
     of_environment = Period.environment == environment, standings.in_force()
     query = select(Period.id, Period.last_match_id).where(*of_environment).order_by(Period.number)
     before = session.execute(query.where(Period.last_match_id < int(log.ids[0]))).all()
@@ -212,9 +212,9 @@ def _predictions(session: Session, environment: str, log: _Log) -> tuple[IntArra
     players = np.union1d(log.home, log.away)
     ratings = _history(session, players, before[-1][0] if before else 0, [period_id for period_id, _ in during])
     period = np.searchsorted(np.array([last for _, last in during], dtype=np.int64), log.ids)
-    home, away = (period * players.size + np.searchsorted(players, each) for each in (log.home, log.away))
-    spread = np.hypot(ratings.deviation[home], ratings.deviation[away]) / SCALE
-    return period, expected_score(ratings, home, away), spread
+    first = period * players.size
+    home, away = np.searchsorted(players, log.home), np.searchsorted(players, log.away)
+    return period, expected_score(ratings, first + home, first + away)
 
 
 def _history(session: Session, players: IntArray, before: int, periods: Sequence[int]) -> Ratings:

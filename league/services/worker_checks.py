@@ -2,16 +2,13 @@
 
 Scores. Ratings predict every match, but not exactly: what is added to a pairing's prediction is learned from the other
 workers' results of it, as if the prediction itself had been seen in k0 games: in `PRIOR_GAMES`, or in fewer where the
-ratings are not known well, or prove to predict badly. With n games of a worker whose scores exceed their predictions by
-r in sum, and n', r' those of the others,
+ratings prove to predict badly. With n games of a worker whose scores exceed their predictions by r in sum, and n', r'
+those of the others,
 
-    1 / k0 = d (1 / PRIOR_GAMES + w)      k = k0 + n'      shift = r' / k
-    z^2 = (r - n shift)^2 / (n v (k + n) / (k + 1))
+    k0 = PRIOR_GAMES / d      k = k0 + n'      shift = r' / k      z^2 = (r - n shift)^2 / (n v (k + n) / (k + 1))
 
-with v the mean of p (1 - p), and w that of p (1 - p) s^2: a game tells p (1 - p) of the log-odds, and ratings whose
-difference has standard deviation s have told 1 / s^2. The denominator of z^2 is the variance of a beta-binomial count:
-it grows with n^2, so that a small error of the ratings is not taken for a lie however many games there are. Draws make
-it smaller than that.
+with v the mean of p (1 - p). The denominator is the variance of a beta-binomial count: it grows with n^2, so that a
+small error of the ratings is not taken for a lie however many games there are. Draws make it smaller than that.
 
 d, the doubt, is the least of 1, 2, 4 ... by which the ratings alone (n' = 0) explain what others report: with which the
 median over the other workers of the mean z^2 is 1 or less. Where results go in circles no ratings predict them, and no
@@ -74,7 +71,6 @@ class Reports:
         occasion: (M,) which matches are of one length but for chance.
         score: (M,) home's, in [0, 1].
         predicted: (M,) home's mean score by the ratings that were in force, in [0, 1].
-        spread: (M,) standard deviation of the difference of these ratings, in natural log-odds, >= 0.
         decisions: (M,) length, at least 1.
     """
 
@@ -83,7 +79,6 @@ class Reports:
     occasion: IntArray
     score: FloatArray
     predicted: FloatArray
-    spread: FloatArray
     decisions: IntArray
 
     def chosen(self, mask: NDArray[np.bool_]) -> Self:
@@ -94,7 +89,6 @@ class Reports:
             occasion=self.occasion[mask],
             score=self.score[mask],
             predicted=self.predicted[mask],
-            spread=self.spread[mask],
             decisions=self.decisions[mask],
         )
 
@@ -159,17 +153,17 @@ def scores(reports: Reports, workers: int) -> list[Fit | None]:
     """Compare each worker's scores; None for one without a pairing of enough games."""
     predicted = np.clip(reports.predicted, _CERTAINTY, 1.0 - _CERTAINTY)
     cells = _cells(reports.worker, reports.pairing, reports.score - reports.predicted)
-    told = predicted * (1.0 - predicted)
-    variance, unknown = (_sums(cells, each) / cells.games for each in (told, told * reports.spread**2))
+    variance = _sums(cells, predicted * (1.0 - predicted)) / cells.games
     used = cells.games >= MIN_GAMES
-    prior = 1.0 / (1.0 / PRIOR_GAMES + unknown)
 
     def chi_square(confidence: FloatArray, shift: FloatArray) -> FloatArray:
         spread = cells.games * variance * (confidence + cells.games) / (confidence + 1.0)
         return (cells.own - shift) ** 2 / spread
 
-    by_ratings = np.stack([chi_square(prior / doubt, np.zeros_like(prior)) for doubt in _DOUBTS])
-    confidence = prior / _doubts(cells.worker[used], by_ratings[:, used], workers)[cells.worker] + cells.others_games
+    nothing = np.zeros_like(variance)
+    by_ratings = np.stack([chi_square(PRIOR_GAMES / doubt + nothing, nothing) for doubt in _DOUBTS])
+    doubts = _doubts(cells.worker[used], by_ratings[:, used], workers)
+    confidence = PRIOR_GAMES / doubts[cells.worker] + cells.others_games
     shift = cells.games * cells.others / confidence
     expected = _sums(cells, reports.predicted) + shift
     return _fits(cells, workers, used, chi_square(confidence, shift), _sums(cells, reports.score), expected)

@@ -65,8 +65,7 @@ def test_panels_fill_a_wide_window_and_cut_no_table(visit: Callable[..., Any], s
     until(page, "document.querySelectorAll('.cards .scroll table').length >= 2")
     cards, last = (page.locator(each).last.bounding_box() for each in (".cards", ".cards > .card"))
     assert last["x"] + last["width"] == pytest.approx(cards["x"] + cards["width"], abs=1)
-    whole = "all => all.every(each => each.scrollWidth <= each.clientWidth)"
-    assert page.locator(".cards .scroll").evaluate_all(whole)
+    until(page, "[...document.querySelectorAll('.cards .scroll')].every(each => each.scrollWidth <= each.clientWidth)")
 
 
 def test_a_checkpoint_is_downloaded(visit: Callable[..., Any], candidate: int) -> None:

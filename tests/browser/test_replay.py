@@ -101,6 +101,7 @@ def test_keys_step_and_jump(replay: Any, recording: Any) -> None:
 def test_what_stands_beside_the_map_is_what_the_recording_says(replay: Any, recording: Any) -> None:
     middle = recording.header.outcome.decisions // 2
     replay.locator(TIME).fill(str(middle))
+    settle(replay)
     hp = recording.frames.hp[middle]
     rows = replay.locator(".roster tbody tr")
     assert rows.count() == recording.header.agents
@@ -119,6 +120,7 @@ def test_the_strip_shows_who_held_the_zone_by_place_as_well(replay: Any, recordi
     lanes = """(canvas, share) => [-2, 1].map((from_middle) => [...canvas.getContext("2d").getImageData(
         share * canvas.width, (canvas.clientHeight / 2 + from_middle) * devicePixelRatio, 1, 1).data.slice(0, 3)])"""
     strip = replay.locator("[data-timeline]")
+    settle(replay)
     assert [tuple(lane) for lane in strip.evaluate(lanes, at)] == list(TEAMS)
     assert strip.evaluate(lanes, 0.5 / recording.header.outcome.decisions) == [[0, 0, 0], [0, 0, 0]]
 

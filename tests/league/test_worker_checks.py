@@ -45,8 +45,7 @@ def test_learners_whose_matches_change_each_in_its_way_are_not_compared_with_eac
     means = np.where(worker == 0, 6.0 - 0.1 * period, 4.5)
     decisions = np.exp(rng.normal(means, 0.3)).astype(np.int64) + 1
     occasion = worker * 20 + period
-    ones = np.ones(worker.size)
-    reports = worker_checks.Reports(worker, worker, occasion, ones, ones, ones, decisions)
+    reports = worker_checks.Reports(worker, worker, occasion, np.ones(worker.size), np.ones(worker.size), decisions)
     assert worker_checks.lengths(reports, 2) == [None, None]
 
 
@@ -57,7 +56,7 @@ def test_lengths_are_compared_with_those_of_others_on_the_same_occasions_alone()
     decisions = np.exp(rng.normal(5.0 + occasion, 0.3) + 0.2 * worker).astype(np.int64) + 1
     worker, occasion = (np.append(each, np.full(100, 3)) for each in (worker, occasion))  # who plays there alone
     decisions, score = np.append(decisions, np.full(100, 9)), np.ones(worker.size)
-    reports = worker_checks.Reports(worker, occasion, occasion, score, score, score, decisions)
+    reports = worker_checks.Reports(worker, occasion, occasion, score, score, decisions)
     _, fit, *nobody = worker_checks.lengths(reports, 4)
     assert fit is not None
     assert (fit.results, nobody) == (500, [None, None])
@@ -106,19 +105,17 @@ def test_medians_of_all_others_are_those_of_what_is_left(count: int) -> None:
     assert worker_checks._medians_of_others(values).tolist() == wanted
 
 
-@pytest.mark.parametrize(("spread", "prior"), [(0.0, worker_checks.PRIOR_GAMES), (1.5, 1 / (1 / 8 + 0.25 * 1.5**2))])
-def test_a_pairing_s_z_is_that_of_a_beta_binomial_count(spread: float, prior: float) -> None:
+def test_a_pairing_s_z_is_that_of_a_beta_binomial_count() -> None:
     games, wins, others, others_wins, predicted = 10, 9, 12, 5, 0.5
     score = np.array([1.0] * wins + [0.0] * (games - wins) + [1.0] * others_wins + [0.0] * (others - others_wins))
     size = games + others
     zeros = np.zeros(size, dtype=np.int64)
     worker = np.array([0] * games + [1] * others)
     ones = np.ones(size, dtype=np.int64)
-    predictions, spreads = np.full(size, predicted), np.full(size, spread)
-    reports = worker_checks.Reports(worker, zeros, zeros, score, predictions, spreads, ones)
+    reports = worker_checks.Reports(worker, zeros, zeros, score, np.full(size, predicted), ones)
     fit = worker_checks.scores(reports, 2)[0]
-    confidence = prior + others
-    mean = (prior * predicted + others_wins) / confidence
+    confidence = worker_checks.PRIOR_GAMES + others
+    mean = (worker_checks.PRIOR_GAMES * predicted + others_wins) / confidence
     variance = games * predicted * (1 - predicted) * (confidence + games) / (confidence + 1)
     assert fit is not None
     assert fit.chi_square == pytest.approx((wins - games * mean) ** 2 / variance)

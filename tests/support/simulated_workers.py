@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.glicko2 import SCALE
 from league.services.worker_checks import Reports
 
 WORKERS = 10
@@ -30,7 +29,6 @@ class League:
         matches: How many.
         pairings: Of how many pairs.
         rating_error: Standard deviation of a predicted difference of ratings from the true one.
-        deviation: The same as the ratings say it is.
         trend: By how much the differences grow over all periods, in rating points; ratings follow.
         draws: Share of draws between equals.
         alone: Whether each pairing is played by one worker only.
@@ -39,7 +37,6 @@ class League:
     matches: int = 20_000
     pairings: int = 300
     rating_error: float = 60.0
-    deviation: float = 60.0
     trend: float = 100.0
     draws: float = 0.2
     alone: bool = False
@@ -60,9 +57,7 @@ class League:
         if lie is not None:
             score, decisions = lie(rng, (score, decisions), worker == 0)
         occasion = pairing * PERIODS + period
-        spread = np.full(self.matches, self.deviation / SCALE)
-        predicted = _expected((apart + error) / np.sqrt(1.0 + 3.0 * (spread / np.pi) ** 2))
-        return Reports(worker, pairing, occasion, score, predicted, spread, decisions)
+        return Reports(worker, pairing, occasion, score, _expected(apart + error), decisions)
 
 
 def always_wins(_: np.random.Generator, told: Arrays, lying: NDArray[np.bool_]) -> Arrays:
