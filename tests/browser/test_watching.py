@@ -78,7 +78,7 @@ def test_a_pair_is_chosen_with_the_arrow_keys_and_opens_its_matches(visit: Visit
     readout = page.locator("#cell")
     assert re.search(r"against .*: \d+\.\d %", readout.inner_text())
     page.keyboard.press("Enter")
-    page.wait_for_url(re.compile(r"/matches\?pair=\d+%2C\d+"), wait_until="commit")
+    page.wait_for_url(re.compile(r"/matches\?pair=\d+%2C\d+"))
 
 
 FILLED = """const fill = CanvasRenderingContext2D.prototype.fillRect;
