@@ -9,7 +9,7 @@ TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-browser screenshots check bench clean
+.PHONY: help run test test-slow test-browser test-gpu screenshots check bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -17,14 +17,17 @@ help: ## list the targets
 run: $(VENV)/.run ## start a league on this machine: server, trainer, evaluator, live table (PORT=8001, ARGS="--learner second")
 	@$(BIN)/league up $(if $(PORT),--port $(PORT)) $(ARGS)
 
-test: $(VENV)/.dev ## run the tests, all but the slow ones and those in a browser (JOBS=4 ARGS=tests/league)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not slow and not browser" $(ARGS)
+test: $(VENV)/.dev ## run the tests, all but the slow ones and those in a browser or on a GPU (JOBS=4 ARGS=tests/league)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not slow and not browser and not gpu" $(ARGS)
 
 test-slow: $(VENV)/.dev ## run the tests that learn something; minutes
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "slow and not gpu" $(ARGS)
 
 test-browser: $(VENV)/.dev ## drive the dashboard in the system's Chromium; skipped where there is none
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "browser and not slow" tests/browser $(ARGS)
+
+test-gpu: $(VENV)/.dev ## run the tests that need a GPU; skipped where torch sees none (ARGS=tests/gpu)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m gpu $(ARGS)
 
 screenshots: $(VENV)/.dev ## make the pictures of the dashboard in docs/screenshots
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/browser/test_pages.py -k screenshots --screenshots docs/screenshots

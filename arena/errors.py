@@ -10,6 +10,10 @@ class ArenaError(ValueError):
     """Base of every error that a caller of the arena can cause and mend."""
 
 
+class MissingPackageError(ArenaError):
+    """A package that is needed is not installed, or does not load."""
+
+
 class UnknownEnvironmentError(ArenaError):
     """No environment of that name is registered."""
 

@@ -16,11 +16,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from arena.arrays import FloatArray, IntArray, finite_column, integer_column, player_indices, refuse, require_players
+from arena.bursts import PairRecords, Prior, rate_bursts
 from arena.volatility import log_volatility_change
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 SCALE = 173.7178
 START_RATING = 1500.0
@@ -48,36 +46,6 @@ class Kind(IntEnum):
     OBSERVED = 3
 
 
-def _refuse(name: str, values: NDArray[np.generic], wrong: BoolArray, rule: str) -> None:
-    """Raise ValueError naming the first wrong entry."""
-    if wrong.any():
-        place = int(np.flatnonzero(wrong)[0])
-        raise ValueError(f"{name}[{place}] is {values[place]}: {rule}")
-
-
-def _column(name: str, values: ArrayLike, length: int | None) -> FloatArray:
-    """Return `values` as a finite float64 vector of the given length (any length for None)."""
-    column = np.asarray(values, dtype=np.float64)
-    if column.ndim != 1 or (length is not None and column.size != length):
-        wanted = "(count,)" if length is None else f"({length},)"
-        raise ValueError(f"{name} has shape {column.shape}: pass one value per entry, shape {wanted}")
-    _refuse(name, column, ~np.isfinite(column), "every value must be finite; leave the entry out instead")
-    return column
-
-
-def _whole_column(name: str, values: ArrayLike, length: int | None, least: int, rule: str) -> IntArray:
-    """Return `values` as an int64 vector of values no lower than `least`."""
-    column = np.asarray(values)
-    if column.dtype.kind not in "iu" and column.size:
-        raise ValueError(f"{name} has type {column.dtype}: pass whole numbers of an integer type")
-    whole = column.astype(np.int64, copy=False)
-    if whole.ndim != 1 or (length is not None and whole.size != length):
-        wanted = "(count,)" if length is None else f"({length},)"
-        raise ValueError(f"{name} has shape {whole.shape}: pass one value per entry, shape {wanted}")
-    _refuse(name, whole, whole < least, rule)
-    return whole
-
-
 @dataclass(frozen=True, eq=False)
 class Ratings:
     """Ratings of P players on the Glicko scale.
@@ -96,11 +64,11 @@ class Ratings:
     volatility: FloatArray
 
     def __post_init__(self) -> None:
-        rating = _column("rating", self.rating, None)
-        deviation = _column("deviation", self.deviation, rating.size)
-        volatility = _column("volatility", self.volatility, rating.size)
-        _refuse("deviation", deviation, deviation < 0.0, "a deviation must be 0 or more; newcomers start at 350")
-        _refuse("volatility", volatility, volatility < 0.0, "a volatility must be 0 or more; use 0.06 to start")
+        rating = finite_column("rating", self.rating, None)
+        deviation = finite_column("deviation", self.deviation, rating.size)
+        volatility = finite_column("volatility", self.volatility, rating.size)
+        refuse("deviation", deviation, deviation < 0.0, "a deviation must be 0 or more; newcomers start at 350")
+        refuse("volatility", volatility, volatility < 0.0, "a volatility must be 0 or more; use 0.06 to start")
         object.__setattr__(self, "rating", rating)
         object.__setattr__(self, "deviation", deviation)
         object.__setattr__(self, "volatility", volatility)
@@ -133,16 +101,16 @@ class Results:
     advantage: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        home = _whole_column("home", self.home, None, 0, "a player index counts from 0")
-        away = _whole_column("away", self.away, home.size, 0, "a player index counts from 0")
-        score = _column("score", self.score, home.size)
-        games = _whole_column("games", self.games, home.size, 1, "a row stands for at least one game; leave it out")
+        home = integer_column("home", self.home, None, 0, "a player index counts from 0")
+        away = integer_column("away", self.away, home.size, 0, "a player index counts from 0")
+        score = finite_column("score", self.score, home.size)
+        games = integer_column("games", self.games, home.size, 1, "a row stands for at least one game; leave it out")
         wrong = (score < 0.0) | (score > 1.0)
-        _refuse("score", score, wrong, "home's mean score lies in [0, 1]; a win is 1, a draw 0.5, a loss 0")
+        refuse("score", score, wrong, "home's mean score lies in [0, 1]; a win is 1, a draw 0.5, a loss 0")
         if self.advantage is not None:
-            advantage = _column("advantage", self.advantage, home.size)
+            advantage = finite_column("advantage", self.advantage, home.size)
             rule = "home scores at most 0.5 more on its side than on average over both"
-            _refuse("advantage", advantage, np.abs(advantage) > 0.5, rule)
+            refuse("advantage", advantage, np.abs(advantage) > 0.5, rule)
             object.__setattr__(self, "advantage", advantage)
         object.__setattr__(self, "home", home)
         object.__setattr__(self, "away", away)
@@ -189,8 +157,8 @@ def expected_score(ratings: Ratings, home: ArrayLike, away: ArrayLike) -> FloatA
 
     Source: Glickman, "Parameter estimation in large dynamic paired comparison experiments" (1999), equation 16.
     """
-    at_home = _player_indices("home", home, len(ratings))
-    abroad = _player_indices("away", away, len(ratings))
+    at_home = player_indices("home", home, len(ratings))
+    abroad = player_indices("away", away, len(ratings))
     spread = np.hypot(ratings.deviation[at_home], ratings.deviation[abroad]) / SCALE
     logit = _attenuation(spread) * _gap(ratings.rating[at_home], ratings.rating[abroad])
     x = np.exp(-np.abs(logit))
@@ -206,6 +174,7 @@ def rate_period(
     deviation_floor: float = 0.0,
     deviation_cap: float = np.inf,
     volatility_cap: float = np.inf,
+    burst_games: int = 0,
 ) -> Ratings:
     """Rate every player on one period's results, all against the ratings at the period's start.
 
@@ -218,6 +187,10 @@ def rate_period(
     The answer is the same, bit for bit, for the rows in any order; rows of several games agree with the single games
     to rounding. Finite for every finite input.
 
+    That is one Newton step towards the mode of the posterior, which is enough for the 10 to 15 games that Glickman
+    recommends. With `burst_games`, a player that plays more is rated by the mode itself: I and u are then taken at mu',
+    and a learner's n games count as n / burst_games periods, in each of which its strength may have moved by sigma'.
+
     Args:
         ratings: Ratings of P players at the period's start.
         results: M rows over those players. Rows of a player against itself are dropped.
@@ -226,6 +199,7 @@ def rate_period(
         deviation_floor: Lowest deviation of an updated player, in points.
         deviation_cap: Highest deviation of an updated player, in points.
         volatility_cap: Highest volatility of a learner; holds before the deviation grows by it.
+        burst_games: Most games of a player that are one Newton step; 0 for one step whatever their number.
 
     Returns:
         New ratings; ANCHOR, OBSERVED and idle FROZEN players keep theirs bit for bit.
@@ -235,8 +209,12 @@ def rate_period(
     """
     kind = _kinds(kinds, len(ratings))
     _require_limits(tau, deviation_floor, deviation_cap, volatility_cap)
+    _require_burst_games(burst_games)
     learner = kind == Kind.LEARNER
-    information, gradient = _evidence(ratings, results)
+    require_players("home", results.home, len(ratings))
+    require_players("away", results.away, len(ratings))
+    rows = _distinct(results)
+    information, gradient = _evidence(ratings, rows)
     played = information > 0.0
     updated = learner | ((kind == Kind.FROZEN) & played)
 
@@ -249,10 +227,18 @@ def rate_period(
     )
     volatility[learner] = np.minimum(volatility[learner], volatility_cap)
 
-    prior = np.hypot(phi, np.where(learner, np.minimum(volatility, _MAGNITUDE_MAX), 0.0))
+    phi_star = np.hypot(phi, np.where(learner, np.minimum(volatility, _MAGNITUDE_MAX), 0.0))
     with np.errstate(divide="ignore", over="ignore"):
-        posterior = np.where(played, 1.0 / np.hypot(1.0 / prior, np.sqrt(information)), prior)
-    rating = ratings.rating + SCALE * (posterior * posterior * gradient)
+        posterior = np.where(played, 1.0 / np.hypot(1.0 / phi_star, np.sqrt(information)), phi_star)
+    step = posterior * posterior * gradient
+    periods = np.maximum(_games_of(rows, len(ratings)) / burst_games, 1.0) if burst_games else np.ones(len(ratings))
+    burst = np.flatnonzero(updated & (periods > 1.0))
+    if burst.size:
+        prior = Prior(phi, np.where(learner, sigma, 0.0), periods)
+        records = _pair_records(ratings, rows, burst, np.where(updated, prior.variance(prior.sigma), 0.0))
+        step[burst], posterior[burst], moved = rate_bursts(records, prior.of(burst), tau, volatility_cap)
+        volatility[burst] = np.where(learner[burst], moved, volatility[burst])
+    rating = ratings.rating + SCALE * step
     deviation = np.clip(SCALE * posterior, deviation_floor, deviation_cap)
     return Ratings(
         rating=np.where(updated, rating, ratings.rating),
@@ -261,22 +247,11 @@ def rate_period(
     )
 
 
-def _player_indices(name: str, values: ArrayLike, players: int) -> IntArray:
-    """Return `values` as int64 indices below `players`."""
-    indices = _whole_column(name, values, None, 0, "a player index counts from 0")
-    _require_players(name, indices, players)
-    return indices
-
-
-def _require_players(name: str, indices: IntArray, players: int) -> None:
-    _refuse(name, indices, indices >= players, f"there are {players} players, so an index is below {players}")
-
-
 def _kinds(kinds: ArrayLike | None, players: int) -> IntArray:
     if kinds is None:
         return np.full(players, int(Kind.LEARNER))
-    column = _whole_column("kinds", kinds, players, 0, "use a value of Kind")
-    _refuse("kinds", column, column > max(Kind), "use a value of Kind")
+    column = integer_column("kinds", kinds, players, 0, "use a value of Kind")
+    refuse("kinds", column, column > max(Kind), "use a value of Kind")
     return column
 
 
@@ -291,6 +266,11 @@ def _require_limits(tau: float, deviation_floor: float, deviation_cap: float, vo
         raise ValueError(f"volatility_cap is {volatility_cap}: it must be above 0; 0.1 is usual, inf is no cap")
 
 
+def _require_burst_games(burst_games: int) -> None:
+    if burst_games < 0:
+        raise ValueError(f"burst_games is {burst_games}: pass a number of games, or 0 for plain Glicko-2")
+
+
 def _attenuation(phi: FloatArray) -> FloatArray:
     """Return g(phi) = 1 / sqrt(1 + 3 phi^2 / pi^2), the paper's weight of an opponent of deviation phi."""
     return 1.0 / np.sqrt(1.0 + (3.0 / np.pi**2) * np.square(np.minimum(phi, _MAGNITUDE_MAX)))
@@ -302,7 +282,11 @@ def _gap(rating: FloatArray, opponent: FloatArray) -> FloatArray:
         return (rating - opponent) / SCALE
 
 
-def _evidence(ratings: Ratings, results: Results) -> tuple[FloatArray, FloatArray]:
+Rows = tuple[IntArray, FloatArray, FloatArray, FloatArray]
+"""Rows between two players as `_distinct` returns them."""
+
+
+def _evidence(ratings: Ratings, rows: Rows) -> tuple[FloatArray, FloatArray]:
     """Sum what the results say about each player.
 
     Both sides of a row are taken from the favourite's view, f the favourite's score: with z = g(phi_j) |mu - mu_j| and
@@ -313,9 +297,7 @@ def _evidence(ratings: Ratings, results: Results) -> tuple[FloatArray, FloatArra
         Information I, (P,), and gradient u, (P,), of `rate_period`.
     """
     players = len(ratings)
-    _require_players("home", results.home, players)
-    _require_players("away", results.away, players)
-    pair, score, games, times = _distinct(results)
+    pair, score, games, times = rows
 
     lead = _gap(ratings.rating.take(pair[0]), ratings.rating.take(pair[1]))
     behind = lead < 0.0
@@ -333,7 +315,45 @@ def _evidence(ratings: Ratings, results: Results) -> tuple[FloatArray, FloatArra
     return information, gradient
 
 
-def _distinct(results: Results) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+def _games_of(rows: Rows, players: int) -> FloatArray:
+    """Count the games of each player against others, (P,)."""
+    pair, _, games, times = rows
+    counts: FloatArray = np.bincount(pair.ravel(), np.tile(games * times, 2), players).astype(np.float64, copy=False)
+    return counts
+
+
+def _pair_records(ratings: Ratings, rows: Rows, burst: IntArray, opponent_variance: FloatArray) -> PairRecords:
+    """Gather what B players scored against each opponent.
+
+    Args:
+        ratings: Ratings of P players.
+        rows: The period's rows.
+        burst: (B,) player indices.
+        opponent_variance: (P,) prior variance of the players that the period rates, 0 for all others.
+    """
+    players = len(ratings)
+    pair, score, games, times = rows
+    member = np.full(players, -1)
+    member[burst] = np.arange(burst.size)
+    own, other = pair.ravel(), pair[::-1].ravel()
+    won, lost = games * score, games * (1.0 - score)
+    chosen = np.flatnonzero(member.take(own) >= 0)
+    codes, index = np.unique(own[chosen] * players + other[chosen], return_inverse=True)
+    columns = tuple(np.concatenate(each)[chosen] for each in ((won, lost), (lost, won)))
+    won, lost = _order_free_sums(index, columns, np.tile(times, 2)[chosen], codes.size)
+    own, other = np.divmod(codes, players)
+    yielding = opponent_variance[other]
+    return PairRecords(
+        player=member[own],
+        weight=np.where(yielding > 0.0, 1.0, _attenuation(ratings.deviation / SCALE)[other]),
+        lead=np.clip(_gap(ratings.rating[own], ratings.rating[other]), -_MAGNITUDE_MAX, _MAGNITUDE_MAX),
+        won=won,
+        lost=lost,
+        opponent_variance=yielding,
+    )
+
+
+def _distinct(results: Results) -> Rows:
     """Return the rows between two players: pairs (2, K), scores and games (K,), and how often each row is there, (K,).
 
     Where single games far outnumber what can happen in one, rows that are alike become one.

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from arena.environments.protocol import Actions, Observation
 from arena.external.policy import ExternalPolicy, as_remembered
-from arena.policies.network import ActorCritic, NetworkPolicy
+from arena.policies.ensemble.ensemble import PolicyEnsemble, stacking_key
+from arena.policies.network_policy import NetworkPolicy
+from arena.policies.nn.actor_critic import ActorCritic
 from arena.policies.protocol import Policy, State
-from arena.policies.stacked import StackedPolicies, kind_of
 
 
 class Lineup:
@@ -105,12 +106,12 @@ class _Stack:
     def __init__(self, networks: Sequence[ActorCritic], rows_each: int) -> None:
         slots = {id(network): network for network in networks}
         device = networks[0].observation_mean.device
-        self._stack = StackedPolicies(networks[0].architecture, len(slots), device)
+        self._stack = PolicyEnsemble(networks[0].architecture, len(slots), device)
         for slot, network in enumerate(slots.values()):
             self._stack.put(slot, network)
         place = {key: slot for slot, key in enumerate(slots)}
         slot_of_row = torch.tensor([place[id(network)] for network in networks]).repeat_interleave(rows_each)
-        self._seated = self._stack.arrange(slot_of_row)
+        self._seated = self._stack.assign_rows(slot_of_row)
 
     def initial_state(self, rows: int) -> State:
         """See `Policy.initial_state`."""
@@ -125,7 +126,7 @@ class _Stack:
 
 def _group(policy: Policy) -> Hashable:
     """Who acts in one call: networks of one architecture, or the rows of one other policy."""
-    return kind_of(policy.network.architecture) if isinstance(policy, NetworkPolicy) else id(policy)
+    return stacking_key(policy.network.architecture) if isinstance(policy, NetworkPolicy) else id(policy)
 
 
 def _gathered(parts: Sequence[tuple[Int[Tensor, " R"], Actions]]) -> Actions:

@@ -10,12 +10,11 @@ from pathlib import Path
 import torch
 
 from arena.environments.registry import declare, make_baseline
-from arena.errors import ArenaError, CheckpointError, UnknownPolicyError
+from arena.errors import ArenaError, UnknownPolicyError
 from arena.external import FORMS, USUAL, ExternalPolicy, Patience, form_of, open_policy
 from arena.external.policy import ignore_faults
 from arena.playing import NOBODY, Watcher, ignore_progress, play
-from arena.policies.checkpoint import NEWEST, load
-from arena.policies.network import NetworkPolicy
+from arena.policies.checkpoint import NEWEST, load_for
 from arena.policies.protocol import Policy
 from arena.seeding import derive
 
@@ -146,12 +145,12 @@ def resolve_policy(
     if form_of(name) is not None:
         return open_policy(declare(environment), name, patience, on_fault)
     if Path(name).suffix == CHECKPOINT_SUFFIX or Path(name).is_file():
-        return _load_checked(environment, name)
+        return load_for(declare(environment), name)
     try:
         return make_baseline(environment, name)
     except UnknownPolicyError as error:
         if Path(name).is_dir():
-            return _load_checked(environment, str(_newest_of(Path(name))))
+            return load_for(declare(environment), _newest_of(Path(name)))
         way_out = f"or give the path of a checkpoint or of a run folder, or {FORMS}"
         raise UnknownPolicyError(f"{error}, {way_out}") from error
 
@@ -163,22 +162,6 @@ def _newest_of(run: Path) -> Path:
             "checkpoint"
         )
     return run / NEWEST
-
-
-def _load_checked(environment: str, path: str) -> NetworkPolicy:
-    policy = load(path)
-    signature = declare(environment).signature
-    if policy.signature != signature and policy.environment == environment:
-        raise CheckpointError(
-            f"{path} was trained for {environment} of other rules (signature {policy.signature}; {environment} is now "
-            f"{signature}): train it anew, or play it with the release that it was trained with"
-        )
-    if policy.signature != signature:
-        raise CheckpointError(
-            f"{path} was trained for {policy.environment} (signature {policy.signature}), but {environment} has "
-            f"signature {signature}: give a checkpoint of {environment}"
-        )
-    return policy
 
 
 def score_interval(score: float, matches: int) -> tuple[float, float]:

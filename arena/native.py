@@ -12,16 +12,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from arena.errors import ArenaError
+from arena.errors import ArenaError, MissingPackageError
 
 try:
     import warp as wp
 except (ImportError, OSError) as error:
-    raise ArenaError(f"NVIDIA Warp does not load here ({error}): pip install warp-lang") from error
+    raise MissingPackageError(
+        f"NVIDIA Warp does not load here ({error}): pip install 'echelon-league[train]'"
+    ) from error
 
-__all__ = ["Call", "Chain", "Launch", "openmp", "recorded", "require_memory", "source", "wp"]
+__all__ = ["Call", "Launch", "openmp", "recorded", "require_memory", "source", "wp"]
 
-POLICIES = Path(__file__).with_name("policies")
+POLICIES = Path(__file__).with_name("policies") / "native"
 """Where native code of networks lies."""
 
 _recording = threading.Lock()
@@ -50,41 +52,6 @@ class Call(NamedTuple):
         return [*(each.data_ptr() for each in self.memory), *self.team]
 
 
-class Chain:
-    """A kernel on the CPU that runs native functions one after the other; threads that share it take turns.
-
-    Args:
-        kernel: One thread of it does all; it takes an array of int32 and one of uint64 for each function.
-        rooms: How many numbers and how many addresses each function takes.
-    """
-
-    def __init__(self, kernel: wp.Kernel, *rooms: tuple[int, int]) -> None:
-        rows = [
-            (torch.zeros(sizes, dtype=torch.int32), torch.zeros(addresses, dtype=torch.int64))
-            for sizes, addresses in rooms
-        ]
-        self._rows = [(numbers.numpy(), places.numpy()) for numbers, places in rows]
-        inputs = [
-            each
-            for numbers, places in rows
-            for each in (wp.from_torch(numbers), wp.from_torch(places, dtype=wp.uint64))
-        ]
-        self._launch = recorded(kernel, 1, inputs)
-        self._lock = threading.Lock()
-
-    def __call__(self, *calls: tuple[Sequence[int], Sequence[int]]) -> list[int]:
-        """Run it with each function's numbers and addresses; the first one's numbers as it leaves them.
-
-        Whatever is at the addresses must stay alive meanwhile.
-        """
-        with self._lock:
-            for (numbers, places), (sizes, addresses) in zip(self._rows, calls, strict=True):
-                numbers[:], places[:] = sizes, addresses
-            self._launch.launch()
-            left: list[int] = self._rows[0][0].tolist()
-            return left
-
-
 class Launch:
     """A kernel on the CPU that is one native function; threads that share it take turns.
 
@@ -95,11 +62,18 @@ class Launch:
     """
 
     def __init__(self, kernel: wp.Kernel, sizes: int, addresses: int) -> None:
-        self._chain = Chain(kernel, (sizes, addresses))
+        numbers, places = torch.zeros(sizes, dtype=torch.int32), torch.zeros(addresses, dtype=torch.int64)
+        self._numbers, self._places = numbers.numpy(), places.numpy()
+        self._launch = recorded(kernel, 1, [wp.from_torch(numbers), wp.from_torch(places, dtype=wp.uint64)])
+        self._lock = threading.Lock()
 
     def __call__(self, sizes: Sequence[int], addresses: Sequence[int]) -> list[int]:
         """Run it; the numbers as it leaves them. Whatever is at the addresses must stay alive meanwhile."""
-        return self._chain((sizes, addresses))
+        with self._lock:
+            self._numbers[:], self._places[:] = sizes, addresses
+            self._launch.launch()
+            left: list[int] = self._numbers.tolist()
+            return left
 
 
 def source(*files: str, folder: Path = POLICIES) -> str:

@@ -18,7 +18,7 @@ from arena.match import resolve_policy
 from arena.playing import play, play_pairs
 from arena.policies import ActorCritic, Architecture, NetworkPolicy
 from arena.policies.protocol import Policy
-from trainer.config import resolve
+from trainer.config.loading import resolve
 
 Pair = tuple[Policy, Policy]
 

@@ -21,8 +21,8 @@ from arena.environments.mech.composition import PRESETS
 from arena.environments.mech.layout import make_spec
 from arena.environments.protocol import Observation
 from arena.policies import ActorCritic, Architecture, NetworkPolicy, RecurrentState
-from arena.policies.batched import BatchedNetworks
-from arena.policies.stacked import StackedPolicies
+from arena.policies.ensemble.ensemble import PolicyEnsemble
+from arena.policies.ensemble.torch_backend import TorchBackend
 
 GAMES = ("mech-duel", "mech-company")
 ROWS = (64, 256, 1280)
@@ -99,13 +99,13 @@ def deal(rows: int, distinct: int) -> torch.Tensor:
 
 def variants(scene: Scene) -> dict[str, Callable[[], object]]:
     """Everything that is timed, by name."""
-    stack = StackedPolicies(scene.networks[0].architecture, len(scene.networks), HOST)
+    stack = PolicyEnsemble(scene.networks[0].architecture, len(scene.networks), HOST)
     for slot, network in enumerate(scene.networks):
         stack.put(slot, network)
 
     def together(slots: torch.Tensor) -> Callable[[], object]:
-        arrangement = stack.arrange(slots)
-        return lambda: stack.act(scene.observation, scene.state, scene.starts, arrangement, scene.rng)
+        assignment = stack.assign_rows(slots)
+        return lambda: stack.act(scene.observation, scene.state, scene.starts, assignment, scene.rng)
 
     one = {f"{count} in one": together(deal(scene.rows, count)) for count in DISTINCT}
     torch_only = {f"torch {count}": torch_step(scene, deal(scene.rows, count)) for count in (1, 16)}
@@ -126,10 +126,10 @@ def apart(scene: Scene, slots: torch.Tensor) -> Callable[[], object]:
 
 def torch_step(scene: Scene, slots: torch.Tensor) -> Callable[[], object]:
     """The networks alone as batched products in torch: what a device without the fused kernel runs."""
-    networks = BatchedNetworks(scene.networks[0].architecture, int(slots.max()) + 1, HOST)
+    networks = TorchBackend(scene.networks[0].architecture, int(slots.max()) + 1, HOST)
     for slot in range(networks.slots):
         networks.put(slot, scene.networks[slot])
-    step, seen = networks.arrange(slots), scene.observation
+    step, seen = networks.step_for(slots), scene.observation
     return torch.inference_mode()(lambda: step(seen.values, scene.state, scene.starts, seen.active))
 
 
@@ -137,11 +137,11 @@ def torch_step(scene: Scene, slots: torch.Tensor) -> Callable[[], object]:
 def largest_error(scene: Scene) -> float:
     """Between one call and a call for every policy, in parameters and state."""
     slots, errors = deal(scene.rows, 16), []
-    stack = StackedPolicies(scene.networks[0].architecture, 16, HOST)
+    stack = PolicyEnsemble(scene.networks[0].architecture, 16, HOST)
     for slot in range(16):
         stack.put(slot, scene.networks[slot])
     seen = scene.observation
-    one = stack.arrange(slots).step(seen.values, scene.state, scene.starts, seen.active)
+    one = stack.assign_rows(slots).step(seen.values, scene.state, scene.starts, seen.active)
     for slot in range(16):
         own, network = (slots == slot).nonzero().squeeze(1), scene.networks[slot]
         view, state = seen.rows(own), RecurrentState(*(part[own] for part in scene.state))

@@ -28,7 +28,7 @@ from arena.environments.protocol import Actions, Observation
 from arena.errors import ArenaError
 from arena.match import MatchSeries, play_series, resolve_policy
 from arena.policies.greedy import greedy
-from arena.policies.network import NetworkPolicy
+from arena.policies.network_policy import NetworkPolicy
 from arena.policies.protocol import State
 from benchmarks.value.conditions import Condition
 from benchmarks.value.training import Training

@@ -193,7 +193,7 @@ def race(arguments: argparse.Namespace, folder: Path, pool: Pool, name: str, see
 def training(arguments: argparse.Namespace, work: Path, name: str, seed: int) -> Training:
     """Return a run that is about to start; it would train for ever."""
     chosen = conditions.condition(name, arguments.game)
-    common = [f"run.seed={seed}", "run.update_processes=1", "run.save_every_updates=5", "league.heartbeat_s=1"]
+    common = [f"run.seed={seed}", "run.save_every_updates=5", "league.heartbeat_s=1"]
 
     def settings(trainee: Trainee) -> list[str]:
         return [*common, *chosen.settings, *arguments.set, *role_settings(arguments, name, trainee)]

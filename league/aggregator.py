@@ -5,26 +5,44 @@ matter how many there are, and another takes over within a term where that one i
 """
 
 import logging
+import time
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from uuid import uuid4
 
 from league.config import Settings
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import election, learners, periods, quarantines
+from league.isolation import Isolation
+from league.services import election, periods, quarantines
 
 log = logging.getLogger(__name__)
 
 
 class Aggregator(Duty):
-    """Looks every `aggregation_interval_s` whether a period is due."""
+    """Looks every `aggregation_interval_s` whether a period is due.
+
+    Args:
+        database: Of the league.
+        settings: Likewise.
+        clock: The time.
+        timepiece: Monotonic seconds.
+    """
 
     name = "closing rating periods"
 
-    def __init__(self, database: Database, settings: Settings, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        timepiece: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(settings.aggregation_interval_s, settings.aggregation_interval_s)
         self._database, self._settings, self._clock = database, settings, clock
+        self._isolation = Isolation("closing the rating period", settings.aggregation_interval_s, timepiece)
+        self._left_behind = Isolation("rating after a quarantine", settings.aggregation_interval_s, timepiece)
         self._candidate = uuid4().hex
         self._in_office = False
 
@@ -34,25 +52,28 @@ class Aggregator(Duty):
         self._resign()
 
     def perform(self) -> None:
-        """Close what is due; where that fails, leave the office to a sounder process."""
+        """Close the period of each environment where one is due and this process is elected.
+
+        Ratings that another process left behind are brought up to date first. Where something fails, the office is
+        left to a sounder process. An environment whose periods cannot be closed holds up no other. The one whose last
+        period is the newest comes first: one that ends this very process each time is then the last.
+        """
+        self._left_behind.attempt("all environments", self._rate_left_behind)
         try:
-            self._close_all_due()
+            with self._database.read() as session:
+                environments = periods.by_last_closed(session)
         except Exception:
             self._resign()
             raise
-
-    def _close_all_due(self) -> None:
-        """Close the period of each environment where one is due and this process is elected.
-
-        Ratings that another process left behind are brought up to date first.
-        """
-        quarantines.rate_left_behind(self._database, self._clock())
-        with self._database.read() as session:
-            environments = learners.environments(session)
         for environment in environments:
-            self._close_if_due(environment, self._clock())
+            if not self._isolation.attempt(environment, partial(self._close_if_due, environment)):
+                self._resign(environment)
 
-    def _close_if_due(self, environment: str, now: datetime) -> None:
+    def _rate_left_behind(self) -> None:
+        quarantines.rate_left_behind(self._database, self._clock())
+
+    def _close_if_due(self, environment: str) -> None:
+        now = self._clock()
         if periods.due(self._database, self._settings, environment, now) and self._elected(environment, now):
             period = periods.close_if_due(self._database, self._settings, environment, now)
             if period is not None:
@@ -61,18 +82,23 @@ class Aggregator(Duty):
     def _elected(self, environment: str, now: datetime) -> bool:
         with self._database.write() as session:
             term_s = self._settings.aggregation_term_s
-            elected = election.stand(session, f"periods of {environment}", self._candidate, now, term_s)
+            elected = election.stand(session, _office(environment), self._candidate, now, term_s)
         self._in_office |= elected
         return elected
 
-    def _resign(self) -> None:
-        """Leave every office to others."""
+    def _resign(self, environment: str | None = None) -> None:
+        """Leave the office for an environment to others, or every office."""
         if not self._in_office:
             return
         try:
             with self._database.write() as session:
-                election.resign(session, self._candidate)
-        except Exception:
-            log.exception("resigning failed; another process takes over within %g s", self._settings.aggregation_term_s)
+                election.resign(session, self._candidate, None if environment is None else _office(environment))
+        except Exception as error:  # noqa: BLE001 - the term ends in any case
+            term_s = self._settings.aggregation_term_s
+            log.error("resigning failed (%s); another process takes over within %g s", error, term_s)  # noqa: TRY400
         else:
-            self._in_office = False
+            self._in_office = environment is not None
+
+
+def _office(environment: str) -> str:
+    return f"periods of {environment}"

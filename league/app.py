@@ -55,6 +55,7 @@ from league.services.population import PopulationCache
 from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
+from league.storage.inspection import Inspector
 from league.storage.opening import open_store
 from league.sweeper import Sweeper
 
@@ -75,10 +76,12 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         ConfigurationError: The database or the store cannot be used.
     """
     database = Database(settings.database_address, settings.database_connections)
+    store = open_store(settings)
     league = League(
         settings=settings,
         database=database,
-        store=open_store(settings),
+        store=store,
+        inspector=Inspector(store),
         population=PopulationCache(),
         terms=TermsCache(),
         comparisons=Comparisons(),

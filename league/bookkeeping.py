@@ -16,7 +16,6 @@ import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from types import FrameType
-from typing import ClassVar
 
 from sqlalchemy.exc import OperationalError
 
@@ -36,13 +35,6 @@ _PAUSE_MAX_S = 60.0
 _PATIENCE_S = 10.0  # with a process that is to end; killed then, it loses nothing that it has committed
 
 log = logging.getLogger(__name__)
-
-
-class BookkeepingEndedError(LeagueError):
-    """The process that keeps the books is gone."""
-
-    type: ClassVar[str] = "bookkeeping-ended"
-    title: ClassVar[str] = "bookkeeping ended"
 
 
 class Bookkeeper(Duty):
@@ -69,11 +61,7 @@ class Bookkeeper(Duty):
         self._process: subprocess.Popen[bytes] | None = None
 
     def perform(self) -> None:
-        """Start a process and wait for its end.
-
-        Raises:
-            BookkeepingEndedError: Nobody wanted that.
-        """
+        """Start a process and wait for its end, which is a line of the log unless the server is stopping."""
         with self._changing:
             if self._stopping.is_set():
                 return
@@ -83,10 +71,14 @@ class Bookkeeper(Duty):
         began_s = time.monotonic()
         with self._process as process:
             status = process.wait()
-        self._every_s = next_pause_s(self._pause_s, self._every_s, time.monotonic() - began_s)
-        self.state = f"nobody keeps them: the process ended with status {status}; another one in {self._every_s:g} s"
+        lasted_s = time.monotonic() - began_s
+        self._every_s = next_pause_s(self._pause_s, self._every_s, lasted_s)
+        self.state = f"nobody keeps them: the process ended with {_cause(status)}; another one in {self._every_s:g} s"
         if not self._stopping.is_set():
-            raise BookkeepingEndedError(f"with status {status}", "it lasts as long as the server", "see its last lines")
+            log.warning(
+                "the bookkeeping process %d ended with %s after %.0f s; starting another in %g s",
+                *(process.pid, _cause(status), lasted_s, self._every_s),
+            )
 
     def stop(self) -> None:
         """End the process, after the transaction that is just under way."""
@@ -122,7 +114,8 @@ def duties(database: Database, settings: Settings) -> list[Duty]:
 
 def main() -> None:
     """Keep the books until SIGTERM, or until the standard input ends."""
-    signal.signal(signal.SIGTERM, _leave)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
     settings = Settings.load()
     logs.configure(settings.log_level, settings.log_format)
     with ExitStack() as stack:
@@ -155,6 +148,14 @@ def _started(settings: Settings) -> "subprocess.Popen[bytes]":
     variables = os.environ | {"LEAGUE_HOME": str(settings.home), "LEAGUE_DATABASE_URL": address}
     command = [sys.executable, "-P", "-m", "league.bookkeeping"]  # -P: modules of the working folder are not ours
     return subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, process_group=0)  # noqa: S603 - ours
+
+
+def _cause(status: int) -> str:
+    """Name a status of a process, or the signal that ended it."""
+    try:
+        return f"status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
+    except ValueError:  # a real-time signal
+        return f"signal {-status}"
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

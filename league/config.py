@@ -28,7 +28,7 @@ from arena.refit import RefitConfig
 from league.errors import ConfigurationError, reason
 from league.lanes import LaneConfig
 from league.log import Format, Level
-from league.secret_files import SUFFIX, TOKEN, secret
+from league.private_files import SUFFIX, TOKEN, read_secret
 
 MOST = 2**53
 """Largest count: every database and every reader of JSON holds it exactly."""
@@ -134,12 +134,26 @@ class Settings(BaseSettings):
     """Bytes of checkpoints that one worker token may have on their way at once."""
     token_stored_max_bytes: Count = 2**40
     """Bytes of checkpoints that one worker token may have in the store."""
+    token_learners_max: Count = 500
+    """Learners that one worker token may have."""
+    token_environments_max: Count = 50
+    """Environments that one worker token may create."""
+    token_players_max: Count = 200_000
+    """Snapshots and external players that one worker token may have."""
+    workers_create_environments: bool = False
+    """Whether worker tokens may create environments. In a closed league only admins do unless set."""
     rate_per_s: Annotated[float, Field(gt=0, le=1e6)] = 2000.0
     """Calls a second that one token, or one address without a token, may make for long."""
     rate_burst: Count = 10_000
     """Calls that it may make at once after a pause."""
     token_memory_s: Annotated[float, Field(ge=0, le=60)] = 1.0
     """How long a server remembers whose a token is: revoking it, and closing an open league, take so long at most."""
+    metrics_open: bool = False
+    """Whether `GET /metrics` needs no token. In a closed league it needs the scope `read` unless set."""
+    metrics_environments_max: Count = 50
+    """Environments that have series of their own in `GET /metrics`: those that were played last."""
+    metrics_cache_s: Annotated[float, Field(ge=0, le=60)] = 5.0
+    """How long a server sends the same metrics again instead of computing them."""
 
     heartbeat_s: Seconds = 120.0
     """How often a worker is to show that it lives."""
@@ -157,10 +171,10 @@ class Settings(BaseSettings):
     """Most matches of one lease."""
     lease_sweep_s: Seconds = 30.0
     """How often leases that have ended are settled."""
-    unplayable_workers: Count = 2
-    """Workers that must call a snapshot unplayable before it is quarantined."""
+    unplayable_tokens: Annotated[int, Field(ge=2, le=MOST)] = 2
+    """Worker tokens that must report a sound candidate as unplayable before it is quarantined."""
     unplayable_memory_s: Seconds = 3600.0
-    """How long a worker is not leased what it called unplayable."""
+    """How long a worker is not leased a player that it reported, and how long the report adds up with others."""
 
     retention_days: Annotated[float, Field(gt=0, le=LONGEST_DAYS)] | None = None
     """Age at which leases without matches, refused results and the opponents of draws go; they stay unless set."""
@@ -196,6 +210,9 @@ class Settings(BaseSettings):
     """Most deviation that idling leads to."""
     volatility_cap: Annotated[float, Field(gt=0)] = 0.1
     """Most volatility."""
+    burst_games: Annotated[int, Field(ge=0)] = 50
+    """Most games of a player in a period that are one step of Glicko-2; with more, the rating is iterated to the mode
+    of the posterior. 0: one step whatever their number."""
     baseline_deviation: Points = 30.0
     """Deviation of baselines, whose rating never moves."""
     snapshot_deviation: Points = 80.0
@@ -232,7 +249,7 @@ class Settings(BaseSettings):
         _refuse_unknown(os.environ)
         given = {name: value for name, value in overrides.items() if value is not None}
         for name in FROM_FILES:
-            read = secret(_variable(name), os.environ)
+            read = read_secret(_variable(name), os.environ)
             if read is not None:
                 given.setdefault(name, read)
         try:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 _VALUE_MAX_LENGTH = 120
+_PART_MAX_CHARS = 2000
+"""Longest value, rule or way out of an error: an upload's metadata or a name in a query may have megabytes."""
 
 
 class LeagueError(Exception):
@@ -29,9 +31,7 @@ class LeagueError(Exception):
     retry_after_s: int | None = None
 
     def __init__(self, value: object, rule: str, way_out: str) -> None:
-        self.value = str(value)
-        self.rule = rule
-        self.way_out = way_out
+        self.value, self.rule, self.way_out = (_cut(part) for part in (str(value), rule, way_out))
         shown = self.value or "''"
         super().__init__(f"{self.title} {shown}: {rule}; {way_out}")
 
@@ -162,6 +162,12 @@ class ChampionConflictError(LeagueError):
     type, title, status = "champion-conflict", "champion conflict in", 409
 
 
+class EnvironmentConflictError(LeagueError):
+    """An environment holds matches, or changes while it is deleted."""
+
+    type, title, status = "environment-conflict", "conflicting change of environment", 409
+
+
 class GateConflictError(LeagueError):
     """A gate is not in a state that allows the change."""
 
@@ -241,6 +247,12 @@ class QuotaExceededError(LeagueError):
     """A token has as much in the store as it may."""
 
     type, title, status = "quota-exceeded", "quota exceeded by", 413
+
+
+class TokenLimitError(LeagueError):
+    """A token has as many learners, environments or players as it may."""
+
+    type, title, status = "token-limit", "limit reached by", 403
 
 
 class UnfinishedUploadsError(LeagueError):
@@ -361,6 +373,10 @@ class LeagueUnreachable(LeagueError):  # noqa: N818 - a state of the network, wh
     """The server did not answer; raised by the client alone."""
 
     type, title, status = "league-unreachable", "league unreachable", 503
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _PART_MAX_CHARS else f"{text[:_PART_MAX_CHARS]}..."
 
 
 def _brief(value: object) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from arena.svg import INK, LINE, document
 from league import wire
 
 WIDTH, HEIGHT = 900, 420
@@ -15,6 +14,8 @@ RADIUS = 5
 CHARACTER = 6.6
 """About how wide a character is, in pixels."""
 
+INK, PALE, LINE = "#333", "#ddd", "#1f6fb2"
+
 COLOURS: Mapping[str, str] = {
     "candidate": "#fff",
     "commander": LINE,
@@ -24,6 +25,8 @@ COLOURS: Mapping[str, str] = {
 """What snapshots of a standing are filled with."""
 
 STYLE = (
+    f"text{{font:11px system-ui,sans-serif;fill:{INK}}}.title{{font-weight:600;font-size:12px}}"
+    f".grid{{stroke:{PALE};stroke-width:1}}"
     ".parent{stroke:#9bb8d3;stroke-width:1.5}.band{stroke:#9bb8d3;stroke-width:1}"
     f".mark{{stroke:{LINE};stroke-width:1.5}}.out{{stroke:#999}}.ring{{fill:none;stroke:#e5a50a;stroke-width:2}}"
     f".anew{{stroke:{INK};stroke-dasharray:3 4}}"
@@ -69,7 +72,10 @@ def picture(descent: Descent) -> str:
     Args:
         descent: With a snapshot at least.
     """
-    return document(WIDTH, HEIGHT, STYLE, drawing(descent))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}">'
+        f'<style>{STYLE}</style><rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>{drawing(descent)}</svg>'
+    )
 
 
 def drawing(descent: Descent, address: Callable[[int], str] | None = None, current: int | None = None) -> str:

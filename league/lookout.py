@@ -1,12 +1,15 @@
 """The duty to see what a rating period brought beside ratings: how players play, and what main learners lost."""
 
+import time
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from league.config import Settings
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import fingerprint_sums, learners, periods, regressions
+from league.isolation import Isolation
+from league.services import environments, fingerprint_sums, periods, regressions
 from league.services.recollection import Recollection
 
 
@@ -18,18 +21,30 @@ class Lookout(Duty):
 
     name = "looking at rating periods"
 
-    def __init__(self, database: Database, settings: Settings, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        timepiece: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(settings.aggregation_interval_s, settings.aggregation_interval_s)
         self._database, self._settings, self._clock = database, settings, clock
+        self._isolation = Isolation(self.name, settings.aggregation_interval_s, timepiece)
         self._recollection = Recollection()
         self._seen: dict[str, int] = {}
 
     def perform(self) -> None:
-        """Look at what is new."""
+        """Look at what is new; an environment where that fails holds up no other."""
         with self._database.read() as session:
-            newest = {each: periods.newest(session, each) for each in learners.environments(session)}
+            newest = {each: periods.newest(session, each) for each in environments.names(session)}
         for environment, period in newest.items():
-            fingerprint_sums.follow(self._database, environment)
-            if period is not None and self._seen.get(environment) != period.id:
-                regressions.look(self._database, self._settings, self._recollection, environment, self._clock())
-                self._seen[environment] = period.id
+            self._isolation.attempt(
+                environment, partial(self._look, environment, None if period is None else period.id)
+            )
+
+    def _look(self, environment: str, period_id: int | None) -> None:
+        fingerprint_sums.follow(self._database, environment)
+        if period_id is not None and self._seen.get(environment) != period_id:
+            regressions.look(self._database, self._settings, self._recollection, environment, self._clock())
+            self._seen[environment] = period_id

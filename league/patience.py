@@ -7,6 +7,7 @@ from collections.abc import Callable
 from league.errors import LeagueError, from_problem
 
 _SPREAD = 0.5  # clients that were told the same time come back up to so much of it later
+_LEAST_S = 1.0  # a proxy may write Retry-After: 0; without a pause a call would be repeated for ever
 
 
 class Patience:
@@ -35,7 +36,7 @@ class Patience:
 
     def note(self, lane: str | None, refusal: LeagueError) -> None:
         """Remember that the server refused a call, and when it asked to come back."""
-        wait_s = (refusal.retry_after_s or 0.0) * (1.0 + _SPREAD * self._rng.random())
+        wait_s = max(_LEAST_S, refusal.retry_after_s or 0.0) * (1.0 + _SPREAD * self._rng.random())
         self._refused[lane] = self._clock() + wait_s, refusal
 
     def await_turn(self, lane: str | None, until: float) -> None:

@@ -1,7 +1,9 @@
 """What a minimal install may import."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +27,7 @@ TORCH_FREE_ARENA = (
 )
 
 
-TRAINER = ("trainer.cli", "trainer.worker", "trainer.evaluator")
+TRAINER = ("trainer.cli.commands", "trainer.runtime.train", "trainer.evaluation.evaluator")
 
 SLOW_TO_LOAD = ("scipy.stats", "torch._dynamo", "tensorboard", "wandb")
 """Each takes half a second or more, and few need it."""
@@ -52,3 +54,25 @@ for module in modules:
 def test_nothing_loads_what_it_can_do_without(modules: tuple[str, ...], unwanted: tuple[str, ...]) -> None:
     command = [sys.executable, "-c", PROGRAM, " ".join(unwanted), *modules]
     assert subprocess.run(command, check=False, capture_output=True, text=True).stderr == ""
+
+
+STARTS = """
+import sys
+from trainer.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print({"torch._dynamo", "sympy"} & set(sys.modules))
+"""
+
+
+@pytest.mark.parametrize("game", [("rps",), ("recall", "--set", "league.snapshot_every_steps=64")])
+def test_a_trainer_starts_and_learns_without_the_compiler(game: tuple[str, ...], tmp_path: Path) -> None:
+    """Loading it takes more than a second and 70 MB. The second game loads its own snapshots as opponents."""
+    sizes = ("environment.num_envs=4", "rollout.num_steps=16", "rollout.bptt_horizon=16", "ppo.num_minibatches=2")
+    given = [word for each in sizes for word in ("--set", each)]
+    run = ["run", "--run", str(tmp_path / "run"), "--total-timesteps", "512", "--environment", *game, *given]
+    command = [sys.executable, "-c", STARTS, *run]
+    environment = {name: value for name, value in os.environ.items() if name != "LEAGUE_URL"} | {"HOME": str(tmp_path)}
+    finished = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    assert finished.stdout.splitlines()[-1:] == ["set()"], finished.stderr

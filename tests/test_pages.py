@@ -106,7 +106,7 @@ def test_every_page_and_section_that_a_file_names_is_there() -> None:
 def programs() -> dict[str, TyperGroup]:
     from arena.cli import app as arena
     from league.cli import app as league
-    from trainer.cli import app as trainer
+    from trainer.cli.commands import app as trainer
 
     return {app.info.name: typer.main.get_group(app) for app in (arena, league, trainer)}
 

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 
-@pytest.mark.parametrize("program", ["arena", "league", "trainer"])
-def test_a_program_says_which_version_it_is_and_no_more(program: str) -> None:
-    app = import_module(f"{program}.cli").app
+@pytest.mark.parametrize("module", ["arena.cli", "league.cli", "trainer.cli.commands"])
+def test_a_program_says_which_version_it_is_and_no_more(module: str) -> None:
+    app = import_module(module).app
     told = CliRunner().invoke(app, ["--version", "nonsense"])
     assert (told.exit_code, told.output) == (0, f"echelon-league {version('echelon-league')}\n")
     assert "--version" in CliRunner().invoke(app, ["--help"]).output

@@ -10,7 +10,7 @@ from jaxtyping import Float, TypeCheckError
 from torch import Tensor
 
 from arena.environments.protocol import Outcome
-from trainer.losses import surrogate
+from trainer.ppo.loss import clipped_surrogate_loss
 
 
 def add(first: Float[Tensor, " B"], second: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
@@ -30,7 +30,7 @@ def wrong_calls(count):
 
 def test_functions_and_dataclasses_of_the_packages_are_checked():
     with pytest.raises(TypeCheckError, match="surrogate"):
-        surrogate(torch.ones(3), torch.ones(1), 0.2)
+        clipped_surrogate_loss(torch.ones(3), torch.ones(1), 0.2)
     with pytest.raises(TypeCheckError, match="score"):
         Outcome(torch.ones(3, 1), torch.zeros(3, dtype=torch.int64), torch.ones(3, dtype=torch.int64))
 

@@ -21,11 +21,11 @@ class NoRunError(TrainerError):
     """A folder is no run folder, or its run has not written anything yet."""
 
 
-class EntryError(TrainerError):
+class ExternalPlayerError(TrainerError):
     """An external player's policy failed, or the player is out of play."""
 
 
-class DivergedError(TrainerError):
+class NonFiniteLossError(TrainerError):
     """Losses or gradients were not finite too often in a row."""
 
 

@@ -4,14 +4,21 @@ import errno
 import sys
 from collections.abc import Sequence
 from io import StringIO
+from typing import NoReturn
 
 import typer
 
 from arena.cli import bench, environments, exploitability, match, replay, tournament, verify
-from arena.errors import ArenaError, UnknownEnvironmentError, UnknownPolicyError
+from arena.errors import ArenaError, MissingPackageError, UnknownEnvironmentError, UnknownPolicyError
+from arena.exit_status import BAD_CONFIGURATION, BAD_USAGE, FAILURE
+from arena.extras import named_extra
 from arena.release import show_version
 
-BAD_USAGE = 2
+_STATUSES: dict[type[ArenaError], int] = {
+    MissingPackageError: BAD_CONFIGURATION,
+    UnknownEnvironmentError: BAD_USAGE,
+    UnknownPolicyError: BAD_USAGE,
+}
 
 app = typer.Typer(
     name="arena",
@@ -29,13 +36,18 @@ for part in (environments, match, tournament, replay, bench, exploitability, ver
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; what a user can cause ends as one line on stderr.
 
-    Exits with 0, with 2 for bad usage such as an unknown name, and with 1 for any other error.
+    Exits with 0, with 2 for bad usage such as an unknown name, with 78 if a package is not installed, and with 1 for
+    any other error.
     """
     try:
         app(arguments)
     except ArenaError as error:
-        typer.echo(f"arena: {error}", err=True)
-        sys.exit(BAD_USAGE if isinstance(error, UnknownEnvironmentError | UnknownPolicyError) else 1)
+        _refuse(error)
+    except ModuleNotFoundError as error:
+        missing = named_extra(error, "this command")
+        if missing is None:
+            raise
+        _refuse(missing)
     except OSError as error:
         if error.strerror is None:
             raise
@@ -43,4 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         way_out = "make room" if error.errno == errno.ENOSPC else "name another place"
         typer.echo(f"arena: {place}: {error.strerror}; {way_out}", err=True)
         sys.stdout = StringIO()  # leaving would try it again
-        sys.exit(BAD_USAGE if error.errno == errno.ENAMETOOLONG else 1)
+        sys.exit(BAD_USAGE if error.errno == errno.ENAMETOOLONG else FAILURE)
+
+
+def _refuse(error: ArenaError) -> NoReturn:
+    typer.echo(f"arena: {error}", err=True)
+    sys.exit(next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), FAILURE))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 OWN_PLAYER_HELP = "A baseline of the environment, or the path of a checkpoint or of a run folder."
 PLAYER_HELP = (
     "A baseline of the environment, the path of a checkpoint or of a run folder, or a policy from outside: "
-    "MODULE:ATTRIBUTE, FILE.pt, FILE.onnx, process:COMMAND or an http address; see docs/external_players.md."
+    "MODULE:ATTRIBUTE, FILE.onnx, process:COMMAND or an http address; see docs/external_players.md."
 )
 ANSWER_S = 10.0
 
@@ -37,9 +37,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 def trust(modules: list[str] | None) -> None:
     """Let checkpoints ask for these network modules; imported late, as torch comes with it."""
-    from arena.policies.modules import name_modules
+    from arena.policies.nn.user_module import allow_modules
 
-    name_modules(modules or ())
+    allow_modules(modules or ())
 
 
 def patience(answer_s: float) -> "Patience":

@@ -27,6 +27,11 @@ class MatrixGame(SeededRows):
         self._payoff = payoff.to(self.device)
         self._largest = float(payoff.abs().max())
 
+    @property
+    def payoff(self) -> Float[Tensor, "K K"]:
+        """What home wins by each of its actions (rows) against each of away's (columns)."""
+        return self._payoff
+
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
         """Start a new match in every row; see `Environment.reset`."""
         self._open_all(seeds)

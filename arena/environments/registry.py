@@ -10,6 +10,7 @@ from arena.environments.own.plugins import plugins
 from arena.environments.own.scripted import Scripted, scripted_players
 from arena.environments.spec import RoundsSpec
 from arena.errors import ArenaError, UnknownEnvironmentError, UnknownPolicyError
+from arena.extras import named_extra
 
 if TYPE_CHECKING:
     from arena.environments.protocol import Environment
@@ -137,9 +138,6 @@ FAMILIES: dict[str, Family] = {
 
 OWN = _brought("arena.environments.own.environment:make_own", "arena.environments.own.game:declare_own", hosted=True)
 """Games of the reader's own: `MODULE:CALLABLE`, and plug-ins."""
-
-EXTRAS = {"gymnasium": "pettingzoo", "jaxtyping": "train", "torch": "train", "warp": "train"}
-"""What installs packages that the arena's own modules need."""
 
 ROUNDS = ":rounds="
 """Stands between the name of a game and how many rounds of it a match has: `openspiel:kuhn_poker:rounds=20`."""
@@ -301,9 +299,7 @@ def _resolve(path: str, game: str) -> Any:  # noqa: ANN401  whatever the registe
     try:
         return getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in EXTRAS:
+        missing = named_extra(error, game)
+        if missing is None:
             raise
-        raise ArenaError(
-            f"{game} needs {missing}, which is not installed: pip install 'echelon-league[{EXTRAS[missing]}]'"
-        ) from error
+        raise missing from error

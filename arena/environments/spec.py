@@ -19,6 +19,9 @@ NAME_MAX = 64
 FIRST_AND_SECOND = ("first", "second")
 """What the sides of turn-based games are called where nothing else tells them apart."""
 
+HOME_AND_AWAY = ("home", "away")
+"""What unlike sides are called that have the same roles and act at once."""
+
 IMAGE_AXES = (2, 3)
 """How many axes an image may have."""
 
@@ -176,8 +179,9 @@ class EnvironmentSpec:
             after it. Elsewhere the limit cuts off what would have gone on.
         reasons: Why a match can end; an outcome's reason indexes this tuple.
         rules: Everything else that must match for two policies to meet, as JSON values.
-        alike_sides: Whether the game's author says that both sides are alike, whatever their roles are called and
-            whoever moves first: players are then rated on neither apart. No part of the signature.
+        alike_sides: Whether both sides are alike, so that players are rated on neither apart: True whatever their roles
+            are called and whoever moves first, False whatever they look like; None where roles and turns decide. No
+            part of the signature.
         zero_sum: Whether the rewards of a match add up to 0 over all agents; None where the author does not say. No
             part of the signature.
         chance: Whether anything of a match follows from its seed; None where the author does not say. No part of the
@@ -198,7 +202,7 @@ class EnvironmentSpec:
     limit_decides: bool
     reasons: tuple[str, ...]
     rules: Mapping[str, Any]
-    alike_sides: bool = field(default=False, kw_only=True)
+    alike_sides: bool | None = field(default=None, kw_only=True)
     zero_sum: bool | None = field(default=None, kw_only=True)
     chance: bool | None = field(default=None, kw_only=True)
 
@@ -218,15 +222,17 @@ class EnvironmentSpec:
     def unlike_sides(self) -> tuple[str, str] | None:
         """What home and away are called where they are unlike, so that players are rated on each; None where not.
 
-        They are where they have other roles, and where they alternate, as home then begins, unless the author says
-        that they are alike.
+        They are where they have other roles, and where they alternate, as home then begins, unless `alike_sides` says
+        otherwise.
         """
         if self.alike_sides:
             return None
         home, away = (Counter(self.roles[self.side(away=each)]) for each in (False, True))
         if home != away:
             return _team(home), _team(away)
-        return FIRST_AND_SECOND if self.turn_based else None
+        if self.turn_based:
+            return FIRST_AND_SECOND
+        return None if self.alike_sides is None else HOME_AND_AWAY
 
     @property
     def num_agents(self) -> int:

@@ -1,6 +1,6 @@
 """Policies from outside: whoever answers observations with actions plays, in whatever it is written.
 
-A Python callable, a TorchScript file, an ONNX file, a process and an HTTP server all become an `Actor`, and every
+A Python callable, an ONNX file, a process and an HTTP server all become an `Actor`, and every
 `Actor` becomes a `Policy` of the arena by `ExternalPolicy`. docs/external_players.md is the contract for their authors.
 """
 

@@ -1,16 +1,14 @@
 """A policy in Python: what `MODULE:ATTRIBUTE` names is called with every batch."""
 
-import importlib
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from arena.environments.spec import EnvironmentSpec
 from arena.external.actor import NO_MEMORY, Batch, Reply
 from arena.external.errors import ExternalPolicyError, excerpt
+from arena.user_code import import_user_module
 
 _PAIR = 2
 
@@ -87,11 +85,8 @@ def _things(memory: object) -> Sequence[Any]:
 
 def _find(path: str) -> Any:  # noqa: ANN401  whatever has that name
     name, _, attribute = path.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)
     try:
-        module = importlib.import_module(name)
+        module = import_user_module(name)
     except (Exception, SystemExit) as error:  # whatever another's code raises while it loads
         raise ExternalPolicyError(
             f"{path} does not load ({type(error).__name__}: {excerpt(error)}): name a module that Python finds here"

@@ -11,9 +11,9 @@ from arena.external.actor import Actor
 from arena.external.errors import ExternalPolicyError
 from arena.external.policy import ExternalPolicy, ignore_faults
 
-Form = Literal["python", "torchscript", "onnx", "process", "http"]
+Form = Literal["python", "onnx", "process", "http"]
 
-FORMS = "MODULE:ATTRIBUTE, FILE.pt (TorchScript), FILE.onnx, process:COMMAND or http://ADDRESS"
+FORMS = "MODULE:ATTRIBUTE, FILE.onnx, process:COMMAND or http://ADDRESS"
 """How policies from outside are written, in words."""
 
 PROCESS = "process:"
@@ -43,11 +43,8 @@ def form_of(name: str) -> Form | None:
         return "http"
     if name.startswith(PROCESS):
         return "process"
-    suffix = Path(name).suffix
-    if suffix == ".onnx":
+    if Path(name).suffix == ".onnx":
         return "onnx"
-    if suffix in (".pt", ".ts"):
-        return "torchscript"
     return "python" if _PYTHON.fullmatch(name) else None
 
 
@@ -90,10 +87,6 @@ def _actor(spec: EnvironmentSpec, name: str, patience: Patience) -> Actor:
             from arena.external.onnx_file import OnnxActor
 
             return OnnxActor(Path(name), spec)
-        case "torchscript":
-            from arena.external.torchscript import TorchScriptActor
-
-            return TorchScriptActor(Path(name))
         case "python":
             from arena.external.callables import open_callable
 

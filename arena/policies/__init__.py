@@ -1,9 +1,11 @@
-"""Players: the protocol, the recurrent network, its checkpoint file, scripted baselines."""
+"""Policies: the protocol, the recurrent network, its checkpoint format and scripted baselines."""
 
 from arena.policies.checkpoint import load, save
-from arena.policies.cores import RecurrentState, Runs
-from arena.policies.encoder import EncoderKind
-from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy
+from arena.policies.network_policy import NetworkPolicy
+from arena.policies.nn.actor_critic import ActorCritic
+from arena.policies.nn.architecture import Architecture, CoreKind
+from arena.policies.nn.mlp import EncoderKind
+from arena.policies.nn.packed_runs import PackedRuns, RecurrentState
 from arena.policies.protocol import Policy, State
 
 __all__ = [
@@ -12,9 +14,9 @@ __all__ = [
     "CoreKind",
     "EncoderKind",
     "NetworkPolicy",
+    "PackedRuns",
     "Policy",
     "RecurrentState",
-    "Runs",
     "State",
     "load",
     "save",

@@ -2,56 +2,67 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from arena.checkpoint_rules import LARGEST_WEIGHT, POLICY_FORMAT, SAFE_CASTS, is_safe_cast
 from arena.durable import write_atomically
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
 from arena.errors import CheckpointError, NetworkModuleError, printable
-from arena.policies.embeddings import EmbeddingLayout
-from arena.policies.encoder import EncoderKind
-from arena.policies.images import ImageLayout
-from arena.policies.modules import Input, InputKind, ModuleLayout, require_named
-from arena.policies.network import ActorCritic, Architecture, CoreKind, NetworkPolicy, make_skeleton
-from arena.policies.sets import SetLayout
+from arena.policies.network_policy import NetworkPolicy
+from arena.policies.nn.actor_critic import ActorCritic, allocate_weights, make_on_meta
+from arena.policies.nn.architecture import Architecture, CoreKind
+from arena.policies.nn.embedding_encoder import EmbeddingLayout
+from arena.policies.nn.image_encoder import ImageLayout
+from arena.policies.nn.mlp import EncoderKind
+from arena.policies.nn.set_encoder import SetLayout
+from arena.policies.nn.user_module import Input, InputKind, ModuleLayout, require_allowed
+from arena.policies.playability import observation_bounds, require_environment, require_finite_outputs
 
-FORMAT = "echelon-league.policy"
+FORMAT = POLICY_FORMAT
 FORMAT_VERSION = 3
 READ_VERSIONS = [str(version) for version in range(1, FORMAT_VERSION + 1)]
-UNSAID_IN_VERSION_1 = {"encoder": EncoderKind.TANH.value, "sets": []}
-UNSAID_IN_VERSION_2: dict[str, Any] = {"images": [], "embeddings": [], "module": None}
-"""What every network was when files did not say it yet. Those that are so are still written as version 2."""
+VERSION_1_DEFAULTS = {"encoder": EncoderKind.TANH.value, "sets": []}
+VERSION_2_DEFAULTS: dict[str, Any] = {"images": [], "embeddings": [], "module": None}
+"""Architecture fields that older versions lack. Networks with these defaults are still written as version 2."""
 
 NEWEST = "policy.safetensors"
-"""Checkpoint of the newest weights in the folder of a training run."""
+"""File name of the newest checkpoint in a run folder."""
 
-NAMED = 3
-"""Tensors that an error names."""
+CHANNELS_LAST_KEY = "turned"
+"""Key of `Input.channels_last` in the file."""
 
-DIFFERENCES = 10
-"""From an architecture that an error names."""
+MAX_NAMED_TENSORS = 3
+"""Most tensors listed in an error."""
+
+MAX_DIFFERENCES = 10
+"""Most differences from the architecture listed in an error."""
 
 PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
-"""First bytes of a pickle, and of the zip archive of one that `torch.save` writes.
+"""First bytes of a pickle, and of the zip archive that `torch.save` writes.
 
-They say what a file is that is none of safetensors. Such a file begins with its header's length, and may begin alike.
+Tested only after safetensors has rejected a file: the header length at the start of a valid one may have these bytes.
 """
 
 
 def encode(network: ActorCritic, spec: EnvironmentSpec) -> bytes:
-    """Serialise a network as a checkpoint; equal networks give equal bytes."""
+    """Serialise a network as a checkpoint. Equal networks give equal bytes."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
     architecture, version = json.loads(json.dumps(asdict(network.architecture))), FORMAT_VERSION
-    if all(architecture[name] == unsaid for name, unsaid in UNSAID_IN_VERSION_2.items()):
-        architecture, version = {key: architecture[key] for key in architecture.keys() - UNSAID_IN_VERSION_2.keys()}, 2
+    for each in architecture["module"]["inputs"] if architecture["module"] else ():
+        each[CHANNELS_LAST_KEY] = each.pop("channels_last")
+    if all(architecture[name] == default for name, default in VERSION_2_DEFAULTS.items()):
+        architecture, version = {key: architecture[key] for key in architecture.keys() - VERSION_2_DEFAULTS.keys()}, 2
     metadata = {
         "format": FORMAT,
         "format_version": str(version),
@@ -69,28 +80,58 @@ def decode(
 
     Args:
         data: The whole file.
-        device: Where the network goes.
-        source: How errors name the file.
-        modules: Network modules, which are code, that the user has named and the checkpoint may need.
+        device: Device of the network.
+        source: Name of the file in errors.
+        modules: User-defined network modules that the checkpoint may import.
 
     Raises:
-        CheckpointError: The bytes are not a checkpoint, are of a newer format, need a module that nobody has named, do
-            not fit their architecture, or hold numbers that are not finite.
+        CheckpointError: The bytes are not a checkpoint, have a newer format, need a module that is not allowed, do not
+            fit their architecture, contain weights that are not finite or too large, or give outputs that are not
+            finite for an observation of zeros.
     """
+    policy = _rebuild(data, device, source, modules)
+    require_finite_outputs(policy.network, _zeros_for(policy), source)
+    return policy
+
+
+def decode_for(
+    spec: EnvironmentSpec,
+    data: bytes,
+    *,
+    device: str = "cpu",
+    source: str = "checkpoint",
+    modules: Collection[str] = (),
+) -> NetworkPolicy:
+    """Rebuild a policy for use in a given environment; see `decode`.
+
+    Raises:
+        CheckpointError: As `decode`. Also if it was trained in another environment, or if its outputs are not finite
+            at the lowest or highest observation that the environment declares.
+    """
+    policy = _rebuild(data, device, source, modules)
+    require_environment(policy, spec, source)
+    require_finite_outputs(policy.network, torch.cat((_zeros_for(policy), observation_bounds(spec))), source)
+    return policy
+
+
+def _rebuild(data: bytes, device: str, source: str, modules: Collection[str]) -> NetworkPolicy:
     metadata, tensors = _read(data, source)
     architecture = _parse_architecture(metadata, source)
     if architecture.module is not None:
-        require_named(architecture.module.path, modules, source)
+        require_allowed(architecture.module.path, modules, source)
     _require_tensors_for(architecture, tensors, source)
     network = _build_skeleton(architecture, source)
     _require_fit(network, tensors, source)
-    network = network.to_empty(device=device) if architecture.module is None else network.to(device)
+    if architecture.module is None:
+        allocate_weights(network)
     network.load_state_dict(tensors)
-    if strange := not_finite(network.state_dict()):  # in its own precision: double holds what single cannot
-        raise CheckpointError(
-            f"{source} holds numbers that are not finite in {strange}: take a checkpoint of an earlier step"
-        )
+    network.to(device)
+    _require_usable_weights(network, source)
     return NetworkPolicy(network, metadata["environment"], metadata["signature"])
+
+
+def _zeros_for(policy: NetworkPolicy) -> Float[Tensor, "1 D"]:
+    return torch.zeros(1, policy.network.architecture.observation_size)
 
 
 def save(path: Path, network: ActorCritic, spec: EnvironmentSpec) -> str:
@@ -104,27 +145,39 @@ def load(path: str | Path, *, device: str = "cpu") -> NetworkPolicy:
     """Read a policy from a checkpoint file.
 
     Raises:
-        CheckpointError: There is no such file, or it is not a checkpoint that this version reads.
+        CheckpointError: The file does not exist or is not a checkpoint that this version reads.
     """
+    return decode(_read_file(path), device=device, source=str(path))
+
+
+def load_for(spec: EnvironmentSpec, path: str | Path) -> NetworkPolicy:
+    """Read a policy for a given environment from a checkpoint file; see `decode_for`.
+
+    Raises:
+        CheckpointError: The file does not exist, or the policy does not fit the environment.
+    """
+    return decode_for(spec, _read_file(path), source=str(path))
+
+
+def _read_file(path: str | Path) -> bytes:
     try:
-        data = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
         raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror}; give the path of a file") from error
-    return decode(data, device=device, source=str(path))
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str:
-    """Name the tensors that hold NaN or infinity, which native code would act on without a word; empty for none."""
+    """Return the names of tensors with NaN or infinity, which native code does not check; empty if all are finite."""
     names = [name for name, tensor in sorted(tensors.items()) if not bool(torch.isfinite(tensor).all())]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    more = f" and {len(names) - MAX_NAMED_TENSORS} more" if len(names) > MAX_NAMED_TENSORS else ""
+    return ", ".join(names[:MAX_NAMED_TENSORS]) + more
 
 
 def load_strictly(network: torch.nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:
-    """Copy tensors into a module; every difference in names or shapes is named.
+    """Copy tensors into a module with exactly matching names and shapes, and types that convert safely.
 
     Raises:
-        CheckpointError: A tensor is missing, unexpected, or of another shape.
+        CheckpointError: A tensor is missing, unexpected, of another shape, or of a type that does not convert safely.
     """
     _require_fit(network, tensors, source)
     network.load_state_dict(tensors)
@@ -136,7 +189,7 @@ def _read(data: bytes, source: str) -> tuple[dict[str, str], dict[str, Tensor]]:
     except SafetensorError as error:
         if data.startswith(PICKLE_STARTS):
             raise CheckpointError(
-                f"{source} is a pickle, which can run code when it is read: export it as safetensors"
+                f"{source} is a pickle, and loading it could run code: export it as safetensors"
             ) from error
         raise CheckpointError(f"{source} is not a safetensors file ({error}): export it as safetensors") from error
     metadata = _header(data).get("__metadata__", {})
@@ -150,7 +203,7 @@ def _header(data: bytes) -> dict[str, Any]:
 
 
 def _canonical(data: bytes) -> bytes:
-    """The same safetensors file with its header's keys in order: the library writes metadata in a random one."""
+    """Sort the header keys of a safetensors file: the library writes metadata in random order."""
     body = data[8 + int.from_bytes(data[:8], "little") :]
     header = json.dumps(_header(data), sort_keys=True, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
@@ -160,8 +213,8 @@ def _canonical(data: bytes) -> bytes:
 def _check_format(metadata: Mapping[str, str], source: str) -> None:
     if metadata.get("format") != FORMAT:
         raise CheckpointError(
-            f"{source} has format {metadata.get('format')!r}, not {FORMAT!r}: give what arena.policies.save wrote, or "
-            f"the {NEWEST} of a run folder"
+            f"{source} has format {metadata.get('format')!r}, not {FORMAT!r}: give a file written by "
+            f"arena.policies.save, or the {NEWEST} of a run folder"
         )
     version = metadata.get("format_version", "")
     if version not in READ_VERSIONS:
@@ -170,7 +223,7 @@ def _check_format(metadata: Mapping[str, str], source: str) -> None:
             "upgrade echelon-league"
         )
     if missing := {"environment", "signature", "architecture"} - metadata.keys():
-        raise CheckpointError(f"{source} does not say its {', '.join(sorted(missing))}: write it again")
+        raise CheckpointError(f"{source} lacks metadata {', '.join(sorted(missing))}: export it again")
 
 
 def _require_fit(network: torch.nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:
@@ -183,23 +236,72 @@ def _require_fit(network: torch.nn.Module, tensors: Mapping[str, Tensor], source
         if own[name].shape != tensors[name].shape
     ]
     if differences:
-        more = f"; and {len(differences) - DIFFERENCES} more" if len(differences) > DIFFERENCES else ""
-        raise CheckpointError(f"{source} does not fit its architecture: {'; '.join(differences[:DIFFERENCES])}{more}")
+        more = f"; and {len(differences) - MAX_DIFFERENCES} more" if len(differences) > MAX_DIFFERENCES else ""
+        raise CheckpointError(
+            f"{source} does not fit its architecture: {'; '.join(differences[:MAX_DIFFERENCES])}{more}"
+        )
+    _require_types(own, tensors, source)
+
+
+def _require_types(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], source: str) -> None:
+    """Reject types that `load_state_dict` would convert silently, such as integers for weights."""
+    types = {name: (_type_name(tensors[name]), _type_name(own[name])) for name in sorted(own)}
+    wrong = [
+        f"{name} holds {stored}, not {needed}"
+        for name, (stored, needed) in types.items()
+        if not is_safe_cast(stored, needed)
+    ]
+    if wrong:
+        more = f"; and {len(wrong) - MAX_NAMED_TENSORS} more" if len(wrong) > MAX_NAMED_TENSORS else ""
+        safe = "; ".join(f"{needed} is read from {', '.join(stored)}" for needed, stored in SAFE_CASTS.items())
+        raise CheckpointError(
+            f"{source} has tensors of another type than its network: {'; '.join(wrong[:MAX_NAMED_TENSORS])}{more} "
+            f"({safe}): save the network's own weights"
+        )
+
+
+def _type_name(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _require_usable_weights(network: ActorCritic, source: str) -> None:
+    """Reject weights that are not finite or so large that products overflow, and observation scales of 0 or less.
+
+    The check uses the network's precision, since a double may be too large for a float.
+    """
+    floats = {name: tensor for name, tensor in network.state_dict().items() if tensor.numel()}
+    norms = [torch.linalg.vector_norm(tensor.float(), torch.inf) for tensor in floats.values()]
+    largest = dict(zip(floats, torch.stack(norms).tolist(), strict=True))
+    if not math.isfinite(sum(largest.values())):
+        raise CheckpointError(
+            f"{source} holds numbers that are not finite in {not_finite(floats)}: take a checkpoint of an earlier step"
+        )
+    for name, value in sorted(largest.items()):
+        if value > LARGEST_WEIGHT:
+            raise CheckpointError(
+                f"{source} holds {value:g} in {name}, and products of numbers above {LARGEST_WEIGHT:g} overflow: "
+                "take a checkpoint of an earlier step"
+            )
+    if not bool((network.observation_std > 0.0).all()):
+        raise CheckpointError(
+            f"{source} holds {network.observation_std.min().item():g} in observation_std, and a standard deviation is "
+            "above 0: write it again"
+        )
 
 
 def _require_tensors_for(architecture: Architecture, tensors: Mapping[str, Tensor], source: str) -> None:
-    """Refuse more layers than there are weights for: to make millions takes hours, and memory without them, too."""
+    """Reject more layers than tensors before building them: even without weights, millions of layers take hours."""
     layers = len(architecture.encoder_sizes) + sum(len(image.channels) for image in architecture.images)
     if architecture.module is None and layers > len(tensors):
         raise CheckpointError(
-            f"{source} does not fit its architecture: it says {layers} layers and holds {len(tensors)} tensors"
+            f"{source} does not fit its architecture: {layers} layers, but {len(tensors)} tensors; export it again"
         )
 
 
 def _build_skeleton(architecture: Architecture, source: str) -> ActorCritic:
-    """The network without memory for its weights: an architecture of any size is checked before it is believed."""
+    """Build the network without allocating weights, so that an architecture of any size can be checked first."""
     try:
-        return make_skeleton(architecture)
+        return make_on_meta(architecture)
     except NetworkModuleError as error:
         raise CheckpointError(f"{source}: {error}") from error
     except (TypeError, ValueError, RuntimeError, ArithmeticError, LookupError) as error:
@@ -209,7 +311,7 @@ def _build_skeleton(architecture: Architecture, source: str) -> ActorCritic:
 
 def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architecture:
     try:
-        fields = UNSAID_IN_VERSION_1 | UNSAID_IN_VERSION_2 | json.loads(metadata["architecture"])
+        fields = VERSION_1_DEFAULTS | VERSION_2_DEFAULTS | json.loads(metadata["architecture"])
         heads = tuple(ActionHead(**{**head, "kind": HeadKind(head["kind"])}) for head in fields.pop("heads"))
         return Architecture(
             **{
@@ -224,7 +326,7 @@ def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architectur
                 "module": None if fields["module"] is None else _parse_module(fields["module"]),
             }
         )
-    except (KeyError, TypeError, ValueError, RecursionError) as error:  # the last: brackets within brackets
+    except (KeyError, TypeError, ValueError, RecursionError) as error:  # the last: deeply nested JSON
         raise CheckpointError(
             f"{source} has an unreadable architecture ({printable(error)}): write it again"
         ) from error
@@ -236,9 +338,13 @@ def _parse_set(fields: Mapping[str, Any]) -> SetLayout:
 
 
 def _parse_module(fields: Mapping[str, Any]) -> ModuleLayout:
-    inputs = (_with_tuple(_with_tuple(each, "shape"), "options") for each in fields["inputs"])
-    kinds = tuple(Input(**{**each, "kind": InputKind(each["kind"])}) for each in inputs)
-    return ModuleLayout(**{**fields, "inputs": kinds})
+    return ModuleLayout(**{**fields, "inputs": tuple(_parse_input(each) for each in fields["inputs"])})
+
+
+def _parse_input(fields: Mapping[str, Any]) -> Input:
+    own = _with_tuple(_with_tuple(fields, "shape"), "options")
+    channels_last = own.pop(CHANNELS_LAST_KEY)
+    return Input(**{**own, "kind": InputKind(own["kind"]), "channels_last": channels_last})
 
 
 def _with_tuple(fields: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -1,19 +1,19 @@
-"""A trained network that draws nothing."""
+"""Greedy play: a trained network without sampling."""
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from arena.environments.protocol import Actions, Observation
-from arena.policies.cores import RecurrentState
-from arena.policies.network import NetworkPolicy, act_by
+from arena.policies.network_policy import NetworkPolicy, act_with
+from arena.policies.nn.packed_runs import RecurrentState
 from arena.policies.protocol import Policy, State
 
 
 class GreedyPolicy:
-    """Does what its network holds for most likely: the best option, the switch as it mostly is, the mean.
+    """Takes the mode of the network's distribution: the most likely option or switch, or the mean.
 
-    It is no `NetworkPolicy`: those may be played together, and draw then.
+    Not a subclass of `NetworkPolicy`, because those are batched into ensembles that sample.
 
     Attributes:
         network: In evaluation mode.
@@ -23,20 +23,20 @@ class GreedyPolicy:
         self.network = policy.network
 
     def initial_state(self, rows: int) -> RecurrentState:
-        """Zeros."""
+        """Return an all-zero state."""
         return self.network.initial_state(rows)
 
     def act(
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
-        """Choose without chance; see `Policy.act`."""
-        return act_by(self._likeliest, self.network, observation, state, episode_start)
+        """Choose the most likely actions; see `Policy.act`."""
+        return act_with(self._most_likely, self.network, observation, state, episode_start)
 
-    def _likeliest(self, parameters: Float[Tensor, "R P"], mask: Bool[Tensor, "R M"]) -> Float[Tensor, "R A"]:
-        layout, certain = self.network.layout, torch.zeros_like(parameters)
-        return layout.choose(parameters, certain, layout.noise_scale(self.network.log_std), mask)
+    def _most_likely(self, parameters: Float[Tensor, "R P"], mask: Bool[Tensor, "R M"]) -> Float[Tensor, "R A"]:
+        layout, no_noise = self.network.layout, torch.zeros_like(parameters)
+        return layout.sample_with_noise(parameters, no_noise, layout.noise_scale(self.network.log_std), mask)
 
 
 def greedy(policy: Policy) -> Policy:
-    """A network without its chance; every other policy as it is."""
+    """Return the greedy version of a network policy; every other policy is returned unchanged."""
     return GreedyPolicy(policy) if isinstance(policy, NetworkPolicy) else policy

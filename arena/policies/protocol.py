@@ -1,4 +1,4 @@
-"""What acts: scripted and learned players look alike. Contract for anyone who brings a player."""
+"""The policy protocol, which scripted, learned and user-defined players implement."""
 
 from typing import Protocol, runtime_checkable
 
@@ -9,15 +9,15 @@ from torch import Tensor
 from arena.environments.protocol import Actions, Observation
 
 State = tuple[Tensor, ...]
-"""Recurrent state: any named tuple of tensors whose first axis is R; empty for a policy without memory."""
+"""Recurrent state: a tuple of tensors with leading axis R; empty for a policy without memory."""
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """Acts for R agents at once. Each row is an agent with a memory of its own; rows never look at each other."""
+    """Acts for R agents at once. Each row is one agent with its own state; rows are independent."""
 
     def initial_state(self, rows: int) -> State:
-        """State of `rows` agents that have seen nothing."""
+        """Return the state of `rows` agents before their first observation."""
         ...
 
     def act(
@@ -27,9 +27,9 @@ class Policy(Protocol):
 
         Args:
             observation: Leading axis R.
-            state: What this policy returned for these rows one decision before.
-            episode_start: Rows whose observation opens an episode: their state is reset first.
-            rng: The only source of chance.
+            state: State that the policy returned for these rows at the previous decision.
+            episode_start: Rows whose observation starts an episode; their state is reset first.
+            rng: The only source of randomness.
 
         Returns:
             Actions with leading axis R for every head, and the state after this decision. Inactive rows keep theirs.

@@ -1,4 +1,4 @@
-"""Scripted players that need no rules of a game."""
+"""Scripted policies that work in every environment."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ class RandomPolicy:
         self.heads = tuple(heads)
 
     def initial_state(self, rows: int) -> State:
-        """Nothing."""
+        """Return an empty state."""
         return ()
 
     def act(
@@ -29,12 +29,12 @@ class RandomPolicy:
         episode_start: Bool[Tensor, " R"],
         rng: torch.Generator,
     ) -> tuple[Actions, State]:
-        """Draw every head uniformly; see `Policy.act`."""
+        """Sample every head uniformly; see `Policy.act`."""
         return {head.name: _draw(head, observation, rng) for head in self.heads}, state
 
 
 def make_baseline(environment: str, baseline: str) -> RandomPolicy:
-    """The `random` player of any environment."""
+    """Return the `random` player of any environment."""
     return RandomPolicy(declare(environment).heads)
 
 

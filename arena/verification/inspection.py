@@ -266,7 +266,9 @@ def _not_reached(rules: tuple[Rule, ...], rows: list[Row]) -> Iterator[Row]:
 def _summary(spec: EnvironmentSpec) -> str:
     home, away = spec.agents_per_side
     heads = ", ".join(f"{head.name} {head.kind} {head.size}" for head in spec.heads)
-    return f"{home} v {away} agents, {spec.observation_size:,} floats, {heads}"
+    apart = spec.unlike_sides
+    sides = "sides alike" if apart is None else f"sides rated apart ({' and '.join(apart)})"
+    return f"{home} v {away} agents, {sides}, {spec.observation_size:,} floats, {heads}"
 
 
 def _unlike(one: EnvironmentSpec, other: EnvironmentSpec) -> str:

@@ -199,8 +199,9 @@ SIDES = Rule(
     "sides",
     "between players of the same strength like sides are level, or one of them has an advantage, such as the first "
     "move",
-    "nothing has to be done: rated matches swap sides on the same seeds. Where sides should be level, try more "
-    "--matches and another --seed (of level games one in twenty is warned of by chance), and then mend it",
+    "if one side has an advantage by the rules, give TwoSided or TensorGame alike_sides=False, so that players are "
+    "rated on each side. If sides should be level, try more --matches and another --seed (of level games one in twenty "
+    "is warned of by chance), and then mend the game. Rated matches swap sides on the same seeds either way",
 )
 SCORES = Rule(
     "scores and rewards",

@@ -17,10 +17,10 @@ import torch
 from arena.environments import declare
 from benchmarks.contest.entries import Scene
 from benchmarks.other.work import Talk
-from trainer.bench import Bench
-from trainer.config import resolve
-from trainer.machine import prepare
-from trainer.synthetic import WorkItem
+from trainer.config.loading import resolve
+from trainer.runtime.benchmark.bench import Bench
+from trainer.runtime.benchmark.synthetic_env import SyntheticSpec
+from trainer.runtime.torch_setup import configure_torch
 
 ENDLESS_KL = 1e9
 
@@ -30,21 +30,22 @@ class Battle:
 
     def __init__(self, scene: Scene) -> None:
         self._config = resolve(scene.environment, None, settings(scene))
-        prepare(self._config.run)
-        self._bench = Bench(self._config, WorkItem(), opponents=scene.opponents)
+        configure_torch(self._config.run)
+        self._bench = Bench(self._config, SyntheticSpec(), opponents=scene.opponents)
         self._ledger = self._bench.watch()
 
     def introduction(self) -> dict[str, int]:
         """What turns seconds into speeds."""
         played = self._config
         spec = declare(played.environment.name)
-        return {"env_steps": played.environment.num_envs * played.rollout.steps, "agents": sum(spec.agents_per_side)}
+        steps = played.environment.num_envs * played.rollout.num_steps
+        return {"env_steps": steps, "agents": sum(spec.agents_per_side)}
 
     def iterate(self) -> dict[str, float]:
         """One rollout and its update; what threads spend side by side counts as their mean."""
         self._bench.collect()
         self._bench.learn()
-        spent, threads = self._ledger.close(), len(self._bench.collector.crews)
+        spent, threads = self._ledger.close(), len(self._bench.collector.workers)
         sharing = {f"{name}_s": spent[name] / threads for name in ("arena", "acting", "opponents")}
         whole = {"rollout_s": spent["rollout"], "update_s": spent["update"]}
         return {**whole, **sharing, "decisions": int(self._bench.rollout.active.sum())}

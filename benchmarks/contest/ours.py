@@ -1,4 +1,4 @@
-"""This project's trainer on the work of `benchmarks/trainer.py`, through `trainer.bench.Bench`.
+"""This project's trainer on the work of `benchmarks/trainer.py`, through `trainer.runtime.benchmark.bench.Bench`.
 
 Run by the benchmark as `python -m benchmarks.contest.ours VARIANT WORK`, with the talk of `benchmarks/other/work.py`
 and one request more:
@@ -19,12 +19,12 @@ import torch
 from benchmarks.contest.entries import VARIANTS
 from benchmarks.contest.flops import matmul_bound
 from benchmarks.other.work import Work, serve
-from trainer.acting import Acting
-from trainer.bench import Bench
-from trainer.config import resolve
-from trainer.machine import prepare
-from trainer.rollout import Rollout
-from trainer.synthetic import SYNTHETIC, WorkItem
+from trainer.config.loading import resolve
+from trainer.rollout.actor import RolloutActor
+from trainer.rollout.buffer import RolloutBuffer
+from trainer.runtime.benchmark.bench import Bench
+from trainer.runtime.benchmark.synthetic_env import SYNTHETIC, SyntheticSpec
+from trainer.runtime.torch_setup import configure_torch
 
 ENDLESS_KL = 1e9
 
@@ -34,8 +34,8 @@ class Ours:
 
     def __init__(self, work: Work, overrides: tuple[str, ...]) -> None:
         config = resolve(SYNTHETIC, None, [*settings(work), *overrides])
-        prepare(config.run)
-        item = WorkItem(work.observation_size, work.action_size, work.end_chance)
+        configure_torch(config.run)
+        item = SyntheticSpec(work.observation_size, work.action_size, work.end_chance)
         self._bench = Bench(config, item)
         self.version = f"echelon-league {version('echelon-league')}"
         self.network: torch.nn.Module = self._bench.learner.network
@@ -51,8 +51,11 @@ class Ours:
 
     def actor(self, rows: int) -> Callable[[], None]:
         """What a rollout does for every decision, storing included; a chunk's chance and log-probabilities at once."""
-        network, chunk = self._bench.learner.network, self._bench.rollout.chunk
-        rollout, acting = Rollout.allocate(network, steps=chunk, rows=rows, chunk=chunk), Acting(network, rows)
+        network, chunk = self._bench.learner.network, self._bench.rollout.bptt_horizon
+        rollout, acting = (
+            RolloutBuffer.allocate(network, steps=chunk, rows=rows, bptt_horizon=chunk),
+            RolloutActor(network, rows),
+        )
         rollout.active.fill_(True)
         rollout.observation.normal_()
         rng, places = torch.Generator().manual_seed(0), cycle(range(chunk))
@@ -60,10 +63,10 @@ class Ours:
         def step() -> None:
             place = next(places)
             if place == 0:
-                acting.open_chunk(rollout, 0, rng)
+                acting.begin_chunk(rollout, 0, rng)
             acting.act(rollout, place)
             if place == chunk - 1:
-                acting.close_chunk(rollout, 0)
+                acting.finish_chunk(rollout, 0)
 
         return step
 
@@ -72,14 +75,14 @@ def settings(work: Work) -> list[str]:
     """The work as overrides."""
     return [
         f"environment.num_envs={work.environments}",
-        f"rollout.steps={work.steps}",
+        f"rollout.num_steps={work.steps}",
         f"network.encoder_sizes=[{work.encoder}]",
         f"network.recurrent_size={work.memory}",
-        f"ppo.epochs={work.epochs}",
-        f"ppo.minibatches={work.minibatches}",
+        f"ppo.update_epochs={work.epochs}",
+        f"ppo.num_minibatches={work.minibatches}",
         f"ppo.target_kl={ENDLESS_KL}",
-        f"schedules.learning_rate={work.learning_rate}",
-        f"schedules.learning_rate_final={work.learning_rate}",
+        f"optimizer.learning_rate={work.learning_rate}",
+        f"optimizer.learning_rate_final={work.learning_rate}",
         f"run.threads={work.threads}",
     ]
 

@@ -15,7 +15,7 @@ from tests.support import postgres_server
 from tests.support.fault_proxy import Address, Proxy, passing_on
 
 ENVIRONMENT = "recall"
-SMALL = ("environment.num_envs=8", "rollout.steps=16", "rollout.chunk=8", "run.save_every_updates=7")
+SMALL = ("environment.num_envs=8", "rollout.num_steps=16", "rollout.bptt_horizon=8", "run.save_every_updates=7")
 PACE = ("league.backoff_max_s=0.5", "league.heartbeat_s=1", "league.lease_budget=4")
 SERVER = {
     "LEAGUE_AGGREGATION_INTERVAL_S": "0.2",

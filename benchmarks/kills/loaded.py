@@ -16,9 +16,9 @@ import arena.environments
 import arena.policies
 import league.app
 import league.cli
-import trainer.cli
-import trainer.evaluator
-import trainer.worker
+import trainer.cli.commands
+import trainer.evaluation.evaluator
+import trainer.runtime.train
 
 __all__ = [
     "anyio",

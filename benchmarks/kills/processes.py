@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from league import tether
+from league.process.die_with_parent import die_with_parent
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["benchmarks.kills.loaded"])
@@ -133,7 +133,7 @@ def _read(path: Path) -> str:
 
 
 def _become(arguments: list[str], variables: dict[str, str], log: str, namespace: str | None) -> None:
-    tether.tether(os.getppid())
+    die_with_parent(os.getppid())
     if namespace is not None:
         _enter(namespace)
     for name in [name for name in os.environ if name.startswith("LEAGUE_")]:

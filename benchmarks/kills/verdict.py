@@ -19,9 +19,9 @@ from benchmarks.kills.processes import Command
 from benchmarks.kills.witness import Key, Memory
 from league.db.engine import Database
 from league.db.models import Lease, Match, Period, Player, Worker
-from trainer import state
+from trainer.checkpointing import format as state
 from trainer.errors import StateError
-from trainer.spool import Spool
+from trainer.league_client.result_spool import ResultSpool
 
 EXAMPLES = 3
 Told = tuple[float, int]
@@ -157,7 +157,7 @@ def _told(line: Mapping[str, object]) -> Told:
 def _waiting(worker: Command) -> set[Key]:
     """Results that a worker had no time to send before it left; it sends them when it goes on."""
     found: list[Key] = []
-    spool = Spool(worker.run_folder / "spool")
+    spool = ResultSpool(worker.run_folder / "spool")
     spool.deliver(lambda results: found.extend((each.lease_id, each.sequence) for each in results))
     spool.close()
     return set(found)

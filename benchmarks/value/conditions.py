@@ -1,10 +1,10 @@
 """Ways to train a main that are compared: the same steps in all, over all learners."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from arena.environments.registry import split_rounds
 from league.cli.up.plan import Trainee, trainees
-from trainer.config import resolve
+from trainer.config.loading import resolve
 
 NAMES = ("league", "self-play", "slower", "tuned", "pulled")
 """Of all conditions."""
@@ -19,6 +19,9 @@ SLOWER = 0.3
 
 PULL, PULLED_ENTROPY = 0.2, 0.005
 """Of self-play that is pulled to its mean: how strongly, and its entropy bonus in the end."""
+
+WITHOUT_PULL = ("ppo.magnet_coef=0", "ppo.normalized_ent_coef=0.05", "ppo.normalized_ent_coef_final=0.05")
+"""Where the preset pulls a main to its mean: what all conditions begin from, to compare with and without."""
 
 AVERAGE_STEPS = 400_000
 """What that mean is over where the preset has none."""
@@ -54,7 +57,7 @@ class Condition:
             seed: Of the run.
         """
         steps = self.steps_of(trainee, total)
-        run = [f"run.seed={seed}", f"run.total_steps={steps}", "run.update_processes=1", "league.heartbeat_s=1"]
+        run = [f"run.seed={seed}", f"run.total_timesteps={steps}", "league.heartbeat_s=1"]
         return [*run, f"schedules.horizon_steps={steps}", *self.settings]
 
 
@@ -67,6 +70,12 @@ def condition(name: str, game: str, main_share: float | None = None) -> Conditio
     * tuned: the same with the entropy bonus that served self-play best.
     * pulled: the same with a pull to the mean that is published, and an entropy bonus that falls to nearly nothing.
     """
+    chosen = _condition(name, game, main_share)
+    common = WITHOUT_PULL if resolve(game, None, []).ppo.magnet_coef else ()
+    return replace(chosen, settings=(*common, *chosen.settings))
+
+
+def _condition(name: str, game: str, main_share: float | None) -> Condition:
     played, _ = split_rounds(game)
     if name == "league":
         learners = trainees("main", league=True)
@@ -75,14 +84,14 @@ def condition(name: str, game: str, main_share: float | None = None) -> Conditio
     if name == "self-play":
         return Condition(name, alone, (latest,))
     if name == "slower":
-        rates = resolve(game, None, []).schedules
+        rates = resolve(game, None, []).optimizer
         first, last = SLOWER * rates.learning_rate, SLOWER * rates.learning_rate_final
         return Condition(
-            name, alone, (latest, f"schedules.learning_rate={first}", f"schedules.learning_rate_final={last}")
+            name, alone, (latest, f"optimizer.learning_rate={first}", f"optimizer.learning_rate_final={last}")
         )
     if name == "pulled":
-        steps = resolve(game, None, []).league.average_steps or AVERAGE_STEPS
-        pull = (f"ppo.magnet={PULL}", f"league.average_steps={steps}")
-        return Condition(name, alone, (latest, *pull, f"schedules.entropy_final={PULLED_ENTROPY}"))
+        steps = resolve(game, None, []).league.ema_horizon_steps or AVERAGE_STEPS
+        pull = (f"ppo.magnet_coef={PULL}", f"league.ema_horizon_steps={steps}")
+        return Condition(name, alone, (latest, *pull, f"ppo.normalized_ent_coef_final={PULLED_ENTROPY}"))
     first, last = TUNED_ENTROPY.get(played, TUNED_ENTROPY_ELSEWHERE)
-    return Condition(name, alone, (latest, f"schedules.entropy={first}", f"schedules.entropy_final={last}"))
+    return Condition(name, alone, (latest, f"ppo.normalized_ent_coef={first}", f"ppo.normalized_ent_coef_final={last}"))

@@ -1,6 +1,7 @@
-"""How many steps an exploiter needs to find what can be won of fixed weights.
+r"""How many steps an exploiter needs to find what can be won of fixed weights.
 
-    python -m benchmarks.value.finding var/runs/main --game openspiel:kuhn_poker --set environment.num_envs=64
+    python -m benchmarks.value.finding var/runs/openspiel+kuhn_poker/main --game openspiel:kuhn_poker \
+        --set environment.num_envs=64
 
 It begins with fresh weights and meets nobody else; no league is asked. Printed is the share of what a best response
 wins that it wins after so many steps.
@@ -19,10 +20,10 @@ from arena.policies import NetworkPolicy
 from benchmarks.value.games import game_of
 from benchmarks.value.measures import lead
 from tests.support.fake_games import ScriptedDealer, never
-from trainer.collector import Collector
-from trainer.config import resolve
-from trainer.learner import Learner
-from trainer.opponents import Opponent
+from trainer.config.loading import resolve
+from trainer.opponents.pool import Opponent
+from trainer.ppo.learner import Learner
+from trainer.rollout.collector import RolloutCollector
 
 MARKS = (50_000, 100_000, 200_000, 400_000)
 
@@ -54,7 +55,7 @@ def findings(
     config, game = resolve(name, None, settings), game_of(name)
     env = make(name, num_envs=config.environment.num_envs, seed=config.run.seed)
     learner, dealer = Learner(config, env.spec), ScriptedDealer([Opponent("target", "target", target)])
-    collector = Collector(
+    collector = RolloutCollector(
         [env],
         learner.network,
         dealer,
@@ -69,7 +70,7 @@ def findings(
         while steps < mark:
             collector.collect(rollout, never)
             learner.learn(rollout, never)
-            steps += config.environment.num_envs * config.rollout.steps
+            steps += config.environment.num_envs * config.rollout.num_steps
         yield steps, lead(game, np.stack([game.tabulate(learner.network), policy]))[0, 1] / best
 
 

@@ -13,10 +13,10 @@ _LATEST = "environment.self_play=1.0"
 
 RECIPES: dict[str, tuple[str, ...]] = {
     "plain": (_LATEST,),
-    "curious": (_LATEST, "schedules.entropy=0.05", "schedules.entropy_final=0.02"),
-    "greedy": (_LATEST, "schedules.entropy=0.005", "schedules.entropy_final=0.001"),
-    "hasty": (_LATEST, "schedules.learning_rate=0.001"),
-    "steady": (_LATEST, "schedules.learning_rate=0.0001"),
+    "curious": (_LATEST, "ppo.normalized_ent_coef=0.05", "ppo.normalized_ent_coef_final=0.02"),
+    "greedy": (_LATEST, "ppo.normalized_ent_coef=0.005", "ppo.normalized_ent_coef_final=0.001"),
+    "hasty": (_LATEST, "optimizer.learning_rate=0.001"),
+    "steady": (_LATEST, "optimizer.learning_rate=0.0001"),
     "reactive": (_LATEST, "network.core=feedforward"),
     "narrow": (_LATEST, "network.encoder_sizes=[64]", "network.recurrent_size=64"),
     "short-sighted": (_LATEST, "ppo.gae_lambda=0.8"),

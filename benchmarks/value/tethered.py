@@ -18,6 +18,6 @@ def start(command: Sequence[str], variables: Mapping[str, str], log: Path) -> "s
         variables: Its environment.
         log: Its output is added to this file.
     """
-    tether = (sys.executable, "-m", "league.tether", str(os.getpid()), sys.executable)
+    dying = (sys.executable, "-m", "league.process.die_with_parent", str(os.getpid()), sys.executable)
     with log.open("ab") as output:
-        return subprocess.Popen((*tether, *command), env=variables, stdout=output, stderr=output, process_group=0)
+        return subprocess.Popen((*dying, *command), env=variables, stdout=output, stderr=output, process_group=0)

@@ -5,17 +5,18 @@ from fastapi import APIRouter
 from league import wire
 from league.api.dependencies import Admin, Before, Filter, Limit, Now, Reader, Running
 from league.api.paging import page
-from league.services import champions, learners, lifecycle, standings
+from league.api.routes import ApiRoute
+from league.services import champions, environments, lifecycle, standings
 from league.wire import PREFIX
 
-router = APIRouter(prefix=f"{PREFIX}/champion", tags=["champion"])
+router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/champion", tags=["champion"])
 
 
 @router.get("")
 def show(league: Running, _: Reader, environment: Filter = None) -> wire.Champion:
     """Show the champion of an environment, which may be left out where the league has only one."""
     with league.database.read() as session:
-        return champions.show(session, league.settings, environment or learners.only_environment(session))
+        return champions.show(session, league.settings, environment or environments.only(session))
 
 
 @router.get("/history")
@@ -24,7 +25,7 @@ def history(
 ) -> wire.Page[wire.ChampionChange]:
     """List the champions of an environment, newest first."""
     with league.database.read() as session:
-        asked = environment or learners.only_environment(session)
+        asked = environment or environments.only(session)
         found = champions.history(session, asked, limit + 1, cursor)
     return page(found, limit, lambda change: change.number)
 

@@ -11,6 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from league import wire
 from league.api import problems
 from league.api.dependencies import League, Now, Reader, Running, Worker
+from league.api.routes import ApiRoute
 from league.auth import Principal
 from league.errors import InvalidRequestError, UnsatisfiableRangeError
 from league.services import quotas
@@ -19,7 +20,7 @@ from league.storage.s3 import S3Store
 from league.storage.store import Stored
 from league.wire import PREFIX
 
-router = APIRouter(prefix=f"{PREFIX}/checkpoints", tags=["checkpoints"])
+router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/checkpoints", tags=["checkpoints"])
 
 Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="lower-case hexadecimal SHA-256 of the bytes")]
 

@@ -35,6 +35,7 @@ from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
 from league.storage.directory import DirectoryStore
+from league.storage.inspection import Inspector
 from league.storage.s3 import S3Store
 
 PAGE_MAX = 1000
@@ -61,6 +62,7 @@ class League:
     settings: Settings
     database: Database
     store: DirectoryStore | S3Store
+    inspector: Inspector
     population: PopulationCache
     terms: TermsCache
     comparisons: Comparisons
@@ -254,6 +256,19 @@ def _foreign(call: str) -> ForbiddenError:
     return ForbiddenError(call, rule, way_out)
 
 
+async def metrics_reader(
+    request: Request,
+    league: Running,
+    now: Now,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> Principal | None:
+    """Find out who reads the metrics; None where anybody may."""
+    if league.settings.metrics_open:
+        return None
+    return await authorise(request, league, None if credentials is None else credentials.credentials, now, Scope.READ)
+
+
+MetricsReader = Annotated[Principal | None, Security(metrics_reader, scopes=[Scope.READ.word])]
 Reader = Annotated[Principal, Security(_caller(Scope.READ), scopes=[Scope.READ.word])]
 Worker = Annotated[Principal, Security(_caller(Scope.WORKER), scopes=[Scope.WORKER.word])]
 Admin = Annotated[Principal, Security(_caller(Scope.ADMIN), scopes=[Scope.ADMIN.word])]

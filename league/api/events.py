@@ -15,11 +15,12 @@ from league import wire
 from league.api.dependencies import ID_LIMIT, Before, Filter, League, Limit, Permission, Reader, Running, Stream
 from league.api.news import Cursor, Fresh
 from league.api.paging import page
+from league.api.routes import ApiRoute
 from league.errors import BusyError, InvalidRequestError
-from league.services import events
+from league.services import admission, events
 from league.wire import PREFIX
 
-router = APIRouter(prefix=PREFIX, tags=["events"])
+router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["events"])
 
 _BATCH = 500
 _CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
@@ -129,6 +130,9 @@ def _since(league: League, cursor: Cursor) -> Fresh:
     event_id, match_id = cursor
     with league.database.read() as session:
         log = events.since(session, event_id, _BATCH)
+    for event in log:
+        if event.kind == admission.KIND:  # SQLite gives the ids of deleted matches to others
+            match_id = min(match_id, event.details.get("last_match_id", match_id))
     told = events.results_since(league.database, match_id)
     fresh = [((event.id, match_id), event) for event in log]
     last_id = log[-1].id if log else event_id

@@ -4,10 +4,11 @@ from fastapi import APIRouter
 
 from league import wire
 from league.api.dependencies import Now, Running, Worker
+from league.api.routes import ApiRoute
 from league.services import externals
 from league.wire import PREFIX
 
-router = APIRouter(prefix=f"{PREFIX}/externals", tags=["players"])
+router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/externals", tags=["players"])
 
 
 @router.post("")

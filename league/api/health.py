@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from league import wire
 from league.api import problems
-from league.api.dependencies import Now, Running
+from league.api.dependencies import MetricsReader, Now, Running
 from league.db import schema
 from league.db.engine import Database
 from league.errors import LeagueError, StoreUnavailableError
@@ -77,6 +77,7 @@ def _ask(database: Database) -> None:
 
 
 @router.get("/metrics", response_class=Response)
-def metrics(league: Running, now: Now) -> Response:
-    """Send the figures for Prometheus."""
-    return Response(league.metrics.exposition(league.database, now), media_type=CONTENT_TYPE_LATEST)
+def metrics(league: Running, now: Now, _: MetricsReader) -> Response:
+    """Send the figures for Prometheus; without a token where the server's settings allow it."""
+    text = league.metrics.exposition(league.database, league.settings, now)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)

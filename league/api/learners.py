@@ -7,10 +7,11 @@ from fastapi import APIRouter, Query
 from league import wire
 from league.api.dependencies import ID_LIMIT, TEXT, After, Filter, Id, Limit, Now, Reader, Running, Worker
 from league.api.paging import page
+from league.api.routes import ApiRoute
 from league.services import curves, learners, registration
 from league.wire import PREFIX
 
-router = APIRouter(prefix=f"{PREFIX}/learners", tags=["learners"])
+router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/learners", tags=["learners"])
 
 
 @router.post("")

@@ -7,12 +7,14 @@ from fastapi.responses import Response
 
 from league import wire
 from league.api.answers import written
-from league.api.dependencies import ID_LIMIT, Now, Reader, Running, Word, Worker
-from league.services import draws, evaluating_matchmaking, leases, ownership
+from league.api.dependencies import ID_LIMIT, League, Now, Reader, Running, Word, Worker
+from league.api.routes import ApiRoute
+from league.auth import Principal
+from league.services import draws, evaluating_matchmaking, leases, ownership, unplayable
 from league.services.polling import next_poll_s
 from league.wire import PREFIX
 
-router = APIRouter(prefix=PREFIX, tags=["matchmaking"])
+router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["matchmaking"])
 
 
 @router.post("/leases", response_model=wire.LeaseAnswer)
@@ -34,10 +36,19 @@ def lease(body: wire.LeaseRequest, league: Running, now: Now, caller: Worker) ->
 
 @router.post("/leases/release")
 def release(body: wire.ReleaseRequest, league: Running, now: Now, caller: Worker) -> wire.ReleaseAnswer:
-    """Give leases back, and say who could not be played; results of theirs that are still on the way count."""
+    """Give leases back, and report players that could not be played; results that are still on the way count."""
+    findings = _examine(league, caller, body) if body.unplayable else {}
     with league.database.write() as session:
         ownership.require_worker(session, caller, body.worker_id)
-        return leases.release(session, league.settings, body, now)
+        return leases.release(session, league.settings, body, findings, now)
+
+
+def _examine(league: League, caller: Principal, body: wire.ReleaseRequest) -> unplayable.Findings:
+    """Check the weights of reported snapshots, before the transaction: reading a file may take long."""
+    with league.database.read() as session:
+        ownership.require_worker(session, caller, body.worker_id)
+        checkpoints = unplayable.checkpoints(session, body)
+    return unplayable.examine(league.inspector, checkpoints)
 
 
 @router.get("/leases/{lease_id}")

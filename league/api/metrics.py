@@ -1,19 +1,22 @@
 """Figures for Prometheus: counted in this process, or read from the database when they are asked for."""
 
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from http import HTTPMethod
 from threading import Lock
 from time import perf_counter
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
-from sqlalchemy import Connection, Engine, event, func, select
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy import Connection, Engine, event
 
+from league.config import Settings
 from league.db.engine import Database
-from league.db.models import Match, Period, Player
-from league.services import exclusion, learners, regressions
+from league.services import population_counts
+from league.services.population_counts import PopulationCounts
 
 LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+_METHODS = frozenset(HTTPMethod)
 
 _START_S = "league_statement_start_s"
 
@@ -44,6 +47,11 @@ class Metrics:
         self.waiting = Gauge(
             "league_calls_waiting", "Calls that wait for their turn.", ("lane",), registry=self.registry
         )
+        self._environments = Gauge(
+            "league_environments",
+            "Environments; those that were not played for longest are together as environment=(others).",
+            registry=self.registry,
+        )
         self._players = Gauge("league_players", "Players.", ("environment", "kind", "standing"), registry=self.registry)
         self._periods = Gauge("league_periods", "Closed rating periods.", ("environment",), registry=self.registry)
         self._lag_s = Gauge(
@@ -65,7 +73,8 @@ class Metrics:
             registry=self.registry,
         )
         self._connections = Gauge("league_database_connections", "Connections that are in use.", registry=self.registry)
-        self._telling = Lock()
+        self._rendering = Lock()
+        self._rendered: _Rendered | None = None
 
     def watch(self, database: Database) -> None:
         """Time every statement of a database, and count its connections in use."""
@@ -74,41 +83,49 @@ class Metrics:
         event.listen(database.engine, "checkin", lambda *_: self._connections.dec())
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Note an answered request, under its route's template."""
+        """Note an answered request, under its route's template; methods that HTTP does not have count together."""
+        method = method if method in _METHODS else "other"
         self.requests.labels(method, route, str(status)).inc()
         self.seconds.labels(method, route).observe(seconds)
 
-    def exposition(self, database: Database, now: datetime) -> bytes:
-        """Return all figures in Prometheus' text format."""
-        with database.read() as session:
-            games = learners.environments(session)
-            players = _count(session, Player.environment, Player.kind, Player.standing)
-            periods = _count(session, Period.environment)
-            lags_s = {game: _lag_s(session, game, now) for game in games}
-            alarms = {game: len(regressions.active(session, game)) for game in games}
-        with self._telling:  # who asks meanwhile must not read a gauge that is being filled
-            self._players.clear()
-            for (environment, kind, standing), count in players.items():
-                self._players.labels(environment, kind, standing or "").set(count)
-            for (environment,), count in periods.items():
-                self._periods.labels(environment).set(count)
-            for game in games:
-                self._lag_s.labels(game).set(lags_s[game])
-                self._regressions.labels(game).set(alarms[game])
-            return generate_latest(self.registry)
+    def exposition(self, database: Database, settings: Settings, now: datetime) -> bytes:
+        """Return all figures in Prometheus' text format, as of `metrics_cache_s` ago at most.
+
+        Callers that come together wait for one computation.
+        """
+        with self._rendering:
+            if self._rendered is None or not self._rendered.fresh(settings.metrics_cache_s, now):
+                with database.read() as session:
+                    counts = population_counts.count(session, settings.metrics_environments_max, now)
+                self._show(counts)
+                self._rendered = _Rendered(generate_latest(self.registry), now)
+            return self._rendered.text
+
+    def _show(self, counts: PopulationCounts) -> None:
+        self._players.clear()
+        self._environments.set(counts.environments)
+        for group, number in counts.players.items():
+            self._players.labels(*group).set(number)
+        for gauge, by_environment in (
+            (self._periods, counts.periods),
+            (self._lag_s, counts.lag_s),
+            (self._regressions, counts.regressions),
+        ):
+            gauge.clear()
+            for environment, value in by_environment.items():
+                gauge.labels(environment).set(value)
 
 
-def _count(session: Session, *columns: InstrumentedAttribute[Any]) -> dict[tuple[Any, ...], int]:
-    """Return how many rows there are of each combination of values of these columns, all of one table."""
-    rows = session.execute(select(*columns, func.count()).group_by(*columns))
-    return {tuple(values): count for *values, count in rows}
+@dataclass(frozen=True)
+class _Rendered:
+    """Metrics as text, and when they were computed."""
 
+    text: bytes
+    at: datetime
 
-def _lag_s(session: Session, environment: str, now: datetime) -> float:
-    rated = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
-    waiting = Match.environment == environment, Match.id > rated, *exclusion.rated(session)
-    oldest = session.scalar(select(Match.reported_at).where(*waiting).order_by(Match.id).limit(1))
-    return 0.0 if oldest is None else (now - oldest).total_seconds()
+    def fresh(self, lasts_s: float, now: datetime) -> bool:
+        """Return whether the text may be sent again, also to a call that came earlier and waited for a later one."""
+        return abs(now - self.at) < timedelta(seconds=lasts_s)
 
 
 class _StatementClock:

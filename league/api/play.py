@@ -9,12 +9,13 @@ from league import wire
 from league.api import problems
 from league.api.answers import written
 from league.api.dependencies import Now, Running, Worker
+from league.api.routes import ApiRoute
 from league.errors import ResultConflictError
 from league.services import results
 from league.services.polling import next_poll_s
 from league.wire import PREFIX
 
-router = APIRouter(prefix=PREFIX, tags=["play"])
+router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["play"])
 
 
 @router.post("/results", response_model=wire.ResultBatchAnswer)

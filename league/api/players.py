@@ -7,23 +7,36 @@ from fastapi import APIRouter, Body
 from league import wire
 from league.api.dependencies import Admin, After, Before, Filter, Id, League, Limit, Now, Reader, Running, Worker
 from league.api.paging import page
+from league.api.routes import ApiRoute
 from league.auth import Principal
-from league.services import fingerprints, lifecycle, lineages, matches, ownership, players, quotas, standings
+from league.services import (
+    false_reports,
+    fingerprints,
+    lifecycle,
+    lineages,
+    matches,
+    ownership,
+    players,
+    quotas,
+    reports,
+    standings,
+)
 from league.wire import PREFIX
 
-router = APIRouter(prefix=f"{PREFIX}/players", tags=["players"])
+router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/players", tags=["players"])
 
 Reason = Annotated[wire.LifecycleRequest | None, Body()]
+Dismissal = Annotated[wire.DismissalRequest | None, Body()]
 
 
 @router.post("")
 def publish(body: wire.PlayerCreate, league: Running, now: Now, caller: Worker) -> wire.Player:
     """Publish an uploaded checkpoint as a candidate; the same again is the same player."""
-    signature = league.store.metadata(body.checkpoint).get("signature")
+    header = league.store.header(body.checkpoint)
     with league.database.write() as session:
         ownership.require_learner(session, caller, body.learner_id)
         quotas.note_arrival(session, caller, body.checkpoint, now)
-        return players.publish(session, league.settings, league.store, signature, body, now)
+        return players.publish(session, league.settings, league.store, header, body, now)
 
 
 @router.get("")
@@ -88,6 +101,25 @@ def log(player_id: Id, league: Running, _: Reader, limit: Limit = 100, cursor: B
     with league.database.read() as session:
         found = matches.of_player(session, player_id, limit + 1, cursor)
     return page(found, limit, lambda match: match.id)
+
+
+@router.get("/{player_id}/reports")
+def list_reports(player_id: Id, league: Running, _: Reader, limit: Limit = 100) -> wire.Page[wire.PlayerReport]:
+    """List the reports that a player cannot be played, newest first."""
+    with league.database.read() as session:
+        standings.require(session, player_id)
+        return wire.Page(items=reports.of_player(session, player_id, limit), next_cursor=None)
+
+
+@router.post("/{player_id}/reports/dismiss")
+def dismiss(
+    player_id: Id, league: Running, now: Now, caller: Admin, body: Dismissal = None
+) -> wire.Page[wire.PlayerReport]:
+    """Resolve the open reports about a player as false; tokens that made them are flagged."""
+    reason = "" if body is None else body.reason
+    with league.database.write() as session:
+        found = false_reports.dismiss(session, player_id, actor=caller.name, reason=reason, now=now)
+    return wire.Page(items=found, next_cursor=None)
 
 
 @router.post("/{player_id}/promote")

@@ -58,7 +58,10 @@ class Problem(BaseModel):
 
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"description": why, "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
-    for status, why in (("4XX", "The call was refused, and why"), ("5XX", "The server could not answer it"))
+    for status, why in (
+        ("4XX", "The call was refused, and why; also for a field or query parameter that it does not have"),
+        ("5XX", "The server could not answer it"),
+    )
 }
 """How the interface description tells of errors."""
 

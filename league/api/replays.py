@@ -7,10 +7,11 @@ from fastapi.concurrency import run_in_threadpool
 
 from league import wire
 from league.api.dependencies import Id, League, Now, Reader, Running, Worker
+from league.api.routes import ApiRoute
 from league.services import replays
 from league.wire import PREFIX
 
-router = APIRouter(prefix=f"{PREFIX}/matches", tags=["tables"])
+router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/matches", tags=["tables"])
 
 _CREATED, _NOT_MODIFIED = 201, 304
 _FOREVER = "private, max-age=31536000, immutable"

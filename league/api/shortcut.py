@@ -81,7 +81,7 @@ class Shortcut:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
-        if scope["type"] == "http" and _JSON in scope["headers"]:
+        if scope["type"] == "http" and _JSON in scope["headers"] and not scope["query_string"]:
             for destination in self._destinations:
                 parts = destination.parts_of(scope)
                 if parts is not None:

@@ -7,10 +7,11 @@ from fastapi import APIRouter, Body, Query
 from league import wire
 from league.api.dependencies import ID_LIMIT, Admin, After, Before, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
-from league.services import learners, matches, payoffs, periods, redundancies, regressions, standings, superiority
+from league.api.routes import ApiRoute
+from league.services import environments, matches, payoffs, periods, redundancies, regressions, standings, superiority
 from league.wire import PREFIX
 
-router = APIRouter(prefix=PREFIX, tags=["tables"])
+router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["tables"])
 
 _PAYOFF_MAX = 500
 
@@ -30,7 +31,7 @@ def table(
     The environment may be left out where the league has only one.
     """
     with league.database.read() as session:
-        environment = environment or learners.only_environment(session)
+        environment = environment or environments.only(session)
         found = standings.table(session, league.settings, environment, standing, limit + 1, cursor, as_of)
     return page(found, limit, lambda item: item.rank)
 
@@ -41,7 +42,7 @@ def payoff(
 ) -> wire.Payoff:
     """Show who beats whom among the strongest players in play; `total` says how many are."""
     with league.database.read() as session:
-        return payoffs.table(session, environment or learners.only_environment(session), limit)
+        return payoffs.table(session, environment or environments.only(session), limit)
 
 
 @router.get("/superiority")
@@ -78,7 +79,7 @@ def close(
     """Rate everything reported so far; without a body, in the league's only environment."""
     asked = body or wire.PeriodCreate()
     with league.database.read() as session:
-        environment = asked.environment or learners.only_environment(session)
+        environment = asked.environment or environments.only(session)
     return periods.close(league.database, league.settings, environment, actor=caller.name, reason=asked.reason, now=now)
 
 

@@ -10,11 +10,12 @@ from league import wire
 from league.api.answers import written
 from league.api.dependencies import TEXT, Admin, Filter, Limit, Now, Reader, Running, Word, Worker
 from league.api.paging import page
+from league.api.routes import ApiRoute
 from league.services import attaching, decisions, heartbeats, quarantines, reviews, workers
 from league.services.polling import next_heartbeat_s
 from league.wire import PREFIX
 
-router = APIRouter(prefix=f"{PREFIX}/workers", tags=["workers"])
+router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/workers", tags=["workers"])
 
 
 @router.post("", response_model=wire.Worker)

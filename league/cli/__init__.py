@@ -10,10 +10,11 @@ from typing import NoReturn
 import typer
 from pydantic import ValidationError
 
+from arena.exit_status import BAD_CONFIGURATION, BAD_USAGE, FAILURE, TRY_LATER
 from arena.release import show_version
 from league import wire
-from league.child import TRY_LATER
 from league.cli import (
+    environments,
     exchange,
     fingerprint,
     forking,
@@ -37,12 +38,16 @@ from league.cli import (
 )
 from league.cli.grid import printable
 from league.cli.up import command as up
+from league.cli.up.failures import PartRefusedError
 from league.errors import (
     ChampionConflictError,
     ConfigurationError,
     DatabaseUnavailableError,
     InvalidRequestError,
     LeagueError,
+    LeagueUnreachable,
+    NewerDatabaseError,
+    OpenServerError,
     StoreUnavailableError,
     UnknownGateError,
     UnknownLeaseError,
@@ -50,7 +55,6 @@ from league.errors import (
     UnknownPlayerError,
 )
 
-BAD_USAGE = 2
 BOX_COLUMNS = 80
 """A narrower terminal gets help without boxes, which would cut the names of options short."""
 
@@ -67,7 +71,11 @@ _STATUSES: dict[type[LeagueError], int] = {
     ConfigurationError: BAD_USAGE,
     DatabaseUnavailableError: TRY_LATER,
     InvalidRequestError: BAD_USAGE,
+    LeagueUnreachable: TRY_LATER,
+    NewerDatabaseError: BAD_CONFIGURATION,
+    OpenServerError: BAD_CONFIGURATION,
     StoreUnavailableError: TRY_LATER,
+    up.UnusableInstallationError: BAD_CONFIGURATION,
 }
 """What a command exits with because of an error; with 1 for any other."""
 
@@ -105,6 +113,7 @@ for part in (
 ):
     app.registered_commands.extend(part.app.registered_commands)
 app.add_typer(tokens.app, name="token")
+app.add_typer(environments.app, name="environment")
 app.add_typer(workers.app, name="workers")
 app.add_typer(operations.db, name="db")
 
@@ -113,7 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; what a user can cause ends as one line on stderr.
 
     Exits with 0; with 2 for bad usage, an unusable setting or a value that the server refuses; with 75 where the
-    database or the store is away, so that the same command may do later; and with 1 for any other error.
+    league, its database or the store is away, so that the same command may do later; with 78 where no restart helps,
+    as with the database of a newer version; and with 1 for any other error.
     """
     given = sys.argv[1:] if arguments is None else arguments
     app.rich_markup_mode = "markdown" if get_terminal_size().columns >= BOX_COLUMNS else None
@@ -133,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _refuse_place(error)
         typer.echo(f"league: what was to be printed cannot be written: {error.strerror}; make room", err=True)
         sys.stdout = StringIO()  # leaving would try the full one again
-        sys.exit(1)
+        sys.exit(FAILURE)
 
 
 def _require_text(arguments: Sequence[str]) -> None:
@@ -156,7 +166,9 @@ def _refuse_place(error: OSError) -> NoReturn:
 
 def _refuse(error: LeagueError) -> NoReturn:
     typer.echo(f"league: {printable(_described(error))}", err=True)
-    sys.exit(next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 1))
+    if isinstance(error, PartRefusedError):
+        sys.exit(error.exit_status)
+    sys.exit(next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), FAILURE))
 
 
 def _is_of_request(error: ValidationError) -> bool:

@@ -8,11 +8,22 @@ from typing import Annotated, ClassVar, TypeVar
 import typer
 
 from league import wire
-from league.client import DEFAULT_URL, LeagueClient
+from league.client import LeagueClient
+from league.client.address import URL_VARIABLE
+from league.client.options import SHOWN_URL, locate_league
 from league.errors import LeagueError, UnknownChampionError, UnknownPlayerError
-from league.secret_files import TOKEN, secret
+from league.private_files import TOKEN, read_secret
 
-Url = Annotated[str, typer.Option("--url", envvar="LEAGUE_URL", help="Where the league server listens.")]
+Url = Annotated[
+    str,
+    typer.Option(
+        "--url",
+        envvar=URL_VARIABLE,
+        callback=locate_league,
+        help="Where the league server listens.",
+        show_default=SHOWN_URL,
+    ),
+]
 Token = Annotated[
     str | None,
     typer.Option(
@@ -43,11 +54,9 @@ class AmbiguousPlayerError(LeagueError):
     status: ClassVar[int] = 409
 
 
-def connect(url: str = DEFAULT_URL, token: str | None = None, timeout_s: float = 30.0) -> LeagueClient:
+def connect(url: str | None = None, token: str | None = None, timeout_s: float = 30.0) -> LeagueClient:
     """Open a client on the server at `url`, with the token that the environment says where none is given."""
-    if not url.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"{url!r} is no http:// or https:// address; say for example {DEFAULT_URL}")
-    return LeagueClient(url, token=token or secret(TOKEN, os.environ), timeout_s=timeout_s)
+    return LeagueClient(url, token=token or read_secret(TOKEN, os.environ), timeout_s=timeout_s)
 
 
 def moment(text: str) -> datetime:

@@ -1,34 +1,24 @@
 """Gates: is one frozen player better than another, by a test that plays no longer than it must."""
 
-import time
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.status import Status
-from rich.text import Text
 
 from league import wire
 from league.cli import tables
 from league.cli.connection import AsJson, Cursor, Environment, Token, Url, connect, find_player, pages
-from league.cli.grid import Grid, printable
+from league.cli.gate_progress import await_verdict, described, lead
+from league.cli.grid import Grid
 from league.cli.tables import NONE, moment
 from league.client import DEFAULT_URL, LeagueClient
-from league.errors import LeagueError, UnknownGateError
+from league.errors import UnknownGateError
 
 app = typer.Typer()
 
 REJECTED = 3
 UNDECIDED = 4
 """Exit codes of `league gate` without an accepted candidate."""
-
-POLL_S = 1.0
-
-_SERVER_FAULT = 500
-"""From this status on an error is the server's own: it is waited out."""
-
-_NO_EVALUATOR = "and no evaluator is attached: start one with `trainer evaluate`"
 
 
 @app.command(
@@ -78,7 +68,7 @@ def gate(
             reason=reason,
             again=again,
         )
-        found = _cancelled(client, request) if cancel else _awaited(client, client.gate(request), timeout_s)
+        found = _cancelled(client, request) if cancel else await_verdict(client, client.gate(request), timeout_s)
     if as_json:
         tables.show_json(found)
     else:
@@ -119,71 +109,6 @@ def grid(rows: Sequence[wire.Gate]) -> Grid:
         ],
         "no such gate; `league gate CANDIDATE CHAMPION` opens one",
     )
-
-
-def lead(one: wire.Gate) -> str:
-    """Write the candidate's estimated lead with its 95 % interval."""
-    return f"{one.elo:+.0f} [{one.elo_low:+.0f}, {one.elo_high:+.0f}]"
-
-
-def described(one: wire.Gate) -> str:
-    """Describe a gate and where it stands in one line."""
-    parts = [
-        f"gate {one.id}: {one.candidate.name} against {one.champion.name}: {one.state}",
-        f"{one.games} games",
-        f"LLR {one.llr:+.2f} of {one.lower:.2f} to {one.upper:.2f}",
-    ]
-    parts += [f"lead {lead(one)} points"] if one.games else []
-    parts += [f"{one.lost_pairs} pairs lost"] if one.lost_pairs else []
-    if one.state == "open":
-        parts += [f"{one.waiting_pairs} pairs under way"] if one.waiting_pairs else []
-        parts.append(f"{one.evaluators} attached to play it" if one.evaluators else _NO_EVALUATOR)
-    if one.state == "cancelled" and one.closed_reason:
-        parts.append(one.closed_reason)
-    return ", ".join(parts)
-
-
-def _awaited(client: LeagueClient, opened: wire.Gate, timeout_s: float | None) -> wire.Gate:
-    """Look at a gate until it is closed, the time is up or somebody stops it; return it as it was seen last."""
-    end = None if timeout_s is None else time.monotonic() + timeout_s
-    console = Console(stderr=True, highlight=False)
-    gate, wait_s = opened, POLL_S
-    with console.status("") as status:
-        try:
-            _tell(console, status, gate, told=None)
-            while gate.state == "open" and (end is None or time.monotonic() < end):
-                time.sleep(wait_s if end is None else max(0.0, min(wait_s, end - time.monotonic())))
-                seen, wait_s = _look(client, gate, status)
-                _tell(console, status, seen, told=gate)
-                gate = seen
-        except KeyboardInterrupt:
-            pass
-    if gate.state == "open":
-        _say(console, f"gate {gate.id} goes on at the league; the same command looks at it again, --cancel ends it")
-    return gate
-
-
-def _look(client: LeagueClient, gate: wire.Gate, status: Status) -> tuple[wire.Gate, float]:
-    """Look at a gate, and say after how many seconds to look again; a league that is away or busy is waited out."""
-    try:
-        return client.show_gate(gate.id), POLL_S
-    except LeagueError as error:
-        if error.retry_after_s is None and error.status < _SERVER_FAULT:
-            raise
-        status.update(Text(printable(f"gate {gate.id}: {error.rule}; waiting")))
-        return gate, max(POLL_S, error.retry_after_s or 0.0)
-
-
-def _tell(console: Console, status: Status, gate: wire.Gate, told: wire.Gate | None) -> None:
-    """Show where a gate stands; where there is no terminal, say who plays it when that changes."""
-    status.update(Text(printable(described(gate))))
-    changed = told is None or (gate.evaluators > 0) != (told.evaluators > 0)
-    if changed and gate.state == "open" and not console.is_terminal:
-        _say(console, described(gate))
-
-
-def _say(console: Console, line: str) -> None:
-    console.print(Text(printable(line)), soft_wrap=True)
 
 
 def _cancelled(client: LeagueClient, test: wire.GateCreate) -> wire.Gate:

@@ -11,6 +11,7 @@ from league.cli.connection import AsJson, Cursor, Environment, Limit, Token, Url
 from league.cli.grid import Grid
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import InvalidRequestError, UnknownLearnerError
+from league.services import environments
 
 app = typer.Typer()
 
@@ -68,7 +69,7 @@ def _find(client: LeagueClient, which: str, environment: str | None) -> wire.Lea
     if not found:
         raise UnknownLearnerError(which, "no learner has this name or id", "`league learners` lists them all")
     if len(found) > 1:
-        rule = f"learners of {', '.join(each.environment for each in found)} have this name"
+        rule = f"learners of {environments.described(sorted({each.environment for each in found}))} have this name"
         raise InvalidRequestError(which, rule, "name one by --environment, or by its id")
     return found[0]
 

@@ -62,6 +62,24 @@ def quarantine(
     _change(LeagueClient.quarantine, player, reason, as_json, url, token)
 
 
+@app.command(epilog='Example: league dismiss 7 --reason "it plays on every other machine"')
+def dismiss(
+    player: Who, reason: Reason = "", as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
+) -> None:
+    """Dismiss open reports that a snapshot cannot be played, as false; their tokens are flagged.
+
+    To confirm them, quarantine the snapshot.
+    """
+    with connect(url, token) as client:
+        found = find_player(client, player)
+        dismissed = client.dismiss_reports(found.id, reason)
+    if as_json:
+        tables.show_json(dismissed)
+    else:
+        flagged = ", ".join(sorted({each.token for each in dismissed.items if each.token is not None})) or "none"
+        tables.show(f"{tables.display_name(found)}: {len(dismissed.items)} dismissed; flagged tokens: {flagged}")
+
+
 def _change(change: Change, who: str, reason: str, as_json: bool, url: str, token: str | None) -> None:
     with connect(url, token) as client:
         before = find_player(client, who)

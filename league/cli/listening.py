@@ -14,6 +14,10 @@ class PortTakenError(LeagueError):
     title: ClassVar[str] = "port taken"
 
 
+_LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+"""Where this machine reaches a server that listens on all of its interfaces."""
+
+
 def take(host: str, port: int) -> socket.socket:
     """Bind the address; nobody can connect before the socket listens.
 
@@ -54,8 +58,15 @@ def at_once(listener: socket.socket, connections: int) -> list[socket.socket]:
 def url_of(listener: socket.socket) -> str:
     """Return the address under which this machine reaches a bound socket."""
     host, port = listener.getsockname()[:2]
-    loopback = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
-    return f"http://[{loopback}]:{port}" if ":" in loopback else f"http://{loopback}:{port}"
+    reached = _LOOPBACK_OF.get(host, host)
+    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+
+
+def sentence_of(listener: socket.socket) -> str:
+    """Return where a bound socket listens, as `league serve` prints it."""
+    host, port = listener.getsockname()[:2]
+    others = f"; other machines reach port {port} on all interfaces" if host in _LOOPBACK_OF else ""
+    return f"listening on {url_of(listener)}{others}"
 
 
 def _named(error: OSError, host: str, port: int) -> LeagueError:

@@ -69,7 +69,10 @@ def evaluate_matchmaking(
     last: Annotated[
         int, typer.Option("--last", min=2, max=1_000_000, help="How many of its last leases to look at.")
     ] = 10_000,
-    since: Annotated[str | None, typer.Option("--since", help="None granted before this time, ISO 8601.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", help="None granted before this time, ISO 8601; without a zone it is this machine's."),
+    ] = None,
     limit: Rows = 20,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,

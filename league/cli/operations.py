@@ -17,8 +17,8 @@ from league.client import DEFAULT_URL
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
-from league.errors import ConfigurationError, InvariantError, RebuildMismatchError, UnknownEnvironmentError
-from league.services import checking, learners, rerating
+from league.errors import ConfigurationError, InvariantError, RebuildMismatchError
+from league.services import checking, environments, rerating
 from league.services import rebuild as rebuilding
 from league.services.rating import Rule
 from league.storage.opening import open_store
@@ -49,9 +49,7 @@ def rebuild(
     environment: AnyEnvironment = None,
     config: Annotated[
         Path | None,
-        typer.Option(
-            "--config", help="TOML file with other numbers: tau, deviation_floor, ..., period_games, [refit]."
-        ),
+        typer.Option("--config", help="TOML file with other numbers: tau, burst_games, ..., period_games, [refit]."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and leave it.")] = False,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept with --config's periods.")] = "rated again",
@@ -119,15 +117,14 @@ def check_schema(home: Home = None, database_url: DatabaseUrl = None) -> None:
 
 def _require_known(connection: Database, environment: str | None) -> None:
     with connection.read() as session:
-        known = learners.environments(session)
-    if environment is not None and environment not in known:
-        raise UnknownEnvironmentError(environment, f"the league plays {', '.join(known) or 'none yet'}", "name another")
+        if environment is not None:
+            environments.require(session, environment)
 
 
 def _rebuild(connection: Database, environment: str | None, dry_run: bool, as_json: bool) -> None:
     if dry_run:
         with connection.read() as session:
-            chosen = [environment] if environment else learners.environments(session)
+            chosen = [environment] if environment else environments.names(session)
             outcome = [rebuilding.inspect(session, each) for each in chosen]
     else:
         outcome = rebuilding.rebuild(connection, datetime.now(UTC), environment)
@@ -156,7 +153,7 @@ def _rerate(
 ) -> None:
     changes = _toml(config)
     with connection.read() as session:
-        environment = environment or learners.only_environment(session)
+        environment = environment or environments.only(session)
     proposal = rerating.propose(connection, settings, environment, changes)
     if dry_run:
         outcome = rerating.compare(connection, environment, proposal)

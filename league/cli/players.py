@@ -104,11 +104,14 @@ def show(
         curve = deque(pages(lambda cursor: client.ratings(one.id, cursor=cursor)), maxlen=limit)
         matches = client.matches(one.id, limit=limit).items
         changes = client.log(player_id=one.id, limit=limit).items
+        reports = client.reports(one.id, limit=limit).items
     if as_json:
-        tables.show_json({"player": one, "ratings": curve, "matches": matches, "events": changes})
+        tables.show_json({"player": one, "ratings": curve, "matches": matches, "events": changes, "reports": reports})
     else:
         curve_table, match_table = rating_grid(curve, "rating periods"), match_grid(matches, "latest matches")
-        tables.show(description(one), curve_table, match_table, history.grid(changes, "none", "latest changes"))
+        change_table = history.grid(changes, "none", "latest changes")
+        report_tables = [report_grid(reports, "reported as unplayable")] if reports else []
+        tables.show(description(one), *report_tables, curve_table, match_table, change_table)
 
 
 def champion_line(one: wire.Champion) -> str:
@@ -184,6 +187,22 @@ def match_grid(rows: Iterable[wire.Match], title: str) -> Grid:
             for row in rows
         ],
         "none yet; a trainer or `trainer evaluate` plays them",
+        title,
+    )
+
+
+def report_grid(rows: Iterable[wire.PlayerReport], title: str) -> Grid:
+    """Make a list of reports that a player cannot be played."""
+    return Grid(
+        [[], ["reported", "token", "worker", "state", "reason"]],
+        [
+            [
+                *(tables.moment(row.reported_at), row.token or tables.NONE, row.worker, row.resolution or "open"),
+                row.reason,
+            ]
+            for row in rows
+        ],
+        "no report",
         title,
     )
 

@@ -20,7 +20,8 @@ app = typer.Typer()
 QUARTER = "90d"
 
 OlderThan = Annotated[
-    str, typer.Option("--older-than", metavar="SPAN", help="Keep what is younger: 12h, 30d; a plain number is days.")
+    str,
+    typer.Option("--older-than", metavar="SPAN", help="Keep what is younger: 12h, 30d or 8w, always with the unit."),
 ]
 
 
@@ -37,12 +38,12 @@ def prune(
     Matches, ratings, players, periods, events and the leases that matches came from stay for good; of an old draw its
     branches and rules do. The server may run; with LEAGUE_RETENTION_DAYS it does this by itself, once a day.
     """
-    age = spans.read(older_than, "--older-than", "d", timedelta(0))
+    age = spans.read(older_than, "--older-than", timedelta(0))
     settings = Settings.load(home=home, database_url=database_url)
     grace = timedelta(seconds=settings.lease_grace_s)
     if age < grace:
         rule = f"results of a lease count until {grace} after its end, LEAGUE_LEASE_GRACE_S"
-        way_out = f"say --older-than {spans.written(grace)} or more"
+        way_out = f"write --older-than {spans.written(grace)} or more"
         raise ConfigurationError(f"--older-than {older_than}", rule, way_out)
     now = datetime.now(UTC)
     with database.current(settings) as connection:

@@ -4,7 +4,9 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
@@ -16,6 +18,9 @@ from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home
 from league.cli.grid import Grid
 from league.config import Setting, Settings
+from league.db import schema
+from league.db.engine import is_missing
+from league.home import publish_address, withdraw_address
 from league.services import tokens
 from league.storage.opening import open_store
 
@@ -77,15 +82,32 @@ def prepare(settings: Settings) -> None:
         NewerDatabaseError: The database belongs to a newer version.
     """
     cores.require_usable(settings.core)
+    require_token_beyond_loopback(settings)
     database.migrate(settings)
     with database.connected(settings) as connection, connection.read() as session:
-        tokens.require_closed_or_loopback(session, settings)
         closed = tokens.any_exists(session)
     open_store(settings).prepare()
     door = (
         "closed: calls need a token" if closed else "open: no token exists, so every program of this machine may call"
     )
     typer.echo(f"home {settings.home.absolute()}; {door}")
+
+
+def require_token_beyond_loopback(settings: Settings) -> None:
+    """Refuse an address that the network reaches while no token exists; creates neither home folder nor database.
+
+    Raises:
+        OpenServerError: The address is not loopback and no token exists.
+    """
+    if settings.on_loopback:
+        return
+    if is_missing(settings.database_address):
+        raise tokens.open_server(settings.host)
+    with database.connected(settings) as connection:
+        if schema.is_missing(connection):
+            raise tokens.open_server(settings.host)
+        with connection.read() as session:
+            tokens.require_closed_or_loopback(session, settings)
 
 
 def _run(settings: Settings, listener: socket.socket) -> None:
@@ -129,10 +151,24 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     listener.listen(_BACKLOG)
     _spare_what_stays()
     sys.setswitchinterval(_TURN_S)  # threads that compute leave Python's lock sooner to those that answer
-    typer.echo(f"listening on {listening.url_of(listener)}; interface documentation at /docs; Ctrl-C stops")
-    with database.answering(app.state.league.database):
+    url = listening.url_of(listener)
+    typer.echo(f"{listening.sentence_of(listener)}; interface documentation at /docs; Ctrl-C stops")
+    with database.answering(app.state.league.database), _published(settings.home, url):
         server.run(sockets=listening.at_once(listener, _ACCEPTED_AT_ONCE))
     typer.echo("stopped")
+
+
+@contextmanager
+def _published(home: Path, url: str) -> Iterator[None]:
+    """Leave the address in the home folder while the server runs; commands without --url look there."""
+    try:
+        publish_address(home, url)
+    except OSError as error:
+        typer.echo(f"{error.filename}: {error.strerror}; commands need LEAGUE_URL={url} to find this server", err=True)
+    try:
+        yield
+    finally:
+        withdraw_address(home, url)
 
 
 def _spare_what_stays() -> None:

@@ -2,7 +2,6 @@
 
 import math
 from datetime import timedelta
-from typing import Literal
 
 import typer
 
@@ -12,30 +11,37 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LONGEST = timedelta(days=LONGEST_DAYS)
 
 UNITS = {"h": HOUR, "d": DAY, "w": timedelta(weeks=1)}
-_WORDS = {"h": "hours", "d": "days"}
 
 
-def read(text: str, option: str, bare: Literal["h", "d"], least: timedelta) -> timedelta:
-    """Read a span of time that an option says.
+def read(text: str, option: str, least: timedelta) -> timedelta:
+    """Parse a time span given to a command-line option.
+
+    The unit is required: a plain number would be hours to one reader and days to the next.
 
     Args:
-        text: What it says: a number, with a unit behind it or without.
-        option: Its name.
-        bare: The unit of a number without one.
-        least: The shortest that is taken.
+        text: A number with its unit: `h`, `d` or `w`.
+        option: The option's name.
+        least: The shortest span it accepts.
 
     Raises:
-        typer.BadParameter: It is none, or out of range.
+        typer.BadParameter: The text is not a number with a unit, or the span is out of range.
     """
-    count, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, bare)
+    count, unit = text[:-1], text[-1:]
     try:
         hours = float(count) * (UNITS[unit] / HOUR)
-    except ValueError as error:
-        rule = f"{text!r} is no span of time; say 12h, 30d or 8w; a plain number is in {_WORDS[bare]}"
-        raise typer.BadParameter(rule, param_hint=option) from error
+    except (KeyError, ValueError) as error:
+        raise typer.BadParameter(_malformed(text, option), param_hint=option) from error
     if not least / HOUR <= hours <= LONGEST / HOUR:
         raise typer.BadParameter(f"{text!r} is not between {written(least)} and {written(LONGEST)}", param_hint=option)
     return timedelta(hours=hours)
+
+
+def _malformed(text: str, option: str) -> str:
+    try:
+        float(text)
+    except ValueError:
+        return f"{text!r} is not a time span: a number and its unit, h, d or w; write {option} 12h, 30d or 8w"
+    return f"{text!r} has no unit: h, d or w; write {option} {text}d or {text}h"
 
 
 def written(span: timedelta) -> str:

@@ -26,7 +26,8 @@ SHORTEST = HOUR
 """Addresses to upload to last an hour: what is younger may still be on its way."""
 
 OlderThan = Annotated[
-    str, typer.Option("--older-than", metavar="SPAN", help="Keep what is younger: 12h, 30d; a plain number is hours.")
+    str,
+    typer.Option("--older-than", metavar="SPAN", help="Keep what is younger: 12h, 30d or 8w, always with the unit."),
 ]
 
 
@@ -48,7 +49,7 @@ def collect_garbage(
 
     Players keep their checkpoints in every standing. Exits with 1 where a player's checkpoint is missing or damaged.
     """
-    age = spans.read(older_than, "--older-than", "h", SHORTEST)
+    age = spans.read(older_than, "--older-than", SHORTEST)
     settings = Settings.load(home=home, database_url=database_url)
     now = datetime.now(UTC)
     before = now - age

@@ -97,7 +97,7 @@ def learners(rows: Sequence[wire.Learner]) -> Grid:
             ]
             for row in rows
         ],
-        "no learner yet; `trainer run` registers one, and `league up --league` three",
+        "no learner yet; `trainer run` registers one, and `league up --league-play` three",
         environments.pop() if len(environments) == 1 else None,
     )
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 from sqlalchemy.orm import Session
 
-from league import secret_files
+from league import private_files
 from league.auth import Scope, is_secret
 from league.cli import database, tables
 from league.cli.connection import AsJson
@@ -19,10 +19,12 @@ from league.cli.grid import Grid
 from league.cli.spans import UNITS
 from league.config import Settings
 from league.errors import ConfigurationError
-from league.services import learners, ownership, tokens
+from league.services import environments, false_reports, ownership, tokens
 from league.services.tokens import TokenListing
 
 app = typer.Typer(help="Make, list, renew and revoke bearer tokens, on the league's database.", no_args_is_help=True)
+
+_ANOTHER_FILE = "name another file, or delete that one"
 
 TokenName = Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is; the event log names it.")]
 ScopeName = Annotated[
@@ -43,6 +45,14 @@ KeptIn = Annotated[
         "--to", metavar="FILE", help="Write the token there, for its owner alone, for programs with LEAGUE_TOKEN_FILE."
     ),
 ]
+GivenIn = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="Take the token from this file instead of making one: 43 random letters, digits, `-` and `_`.",
+    ),
+]
 
 
 @app.command(epilog="Example: league token create laptop --scope worker --expires 90d")
@@ -51,15 +61,20 @@ def create(
     scope: ScopeName,
     expires: Expiry = None,
     to: KeptIn = None,
+    given_in: GivenIn = None,
     as_json: AsJson = False,
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Make a token and print it, once: only its hash is kept. The first token closes the league.
 
-    With --to nothing is done where the file holds this token already: what starts a league may run it every time.
+    With --to or --from nothing is done where the file holds this token already: what starts a league may run it every
+    time.
     """
+    if to is not None and given_in is not None:
+        raise typer.BadParameter("--from names a file with the token, and --to one to write it to: give one of them")
     now = datetime.now(UTC)
+    given = None if given_in is None else _read(given_in)
     expires_at = end_of(expires, now)
     settings = Settings.load(home=home, database_url=database_url)
     database.migrate(settings)
@@ -67,10 +82,13 @@ def create(
         if to is not None and _holds(session, to, name):
             typer.echo(f"{to} holds the token {name} already", err=True)
             return
-        secret = tokens.create(session, name, scope, now, actor=person(), expires_at=expires_at)
+        if given_in is not None and _holds(session, given_in, name):
+            typer.echo(f"the league has the token {name} of {given_in} already", err=True)
+            return
+        secret = tokens.create(session, name, scope, now, actor=person(), expires_at=expires_at, secret=given)
         unowned = ownership.unowned(session) if scope == Scope.WORKER.word else []
         _keep(to, secret)
-    _show({"name": name, "scope": scope, "token": secret, "expires_at": expires_at}, to, as_json=as_json)
+    _show({"name": name, "scope": scope, "token": secret, "expires_at": expires_at}, to or given_in, as_json=as_json)
     for environment, learner in unowned:
         given = shlex.join(["league", "token", "assign", name, learner, "--environment", environment])
         typer.echo(f"learner {learner} of {environment} is nobody's: `{given}` makes it this token's", err=True)
@@ -110,7 +128,7 @@ def assign(
     """Give a learner to a worker token, which alone then writes for it; also one that was made in an open league."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
-        game = environment or learners.only_environment(session)
+        game = environment or environments.only(session)
         ownership.assign(session, name, game, learner, actor=person(), now=datetime.now(UTC))
     typer.echo(f"{learner} of {game} is {name}'s")
 
@@ -136,6 +154,15 @@ def revoke(name: TokenName, home: Home = None, database_url: DatabaseUrl = None)
     typer.echo(f"revoked {name}")
 
 
+@app.command(epilog="Example: league token clear laptop")
+def clear(name: TokenName, home: Home = None, database_url: DatabaseUrl = None) -> None:
+    """Count a token's reports of unplayable players again, after some of them proved false."""
+    settings = Settings.load(home=home, database_url=database_url)
+    with database.current(settings) as connection, connection.write() as session:
+        count = false_reports.clear(session, name, actor=person(), now=datetime.now(UTC))
+    typer.echo(f"cleared {name} of {count} false report{'' if count == 1 else 's'}")
+
+
 def end_of(expires: str | None, now: datetime) -> datetime | None:
     """Read when a token ends: so many hours, days or weeks from now, or a time, this machine's without a zone."""
     if expires is None:
@@ -157,12 +184,23 @@ def _holds(session: Session, file: Path, name: str) -> bool:
     """
     if not file.exists():
         return False
-    kept = secret_files.line(file, f"--to {file}")
-    owner = tokens.name_of(session, kept)
-    if owner not in (None, name) or not is_secret(kept):
-        rule = f"the file holds {'something that is no token' if owner is None else f'the token {owner}'}"
-        raise ConfigurationError(f"--to {file}", rule, "name another file, or delete that one")
+    owner = tokens.name_of(session, _read(file))
+    if owner not in (None, name):
+        raise ConfigurationError(f"file {file}", f"the file holds the token {owner}", _ANOTHER_FILE)
     return owner == name
+
+
+def _read(file: Path) -> str:
+    """Read a token from a file.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or holds something else.
+    """
+    kept = private_files.read_private(file, f"file {file}")
+    if not is_secret(kept):
+        rule = "the file holds something that is no token: 43 letters, digits, `-` and `_`"
+        raise ConfigurationError(f"file {file}", rule, _ANOTHER_FILE)
+    return kept
 
 
 def _keep(file: Path | None, secret: str) -> None:
@@ -170,7 +208,7 @@ def _keep(file: Path | None, secret: str) -> None:
     if file is None:
         return
     try:
-        secret_files.keep(file, secret)
+        private_files.write_private(file, secret)
     except OSError as error:
         rule = f"the file cannot be written ({error.strerror})"
         raise ConfigurationError(f"--to {file}", rule, "name a file in a folder that this user may write") from error
@@ -189,9 +227,13 @@ def _show(issued: dict[str, Any], file: Path | None, *, as_json: bool) -> None:
 def grid(rows: Iterable[TokenListing]) -> Grid:
     """Make a list of tokens."""
     return Grid(
-        [[], ["token", "scope", "created", "last used", "expires", "revoked"]],
+        [[], ["token", "scope", "created", "last used", "expires", "revoked", "false reports"]],
         [
-            [row.name, row.scope, *map(_moment, (row.created_at, row.used_at, row.expires_at, row.revoked_at))]
+            [
+                *(row.name, row.scope),
+                *map(_moment, (row.created_at, row.used_at, row.expires_at, row.revoked_at)),
+                str(row.false_reports or tables.NONE),
+            ]
             for row in rows
         ],
         "no token exists, so the league is open to this machine; `league token create NAME --scope admin` closes it",

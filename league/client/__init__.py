@@ -7,8 +7,9 @@
 `LeagueClient(http=TestClient(app))` talks to an application in the same process, without a socket.
 """
 
+from league.client.address import DEFAULT_URL, Address, find_league
 from league.client.checkpoints import CheckpointCalls
-from league.client.connection import DEFAULT_URL, patience_of
+from league.client.connection import patience_of
 from league.client.gates import GateCalls
 from league.client.play import PlayCalls
 from league.client.players import PlayerCalls
@@ -16,14 +17,15 @@ from league.client.replays import ReplayCalls
 from league.client.tables import TableCalls
 from league.client.workers import WorkerCalls
 
-__all__ = ["DEFAULT_URL", "LeagueClient", "patience_of"]
+__all__ = ["DEFAULT_URL", "Address", "LeagueClient", "find_league", "patience_of"]
 
 
 class LeagueClient(WorkerCalls, CheckpointCalls, PlayerCalls, PlayCalls, GateCalls, TableCalls, ReplayCalls):
     """A connection to one league server; safe to share between threads.
 
     Args:
-        url: Where the server listens.
+        url: Where the server listens; None: LEAGUE_URL, else the league that runs on the home folder (LEAGUE_HOME, or
+            `var`), else http://127.0.0.1:8000.
         token: Bearer token; needed unless the server is open.
         http: An HTTP client to use instead of one made for `url`; it stays the caller's to close.
         timeout_s: Longest wait for a connection, and between two pieces of an answer, in seconds.

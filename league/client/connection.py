@@ -11,9 +11,9 @@ from urllib.parse import quote
 import httpx2
 from pydantic import BaseModel, ValidationError
 
+from league.client.address import Address, find_league
 from league.errors import (
     BusyError,
-    ConfigurationError,
     LeagueError,
     LeagueUnreachable,
     UnauthenticatedError,
@@ -23,7 +23,6 @@ from league.lanes import lane_of
 from league.patience import Patience
 from league.wire import PREFIX, PROTOCOL, PROTOCOL_HEADER
 
-DEFAULT_URL = "http://127.0.0.1:8000"
 _TOO_MANY_REQUESTS = 429
 _PATIENCE_S = 30.0
 
@@ -41,22 +40,24 @@ class Connection:
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str | None = None,
         token: str | None = None,
         http: httpx2.Client | None = None,
         timeout_s: float = 30.0,
         patience: Patience | None = None,
     ) -> None:
-        if not url.startswith(("http://", "https://")):
-            rule = "a league is reached under http:// or https://"
-            raise ConfigurationError(f"league address {url!r}", rule, f"say for example {DEFAULT_URL}")
+        self._address = find_league(url) if http is None else Address(str(http.base_url))
         if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
             rule = "a token is one word of ASCII characters"
             raise UnauthenticatedError("with an unusable token", rule, "give it as `league token create` printed it")
         self._owned = http is None
         self._timeout_s = timeout_s
         self._patience = patience_of(_PATIENCE_S) if patience is None else patience
-        self._http = httpx2.Client(base_url=url, timeout=timeout_s, follow_redirects=True) if http is None else http
+        self._http = (
+            httpx2.Client(base_url=str(self._address), timeout=timeout_s, follow_redirects=True)
+            if http is None
+            else http
+        )
         self._headers = {PROTOCOL_HEADER: str(PROTOCOL)}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -73,6 +74,22 @@ class Connection:
         """Close the connections, unless the HTTP client was the caller's."""
         if self._owned:
             self._http.close()
+
+    @property
+    def address(self) -> Address:
+        """Address of the server, with the place that it is from."""
+        return self._address
+
+    @property
+    def timeout_s(self) -> float:
+        """Longest wait for a connection, and between two pieces of an answer, in seconds."""
+        return self._timeout_s
+
+    def set_timeout(self, timeout_s: float) -> None:
+        """Wait so long at most from the next call on; an HTTP client of the caller's keeps its own timeout."""
+        self._timeout_s = timeout_s
+        if self._owned:
+            self._http.timeout = timeout_s
 
     def _get(self, path: str, kind: type[AnswerT], query: Query | None = None) -> AnswerT:
         answer = self._send("GET", PREFIX + path, query=query)
@@ -114,8 +131,7 @@ class Connection:
 
     def _unreachable(self, error: httpx2.TransportError) -> LeagueUnreachable:
         cause = str(error) or type(error).__name__
-        way_out = "start it with `league serve`, or check the address and the network"
-        return LeagueUnreachable(self._http.base_url, f"no answer ({cause})", way_out)
+        return LeagueUnreachable(self._http.base_url, f"no answer ({cause})", self._address.way_out)
 
 
 def patience_of(seconds: float) -> Patience:

@@ -76,6 +76,15 @@ class PlayerCalls(Connection):
         """Take a suspicious snapshot out of play."""
         return self._change(player_id, "quarantine", reason, expected)
 
+    def reports(self, player_id: int, limit: int = 100) -> wire.Page[wire.PlayerReport]:
+        """List the reports that a player cannot be played, newest first."""
+        return self._get(f"/players/{player_id}/reports", wire.Page[wire.PlayerReport], {"limit": limit})
+
+    def dismiss_reports(self, player_id: int, reason: str = "") -> wire.Page[wire.PlayerReport]:
+        """Resolve the open reports about a player as false; return them."""
+        request = wire.DismissalRequest(reason=reason)
+        return self._post(f"/players/{player_id}/reports/dismiss", request, wire.Page[wire.PlayerReport])
+
     def champion(self, environment: str | None = None) -> wire.Champion:
         """Show the champion of an environment (None: the league's only one)."""
         return self._get("/champion", wire.Champion, {"environment": environment})

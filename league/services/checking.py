@@ -15,9 +15,9 @@ from league.services import (
     champions,
     collection,
     decisions,
+    environments,
     fingerprint_sums,
     gate_verdicts,
-    learners,
     match_log,
     payoffs,
     rebuild,
@@ -59,7 +59,7 @@ def check(
         found = list(_references(session))
         if found:
             return found  # the rest is read along them
-        for each in learners.environments(session) if environment is None else [environment]:
+        for each in environments.names(session) if environment is None else [environment]:
             found += [*_players(session, each), *_champion(session, each), *_gates(session, each)]
             in_log = list(_matches(session, each))
             found += in_log or [*_payoffs(session, each), *_ratings(session, each), *_fingerprints(session, each)]

@@ -37,6 +37,7 @@ def stand(session: Session, duty: str, candidate: str, now: datetime, term_s: fl
     return session.scalar(statement.returning(Election.holder)) == candidate
 
 
-def resign(session: Session, candidate: str) -> None:
-    """Give up every office, so that nobody waits for the terms' ends."""
-    session.execute(delete(Election).where(Election.holder == candidate))
+def resign(session: Session, candidate: str, duty: str | None = None) -> None:
+    """Give up an office, or every one, so that nobody waits for the terms' ends."""
+    held = delete(Election).where(Election.holder == candidate)
+    session.execute(held if duty is None else held.where(Election.duty == duty))

@@ -21,9 +21,8 @@ from league.errors import (
     NameTakenError,
     SignatureMismatchError,
     StandingConflictError,
-    UnknownEnvironmentError,
 )
-from league.services import events, learners, ownership, standings
+from league.services import admission, environments, events, ownership, standings
 from league.services.population import Population
 
 KIND = "external"
@@ -43,11 +42,13 @@ def enter(
         SignatureMismatchError: It plays the environment by other rules.
         ForbiddenError: The player exists and the caller may not write for it.
         NameTakenError: The name is somebody else's, or that of another policy.
+        TokenLimitError: The caller has as many players as it may.
     """
-    _require_game(session, request)
     locks.hold(session, Lock.POPULATION)
+    _require_game(session, request)
     player = _find(session, request)
     if player is None:
+        admission.require_player(session, settings, ownership.owner(caller))
         player = _add(session, request, ownership.owner(caller), now)
         told = {"name": request.name, _IDENTITY: request.identity}
         events.record(
@@ -89,10 +90,7 @@ def _require_game(session: Session, request: wire.ExternalCreate) -> None:
     played = select(Learner.signature).where(Learner.environment == environment).order_by(Learner.id.desc())
     signatures = list(session.scalars(played))
     if not signatures:
-        known = learners.environments(session)
-        rule = f"the league plays {', '.join(known)}" if known else "the league plays nothing yet"
-        way_out = "name one of those" if known else f"start a learner with `trainer run --environment {environment}`"
-        raise UnknownEnvironmentError(environment, rule, way_out)
+        raise environments.unknown(session, environment)
     if request.signature not in signatures:
         rule = f"the league plays {environment} with signature {signatures[0]}"
         raise SignatureMismatchError(request.signature, rule, "use the version of the game that its trainers have")

@@ -162,7 +162,7 @@ def view_of(session: Session, cut: Cut) -> View:
         "draws": _rows(Draw, Draw.id.in_(select(Lease.draw_id).where(leases))),
         "leases": _rows(Lease, leases),
         "gates": _gates(at),
-        "unplayable_reports": _rows(UnplayableReport, UnplayableReport.reported_at <= at),
+        "unplayable_reports": _reports(at),
         "matches": _rows(Match, matches),
         "measure_sets": _rows(MeasureSet, true()),
         "behaviours": _rows(Behaviour, Behaviour.match_id.in_(kept_matches)),
@@ -182,6 +182,16 @@ def view_of(session: Session, cut: Cut) -> View:
         "snapshot_decisions": _decisions(at),
     }
     return View(tables, players)
+
+
+def _reports(at: datetime) -> Select[Any]:
+    """Select reports that were made by then, open where they were resolved later."""
+    resolved = UnplayableReport.resolved_at <= at
+    changed = {
+        "resolution": case((resolved, UnplayableReport.resolution)),
+        "resolved_at": case((resolved, UnplayableReport.resolved_at)),
+    }
+    return _rows(UnplayableReport, UnplayableReport.reported_at <= at, **changed)
 
 
 def _rows(kind: type[Base], chosen: ColumnElement[bool], **changed: ColumnElement[Any]) -> Select[Any]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from league.db.models import Gate, Lease
+from league.db.models import Gate, Lease, Match
 from league.services import draws, exclusion
 from league.services.draws import Account
 from league.services.gate_verdicts import RULE
@@ -86,6 +86,18 @@ def give_back(session: Session, worker_id: str, now: datetime) -> None:
             .values(released_at=now, state="released")
             .execution_options(synchronize_session=False)
         )
+
+
+def unfinished_batches(session: Session, now: datetime) -> dict[str, int | None]:
+    """Return, for each evaluator or entrant with results to come, the gate of its newest lease; None for no gate.
+
+    A worker plays and reports one batch of leases at a time, so the newest one tells.
+    """
+    current = Lease.state == "open", Lease.expires_at > now, Lease.kind != "training"
+    newest = select(func.max(Lease.id)).where(*current).group_by(Lease.worker_id)
+    reported = select(func.count()).where(Match.lease_id == Lease.id).correlate(Lease).scalar_subquery()
+    pending = select(Lease.worker_id, Lease.gate_id).where(Lease.id.in_(newest), Lease.budget > reported)
+    return dict(iter(session.execute(pending)))
 
 
 def _open(session: Session, environment: str) -> tuple[OpenGate, ...]:

@@ -103,17 +103,25 @@ class Closed:
     reason: str
 
 
+_Key = tuple[int, datetime]
+
+
+def _key(gate: Gate) -> _Key:
+    """Return what no other gate has: SQLite may give the id of one whose environment was deleted to another."""
+    return gate.id, gate.opened_at
+
+
 class Judge:
     """Judges open gates. Of those that it saw before it reads what is new; nothing is lost with it."""
 
     def __init__(self) -> None:
-        self._settled: dict[int, Settled] = {}
+        self._settled: dict[_Key, Settled] = {}
         self._enough: frozenset[int] = frozenset()
         self._looked_at = datetime.min.replace(tzinfo=UTC)
 
     def judge(self, session: Session, gate: Gate, now: datetime) -> Judged:
         """Say where an open gate stands."""
-        scores, self._settled[gate.id] = self._read(session, gate, now)
+        scores, self._settled[_key(gate)] = self._read(session, gate, now)
         return _judged(gate, scores)
 
     def judge_all(self, session: Session, now: datetime) -> Mapping[Gate, Judged]:
@@ -135,11 +143,11 @@ class Judge:
         """Read all open gates and forget any other."""
         still_open = session.scalars(select(Gate).where(Gate.state == "open").order_by(Gate.id))
         seen = {gate: self._read(session, gate, now) for gate in still_open}
-        self._settled = {gate.id: settled for gate, (_, settled) in seen.items()}
+        self._settled = {_key(gate): settled for gate, (_, settled) in seen.items()}
         return {gate: scores for gate, (scores, _) in seen.items()}
 
     def _read(self, session: Session, gate: Gate, now: datetime) -> tuple[GateScores, Settled]:
-        known = self._settled.get(gate.id, NOTHING)
+        known = self._settled.get(_key(gate), NOTHING)
         return gate_scores.read(session, gate.id, gate.candidate_id, now, known)
 
 

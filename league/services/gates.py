@@ -4,6 +4,7 @@ A gate is open until its verdict falls or somebody cancels it.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import exists, select
@@ -18,7 +19,7 @@ from league.db.bulk import among
 from league.db.locks import Lock
 from league.db.models import Gate, Player, Quarantine, Worker
 from league.errors import GateConflictError, InvalidRequestError
-from league.services import gate_verdicts, learners, standings
+from league.services import gate_pairs, gate_verdicts, learners, standings
 from league.services.gate_verdicts import NUMBERS, RULE, STATES, Ending, Judge
 from league.services.names import display_name
 
@@ -202,22 +203,33 @@ def _require_able_to_meet(candidate: Player, champion: Player) -> None:
 # --- showing ---------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Shared:
+    """What the bodies of several gates share: players by id, and the gates of unfinished batches by worker."""
+
+    players: Mapping[int, Player]
+    batches: Mapping[str, int | None]
+
+
 def _bodies(
     session: Session, settings: Settings, judge: Judge, found: Sequence[Gate], now: datetime
 ) -> list[wire.Gate]:
     seated = {player for gate in found for player in (gate.candidate_id, gate.champion_id)}
     players = {player.id: player for player in session.scalars(select(Player).where(Player.id.in_(seated)))}
-    return [_body(session, settings, judge, gate, players, now) for gate in found]
+    some_open = any(gate.state == "open" for gate in found)
+    shared = _Shared(players, gate_pairs.unfinished_batches(session, now) if some_open else {})
+    return [_body(session, settings, judge, gate, shared, now) for gate in found]
 
 
-def _body(
-    session: Session, settings: Settings, judge: Judge, gate: Gate, players: Mapping[int, Player], now: datetime
-) -> wire.Gate:
-    figures, waiting, evaluators = gate.verdict, 0, 0
+def _body(session: Session, settings: Settings, judge: Judge, gate: Gate, shared: _Shared, now: datetime) -> wire.Gate:
+    players = shared.players
+    figures, waiting, busy = gate.verdict, 0, 0
+    evaluators: list[str] = []
     if gate.state == "open":
         judged = judge.judge(session, gate, now)
         figures, waiting = judged.fields(), judged.waiting
         evaluators = _evaluators(session, settings, [players[gate.candidate_id], players[gate.champion_id]], now)
+        busy = sum(shared.batches.get(each, gate.id) != gate.id for each in evaluators)
     candidate, champion = (
         wire.PlayerName(player_id=player.id, name=display_name(player))
         for player in (players[gate.candidate_id], players[gate.champion_id])
@@ -233,7 +245,8 @@ def _body(
             **figures,
             "counts": [round(pairs, _COUNTED_DIGITS) for pairs in figures["counts"]],
             "waiting_pairs": waiting,
-            "evaluators": evaluators,
+            "evaluators": len(evaluators),
+            "busy_evaluators": busy,
             "actor": gate.actor,
             "reason": gate.reason,
             "opened_at": gate.opened_at,
@@ -243,8 +256,10 @@ def _body(
     )
 
 
-def _evaluators(session: Session, settings: Settings, two: Sequence[Player], now: datetime) -> int:
-    """Count the workers that are attached, trusted and able to play two: evaluators, or entrants for who is external.
+def _evaluators(session: Session, settings: Settings, two: Sequence[Player], now: datetime) -> list[str]:
+    """Return the ids of the workers that are attached, trusted and able to play two players.
+
+    They are evaluators, or entrants where one of the two is external.
 
     A worker does not say for which external player it is there, so that entrants of others of the game count as well.
     """
@@ -252,4 +267,5 @@ def _evaluators(session: Session, settings: Settings, two: Sequence[Player], now
     lately = now - timedelta(seconds=_BEATS_MISSED * settings.heartbeat_s)
     attached = Worker.kind == kind, Worker.seen_at >= lately, Worker.command == "continue"
     distrusted = exists().where(Quarantine.worker_id == Worker.id, Quarantine.lifted_at.is_(None))
-    return sum(signature in each for each in session.scalars(select(Worker.signatures).where(*attached, ~distrusted)))
+    found = session.execute(select(Worker.id, Worker.signatures).where(*attached, ~distrusted))
+    return [worker_id for worker_id, signatures in found if signature in signatures]

@@ -14,16 +14,15 @@ from league.auth import Principal
 from league.config import Settings
 from league.db import locks
 from league.db.locks import Lock
-from league.db.models import Learner, Match, Player
+from league.db.models import Learner, Player
 from league.db.upsert import insert_into
 from league.errors import (
     InvalidRequestError,
     LearnerMismatchError,
     NameTakenError,
-    UnknownEnvironmentError,
     UnknownLearnerError,
 )
-from league.services import ownership, role_rules
+from league.services import admission, environments, ownership, role_rules
 
 
 def get_or_create(
@@ -32,13 +31,14 @@ def get_or_create(
     """Find the lineage of this name in its environment, or found it as the caller's, with the environment's baselines.
 
     Raises:
-        ForbiddenError: It exists and the caller may not write for it.
+        ForbiddenError: It exists and the caller may not write for it, or the caller may not create its environment.
+        TokenLimitError: The caller has as many learners or environments as it may.
         LearnerMismatchError: It exists with another role or signature.
         NameTakenError: A baseline or an external player of the environment has this name.
     """
     learner = _find(session, request)
     if learner is None:
-        _found(session, settings, request, ownership.owner(caller), now)
+        _found(session, settings, request, caller, now)
         learner = _find(session, request)
     if learner is None:
         raise UnknownLearnerError(request.name, "it vanished while it was made", "send the call again")
@@ -68,8 +68,15 @@ def listing(
 
 
 def show(session: Session, settings: Settings, learner: Learner) -> wire.Learner:
-    """Return a lineage as the wire has it."""
-    return _bodies(session, settings, [learner])[0]
+    """Return a lineage as the wire has it.
+
+    Raises:
+        UnknownLearnerError: It was deleted with its environment since it was read.
+    """
+    bodies = _bodies(session, settings, [learner])
+    if not bodies:
+        raise unknown(learner.id)
+    return bodies[0]
 
 
 def require(session: Session, learner_id: int) -> Learner:
@@ -80,13 +87,13 @@ def require(session: Session, learner_id: int) -> Learner:
     """
     learner = session.get(Learner, learner_id)
     if learner is None:
-        raise UnknownLearnerError(learner_id, "no learner has this id", "register it with POST /learners")
+        raise unknown(learner_id)
     return learner
 
 
-def environments(session: Session) -> list[str]:
-    """Name every environment that has a lineage, in alphabetical order."""
-    return list(session.scalars(select(Learner.environment).distinct().order_by(Learner.environment)))
+def unknown(learner_id: int) -> UnknownLearnerError:
+    """Return the error about an id that no learner has."""
+    return UnknownLearnerError(learner_id, "no learner has this id", "register it with POST /learners")
 
 
 def sides(session: Session, environment: str) -> tuple[str, str] | None:
@@ -94,12 +101,6 @@ def sides(session: Session, environment: str) -> tuple[str, str] | None:
     declared = select(Learner.sides).where(Learner.environment == environment, Learner.sides.is_not(None))
     names = session.scalar(declared.order_by(Learner.id.desc()).limit(1))
     return None if names is None else (names[0], names[1])
-
-
-def latest_environment(session: Session) -> str | None:
-    """Name the environment of the newest match, or else the first by name; None where there is none."""
-    played = session.scalar(select(Match.environment).order_by(Match.id.desc()).limit(1))
-    return played or next(iter(environments(session)), None)
 
 
 def require_environment(session: Session, environment: str | None) -> None:
@@ -110,26 +111,10 @@ def require_environment(session: Session, environment: str | None) -> None:
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not this one.
     """
-    known = environments(session)
-    if environment is not None and known and environment not in known:
-        raise UnknownEnvironmentError(environment, f"the league plays {', '.join(known)}", "name one of those")
-
-
-def only_environment(session: Session) -> str:
-    """Return the environment that is meant where none is named.
-
-    Raises:
-        InvalidRequestError: The league plays several, or none.
-    """
-    known = environments(session)
-    if not known:
-        raise InvalidRequestError(
-            "without an environment", "the league plays none yet", "start a learner with `trainer run`"
-        )
-    if len(known) > 1:
-        rule = f"the league plays {', '.join(known)}"
-        raise InvalidRequestError("without an environment", rule, "name the environment that is meant")
-    return known[0]
+    if environment is None or environments.exists(session, environment):
+        return
+    if environments.count(session):
+        raise environments.unknown(session, environment)
 
 
 def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:
@@ -137,13 +122,16 @@ def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:
     return session.scalar(named)
 
 
-def _found(session: Session, settings: Settings, request: wire.LearnerCreate, owner: str | None, now: datetime) -> None:
+def _found(session: Session, settings: Settings, request: wire.LearnerCreate, caller: Principal, now: datetime) -> None:
     locks.hold(session, Lock.POPULATION)
+    if _find(session, request) is not None:  # another call was first
+        return
+    admission.require_learner(session, settings, request.environment, caller)
     _require_no_external(session, request)
     _add_baselines(session, settings, request, now)
     row = {
         **request.model_dump(exclude={"rules", "baselines"}),
-        "owner": owner,
+        "owner": ownership.owner(caller),
         "step": None,
         "metrics": {},
         "metrics_at": None,
@@ -267,4 +255,5 @@ def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> li
             }
         )
         for learner, beginnings in zip(learners, began, strict=True)
+        if learner.id in players  # PostgreSQL: each statement sees what was deleted before it
     ]

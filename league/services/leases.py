@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import case, func, select, update
+from sqlalchemy import Select, case, func, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from arena.matchmaking import SELF, draw, rating_pairs
@@ -17,9 +18,9 @@ from league import wire
 from league.config import Settings
 from league.db.bulk import insert_new
 from league.db.engine import Database
-from league.db.models import Draw, Lease, Match, Player
+from league.db.models import Draw, Learner, Lease, Match, Player
 from league.db.sharing import one_by_one
-from league.errors import UnknownLeaseError
+from league.errors import UnknownEnvironmentError, UnknownLeaseError
 from league.services import draws, exclusion, externals, gate_pairs, payoffs, unplayable, workers
 from league.services.draws import PAIRING, Account, LearnerDraw
 from league.services.gate_verdicts import Judge
@@ -62,6 +63,7 @@ def grant(
         UnknownWorkerError: There is no such worker.
         WorkerQuarantinedError: It is quarantined.
         UnknownPlayerError: There is no such player.
+        UnknownEnvironmentError: The environment was deleted meanwhile.
         InvalidRequestError: The player is not a learner, or not an external one.
         StandingConflictError: The external player is out of play.
     """
@@ -74,18 +76,44 @@ def grant(
         return []
 
     population, account = planned.population, planned.account
-    if population.keeps(account.id, now):
-        database.write_together(_store, planned.rows, kind="leases", briefly=True)
-    else:  # two processes may keep the same draws in another order: each in a transaction of its own
-
-        def store(session: Session) -> None:
-            draws.keep(session, account, now)
-            _store(session, [planned.rows])
-
-        database.write_together(one_by_one, store)
+    try:
+        _store_grant(database, planned, now)
+    except IntegrityError as error:
+        raise _deleted(population.environment) from error
     population.note_kept(account.id, planned.rows[0]["expires_at"])
     terms.remember({row["id"]: _terms(population, row) for row in planned.rows})
     return _bodies(planned)
+
+
+def _store_grant(database: Database, planned: Grant, now: datetime) -> None:
+    """Store leases, with the draw that they are from unless it is there.
+
+    PostgreSQL refuses leases whose draw was deleted with their environment. Whoever stores the draw looks whether there
+    is still an environment.
+    """
+    environment = planned.population.environment
+    if planned.population.keeps(planned.account.id, now):
+        database.write_together(_store, planned.rows, kind="leases", briefly=True)
+        return
+
+    def store(session: Session) -> None:  # two processes may keep the same draws in another order: each by itself
+        if session.scalar(_hold_learner(environment)) is None:
+            raise _deleted(environment)
+        draws.keep(session, planned.account, now)
+        _store(session, [planned.rows])
+
+    database.write_together(one_by_one, store)
+
+
+def _hold_learner(environment: str) -> Select[int]:
+    """Select a learner of an environment and keep it from deletion, but not from change, until the transaction ends."""
+    own = select(Learner.id).where(Learner.environment == environment).limit(1)
+    return own.with_for_update(read=True, key_share=True)
+
+
+def _deleted(environment: str) -> UnknownEnvironmentError:
+    rule = "it was deleted while opponents were drawn"
+    return UnknownEnvironmentError(environment, rule, "start its workers again if it is to be played anew")
 
 
 def _store(session: Session, requests: Sequence[Sequence[Row]]) -> Sequence[None]:
@@ -123,15 +151,21 @@ def explain(session: Session, lease_id: str, now: datetime) -> wire.LeaseExplana
     )
 
 
-def release(session: Session, settings: Settings, request: wire.ReleaseRequest, now: datetime) -> wire.ReleaseAnswer:
-    """Note that a worker will not play these leases further, and whom it could not play.
+def release(
+    session: Session,
+    settings: Settings,
+    request: wire.ReleaseRequest,
+    findings: unplayable.Findings,
+    now: datetime,
+) -> wire.ReleaseAnswer:
+    """End leases that a worker will not play further, and take its reports of players that it could not play.
 
     Raises:
         UnknownWorkerError: There is no such worker.
         InvalidRequestError: None of the leases seats a player that is called unplayable.
     """
     workers.require(session, request.worker_id)
-    quarantined = unplayable.report(session, settings, request, now)
+    quarantined = unplayable.report(session, settings, request, findings, now)
     still_open = Lease.worker_id == request.worker_id, Lease.released_at.is_(None), Lease.expires_at > now
     ended = update(Lease).where(Lease.id.in_(request.lease_ids), *still_open)
     released = session.scalars(ended.values(released_at=now, state="released").returning(Lease.id)).all()

@@ -1,6 +1,7 @@
 """Standings and the champion change by compare-and-set, each change with an actor and a reason in the audit log."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Player
 from league.errors import ChampionConflictError, StandingConflictError
-from league.services import champions, events, standings
+from league.services import champions, events, false_reports, reports, standings
 from league.services.names import display_name
 from league.wire import Standing
 
@@ -23,11 +24,12 @@ Change = Literal["promote", "retire", "reinstate", "quarantine"]
 
 @dataclass(frozen=True)
 class Cause:
-    """Who changes something, why, and when."""
+    """Who changes something, why, and when; with details for the audit log."""
 
     actor: str
     reason: str
     now: datetime
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,11 @@ def change(
     reason: str,
     now: datetime,
     expected: Standing | None = None,
+    details: Mapping[str, Any] | None = None,
 ) -> wire.Player:
     """Change a snapshot's standing, if it is in one that allows it. A champion that ceases to be a commander is none.
+
+    Quarantining confirms open reports that it cannot be played; reinstating it from quarantine dismisses them.
 
     Args:
         session: A write transaction.
@@ -75,6 +80,7 @@ def change(
         reason: Why.
         now: The time of the change.
         expected: The standing that the caller saw; None for any that allows the change.
+        details: Why, in the audit log; None for nothing more than the reason.
 
     Raises:
         UnknownPlayerError: There is no such player.
@@ -82,7 +88,12 @@ def change(
             expected one.
     """
     locks.hold(session, Lock.EVENTS)
-    player = _set_standing(session, player_id, name, Cause(actor, reason, now), expected)
+    before = standings.require(session, player_id)[0].standing
+    player = _set_standing(session, player_id, name, Cause(actor, reason, now, details or {}), expected)
+    if name == "quarantine":
+        reports.resolve(session, player_id, "confirmed", now)
+    if before == "quarantined":
+        false_reports.dismiss_reinstated(session, player, actor=actor, reason=reason, now=now)
     if player.standing != "commander" and champions.holder(session, player.environment) == player_id:
         _hand_over(session, player.environment, player_id, None, Cause(actor, f"{name}: {reason}", now))
     return standings.show(session, settings, player_id)
@@ -140,7 +151,7 @@ def _set_standing(
         raise _standing_conflict(player, name, transition, expected)
     if name == "promote" and player.call_sign is None:
         player.call_sign = _call_sign(session, player)
-    details = {"from": before, "to": transition.target, "call_sign": player.call_sign}
+    details = {**cause.details, "from": before, "to": transition.target, "call_sign": player.call_sign}
     _record(session, name, player.environment, player_id, details, cause)
     return player
 

@@ -21,10 +21,11 @@ from league.db.columns import read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Match, Period, Player, Rating
-from league.errors import UnknownEnvironmentError
 from league.services import (
+    environments,
     events,
     exclusion,
+    false_reports,
     ground,
     learners,
     ledger,
@@ -58,6 +59,7 @@ class _Draft:
         ground: What it rests on.
         version: Of the ratings.
         number: Of the period.
+        after: The last match of the period before; 0 for the first.
         last_match_id: The last match that it takes in.
         not_before: When the last of its matches came or the last period closed; None where neither is.
         games: Its matches.
@@ -72,6 +74,7 @@ class _Draft:
     ground: Ground
     version: int
     number: int
+    after: int
     last_match_id: int
     not_before: datetime | None
     games: Games
@@ -91,13 +94,10 @@ def close(
     Raises:
         UnknownEnvironmentError: No learner of this environment ever registered.
     """
-    with database.read() as session:
-        known = learners.environments(session)
-    if environment not in known:
-        rule = f"the league plays {', '.join(known) or 'none yet'}"
-        raise UnknownEnvironmentError(environment, rule, "name one of those")
     period = None
     while period is None:  # whoever comes first has closed one; what is left is for the next
+        with database.read() as session:
+            environments.require(session, environment)
         period = _close(database, settings, environment, actor, reason, now)
     return period
 
@@ -137,6 +137,12 @@ def listing(
 def newest(session: Session, environment: str) -> Period | None:
     """Return the last closed period."""
     return session.scalar(select(Period).where(Period.environment == environment).order_by(Period.id.desc()).limit(1))
+
+
+def by_last_closed(session: Session) -> list[str]:
+    """Name every environment, the one whose last period is the newest first and those without any last."""
+    closed = {each: newest(session, each) for each in environments.names(session)}
+    return sorted(closed, key=lambda each: 0 if (last := closed[each]) is None else -last.id)
 
 
 def roster(session: Session, environment: str) -> Roster:
@@ -279,7 +285,7 @@ def _draft(session: Session, settings: Settings, environment: str, watermark: in
     )
     not_before = _not_before(session, environment, last, end)
     return _Draft(
-        before, version, number + 1, end, not_before, games, rule, closing, changed, by_side, everybody, present
+        before, version, number + 1, start, end, not_before, games, rule, closing, changed, by_side, everybody, present
     )
 
 
@@ -304,6 +310,7 @@ def _write(
     write_ratings(session, period.id, draft.closing.entries, draft.closing.sides.entries)
     payoffs.write(session, draft.payoffs)
     side_books.write(session, draft.side_payoffs)
+    false_reports.refute(session, environment, draft.after, draft.last_match_id, now)
     if draft.population is not None:
         everybody = draft.population if unchanged else population.load(session, environment)
         promotion.apply(session, settings, everybody, now)

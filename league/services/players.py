@@ -1,5 +1,6 @@
 """Publishing snapshots and finding players."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,8 +14,10 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Learner, Player
 from league.db.upsert import insert_into
-from league.errors import NameTakenError, SignatureMismatchError
-from league.services import decisions, learners, standings
+from league.errors import NameTakenError, RefusedCheckpointError, SignatureMismatchError
+from league.services import admission, decisions, learners, standings
+from league.storage.policy_header import find_header_fault
+from league.storage.safetensors_header import Header
 from league.storage.store import CheckpointStore
 
 _HASH_PREFIX = 8
@@ -24,21 +27,24 @@ def publish(
     session: Session,
     settings: Settings,
     store: CheckpointStore,
-    signature: str | None,
+    header: Header,
     request: wire.PlayerCreate,
     now: datetime,
 ) -> wire.Player:
     """Make an uploaded checkpoint a candidate with its learner's rating, of which the league is less sure.
 
-    `signature` is that of the environment which the checkpoint says it was made for; None if it does not say.
+    `header` is the checkpoint's, read before the transaction.
 
     Raises:
         UnknownLearnerError: There is no such learner.
         UnknownCheckpointError: The checkpoint was not uploaded.
         SignatureMismatchError: It was made for another environment than its learner's.
+        RefusedCheckpointError: No network can be loaded from its tensors.
+        TokenLimitError: The learner's token has as many players as it may.
     """
     learner = learners.require(session, request.learner_id)
-    _require_signature(signature, request, learner)
+    _require_environment(header.metadata, request, learner)
+    _require_loadable(header, request)
     locks.share(session, Lock.COLLECTION, "")
     store.find(request.checkpoint)
     known = _find(session, request)
@@ -65,11 +71,24 @@ def listing(
     return standings.shown(session, settings, session.execute(query).all())
 
 
-def _require_signature(made_for: str | None, request: wire.PlayerCreate, learner: Learner) -> None:
-    if made_for not in (None, learner.signature):
-        rule = f"checkpoint {request.checkpoint[:_HASH_PREFIX]} was made for it, learner {learner.name!r}"
-        rule += f" plays {learner.environment} with signature {learner.signature}"
-        raise SignatureMismatchError(made_for, rule, "publish it under a learner of its own environment")
+def _require_environment(metadata: Mapping[str, str], request: wire.PlayerCreate, learner: Learner) -> None:
+    """Refuse a checkpoint that says it was made for another environment; one that says nothing passes."""
+    for made_for, own in (
+        (metadata.get("signature"), learner.signature),
+        (metadata.get("environment"), learner.environment),
+    ):
+        if made_for not in (None, own):
+            rule = f"checkpoint {request.checkpoint[:_HASH_PREFIX]} was made for it, learner {learner.name!r}"
+            rule += f" plays {learner.environment} with signature {learner.signature}"
+            raise SignatureMismatchError(made_for, rule, "publish it under a learner of its own environment")
+
+
+def _require_loadable(header: Header, request: wire.PlayerCreate) -> None:
+    fault = find_header_fault(header)
+    if fault is not None:
+        raise RefusedCheckpointError(
+            request.checkpoint, fault, "publish the weights as arena.policies.save writes them"
+        )
 
 
 def _find(session: Session, request: wire.PlayerCreate) -> int | None:
@@ -85,6 +104,12 @@ def _find(session: Session, request: wire.PlayerCreate) -> int | None:
 def _insert(session: Session, settings: Settings, request: wire.PlayerCreate, learner: Learner, now: datetime) -> int:
     """Insert a snapshot, or find the one that a racing call inserted."""
     locks.hold(session, Lock.POPULATION)
+    if session.scalar(select(Learner.id).where(Learner.id == learner.id)) is None:  # deleted with its environment
+        raise learners.unknown(learner.id)
+    known = _find(session, request)
+    if known is not None:  # another call was first
+        return known
+    admission.require_player(session, settings, learner.owner)
     row = _row(session, settings, request, learner, now)
     plain = f"{learner.name}@{request.step}"
     for name in (plain, f"{plain}-{request.checkpoint[:_HASH_PREFIX]}"):

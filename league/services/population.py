@@ -218,10 +218,13 @@ class PopulationCache:
         Raises:
             UnknownPlayerError: There is no such player.
         """
-        if player_id not in self._environments:
-            player, _ = standings.require(session, player_id)
-            self._environments[player_id] = player.environment
-        return self.get(session, self._environments[player_id])
+        if player_id in self._environments:
+            found = self.get(session, self._environments[player_id])
+            if player_id in found.places:
+                return found
+        player, _ = standings.require(session, player_id)  # SQLite may give the id of a deleted player to another
+        self._environments[player_id] = player.environment
+        return self.get(session, player.environment)
 
     def get(self, session: Session, environment: str) -> Population:
         """Return the population as the session sees it."""
@@ -230,7 +233,7 @@ class PopulationCache:
             kept = self._kept.get(environment)
             if kept is not None and kept.version == present:
                 return kept.population
-            if kept is not None and any(seen < known for seen, known in zip(present, kept.version, strict=True)):
+            if kept is not None and _is_earlier(present, kept.version):
                 return load(session, environment)  # the session began before the last change
             renewed = _renewed(session, environment, kept, present)
             self._kept[environment] = renewed
@@ -247,7 +250,7 @@ class PopulationCache:
         """
         environment = self._environments.get(player_id, "")
         kept = self._kept.get(environment)
-        if kept is None:
+        if kept is None or player_id not in kept.population.places:
             return []
         if kept.version == present:
             known = [kept.population, kept.before if lately else None]
@@ -258,6 +261,16 @@ class PopulationCache:
     def renewing(self, player_id: int) -> threading.Lock:
         """Return what is held by whoever reads a player's population anew, or makes something that follows from it."""
         return self._renewing.setdefault(self._environments.get(player_id, ""), threading.Lock())
+
+
+def _is_earlier(one: Version, other: Version) -> bool:
+    """Return whether a version is of a time before another's.
+
+    Where an environment was deleted the last player and period may go back. That is an event, and events never do.
+    """
+    if one[-1] != other[-1]:
+        return one[-1] < other[-1]
+    return any(seen < known for seen, known in zip(one, other, strict=True))
 
 
 def _renewed(session: Session, environment: str, kept: _Kept | None, present: Version) -> _Kept:

@@ -10,7 +10,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, Literal
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from league import wire
@@ -172,9 +172,12 @@ def extent(players: Iterable[Ranked]) -> Extent:
     return Extent(len(ends), min((low for low, _ in ends), default=0.0), max((high for _, high in ends), default=0.0))
 
 
-def lineages(session: Session, environment: str) -> dict[int, str]:
-    """Name the environment's lineages, by the id of their learner, in alphabetical order."""
-    query = select(Learner.id, Learner.name).where(Learner.environment == environment).order_by(Learner.name)
+def lineages(session: Session, environment: str, limit: int, chosen: int | None = None) -> dict[int, str]:
+    """Name the environment's newest lineages and a chosen one, by the id of their learner, in alphabetical order."""
+    of_environment = Learner.environment == environment
+    newest = select(Learner.id).where(of_environment).order_by(Learner.id.desc()).limit(limit)
+    shown = or_(Learner.id.in_(newest), Learner.id == chosen)
+    query = select(Learner.id, Learner.name).where(of_environment, shown).order_by(Learner.name)
     return dict(session.execute(query).all())
 
 

@@ -7,7 +7,7 @@ takes part from its first match on, so that a period is a function of the matche
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -29,8 +29,9 @@ _OWN_KIND = {
 _ID_LENGTH = 12
 
 
-_OF_SIDES = ("unlike_sides", "unsure_of_sides")
-"""What a rule is stored without where it does not hold: rules keep their names."""
+_SINCE = {"unlike_sides": False, "unsure_of_sides": False, "burst_games": 0}
+"""Later additions to the rule, and the value that rules from before have: one that has it is stored without it, so
+that rules keep their names."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Rule:
 
     `deviation_floor` keeps a learner's rating moving. It holds for frozen players too unless the whole history is
     fitted, which knows how sure they are. With `unlike_sides` each side is rated on its own, too; fits know how unsure
-    it is what sides gave if they are `unsure_of_sides`.
+    it is what sides gave if they are `unsure_of_sides`. Learners with more than `burst_games` games in the period are
+    rated by the mode of their posterior, and so are frozen players unless the whole history is fitted; 0 is never.
     """
 
     tau: float
@@ -49,6 +51,7 @@ class Rule:
     refit: RefitConfig
     unlike_sides: bool
     unsure_of_sides: bool
+    burst_games: int = 0
 
     @classmethod
     def of(cls, settings: Settings, *, unlike_sides: bool = False) -> Self:
@@ -61,6 +64,7 @@ class Rule:
             settings.refit,
             unlike_sides,
             unlike_sides,
+            settings.burst_games,
         )
 
     @classmethod
@@ -70,7 +74,7 @@ class Rule:
         Raises:
             InvariantError: It is none.
         """
-        numbers = dict.fromkeys(_OF_SIDES, False) | {name: value for name, value in stored.items() if name != "refit"}
+        numbers = _SINCE | {name: value for name, value in stored.items() if name != "refit"}
         refit = {"pair_correlation": False} | stored.get("refit", {"enabled": False})
         try:
             return cls(**numbers, refit=RefitConfig(**refit))
@@ -80,8 +84,8 @@ class Rule:
             ) from error
 
     def stored(self) -> dict[str, Any]:
-        """Return the rule as JSON; where sides are alike, as before there were others."""
-        return {name: value for name, value in asdict(self).items() if value or name not in _OF_SIDES}
+        """Return the rule as JSON, without later additions that it makes no use of."""
+        return {name: value for name, value in asdict(self).items() if value != _SINCE.get(name)}
 
     @property
     def id(self) -> str:
@@ -131,16 +135,19 @@ def advance(
     own = np.array([_OWN_KIND[entry.kind] for entry in before], dtype=np.int64)
     learner = own == Kind.LEARNER
     start = as_ratings(before)
-    frozen_floor = 0.0 if rule.refit.enabled else rule.deviation_floor
+    # with a fit of the whole history, the fit rates frozen players, and finds the mode itself
+    frozen_floor, frozen_burst = (0.0, 0) if rule.refit.enabled else (rule.deviation_floor, rule.burst_games)
     by_training, learner_games, learner_points = _rate(
         start,
         _rows(games, ids, advantage, training=True),
         np.where(learner, own, Kind.OBSERVED),
         rule,
-        rule.deviation_floor,
     )
     by_rating, frozen_games, frozen_points = _rate(
-        start, _rows(games, ids, advantage, training=False), np.where(learner, Kind.OBSERVED, own), rule, frozen_floor
+        start,
+        _rows(games, ids, advantage, training=False),
+        np.where(learner, Kind.OBSERVED, own),
+        replace(rule, deviation_floor=frozen_floor, burst_games=frozen_burst),
     )
     rating = np.where(learner, by_training.rating, by_rating.rating).tolist()
     deviation = np.where(learner, by_training.deviation, by_rating.deviation).tolist()
@@ -172,7 +179,7 @@ def as_ratings(entries: Sequence[Entry]) -> Ratings:
 
 
 def _rate(
-    start: Ratings, rows: Results, kinds: NDArray[np.int64], rule: Rule, floor: float
+    start: Ratings, rows: Results, kinds: NDArray[np.int64], rule: Rule
 ) -> tuple[Ratings, NDArray[np.int64], NDArray[np.float64]]:
     """Rate the players that `kinds` does not call observed; count everybody's games and sum their scores."""
     player = np.concatenate((rows.home, rows.away))
@@ -183,9 +190,10 @@ def _rate(
         rows,
         tau=rule.tau,
         kinds=kinds,
-        deviation_floor=floor,
+        deviation_floor=rule.deviation_floor,
         deviation_cap=rule.deviation_cap,
         volatility_cap=rule.volatility_cap,
+        burst_games=rule.burst_games,
     )
     return rated, counts, points.astype(np.float64)
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from league.db.engine import Database
 from league.db.models import Period, Player, Rating, SideRating
-from league.services import events, inheritance, learners, ledger, match_log, payoffs, periods, side_books, sides
+from league.services import environments, events, inheritance, ledger, match_log, payoffs, periods, side_books, sides
 from league.services.differences import Difference, Differences, Kind, Row, Rows
 from league.services.ground import Ground, settle
 from league.services.ground import read as read_ground
@@ -97,7 +97,7 @@ def rebuild(database: Database, now: datetime, environment: str | None = None) -
         environment: Which environment; None for all, each in a transaction of its own.
     """
     with database.read() as session:
-        chosen = learners.environments(session) if environment is None else [environment]
+        chosen = environments.names(session) if environment is None else [environment]
     return [_rebuild(database, each, now) for each in chosen]
 
 

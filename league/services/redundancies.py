@@ -10,7 +10,7 @@ from arena.glicko2 import Ratings, conservative
 from arena.redundancy import RedundancyConfig, Redundant, redundant
 from league import wire
 from league.config import Settings
-from league.services import champions, fingerprints, learners, payoffs, population, standings
+from league.services import champions, environments, fingerprints, learners, payoffs, population, standings
 from league.services.names import display_name
 from league.services.population import Member, Population
 
@@ -39,7 +39,7 @@ def listing(session: Session, settings: Settings, environment: str | None) -> li
         UnknownEnvironmentError: The league plays other environments, but not this one.
     """
     learners.require_environment(session, environment)
-    chosen = learners.environments(session) if environment is None else [environment]
+    chosen = environments.names(session) if environment is None else [environment]
     return [
         wire.Redundancy.model_validate(
             {

@@ -5,6 +5,7 @@ found goes into the audit log once, and once more when it is over: when the main
 better times are too long ago to be in the older half ends nothing. Which alarms are on follows from the log.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +24,7 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player
-from league.services import events, evidence, learners, population, standings
+from league.services import environments, events, evidence, learners, population, standings
 from league.services.names import display_name
 from league.services.population import REMARKS, Population
 from league.services.recollection import Recollection
@@ -80,7 +81,7 @@ def listing(session: Session, environment: str | None) -> list[wire.Regression]:
         UnknownEnvironmentError: The league plays other environments, but not this one.
     """
     learners.require_environment(session, environment)
-    chosen = learners.environments(session) if environment is None else [environment]
+    chosen = environments.names(session) if environment is None else [environment]
     found = [event for each in chosen for event in active(session, each).values()]
     return [_body(session, event) for event in sorted(found, key=lambda event: event.id)]
 
@@ -90,6 +91,14 @@ def active(session: Session, environment: str) -> Mapping[Pair, Event]:
     query = select(Event).where(Event.environment == environment, Event.kind.in_((FOUND, OVER))).order_by(Event.id)
     last = {(event.player_id or 0, event.details["against"]): event for event in session.scalars(query)}
     return {pair: event for pair, event in last.items() if event.kind == FOUND}
+
+
+def count(session: Session) -> Mapping[str, int]:
+    """Count the alarms that are on, by environment."""
+    columns = Event.environment, Event.player_id, Event.kind, Event.details
+    query = select(*columns).where(Event.kind.in_((FOUND, OVER)), Event.environment.is_not(None)).order_by(Event.id)
+    last = {(game, player, details["against"]): kind for game, player, kind, details in session.execute(query)}
+    return Counter(game for (game, _, _), kind in last.items() if kind == FOUND)
 
 
 def _mains(everybody: Population) -> list[int]:

@@ -26,7 +26,7 @@ from league.services.rebuild import Cut, Step, replay
 from league.services.roster import Roster
 from league.services.sides import Books
 
-_RULE = ("tau", "deviation_floor", "deviation_cap", "volatility_cap", "refit")
+_RULE = ("tau", "deviation_floor", "deviation_cap", "volatility_cap", "burst_games", "refit")
 _SURENESS_MAX = 1.0 - 1e-6  # a prediction beyond this counts as this, or one surprise would outweigh all the rest
 
 
@@ -108,7 +108,8 @@ def propose(database: Database, settings: Settings, environment: str, changes: M
     with database.read() as session:
         last = periods.newest(session, environment)
         present = periods.rule_of(session, settings, environment)
-    base = (present if last is None else Rule.restored(last.rule)).stored()
+    in_force = present if last is None else Rule.restored(last.rule)
+    base = {**in_force.stored(), "burst_games": in_force.burst_games}
     for name in ("unlike_sides", "unsure_of_sides"):  # are the game's, and no numbers
         base.pop(name, None)
     refit = changes.get("refit", {})

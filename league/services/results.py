@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from sqlalchemy import bindparam, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from arena.seeding import derive_array
@@ -82,12 +83,28 @@ def submit(
 ) -> list[wire.ResultAnswer]:
     """Take in a worker's results; answer each on its own, in order.
 
-    What a result is judged by never changes, so it is read beforehand, and the write transaction is short.
+    What a result is judged by never changes, so it is read beforehand, and the write transaction is short. It may be
+    deleted with its environment: then its results are judged again, and refused.
 
     Raises:
         UnknownWorkerError: There is no such worker.
         ForbiddenError: The worker is another token's.
     """
+    try:
+        return _submit(database, settings, cache, caller, batch, now)
+    except IntegrityError:
+        cache.forget({each.lease_id for each in batch.results})
+        return _submit(database, settings, cache, caller, batch, now)
+
+
+def _submit(
+    database: Database,
+    settings: Settings,
+    cache: TermsCache,
+    caller: Principal,
+    batch: wire.ReceivedBatch,
+    now: datetime,
+) -> list[wire.ResultAnswer]:
     readable = {place: result for place, result in enumerate(batch.results) if isinstance(result, wire.Result)}
     with database.glance() as session:
         ownership.require_worker(session, caller, batch.worker_id)

@@ -16,7 +16,7 @@ from league import wire
 from league.config import Settings
 from league.db.bulk import among
 from league.db.models import Match, Period, Player, Quarantine, Rating, Refusal, Worker
-from league.services import exclusion, learners, population, standings, worker_checks, workers
+from league.services import environments, exclusion, population, standings, worker_checks, workers
 from league.services.population import Version
 from league.services.worker_checks import Fit, Reports
 
@@ -132,7 +132,7 @@ def _look(session: Session, settings: Settings) -> _Seen:
     since: list[datetime] = []
     results: Counter[str] = Counter()
     checks: dict[str, list[wire.WorkerCheck]] = {}
-    for environment in learners.environments(session):
+    for environment in environments.names(session):
         log = _read(session, environment, settings.review_matches)
         if log is None:
             continue

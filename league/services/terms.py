@@ -75,6 +75,12 @@ class TermsCache:
             for oldest in list(islice(self._terms, max(0, len(self._terms) - self._size))):
                 del self._terms[oldest]
 
+    def forget(self, lease_ids: Collection[str]) -> None:
+        """Read these leases again when they are asked for next."""
+        with self._lock:
+            for each in lease_ids:
+                self._terms.pop(each, None)
+
     def limits(self, session: Session, games: Collection[Game], now: datetime) -> Mapping[Game, int]:
         """Return the longest match of each game for which a learner declared it."""
         missing = {game for game in games if game not in self._limits and not self._is_undeclared(game, now)}

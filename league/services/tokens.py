@@ -13,7 +13,7 @@ from league.config import Settings
 from league.db.models import Token
 from league.db.upsert import insert_into
 from league.errors import InvalidRequestError, NameTakenError, OpenServerError, UnauthenticatedError, UnknownTokenError
-from league.services import events
+from league.services import events, false_reports
 
 NAME_MAX_CHARS = 128
 
@@ -26,7 +26,10 @@ _CREATE = "make one with `league token create NAME --scope SCOPE`"
 
 @dataclass(frozen=True)
 class TokenListing:
-    """What is known of a token; its secret is not. `used_at` is exact to some minutes."""
+    """What is known of a token; its secret is not. `used_at` is exact to some minutes.
+
+    While it has `false_reports` of players that could be played after all, its reports do not count.
+    """
 
     name: str
     scope: str
@@ -34,12 +37,20 @@ class TokenListing:
     expires_at: datetime | None
     used_at: datetime | None
     revoked_at: datetime | None
+    false_reports: int
 
 
 def create(
-    session: Session, name: str, scope: str, now: datetime, *, actor: str, expires_at: datetime | None = None
+    session: Session,
+    name: str,
+    scope: str,
+    now: datetime,
+    *,
+    actor: str,
+    expires_at: datetime | None = None,
+    secret: str | None = None,
 ) -> str:
-    """Make a token and return its secret, which nobody can read again.
+    """Make a token, of a given secret or a new one, and return its secret, which nobody can read again.
 
     Raises:
         InvalidRequestError: There is no such scope, the name is not one short line of text, or the end has passed.
@@ -52,7 +63,7 @@ def create(
         rule = f"a name is one line of text of at most {NAME_MAX_CHARS} characters"
         raise InvalidRequestError(f"token name {name!r:.80}", rule, "choose another name")
     _require_future(expires_at, now)
-    secret = new_secret()
+    secret = secret or new_secret()
     row = {"name": name, "digest": digest(secret), "scope": scope, "created_at": now, "expires_at": expires_at}
     statement = insert_into(session, Token).values(row).on_conflict_do_nothing().returning(Token.id)
     if session.scalar(statement) is None:
@@ -91,8 +102,17 @@ def revoke(session: Session, name: str, now: datetime, *, actor: str) -> None:
 
 def listing(session: Session) -> list[TokenListing]:
     """List all tokens, oldest first."""
+    false = false_reports.of_tokens(session)
     return [
-        TokenListing(token.name, token.scope, token.created_at, token.expires_at, token.used_at, token.revoked_at)
+        TokenListing(
+            token.name,
+            token.scope,
+            token.created_at,
+            token.expires_at,
+            token.used_at,
+            token.revoked_at,
+            false.get(token.name, 0),
+        )
         for token in session.scalars(select(Token).order_by(Token.id))
     ]
 
@@ -140,8 +160,13 @@ def require_closed_or_loopback(session: Session, settings: Settings) -> None:
         OpenServerError: The address is not loopback and no token exists.
     """
     if not settings.on_loopback and not any_exists(session):
-        rule = "without any token the server listens on loopback only"
-        raise OpenServerError(settings.host, rule, f"{_CREATE}, or listen on 127.0.0.1")
+        raise open_server(settings.host)
+
+
+def open_server(host: str) -> OpenServerError:
+    """Return the error of a server that would answer the network without a token."""
+    rule = "without any token the server listens on loopback only"
+    return OpenServerError(host, rule, f"{_CREATE}, or listen on 127.0.0.1")
 
 
 def require(session: Session, name: str) -> Token:

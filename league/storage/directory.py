@@ -16,7 +16,7 @@ from typing import IO, Literal
 from arena.durable import sync_folder
 from league.errors import StoreUnavailableError, UnknownCheckpointError
 from league.storage.refusals import require_hash, require_size, unknown
-from league.storage.safetensors_header import read_metadata
+from league.storage.safetensors_header import Header, read_header
 from league.storage.store import Leftover, Stored
 
 STALE_PART = timedelta(hours=1)
@@ -69,7 +69,7 @@ class Upload:
         require_hash(self._sha256, self._hash.hexdigest(), self._size)
         self._file.flush()
         with self._path.open("rb") as stream:
-            read_metadata(stream, self._size, self._sha256)
+            read_header(stream, self._size, self._sha256)
         os.fsync(self._file.fileno())
 
 
@@ -155,10 +155,10 @@ class DirectoryStore:
         """Look a checkpoint up."""
         return _stored(self._place(sha256), self._stat(sha256))
 
-    def metadata(self, sha256: str) -> dict[str, str]:
-        """Return the metadata of a checkpoint's safetensors header."""
+    def header(self, sha256: str) -> Header:
+        """Return a checkpoint's safetensors header."""
         with self.open(sha256) as stream:
-            return read_metadata(stream, os.fstat(stream.fileno()).st_size, sha256)
+            return read_header(stream, os.fstat(stream.fileno()).st_size, sha256)
 
     def freshen(self, sha256: str, now: datetime) -> bool:
         """Say whether a checkpoint is there and sound, and make it young."""
@@ -183,6 +183,11 @@ class DirectoryStore:
         with self._being("written"):
             self._place(sha256).replace(self._place(sha256 + _DAMAGED))
         return False
+
+    def set_aside(self, sha256: str) -> bool:
+        """Return whether damaged bytes of this name have been set aside."""
+        with self._being("read"):
+            return self._place(sha256 + _DAMAGED).exists()
 
     @contextmanager
     def open(self, sha256: str) -> Iterator[BufferedReader]:

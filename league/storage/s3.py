@@ -25,7 +25,7 @@ from league.errors import (
 )
 from league.storage.bucket import Bucket, BucketAddress, Hashing, NoSuchObjectError
 from league.storage.refusals import require_hash, require_size, unknown
-from league.storage.safetensors_header import read_metadata
+from league.storage.safetensors_header import Header, read_header
 from league.storage.store import Leftover, Stored
 
 ADDRESS_S = 3600
@@ -150,15 +150,15 @@ class S3Store:
             entry = self._bucket.find(self._key(sha256))
         return Stored(sha256, entry.size_bytes, entry.touched_at)
 
-    def metadata(self, sha256: str) -> dict[str, str]:
-        """Return the metadata of a checkpoint's safetensors header, completing an upload where that is left to do."""
+    def header(self, sha256: str) -> Header:
+        """Return a checkpoint's safetensors header, completing an upload where that is left to do."""
         try:
             size = self.find(sha256).size_bytes
         except UnknownCheckpointError:
             self.complete(sha256)
             size = self.find(sha256).size_bytes
         with _missing(sha256):
-            return read_metadata(_Ranges(self._bucket, self._key(sha256), size), size, sha256)
+            return read_header(_Ranges(self._bucket, self._key(sha256), size), size, sha256)
 
     def freshen(self, sha256: str, now: datetime) -> bool:
         """Say whether a checkpoint is there; copying it onto itself makes it young."""
@@ -180,11 +180,19 @@ class S3Store:
             found = self._hash(sha256)
             if found == sha256:
                 return True
-            aside = self._under(_CHECKED, f"damaged-{sha256}")
+            aside = self._aside(sha256)
             log.error("checkpoint %s is damaged: its bytes hash to %s; set aside as %s", sha256, found, aside)
             self._bucket.copy(key, aside)
             self._bucket.delete(key)
         return False
+
+    def set_aside(self, sha256: str) -> bool:
+        """Return whether damaged bytes of this name have been set aside."""
+        try:
+            self._bucket.find(self._aside(sha256))
+        except NoSuchObjectError:
+            return False
+        return True
 
     @contextmanager
     def open(self, sha256: str) -> Iterator[IO[bytes]]:
@@ -234,7 +242,7 @@ class S3Store:
             require_size(size, self._max_bytes)
             self._bucket.copy(uploaded, checked)
             require_hash(sha256, self._bucket.sha256(checked) or "", size)
-            read_metadata(_Ranges(self._bucket, checked, size), size, sha256)
+            read_header(_Ranges(self._bucket, checked, size), size, sha256)
             self._bucket.copy(checked, self._key(sha256))
         except NoSuchObjectError:
             self.find(sha256)  # another call admitted it meanwhile
@@ -251,6 +259,9 @@ class S3Store:
 
     def _key(self, sha256: str) -> str:
         return f"{self._bucket.address.prefix}{sha256[:2]}/{sha256}"
+
+    def _aside(self, sha256: str) -> str:
+        return self._under(_CHECKED, f"damaged-{sha256}")
 
     def _incoming(self, sha256: str) -> str:
         return f"{self._under(_INCOMING, sha256)}/{uuid4().hex}"

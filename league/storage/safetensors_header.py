@@ -8,6 +8,8 @@ Source: the safetensors format, https://huggingface.co/docs/safetensors.
 
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from league.errors import RefusedCheckpointError
@@ -36,8 +38,25 @@ class Readable(Protocol):
         """Return the next `size` bytes, fewer at the end."""
 
 
-def read_metadata(stream: Readable, size: int, name: str) -> dict[str, str]:
-    """Return the metadata of a safetensors file after checking that the file is well-formed.
+@dataclass(frozen=True)
+class StoredTensor:
+    """What a header says of one tensor: its type, its shape, and how many bytes it has."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of a well-formed safetensors file; tensors come in the order of their bytes, without gaps."""
+
+    metadata: Mapping[str, str]
+    tensors: Mapping[str, StoredTensor]
+
+
+def read_header(stream: Readable, size: int, name: str) -> Header:
+    """Return the header of a safetensors file after checking that the file is well-formed.
 
     Args:
         stream: The file, at its beginning; no more than its header is read.
@@ -49,13 +68,13 @@ def read_metadata(stream: Readable, size: int, name: str) -> dict[str, str]:
     """
     start = stream.read(_LENGTH_BYTES)
     try:
-        return _checked_metadata(start, stream, size)
+        return _checked_header(start, stream, size)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         rule = _foreign_kind(start) or f"not a well-formed safetensors file ({_line(error)})"
         raise RefusedCheckpointError(name, rule, "save it with safetensors and upload that file") from error
 
 
-def _checked_metadata(start: bytes, stream: Readable, size: int) -> dict[str, str]:
+def _checked_header(start: bytes, stream: Readable, size: int) -> Header:
     length = int.from_bytes(start, "little")
     if not 2 <= length <= min(_HEADER_MAX_BYTES, size - _LENGTH_BYTES):
         raise ValueError(f"a header of {length} bytes does not fit a file of {size}")
@@ -66,8 +85,7 @@ def _checked_metadata(start: bytes, stream: Readable, size: int) -> dict[str, st
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise TypeError("the metadata is not an object of strings")
-    _check_cover(header, size - _LENGTH_BYTES - length)
-    return metadata
+    return Header(metadata, _check_cover(header, size - _LENGTH_BYTES - length))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -84,9 +102,9 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
-def _check_cover(tensors: dict[str, Any], size: int) -> None:
-    """Require that the tensors' offsets cover `size` bytes without gap or overlap."""
-    reached = 0
+def _check_cover(tensors: dict[str, Any], size: int) -> dict[str, StoredTensor]:
+    """Require that the tensors' offsets cover `size` bytes without gap or overlap; return them in that order."""
+    reached, found = 0, {}
     for name, tensor in sorted(tensors.items(), key=lambda entry: entry[1]["data_offsets"]):
         begin, end = tensor["data_offsets"]
         if type(begin) is not int or type(end) is not int:
@@ -94,8 +112,10 @@ def _check_cover(tensors: dict[str, Any], size: int) -> None:
         if begin != reached or end - begin != _tensor_bytes(name, tensor):
             raise ValueError(f"tensor {name!r} at bytes {begin} to {end} leaves a gap, overlaps or has another size")
         reached = end
+        found[name] = StoredTensor(tensor["dtype"], tuple(tensor["shape"]), end - begin)
     if reached != size:
         raise ValueError(f"the tensors end at byte {reached} of {size}")
+    return found
 
 
 def _tensor_bytes(name: str, tensor: dict[str, Any]) -> int:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Protocol
 
+from league.storage.safetensors_header import Header
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -53,8 +55,8 @@ class CheckpointStore(Protocol):
             UnknownCheckpointError: The store does not have it.
         """
 
-    def metadata(self, sha256: str) -> dict[str, str]:
-        """Return the metadata of a checkpoint's safetensors header, taking in an upload that nobody completed.
+    def header(self, sha256: str) -> Header:
+        """Return a checkpoint's safetensors header, taking in an upload that nobody completed.
 
         Raises:
             UnknownCheckpointError: The store does not have it.
@@ -76,6 +78,9 @@ class CheckpointStore(Protocol):
         Raises:
             UnknownCheckpointError: The store does not have it.
         """
+
+    def set_aside(self, sha256: str) -> bool:
+        """Return whether bytes of this name were found damaged and have been set aside."""
 
     def open(self, sha256: str) -> AbstractContextManager[IO[bytes]]:
         """Read a checkpoint's bytes as they are stored, from the first on.

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, TEXT, Id, Now, Running
-from league.services import lifecycle
+from league.services import false_reports, lifecycle
 from league.services.lifecycle import Change
 from league.web.shell import PageRoute, is_part
 from league.web.visitors import Actor
@@ -39,6 +39,14 @@ def crown(
     """Make a player the champion, if the champion is still whom the page showed; empty for nobody."""
     with league.database.write() as session:
         lifecycle.crown(session, player_id, actor=caller.name, reason=reason, now=now, expected=expected or None)
+    return done(request, f"/players/{player_id}")
+
+
+@router.post("/players/{player_id}/dismiss")
+def dismiss(player_id: Id, request: Request, league: Running, now: Now, caller: Actor, reason: Reason) -> Response:
+    """Resolve the open reports that a player cannot be played as false."""
+    with league.database.write() as session:
+        false_reports.dismiss(session, player_id, actor=caller.name, reason=reason, now=now)
     return done(request, f"/players/{player_id}")
 
 

@@ -44,7 +44,7 @@ CHARTS = (
         {"losses/clipfrac": "clipped"},
         (0.02, 0.3),
     ),
-    Chart("entropy", "Entropy per head", "In nats; falls slowly", {"heads/*/entropy": "*"}),
+    Chart("entropy", "Entropy per head", "Categorical heads: over ln(options)", {"heads/*/entropy": "*"}),
     Chart(
         "explained_variance",
         "Explained variance",

@@ -1,5 +1,6 @@
 """The page of one player: how strong it is and was, whom it met, where it comes from, what became of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,7 +14,18 @@ from league.api import checkpoints
 from league.api.checkpoints import Sha256
 from league.api.dependencies import Id, League, Now, Running
 from league.errors import LeagueError
-from league.services import champions, events, fingerprints, lifecycle, lineages, matches, profiles, rankings, standings
+from league.services import (
+    champions,
+    events,
+    fingerprints,
+    lifecycle,
+    lineages,
+    matches,
+    profiles,
+    rankings,
+    reports,
+    standings,
+)
 from league.services.lifecycle import Change
 from league.services.names import display_name
 from league.services.rankings import Ranked
@@ -27,6 +39,7 @@ OPPONENTS, OPPONENTS_MOST = 12, 1000
 MATCHES = 12
 EVENTS = 30
 ALIKE = 5
+FLAGS = 5
 SNAPSHOTS_DRAWN = 300
 
 _WITHOUT_WEIGHTS = ("baseline:", "external:")
@@ -57,6 +70,9 @@ _OFFERS: dict[Change, Offer] = {
         "quarantine", "Quarantine", "It is taken out of play until somebody reinstates it.", danger=True
     ),
 }
+_DISMISS = Offer(
+    "dismiss", "Dismiss reports", "The reports count as false, and their tokens are flagged.", danger=False
+)
 _CROWN = Offer("champion", "Make champion", "Scripts that ask for the champion are given it.", danger=False)
 
 
@@ -78,6 +94,7 @@ class Profile:
         champion: Whether it is the champion.
         parent: The snapshot that it descends from.
         weights: None for who has none here: learners, whose weights move, baselines, and external players.
+        flags: Open reports that it cannot be played, newest first.
     """
 
     player: wire.Player
@@ -85,6 +102,7 @@ class Profile:
     champion: bool
     parent: wire.Player | None
     weights: Weights | None
+    flags: Sequence[wire.PlayerReport]
 
 
 @router.get("/players/{player_id}")
@@ -199,6 +217,7 @@ def _profile(session: Session, league: League, player_id: int) -> Profile:
         champion=champions.holder(session, player.environment) == player_id,
         parent=parent,
         weights=_weights(league, player),
+        flags=reports.of_player(session, player_id, FLAGS, flagging=True),
     )
 
 
@@ -216,4 +235,6 @@ def _offers(profile: Profile) -> list[Offer]:
     offered = [_OFFERS[name] for name in allowed if standing in lifecycle.TRANSITIONS[name].origins]
     if "promote" in allowed and standing in ("candidate", "commander") and not profile.champion:
         offered.insert(1, _CROWN)
+    if profile.flags:
+        offered.append(_DISMISS)
     return offered

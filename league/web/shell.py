@@ -20,7 +20,7 @@ from league.api import problems
 from league.api.dependencies import Filter, Now, Running
 from league.auth import Principal
 from league.errors import LeagueError, UnauthenticatedError
-from league.services import learners
+from league.services import environments, learners
 from league.web.templating import render
 from league.web.visitors import Visitor, is_signed_in, may_act
 
@@ -47,6 +47,9 @@ SIGN_IN = "/sign-in"
 GOAL_MAX = 2000
 """Longest address, in characters, that somebody is led to after signing in."""
 
+OFFERED_MAX = 50
+"""Environments that a page offers; any other is chosen by its name."""
+
 _FRESH = {"Cache-Control": "no-store"}
 
 
@@ -57,7 +60,8 @@ class Visit:
     Attributes:
         principal: Who looks.
         environment: Whose players are shown.
-        environments: All there are, in alphabetical order; never empty.
+        environments: Those that the page offers, in alphabetical order: all, or the last played ones of many.
+        number: Of environments in the league.
         path: Of the page.
         now: The time of the call.
     """
@@ -65,13 +69,14 @@ class Visit:
     principal: Principal
     environment: str
     environments: tuple[str, ...]
+    number: int
     path: str
     now: datetime
 
     @property
     def chosen(self) -> str | None:
         """The environment as addresses name it: not at all where there is only one."""
-        return self.environment if len(self.environments) > 1 else None
+        return self.environment if self.number > 1 else None
 
     @property
     def may_act(self) -> bool:
@@ -120,11 +125,12 @@ def visit(request: Request, league: Running, principal: Visitor, now: Now, envir
     """
     with league.database.read() as session:
         learners.require_environment(session, environment or None)
-        known = learners.environments(session)
-        chosen = environment or learners.latest_environment(session)
-    if chosen is None or not known:
+        offered = environments.last_played(session, OFFERED_MAX)
+        number = environments.count(session)
+    if not offered:
         raise EmptyLeagueError(principal)
-    return Visit(principal, chosen, tuple(known), request.url.path, now)
+    chosen = environment or offered[0]
+    return Visit(principal, chosen, tuple(sorted({chosen, *offered})), number, request.url.path, now)
 
 
 Visiting = Annotated[Visit, Depends(visit)]

@@ -12,7 +12,7 @@ from league import wire
 from league.api.dependencies import ID_LIMIT, TEXT, League, Running
 from league.services import champions, rankings
 from league.services.rankings import Choice, Extent, Ranked, Show, Sort, Table
-from league.web.shell import PageRoute, Visit, Visiting, is_part
+from league.web.shell import OFFERED_MAX, PageRoute, Visit, Visiting, is_part
 from league.web.templating import query
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -174,7 +174,8 @@ def show(request: Request, league: Running, visit: Visiting, asked: Asking, offs
         values: dict[str, Any] = {"lines": lines, "asked": asked}
         if is_part(request):
             return visit.part("_standings.html", **values)
-        values["lineages"] = {"": "every lineage", **rankings.lineages(session, visit.environment)}
+        offered = rankings.lineages(session, visit.environment, OFFERED_MAX, asked.lineage or None)
+        values["lineages"] = {"": "every lineage", **offered}
         values["highlights"] = _highlights(table, champion)
     return visit.page("standings.html", "standings", "Standings", **values)
 

@@ -71,6 +71,7 @@ from league.wire.lineage import Ancestor
 from league.wire.matches import Match, MatchKind, PlayedMatch
 from league.wire.players import (
     METADATA_MAX_BYTES,
+    DismissalRequest,
     ExternalCreate,
     Kind,
     LifecycleRequest,
@@ -78,6 +79,7 @@ from league.wire.players import (
     Player,
     PlayerCreate,
     PlayerName,
+    PlayerReport,
     SideRating,
     Standing,
 )
@@ -129,6 +131,7 @@ __all__ = [
     "Checkpoint",
     "Command",
     "CommandRequest",
+    "DismissalRequest",
     "DrawAccount",
     "DrawBranch",
     "DrawFilter",
@@ -176,6 +179,7 @@ __all__ = [
     "Player",
     "PlayerCreate",
     "PlayerName",
+    "PlayerReport",
     "Preview",
     "Quarantine",
     "RatingLeases",

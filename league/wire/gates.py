@@ -45,8 +45,9 @@ class Gate(Answer):
     95 % confidence, each within 1,000 points.
 
     `lost_pairs` were leased before the last one that counts and never finished; `waiting_pairs` are leased and not
-    counted yet. `evaluators` are attached and can play the gate. Once the gate is no longer open both are 0, and all
-    other figures are those that it ended with. `actor` opened it, or asked for it after the rule of promotion had.
+    counted yet. `evaluators` are attached and can play the gate; `busy_evaluators` of them first finish matches that
+    they leased for something else. Once the gate is no longer open these three are 0, and all other figures are those
+    that it ended with. `actor` opened it, or asked for it after the rule of promotion had.
     """
 
     id: int
@@ -70,6 +71,7 @@ class Gate(Answer):
     lost_pairs: int
     waiting_pairs: int
     evaluators: int
+    busy_evaluators: int
     actor: str
     reason: str
     opened_at: datetime

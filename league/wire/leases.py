@@ -97,8 +97,8 @@ class UnplayablePlayer(Request):
 class ReleaseRequest(Request):
     """Leases that will not be played further.
 
-    A player that is named in `unplayable` is not leased to this worker again for a while. One that enough workers name
-    is quarantined, until somebody reinstates it.
+    A player that is named in `unplayable` is not leased to this worker again for a while. It is quarantined if the
+    server finds its stored weights broken, or if it is a candidate that workers of several tokens name.
     """
 
     worker_id: Text

@@ -105,6 +105,30 @@ class Player(Answer):
     sides: list[SideRating] = []
 
 
+class PlayerReport(Answer):
+    """A worker's report that a player cannot be played.
+
+    `token` owns the worker; null in an open league. `checked` says that the server found nothing wrong with the stored
+    weights. `resolution` is null while the report is open: `confirmed` by the server's check or an admin,
+    `corroborated` by other tokens, `refuted` by other tokens that played it, `dismissed` by an admin, or `cleared`.
+    """
+
+    worker_id: str
+    worker: str
+    token: str | None
+    reason: str
+    checked: bool
+    reported_at: datetime
+    resolution: str | None
+    resolved_at: datetime | None
+
+
+class DismissalRequest(Request):
+    """Why the reports about a player are dismissed."""
+
+    reason: Text = ""
+
+
 class PlayerName(Answer):
     """A player, briefly."""
 

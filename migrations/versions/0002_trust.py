@@ -66,13 +66,18 @@ def _add_states_of_leases() -> None:
         "unplayable_reports",
         sa.Column("worker_id", sa.String(), nullable=False),
         sa.Column("player_id", ID, nullable=False),
+        sa.Column("owner", sa.String(), nullable=True),
         sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("checked", sa.Boolean(), nullable=False),
         sa.Column("reported_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("resolution", sa.String(), nullable=True),
+        sa.Column("resolved_at", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(["player_id"], ["players.id"], name=op.f("fk_unplayable_reports_player_id_players")),
         sa.ForeignKeyConstraint(["worker_id"], ["workers.id"], name=op.f("fk_unplayable_reports_worker_id_workers")),
         sa.PrimaryKeyConstraint("worker_id", "player_id", name=op.f("pk_unplayable_reports")),
     )
     op.create_index(op.f("ix_unplayable_reports_player_id"), "unplayable_reports", ["player_id"])
+    op.create_index(op.f("ix_unplayable_reports_owner"), "unplayable_reports", ["owner"])
 
 
 def _drop_states_of_leases() -> None:

@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from arena.cli import bench, environments, main, output
 from arena.environments import make, names
-from arena.policies import ActorCritic, Architecture, save
+from arena.policies import ActorCritic, Architecture, CoreKind, save
 
 LONG = "a" * 300
 
@@ -326,6 +327,52 @@ def test_exploitability_of_players_is_printed(capsys: pytest.CaptureFixture[str]
     assert printed["items"][0]["exploitability"] != printed["items"][1]["exploitability"] == pytest.approx(11 / 24)
     assert printed["items"][1]["lost_to_home"] + printed["items"][1]["lost_to_away"] == pytest.approx(11 / 12)
     assert "0.4583" in table
+
+
+@pytest.mark.parametrize("core", [CoreKind.FEEDFORWARD, CoreKind.LSTM])
+@pytest.mark.parametrize(("shares", "lost"), [((1 / 2, 1 / 6, 1 / 3), 0.0), ((0.98, 0.01, 0.01), 1.93)])
+def test_exploitability_of_a_matrix_game_is_printed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, core: CoreKind, shares: tuple[float, ...], lost: float
+):
+    """Paper wins 2 x 0.98 - 3 x 0.01 of the second policy; nothing wins of the first, the equilibrium."""
+    spec, path = make("rps", num_envs=1).spec, str(tmp_path / "policy.safetensors")
+    network = ActorCritic(Architecture.of(spec, encoder_sizes=(8,), core=core, recurrent_size=8))
+    with torch.no_grad():
+        network.actor.weight.zero_()
+        network.actor.bias.copy_(torch.tensor(shares).log())
+    save(Path(path), network, spec)
+
+    alone = json.loads(run(capsys, "exploitability", "rps", path, "--json")[1])
+    beside = json.loads(run(capsys, "exploitability", path, "random", "--environment", "rps", "--json")[1])
+
+    assert alone["environment"] == "rps"
+    assert alone["exploitability"] == pytest.approx(lost, abs=1e-6)
+    assert alone["lost_to_home"] == pytest.approx(alone["lost_to_away"])
+    assert alone["items"] == beside["items"][:1]
+    assert beside["items"][1]["exploitability"] == pytest.approx(2 / 3)
+
+
+def test_exploitability_of_rounds_of_a_matrix_game_is_that_of_one_round(capsys: pytest.CaptureFixture[str]):
+    printed = json.loads(run(capsys, "exploitability", "rps:rounds=10", "random", "--json")[1])
+
+    assert printed["exploitability"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["rps"], "no player of rps"),
+        (["rps", "process:./bot"], "process:./bot is a policy from outside"),
+        (["recall", "random"], "or a matrix game such as rps"),
+    ],
+)
+def test_exploitability_names_what_it_cannot_compute(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], names: str
+):
+    code, _, err = run(capsys, "exploitability", *arguments)
+
+    assert code == 2
+    assert names in " ".join(err.replace("│", " ").split())
 
 
 def test_exploitability_needs_a_game_of_openspiel(capsys: pytest.CaptureFixture[str]):

@@ -268,7 +268,7 @@ def test_a_series_counts_forfeits_among_its_reasons():
         ("http://127.0.0.1:8000/act", "http"),
         ("https://bots.example/act", "http"),
         ("runs/a.onnx", "onnx"),
-        ("/home/me/a.pt", "torchscript"),
+        ("/home/me/a.pt", None),
         ("random", None),
         ("runs/main", None),
         ("a.safetensors", None),

@@ -1,16 +1,13 @@
-"""The five ways in: a Python callable, TorchScript, ONNX, a process, an HTTP server; how the first three fail."""
+"""The four ways in: a Python callable, ONNX, a process, an HTTP server; how the first two fail."""
 
 import json
-import runpy
 import shutil
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from onnx import TensorProto, checker, helper, save
 from outside_policies import EXAMPLES, PATIENT, script
 
@@ -19,7 +16,6 @@ from arena.environments import declare
 from arena.external import Batch, ExternalPolicyError, open_policy
 from arena.external.callables import CallableActor
 from arena.external.onnx_file import OnnxActor
-from arena.external.torchscript import TorchScriptActor
 from arena.match import play_series, resolve_policy, seated
 
 RECALL, RPS = declare("recall"), declare("rps")
@@ -41,13 +37,6 @@ def score_of(name, patience=PATIENT):
 def test_the_example_in_python_remembers(folder):
     shutil.copy(EXAMPLES / "recaller.py", folder)
     assert score_of("recaller:recaller") > 0.7
-
-
-def test_the_example_in_torchscript_remembers(folder):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        runpy.run_path(str(EXAMPLES / "export_torchscript.py"), run_name="recaller")
-    assert score_of("recaller.pt") > 0.7
 
 
 @pytest.mark.slow
@@ -160,48 +149,6 @@ def test_a_callable_gives_each_agent_one_thing_to_remember_or_nothing():
 def test_a_callable_that_gives_no_list_to_remember_is_told_so(memory):
     with pytest.raises(ExternalPolicyError, match=r"to remember: return one thing for each agent in a list, or None"):
         answered(memory)
-
-
-# --- TorchScript -----------------------------------------------------------------------------------------------------
-
-
-class Plain(torch.nn.Module):
-    def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        return observation
-
-
-class Wide(torch.nn.Module):
-    def forward(
-        self, observation: torch.Tensor, masks: dict[str, torch.Tensor], memory: dict[str, torch.Tensor]
-    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        return {"choice": torch.zeros(observation.shape[0])}, {"seen": torch.zeros(1)}
-
-
-def scripted(module, path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        torch.jit.script(module).save(str(path))
-
-
-def test_torchscript_files_that_do_not_fit_are_refused_and_a_pickle_is_never_loaded(folder):
-    scripted(Plain(), folder / "plain.pt")
-    torch.save({"weights": torch.zeros(2)}, folder / "pickle.pt")
-    (folder / "noise.pt").write_bytes(b"noise")
-    for name, told in [
-        ("plain.pt", r"it must have forward\(observation"),
-        ("pickle.pt", "is no TorchScript file.*never loaded"),
-        ("noise.pt", "is no TorchScript file"),
-        ("missing.pt", "cannot be read .No such file"),
-    ]:
-        with pytest.raises(ExternalPolicyError, match=told):
-            open_policy(RPS, name)
-
-
-def test_memory_of_a_torchscript_file_has_a_row_for_each_agent(folder):
-    scripted(Wide(), folder / "wide.pt")
-    actor = TorchScriptActor(folder / "wide.pt")
-    with pytest.raises(ExternalPolicyError, match=r"memory \['seen'\] has no row for each of 3 agents"):
-        actor.act(Batch(np.zeros((3, 1), np.float32), {}, (None,) * 3))
 
 
 # --- ONNX ------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from arena.environments.protocol import Observation
 from arena.environments.spec import ActionHead
 from arena.lineup import Lineup
 from arena.policies import ActorCritic, Architecture, CoreKind, EncoderKind, NetworkPolicy
-from arena.policies.distributions import ActionLayout
+from arena.policies.nn.distributions import ActionLayout
 from arena.policies.scripted import RandomPolicy
 
 HEADS = (

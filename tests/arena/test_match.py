@@ -179,7 +179,7 @@ def test_checkpoint_of_the_same_name_and_other_rules_is_refused_as_such(tmp_path
     path = tmp_path / "policy.safetensors"
     save(path, ActorCritic(Architecture.of(former, encoder_sizes=(8,), recurrent_size=8)), former)
 
-    with pytest.raises(CheckpointError, match=rf"rps of other rules.*{former.signature}.*{spec.signature}.*anew"):
+    with pytest.raises(CheckpointError, match=rf"rps of other rules.*{former.signature}.*{spec.signature}.*again"):
         resolve_policy("rps", str(path))
 
 

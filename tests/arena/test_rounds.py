@@ -22,7 +22,7 @@ from arena.policies import ActorCritic, Architecture, save
 from arena.replay.recorder import FirstMatch
 from arena.seeding import derive
 from arena.throughput import CountsBytes
-from trainer.lessons import TeachableEnvironment
+from trainer.rollout.curriculum import CurriculumEnvironment
 
 E = 6
 KUHN, LEDUC = "openspiel:kuhn_poker", "openspiel:leduc_poker"
@@ -143,7 +143,7 @@ def test_what_a_game_has_beyond_the_protocol_its_rounds_have_too():
     duel, cards = make("mech-duel:rounds=2", num_envs=2), make(f"{KUHN}:rounds=2", num_envs=2)
     plain = make("mech-duel", num_envs=2)
 
-    for kind in (ItemisedEnvironment, ShapedEnvironment, TeachableEnvironment):
+    for kind in (ItemisedEnvironment, ShapedEnvironment, CurriculumEnvironment):
         assert isinstance(duel, kind)
         assert not isinstance(cards, kind)
     assert duel.component_names == plain.component_names

@@ -33,9 +33,10 @@ PLAIN = declare("rps")
         ("pettingzoo:texas_holdem_v4", None),
         ("mpe2:simple_tag_v3", ("3 adversary", "agent")),
         ("magent2:battle_v4(map_size=16)", None),
+        ("pettingzoo:knights_archers_zombies_v11", ("2 archer", "2 knight")),
     ],
 )
-def test_sides_are_unlike_where_roles_differ_or_one_begins(game: str, sides: tuple[str, str] | None) -> None:
+def test_sides_are_unlike_where_spaces_differ_or_one_begins(game: str, sides: tuple[str, str] | None) -> None:
     assert declare(game).unlike_sides == sides
 
 
@@ -55,6 +56,30 @@ def test_no_name_is_longer_than_the_league_takes() -> None:
     home, _ = crowd.unlike_sides or ("", "")
     assert len(home) == NAME_MAX
     assert home.endswith("...")
+
+
+RED_AND_BLUE = partial(zoo_games.Duel, Discrete(2), agents=("red", "blue"))
+TEAMS = partial(zoo_games.Duel, Discrete(2), agents=("red_0", "red_1", "blue_0", "blue_1"))
+
+
+@pytest.mark.parametrize("make", [RED_AND_BLUE, TEAMS, partial(zoo_games.Duel, Discrete(2))])
+def test_agents_with_the_same_spaces_make_alike_sides_whatever_they_are_called(make: Callable[[], object]) -> None:
+    spec = look_at("game", TwoSided(make)).spec
+    assert spec.alike_sides is True
+    assert spec.unlike_sides is None
+
+
+def test_a_game_can_say_that_sides_with_the_same_spaces_are_unlike() -> None:
+    plain, unlike = (look_at("game", TwoSided(RED_AND_BLUE, alike_sides=alike)).spec for alike in (None, False))
+    assert unlike.unlike_sides == ("red", "blue")
+    assert unlike.signature == plain.signature, "policies still meet"
+    twins = partial(zoo_games.Duel, Discrete(2), agents=("agent_0", "agent_1"))
+    assert look_at("game", TwoSided(twins, alike_sides=False)).spec.unlike_sides == ("home", "away")
+
+
+@pytest.mark.parametrize("make", [zoo_games.Relay, zoo_games.Meadow])
+def test_sides_that_take_turns_or_have_other_spaces_are_unlike_by_themselves(make: Callable[[], object]) -> None:
+    assert look_at("game", TwoSided(make)).spec.unlike_sides is not None
 
 
 @pytest.mark.parametrize("make", [zoo_games.Relay, partial(zoo_games.Duel, Discrete(2))])
@@ -105,6 +130,7 @@ class Still:
         (TensorGame(Still, turn_based=True), ("first", "second")),
         (TensorGame(Still, turn_based=True, alike_sides=True), None),
         (TensorGame(Still, agents_per_side=(2, 1)), ("2 player", "player")),
+        (TensorGame(Still, alike_sides=False), ("home", "away")),
     ],
 )
 def test_games_of_tensors_have_unlike_sides_where_they_take_turns(game: TensorGame, sides: object) -> None:

@@ -52,7 +52,7 @@ def test_a_game_that_keeps_every_rule_passes(game: str):
 
 
 def test_every_rule_says_something_of_some_game():
-    rows = [*look_at("honest").rows, *look_at("broken_walks:Walk").rows]
+    rows = [row for game in ("honest", "broken_walks:Walk", "untold") for row in look_at(game).rows]
     silent = {row.check for row in rows} - {row.check for row in rows if row.verdict is not Verdict.NOT_APPLICABLE}
     assert silent == set()
 
@@ -165,6 +165,13 @@ def test_rewards_of_which_nothing_is_declared_are_told_of():
         report = look_at(game)
         assert report.passed
         assert said(report, Verdict.TOLD)["zero-sum"].endswith(told)
+
+
+def test_the_report_shows_whether_sides_are_rated_apart():
+    walk = said(look_at("broken_walks:Walk"), Verdict.PASSED)
+    assert "1 v 1 agents, sides alike, " in walk["specification"]
+    untold = said(look_at("untold"), Verdict.PASSED)
+    assert "sides rated apart (scout + tank and gun + wall), " in untold["specification"]
 
 
 def test_unlike_sides_that_see_the_same_are_warned_of():

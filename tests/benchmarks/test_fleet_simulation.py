@@ -14,7 +14,7 @@ from benchmarks import fleet_simulation
 from benchmarks.fleet import meter, trial
 from benchmarks.fleet.life import Fleet, checkpoint
 from benchmarks.fleet.pace import KINDS, Costs, Line, Pace, miss_rate, needs, rows_of
-from league.storage.safetensors_header import read_metadata
+from league.storage.safetensors_header import read_header
 
 PACE = Pace(snapshot_s=1e9, stay_s=300.0, away_s=30.0)
 LEARNERS = [(1, 11), (2, 12)]
@@ -209,7 +209,7 @@ def test_checkpoints_of_the_fleet_are_such_as_a_league_takes(tmp_path):
     file = tmp_path / "one"
     file.write_bytes(first)
     with file.open("rb") as content:
-        assert read_metadata(content, len(first), "one") == {}
+        assert read_header(content, len(first), "one").metadata == {}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from benchmarks.value import conditions, report
 from benchmarks.value.finding import findings
 from benchmarks.value.games import game_of
 from benchmarks.value.measures import Member, Outcome, Point, found, lead, point, safest, scores, spread, worst_score
-from trainer.config import resolve
+from trainer.config.loading import resolve
 
 ROCK, PAPER, SCISSORS = np.eye(3)
 EQUILIBRIUM = np.array([1 / 2, 1 / 6, 1 / 3])
@@ -126,8 +126,8 @@ def test_matches_of_several_rounds_are_valued_and_tuned_as_one_round():
 
 def test_slower_self_play_has_the_presets_learning_rates_times_a_third_or_so():
     settings = dict(each.split("=") for each in conditions.condition("slower", "openspiel:kuhn_poker").settings)
-    assert float(settings["schedules.learning_rate"]) == pytest.approx(3e-4)
-    assert float(settings["schedules.learning_rate_final"]) == pytest.approx(3e-5)
+    assert float(settings["optimizer.learning_rate"]) == pytest.approx(3e-4)
+    assert float(settings["optimizer.learning_rate_final"]) == pytest.approx(3e-5)
 
 
 @pytest.mark.parametrize("game", ["openspiel:kuhn_poker", "openspiel:leduc_poker"])
@@ -135,12 +135,12 @@ def test_all_conditions_have_the_same_steps_and_each_differs_in_what_it_is_calle
     for name in conditions.NAMES:
         chosen = conditions.condition(name, game)
         settings = dict(each.split("=") for each in chosen.trainer_settings(chosen.trainees[0], 900, seed=4))
-        assert int(settings["run.total_steps"]) * len(chosen.trainees) == 900
-        assert settings["schedules.horizon_steps"] == settings["run.total_steps"]
+        assert int(settings["run.total_timesteps"]) * len(chosen.trainees) == 900
+        assert settings["schedules.horizon_steps"] == settings["run.total_timesteps"]
         assert settings["run.seed"] == "4"
-        assert ("schedules.entropy" in settings) == (name == "tuned")
-        assert ("schedules.learning_rate" in settings) == (name == "slower")
-        assert ("ppo.magnet" in settings) == (name == "pulled")
+        assert (settings["ppo.normalized_ent_coef"] != "0.05") == (name == "tuned")
+        assert ("optimizer.learning_rate" in settings) == (name == "slower")
+        assert (float(settings["ppo.magnet_coef"]) > 0.0) == (name == "pulled")
         assert settings.get("environment.self_play") == (None if name == "league" else "1.0")
     assert [trainee.role for trainee in conditions.condition("league", game).trainees] == [
         "main",
@@ -152,9 +152,9 @@ def test_all_conditions_have_the_same_steps_and_each_differs_in_what_it_is_calle
 @pytest.mark.parametrize("game", ["openspiel:kuhn_poker:rounds=20", "rps", "mech-duel"])
 def test_a_main_is_pulled_to_a_mean_whether_its_preset_has_one_or_not(game):
     pulled = resolve(game, None, conditions.condition("pulled", game).settings)
-    assert pulled.ppo.magnet > 0.0
-    assert pulled.league.average_steps == 400_000
-    assert pulled.schedules.entropy_final < pulled.schedules.entropy
+    assert pulled.ppo.magnet_coef > 0.0
+    assert pulled.league.ema_horizon_steps == 400_000
+    assert pulled.ppo.normalized_ent_coef_final < pulled.ppo.normalized_ent_coef
 
 
 def test_every_condition_has_a_colour_of_its_own():
@@ -239,12 +239,12 @@ def test_a_run_that_has_finished_is_kept_and_one_of_another_plan_refused(tmp_pat
 
 def test_settings_of_a_role_reach_nobody_else():
     arguments = league_value.parse(
-        ["--set-main", "role.exploiter_below=0.3", "--set-exploiters", "schedules.entropy=0"]
+        ["--set-main", "role.exploiter_below=0.3", "--set-exploiters", "ppo.normalized_ent_coef=0"]
     )
     main, *exploiters = conditions.condition("league", "rps").trainees
     assert league_value.role_settings(arguments, "league", main) == ["role.exploiter_below=0.3"]
     assert [league_value.role_settings(arguments, "league", each) for each in exploiters] == [
-        ["schedules.entropy=0"]
+        ["ppo.normalized_ent_coef=0"]
     ] * 2
     assert league_value.role_settings(arguments, "self-play", main) == []
 
@@ -270,7 +270,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_runs(words, message,
 def test_an_exploiter_finds_nearly_all_that_can_be_won_of_a_beginner():
     spec = declare("rps")
     target = NetworkPolicy(ActorCritic(Architecture.of(spec, core=CoreKind.FEEDFORWARD)), "rps", spec.signature)
-    settings = ["environment.self_play=0.0", "schedules.entropy=0.0", "schedules.entropy_final=0.0"]
+    settings = ["environment.self_play=0.0", "ppo.normalized_ent_coef=0.0", "ppo.normalized_ent_coef_final=0.0"]
     (first, early), (last, late) = findings(target, "rps", settings, (128, 6400))
     assert (first, last) == (128, 6400)
     assert early < 0.7 < late <= 1.0

@@ -9,7 +9,7 @@ from arena.environments.openspiel.layout import observations, tree_of
 from arena.environments.openspiel.tree import AWAY, HOME
 from arena.match import play_series, resolve_policy
 from arena.policies import ActorCritic, Architecture, NetworkPolicy
-from arena.policies.network import CoreKind
+from arena.policies.nn.architecture import CoreKind
 from benchmarks.perfect import PerfectPlayer, best_moves, lines_lost
 
 NIM = "openspiel:nim(pile_sizes=1;2)"

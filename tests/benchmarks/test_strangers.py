@@ -21,7 +21,7 @@ from benchmarks.value.recipes import FIRST_SEED, RECIPES
 from benchmarks.value.rivalry import Mark, Race
 from benchmarks.value.rivals import Standing, rated, stand
 from tests.support.stubborn import Always
-from trainer.config import resolve
+from trainer.config.loading import resolve
 
 
 def save_beginner(file):
@@ -44,7 +44,7 @@ def test_strangers_differ_in_seed_and_name_from_each_other_and_in_seed_from_all_
 def test_trainers_know_every_recipe(stranger):
     settings = stranger.condition.trainer_settings(stranger.condition.trainees[0], 1000, stranger.seed)
     config = resolve("mech-duel", None, settings)
-    assert (config.run.seed, config.run.total_steps) == (stranger.seed, 1000)
+    assert (config.run.seed, config.run.total_timesteps) == (stranger.seed, 1000)
     given = [setting.split("=")[0] for setting in settings]
     assert len(given) == len(set(given))
 
@@ -201,12 +201,12 @@ class Run:
 
 
 def test_settings_of_a_leagues_main_are_not_those_of_self_play_nor_of_exploiters(tmp_path):
-    words = ("--set", "ppo.epochs=3", "--set-main", "role.past_below=0.6", "--set-exploiters", "role.start=main")
+    words = ("--set", "ppo.update_epochs=3", "--set-main", "role.past_below=0.6", "--set-exploiters", "role.start=main")
     found = {}
     for condition in ("league", "self-play"):
         run = strangers.training(arguments(tmp_path, *words), tmp_path, condition, 3)
         found |= {(condition, each.role): run._settings(each) for each in run.condition.trainees}
-    assert all({"ppo.epochs=3", "run.seed=3"} <= {*settings} for settings in found.values())
+    assert all({"ppo.update_epochs=3", "run.seed=3"} <= {*settings} for settings in found.values())
     assert [key for key, settings in found.items() if "role.past_below=0.6" in settings] == [("league", "main")]
     exploiters = [("league", "main_exploiter"), ("league", "league_exploiter")]
     assert [key for key, settings in found.items() if "role.start=main" in settings] == exploiters

@@ -70,6 +70,7 @@ def deployment(place: Path, database_url: str, store: s3_server.Service) -> Iter
             "http://objects:8333": store.url,
             "http://league.localhost:8000": public.url if shutil.which("nginx") else store.url,
             "s3://league-checkpoints": f"s3://league-checkpoints/{uuid4().hex}",
+            "10.89.250.2": "127.0.0.1",  # the proxy's address
             "0.0.0.0": "127.0.0.1",  # tests listen for this machine alone
         }
         native = Native(place / "volumes", place / "deploy" / "secrets", replaced)

@@ -4,23 +4,26 @@ import json
 import os
 import re
 import subprocess
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
 import composition
 import jsonschema_rs
 import pytest
+import yaml
 from composition import BASE, ROOT, TLS
 from tools import compose
 
 from league.config import CLIENT_SIDE, FROM_FILES, Settings
-from league.secret_files import SUFFIX
+from league.private_files import SUFFIX
 
 SCHEMA = Path(__file__).parent / "schemas" / "compose-spec.json"
 CERTIFICATE = {"TLS_CERTIFICATE": "/etc/ssl/league.pem", "TLS_KEY": "/etc/ssl/league.key"}
 TLS_VARIABLES = {"PUBLIC_SCHEME": "https", "PUBLIC_PORT": "443", "PUBLIC_HOST": "league.example.org", **CERTIFICATE}
 ENGINES = ("postgres", "objects")  # their images begin as root to take over their volume, and drop it by themselves
-JOBS = {"bucket", "migrate", "tokens"}
+JOBS = {"bucket", "migrate", "tokens", "environment"}
+MONITORING_JOBS = {"metrics-token"}
 WORKERS = {"trainer", "trainer-gpu", "evaluator"}
 
 SERVICES = composition.services()
@@ -80,7 +83,7 @@ def test_each_starts_after_what_it_needs_and_waits_until_that_is_fit() -> None:
     for name, service in SERVICES.items():
         after[name] = set(service.get("depends_on", {}))
         for needed, terms in service.get("depends_on", {}).items():
-            if needed in JOBS:
+            if needed in JOBS | MONITORING_JOBS:
                 assert terms["condition"] == "service_completed_successfully"
                 assert SERVICES[needed]["restart"] == "no"
             else:
@@ -103,7 +106,7 @@ def test_the_league_alone_starts_without_a_profile_and_workers_with_either() -> 
     assert of == {
         "cpu": {"trainer", "evaluator"},
         "gpu": {"trainer-gpu", "evaluator"},
-        "monitoring": {"prometheus", "grafana"},
+        "monitoring": {"prometheus", "grafana", *MONITORING_JOBS},
     }
     [device] = SERVICES["trainer-gpu"]["deploy"]["resources"]["reservations"]["devices"]
     assert device["capabilities"] == ["gpu"]
@@ -146,12 +149,37 @@ def test_only_the_proxy_and_grafana_listen_on_the_machine_and_only_for_itself_un
     assert composition.services(PUBLIC_ADDRESS="0.0.0.0")["proxy"]["ports"] == ["0.0.0.0:8000:8000"]
 
 
+def members(network: str) -> set[str]:
+    return {name for name, service in SERVICES.items() if network in service["networks"]}
+
+
 def test_database_and_store_are_reached_by_servers_and_proxy_alone() -> None:
     networks = composition.read()["networks"]
-    assert networks["back"] == {"internal": True}
-    on_back = {name for name, service in SERVICES.items() if "back" in service["networks"]}
-    assert on_back.isdisjoint(WORKERS)
-    assert set(ENGINES) <= on_back
+    assert {name for name, network in networks.items() if network.get("internal")} == set(networks) - {"front"}
+    assert members("back") == {*ENGINES, *JOBS, *MONITORING_JOBS, "league"}
+    assert members("store") == {"objects", "proxy"}
+    assert members("monitoring") == {"league", "prometheus", "grafana"}
+    for engine in ENGINES:
+        assert set(SERVICES[engine]["networks"]) <= {"back", "store"}
+
+
+@pytest.mark.parametrize("variables", [{}, {"PROXY_IP": "192.168.7.2", "PROXY_SUBNET": "192.168.7.0/24",
+                                            "PROXY_IP_RANGE": "192.168.7.64/26"}])  # fmt: skip
+def test_servers_believe_the_proxy_alone_whose_call_it_is(variables: dict[str, str]) -> None:
+    """Prometheus, Grafana and the database reach the servers' port, too, and could name any address."""
+    document = composition.read(BASE, **variables)
+    services, trusted = document["services"], composition.services(**variables)["league"]["environment"]
+    address = ip_address(trusted["FORWARDED_ALLOW_IPS"])
+    assert services["proxy"]["networks"]["edge"]["ipv4_address"] == str(address)
+    [pool] = document["networks"]["edge"]["ipam"]["config"]
+    subnet, given_out = ip_network(pool["subnet"]), ip_network(pool["ip_range"])
+    assert address in subnet
+    assert given_out.subnet_of(subnet)
+    assert address not in given_out, "a server that starts first would get it"
+    assert address != next(subnet.hosts()), "the machine itself has it"
+    assert members("edge") == {"league", "proxy"}
+    fixed = [name for name, service in services.items() if isinstance(service["networks"], dict)]
+    assert fixed == ["proxy"]
 
 
 def test_no_secret_is_in_the_file() -> None:
@@ -217,9 +245,29 @@ def test_workers_keep_what_they_have_not_sent_in_a_volume_that_lasts() -> None:
         [run] = [word.removeprefix("--run=") for word in SERVICES[name]["command"] if word.startswith("--run=")]
         folders[name] = Path(run)
         volumes = dict(volume.split(":")[:2] for volume in SERVICES[name]["volumes"])
-        assert Path(volumes["runs"]) == folders[name].parent
+        assert Path(volumes["runs"]) in folders[name].parents
     assert folders["trainer"] == folders["trainer-gpu"]  # a run may move from one kind of machine to the other
+    assert folders["trainer"].parts[-2:] == ("mech-duel", "main"), "another GAME in the same volume has its own runs"
     assert folders["evaluator"] != folders["trainer"]
+
+
+def test_the_game_that_is_trained_is_created_before_its_workers_start() -> None:
+    services = composition.services(GAME="recall")
+    assert services["environment"]["command"] == ["league", "environment", "create", "recall"]
+    for name in WORKERS:
+        assert "environment" in services[name]["depends_on"]
+        assert "--environment=recall" in services[name]["command"]
+
+
+def test_prometheus_has_a_token_of_its_own_that_may_read() -> None:
+    command = SERVICES["metrics-token"]["command"]
+    assert command[command.index("--scope") + 1] == "read"
+    file = command[command.index("--from") + 1]
+    configuration = yaml.safe_load((ROOT / "deploy" / "monitoring" / "prometheus.yml").read_text())
+    assert [each["authorization"]["credentials_file"] for each in configuration["scrape_configs"]] == [file]
+    for name in ("metrics-token", "prometheus"):
+        assert Path(file).name in SERVICES[name]["secrets"]
+    assert "LEAGUE_METRICS_OPEN" not in variables_of("league")
 
 
 def test_workers_read_the_token_that_the_job_writes() -> None:

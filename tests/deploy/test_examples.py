@@ -4,6 +4,7 @@ import os
 import re
 import stat
 import subprocess
+import textwrap
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,9 +17,9 @@ from tools import tool
 
 from league.cli import app as league_app
 from league.config import CLIENT_SIDE, FROM_FILES, Settings
-from league.secret_files import SUFFIX
+from league.private_files import SUFFIX
 from league.wire.learners import Role
-from trainer.cli import app as trainer_app
+from trainer.cli.commands import app as trainer_app
 
 DEPLOY = ROOT / "deploy"
 SLURM = DEPLOY / "slurm" / "trainers.sbatch"
@@ -36,6 +37,16 @@ def pods() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     for manifest in manifests():
         if "template" in manifest.get("spec", {}):
             yield manifest, manifest["spec"]["template"]["spec"]
+
+
+def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*pod.get("initContainers", ()), *pod["containers"]]
+
+
+def job_commands() -> dict[str, list[str]]:
+    """Return what the job does, in its order, by the names of its containers."""
+    [job] = named("Job").values()
+    return {each["name"]: each["command"] for each in containers(job["spec"]["template"]["spec"])}
 
 
 def named(kind: str) -> dict[str, dict[str, Any]]:
@@ -64,7 +75,7 @@ def test_pods_are_selected_by_their_labels_and_what_they_mount_is_there() -> Non
             assert manifest["spec"]["selector"]["matchLabels"] == labels, name
         own = {each["metadata"]["name"] for each in manifest["spec"].get("volumeClaimTemplates", ())}
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
-        for container in pod["containers"]:
+        for container in containers(pod):
             assert {mount["name"] for mount in container["volumeMounts"]} <= set(volumes) | own, name
         for volume in volumes.values():
             assert volume.get("persistentVolumeClaim", {"claimName": "league-home"})["claimName"] in claims
@@ -81,7 +92,7 @@ def test_pods_have_no_privileges_and_hear_nothing_of_services() -> None:
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert f"useradd --uid {pod['securityContext']['runAsUser']} " in (ROOT / "Dockerfile").read_text()
-        for container in pod["containers"]:
+        for container in containers(pod):
             assert container["securityContext"] == {
                 "allowPrivilegeEscalation": False,
                 "readOnlyRootFilesystem": True,
@@ -96,7 +107,7 @@ def test_variables_are_settings_and_files_are_mounted(monkeypatch: pytest.Monkey
     known |= {f"LEAGUE_{field.upper()}{SUFFIX}" for field in FROM_FILES}
     shared: Mapping[str, str] = named("ConfigMap")["league"]["data"]
     for _, pod in pods():
-        for container in pod["containers"]:
+        for container in containers(pod):
             own = {each["name"]: each["value"] for each in container.get("env", ())}
             variables = {**(shared if "envFrom" in container else {}), **own}
             assert {name for name in variables if name.startswith("LEAGUE_")} <= known
@@ -111,13 +122,25 @@ def test_variables_are_settings_and_files_are_mounted(monkeypatch: pytest.Monkey
 
 
 def test_the_token_that_the_job_makes_is_the_one_that_workers_read() -> None:
-    [job] = named("Job").values()
-    [container] = job["spec"]["template"]["spec"]["containers"]
-    command = container["command"]
+    command = job_commands()["migrate"]
     written = command[command.index("--to") + 1]
     for worker in named("StatefulSet").values():
         variables = {each["name"]: each["value"] for each in worker["spec"]["template"]["spec"]["containers"][0]["env"]}
         assert variables["LEAGUE_TOKEN_FILE"] == written
+
+
+def test_the_job_creates_the_game_that_workers_play_and_the_token_that_prometheus_has() -> None:
+    commands = job_commands()
+    game = commands["environment"][-1]
+    for worker in named("StatefulSet").values():
+        assert f"--environment={game}" in worker["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert commands["environment"][:3] == ["league", "environment", "create"]
+    guide = (ROOT / "docs" / "deployment.md").read_text()
+    [configuration] = re.findall(r"^( +scrape_configs:\n(?:     .*\n)+)", guide, flags=re.MULTILINE)
+    [scrape] = yaml.safe_load(textwrap.dedent(configuration))["scrape_configs"]
+    file = commands["metrics-token"][commands["metrics-token"].index("--from") + 1]
+    assert Path(scrape["authorization"]["credentials_file"]).name == Path(file).name
+    assert commands["metrics-token"][commands["metrics-token"].index("--scope") + 1] == "read"
 
 
 def test_probes_ask_what_the_server_answers() -> None:
@@ -130,7 +153,7 @@ def test_probes_ask_what_the_server_answers() -> None:
 
 def test_commands_have_the_options_that_they_are_given() -> None:
     for _, pod in pods():
-        for container in pod["containers"]:
+        for container in containers(pod):
             _require_options(container["command"])
 
 
@@ -168,7 +191,7 @@ def test_a_slurm_job_trains_its_own_learner_and_is_queued_again_when_it_is_stopp
     called = (tmp_path / "called").read_text().split()
     assert called[0] == "run"
     assert called[called.index("--role") + 1] == "main_exploiter"
-    assert called[called.index("--run") + 1] == f"{tmp_path}/league-runs/{called[called.index('--learner') + 1]}"
+    assert called[called.index("--run") + 1] == f"{tmp_path}/league-runs/mech-duel/exploiter-of-main"
     _require_options(["trainer", *called])
     assert (tmp_path / "asked").read_text().split() == ["requeue", "77_1"]
 

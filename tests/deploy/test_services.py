@@ -21,9 +21,13 @@ from league.errors import UnknownEnvironmentError
 
 
 @pytest.fixture
-def scene(servers: Servers, proxy: str, token: str, request: pytest.FixtureRequest) -> Iterator[Scene]:
+def scene(
+    deployment: Deployment, servers: Servers, proxy: str, token: str, request: pytest.FixtureRequest
+) -> Iterator[Scene]:
     """A league that workers reach as from outside, each test's game its own."""
     game = hashlib.sha256(request.node.name.encode()).hexdigest()[:12]
+    created = deployment.run("environment", game=game)
+    assert created.returncode == 0, created.stderr
     with LeagueClient(proxy, token=token) as client:
         yield Scene(client, environment=game)
 
@@ -34,7 +38,7 @@ def test_secrets_are_made_once_and_are_their_owners(place: Path) -> None:
     assert {file.name for file in folder.iterdir()} == declared
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     made = {file.name: file.read_text() for file in folder.iterdir()}
-    assert all(len(made[name].strip()) == 43 for name in ("postgres_password", "grafana_password"))
+    assert all(len(made[name].strip()) == 43 for name in ("postgres_password", "grafana_password", "metrics_token"))
     [identity] = json.loads(made["store_identities.json"])["identities"]
     assert identity["credentials"][0]["secretKey"] in made["store_credentials"]
     (folder / "grafana_password").unlink()
@@ -47,7 +51,7 @@ def test_a_server_without_a_first_token_does_not_listen_to_the_network(deploymen
     fresh = f"sqlite:///{tmp_path / 'league.db'}"
     own = {"LEAGUE_HOST": "0.0.0.0", "LEAGUE_PORT": "0", "LEAGUE_DATABASE_URL": fresh}
     refused = deployment.run("league", **own)
-    assert refused.returncode == 1
+    assert refused.returncode == 78
     assert "without any token" in refused.stderr
 
 
@@ -55,7 +59,7 @@ def test_a_server_without_a_first_token_does_not_listen_to_the_network(deploymen
 
 
 def test_jobs_that_are_done_again_change_nothing(deployment: Deployment, servers: Servers, token: str) -> None:
-    for job in ("bucket", "tokens"):
+    for job in ("bucket", "tokens", "environment", "metrics-token"):
         assert deployment.run(job).returncode == 0
     assert (deployment.native.volumes / "home" / "workers.token").read_text().strip() == token
     assert len(servers.urls) == 2
@@ -78,6 +82,18 @@ def test_a_server_believes_the_proxy_about_the_scheme(servers: Servers, token: s
         )
         assert signed_in.status_code == 303
         assert ("Secure" in signed_in.headers["Set-Cookie"]) is secure
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2"])
+def test_a_server_believes_the_proxy_and_no_other_address_about_a_caller(
+    servers: Servers, token: str, address: str
+) -> None:
+    transport = httpx2.HTTPTransport(local_address=address)
+    with httpx2.Client(base_url=servers.urls[0], transport=transport) as client:
+        headers = {"Origin": servers.urls[0], "X-Forwarded-Proto": "https", "X-Forwarded-For": "198.51.100.7"}
+        signed_in = client.post("/sign-in", data={"token": token}, headers=headers)
+    assert signed_in.status_code == 303
+    assert ("Secure" in signed_in.headers["Set-Cookie"]) is (address == "127.0.0.1")
 
 
 # --- through the proxy -----------------------------------------------------------------------------------------------
@@ -161,6 +177,19 @@ def test_neither_tokens_nor_signatures_are_logged(scene: Scene, place: Path, tok
     assert "Signature" not in logged
 
 
+def test_prometheus_reads_the_metrics_of_each_server_with_its_own_token(
+    deployment: Deployment, servers: Servers, place: Path, token: str
+) -> None:
+    secret = (place / "deploy" / "secrets" / "metrics_token").read_text().strip()
+    assert deployment.run("metrics-token").returncode == 0
+    for server in servers.urls:
+        assert httpx2.get(f"{server}/metrics").status_code == 401
+        told = httpx2.get(f"{server}/metrics", headers={"Authorization": f"Bearer {secret}"})
+        assert (told.status_code, "league_environments" in told.text) == (200, True)
+        refused = httpx2.post(f"{server}/api/v1/results", headers={"Authorization": f"Bearer {secret}"}, json={})
+        assert refused.status_code == 403
+
+
 # --- workers ---------------------------------------------------------------------------------------------------------
 
 
@@ -180,6 +209,7 @@ def test_trainer_and_evaluator_play_through_the_proxy(
 ) -> None:
     """Their exact commands, for a small game, until rated matches are counted; then they are told to end."""
     services = composition.services(GAME="rps")
+    assert deployment.run("environment", game="rps").returncode == 0
     running = [
         subprocess.Popen(deployment.native.command(services[name]), env=deployment.native.environment(services[name]))
         for name in ("trainer", "evaluator")
@@ -193,4 +223,4 @@ def test_trainer_and_evaluator_play_through_the_proxy(
         for worker in running:
             worker.terminate()
     assert [worker.wait(timeout=60) for worker in running] == [0, 0]
-    assert (deployment.native.volumes / "runs" / "main").is_dir()
+    assert (deployment.native.volumes / "runs" / "rps" / "main").is_dir()

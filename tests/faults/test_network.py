@@ -1,10 +1,15 @@
 """Results over a network that is cut, slow, silent, or loses answers: each counts once."""
 
+import os
+import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from distant_league import League, until
+from small_runs import logged, spooled, waiting
 
+from benchmarks.kills.processes import Command
 from benchmarks.kills.witness import Witness
 from league.client import LeagueClient
 from league.errors import LeagueUnreachable
@@ -57,3 +62,33 @@ def test_whoever_calls_over_a_broken_network_is_told_in_one_line(serve: Callable
                 hasty.learners("rps")
             league.network.fair()
         assert patient.learners("rps").items == []
+
+
+@pytest.mark.timeout(300)
+def test_a_signal_over_a_network_that_works_again_leaves_no_result_behind(
+    serve: Callable[..., League], tmp_path: Path
+) -> None:
+    """Whatever back-off the outage has left."""
+    league, run = serve(), tmp_path / "run"
+    settings = ("environment.num_envs=8", "rollout.num_steps=8", "rollout.bptt_horizon=8", "league.lease_budget=4")
+    words = [word for each in settings for word in ("--set", each)]
+    where = ("--league", league.url, "--run", str(run), "--environment", "rps")
+    trainer = Command("trainer", ["trainer", "run", *where, *words], {}, run.with_suffix(".log"))
+    with LeagueClient(league.url) as client:
+        trainer.start()
+        try:
+            until(lambda: client.learners("rps").items and logged(client))
+            league.network.cut()
+            until(lambda: waiting(run) and "trying again until it answers" in trainer.said())
+            league.network.fair()
+            assert trainer.pid is not None
+            os.kill(trainer.pid, signal.SIGINT)
+            until(lambda: trainer.pid is None)
+        finally:
+            trainer.end()
+        counted = {(each.lease_id, each.sequence) for each in logged(client)}
+    last_line = trainer.said().rstrip().splitlines()[-1]
+    assert last_line.startswith("saved at step")
+    assert "all results are delivered" in last_line
+    assert waiting(run) == set()
+    assert {(each["lease_id"], each["sequence"]) for each in spooled(tmp_path)} == counted

@@ -232,8 +232,9 @@ def configure(database_url: str, tmp_path: Path) -> Callable[..., Settings]:
 
 
 def _settings(**given: Any) -> Settings:
-    """Unless told otherwise duties sleep and no token is remembered."""
-    quiet = {"aggregation_interval_s": 3600.0, "lease_sweep_s": 3600.0, "token_memory_s": 0.0}
+    """Unless told otherwise duties sleep, nothing is remembered, and worker tokens may create environments."""
+    quiet = {"aggregation_interval_s": 3600.0, "lease_sweep_s": 3600.0, "token_memory_s": 0.0, "metrics_cache_s": 0.0}
+    quiet["workers_create_environments"] = True
     return Settings.load(**quiet | given)
 
 

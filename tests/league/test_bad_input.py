@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from league_scene import ON_SQLITE, Scene
+from league_scene import ON_SQLITE, Scene, safetensors, sha256
 
 HUGE = 2**70
 JSON = {"Content-Type": "application/json"}
@@ -159,6 +159,16 @@ def test_a_body_that_cannot_be_read_is_told_why(http: TestClient, path: str, bod
 def test_an_empty_value_is_shown_as_one(scene: Scene, http: TestClient) -> None:
     answer = http.get("/api/v1/players?environment=").json()
     assert (answer["value"], answer["detail"].split(":")[0]) == ("", "unknown environment ''")
+
+
+@ON_SQLITE
+def test_errors_are_short_whatever_an_upload_or_a_query_says(scene: Scene, http: TestClient) -> None:
+    data = safetensors(1, signature=200_000 * "s")
+    scene.client.upload(data, sha256(data))
+    body = {"learner_id": scene.learner.id, "checkpoint": sha256(data), "step": 1}
+    for answer in (http.post("/api/v1/players", json=body), http.get(f"/api/v1/players?environment={50_000 * 'e'}")):
+        assert answer.status_code in (404, 409)
+        assert len(answer.content) < 10_000
 
 
 @ON_SQLITE

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from gate_scene import Two, judged, leased, open_gate, outcome, play
-from league_scene import ENVIRONMENT, ON_SQLITE, SIGNATURE, Scene, safetensors, sha256
+from league_scene import ENVIRONMENT, ON_SQLITE, SIGNATURE, Scene, result, safetensors, sha256
 from sqlalchemy import select, update
 
 from league import wire
@@ -56,6 +56,24 @@ def test_evaluators_get_pairs_of_an_open_gate_before_any_other(scene: Scene, two
     told = scene.client.explain_lease(leases[0].lease_id)
     assert f"gate {gate.id}" in told.lease.reason
     assert {item.player_id for item in told.items} == {player.id for player in two}
+
+
+def test_an_evaluator_is_busy_elsewhere_until_its_last_batch_is_reported(scene: Scene, two: Two, time: Any) -> None:
+    def seen() -> tuple[int, int]:
+        gate = scene.client.show_gate(opened.id)
+        return gate.evaluators, gate.busy_evaluators
+
+    batch = scene.rating_leases(4, budget=2)
+    opened = open_gate(scene, two)
+    assert seen() == (1, 1)
+    scene.report(*(result(lease) for lease in batch), worker=scene.evaluator)
+    assert seen() == (1, 1), "one match of each lease is still to come"
+    scene.report(*(result(lease, 1) for lease in batch), worker=scene.evaluator)
+    assert seen() == (1, 0)
+    scene.rating_leases(4)
+    assert seen() == (1, 0), "it plays this gate"
+    scene.client.cancel_gate(opened.id)
+    assert seen() == (0, 0)
 
 
 def test_without_an_open_gate_pairs_are_as_ever(scene: Scene, two: Two) -> None:

@@ -2,9 +2,9 @@
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from league_scene import ON_SQLITE, Scene, result
 from prometheus_client import CollectorRegistry, generate_latest
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session
 
 from league.app import create_app
 from league.client import LeagueClient
@@ -149,34 +148,93 @@ def test_matches_that_are_never_rated_do_not_wait(scene: Scene, http: TestClient
 
 
 @ON_SQLITE
-def test_metrics_asked_for_twice_at_once_are_whole_both_times(
-    scene: Scene, http: TestClient, monkeypatch: pytest.MonkeyPatch
+def test_concurrent_scrapes_are_computed_once(
+    serve: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene.publish(1)
-    figures, database = http.app.state.league.metrics, http.app.state.league.database
-    asking, go_on = threading.Event(), threading.Event()
+    http = serve(metrics_cache_s=5.0)
+    running, computed = http.app.state.league, []
+    began, go_on = threading.Event(), threading.Event()
 
-    class Slow:
-        @contextmanager
-        def read(self) -> Iterator[Session]:
-            asking.set()
-            assert go_on.wait(120)
-            with database.read() as session:
-                yield session
-
-    other = threading.Thread(target=figures.exposition, args=(Slow(), datetime.now(UTC)))
-
-    def write(registry: CollectorRegistry) -> bytes:
-        if not asking.is_set():
-            other.start()
-            assert asking.wait(120)
+    def render(registry: CollectorRegistry) -> bytes:
+        computed.append(registry)
+        began.set()
+        assert go_on.wait(120)
         return generate_latest(registry)
 
-    monkeypatch.setattr("league.api.metrics.generate_latest", write)
-    told = figures.exposition(database, datetime.now(UTC)).decode()
-    go_on.set()
-    other.join()
-    assert 'league_players{environment="rps",kind="snapshot",standing="candidate"} 1.0' in told
+    monkeypatch.setattr("league.api.metrics.generate_latest", render)
+    now = datetime.now(UTC)
+    with ThreadPoolExecutor() as threads:
+        times = [now + timedelta(milliseconds=number) for number in (3, 1, 2, 0)]
+        asked = [threads.submit(running.metrics.exposition, running.database, running.settings, at) for at in times]
+        assert began.wait(120)
+        go_on.set()
+        told = {each.result() for each in asked}
+    assert (len(told), len(computed)) == (1, 1)
+
+
+@ON_SQLITE
+def test_metrics_are_computed_again_after_the_set_time(
+    serve: Callable[..., TestClient], league: LeagueClient, time: Any
+) -> None:
+    http = serve(metrics_cache_s=5.0)
+
+    def environments() -> str:
+        return next(line for line in http.get("/metrics").text.splitlines() if line.startswith("league_environments "))
+
+    assert environments() == "league_environments 0.0"
+    Scene(league)
+    time.advance(4.9)
+    assert environments() == "league_environments 0.0"
+    time.advance(0.1)
+    assert environments() == "league_environments 1.0"
+
+
+def test_metrics_show_the_environments_played_last_and_sum_up_the_others(
+    serve: Callable[..., TestClient], time: Any
+) -> None:
+    http = serve(metrics_environments_max=2)
+    client = LeagueClient(http=http)
+    for number in (2, 4):
+        Scene(client, f"game-{number}", f"game-{number}").publish(1)
+    for number in (3, 1, 0):
+        scene = Scene(client, f"game-{number}", f"game-{number}")
+        scene.publish(1)
+        scene.train(1)
+        time.advance(10)
+    lines = http.get("/metrics").text.splitlines()
+    shown = {line.partition('environment="')[2].partition('"')[0] for line in lines if 'environment="' in line}
+    assert shown == {"game-0", "game-1", "(others)"}
+    assert "league_environments 5.0" in lines
+    assert 'league_players{environment="(others)",kind="learner",standing=""} 3.0' in lines
+    assert 'league_players{environment="(others)",kind="snapshot",standing="candidate"} 3.0' in lines
+    assert 'league_period_lag_seconds{environment="game-0"} 10.0' in lines
+    assert 'league_period_lag_seconds{environment="(others)"} 30.0' in lines, "the longest of game-2, 3 and 4"
+    client.close_period("game-3")
+    lines = http.get("/metrics").text.splitlines()
+    assert 'league_periods{environment="(others)"} 1.0' in lines
+    assert 'league_period_lag_seconds{environment="(others)"} 0.0' in lines
+
+
+@ON_SQLITE
+def test_made_up_methods_share_one_series(http: TestClient) -> None:
+    for number in range(20):
+        http.request(f"MADE-UP-{number}", "/api/v1/players")
+    lines = [line for line in http.get("/metrics").text.splitlines() if line.startswith("league_requests_total")]
+    assert [line for line in lines if "MADE-UP" in line] == []
+    assert [line.rpartition(" ")[2] for line in lines if 'method="other"' in line] == ["20.0"]
+
+
+@ON_SQLITE
+def test_metrics_of_a_closed_league_need_a_token_unless_they_are_opened(
+    serve: Callable[..., TestClient], connect: Callable[..., LeagueClient]
+) -> None:
+    reader = connect("read")
+    http, opened = serve(), serve(metrics_open=True)
+    assert http.get("/metrics").status_code == 401
+    assert http.get("/metrics", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    assert http.get("/metrics", headers=reader._headers).status_code == 200
+    assert opened.get("/metrics").status_code == 200
+    assert opened.get("/api/v1/players").status_code == 401
 
 
 def test_metrics_tell_the_time_in_the_database(scene: Scene, http: TestClient) -> None:

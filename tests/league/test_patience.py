@@ -60,6 +60,15 @@ def test_a_busy_server_is_called_again_when_it_asked_and_a_little_later() -> Non
     assert hours.pauses[0] != hours.pauses[1]
 
 
+def test_a_server_that_asks_to_come_back_at_once_is_not_called_for_ever() -> None:
+    hours = Hours()
+    client, seen = caller(hours, iter([refusal(**{"Retry-After": "0"})] * 1000))
+    with pytest.raises(BusyError):
+        client.lease(LEASES)
+    assert 20 <= len(seen) <= 30
+    assert hours.now <= 130.0
+
+
 def test_clients_told_the_same_time_come_back_at_different_ones() -> None:
     pauses = []
     for seed in range(20):

@@ -142,7 +142,75 @@ def test_the_aggregator_survives_a_failure(
         waited.wait(0.01)
     aggregator.stop()
     nowhere.close()
-    assert set(told()) == {"closing rating periods failed; trying again in 0.01 s"}
+    assert "closing rating periods failed; trying again in 0.01 s" in told()
+
+
+def give_own_trainers(*scenes: Scene) -> None:
+    for each in scenes:
+        each.trainer = each.worker(f"trainer-{each.environment}", "trainer")
+
+
+def test_an_environment_whose_periods_cannot_be_closed_does_not_delay_the_others(
+    scene: Scene,
+    database: Database,
+    configure: Configure,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    others = [Scene(scene.client, name, f"{name}-1") for name in ("aardvark", "zebra")]
+    give_own_trainers(scene, *others)
+    close, tried, seconds = periods.close_if_due, list[str](), [0.0]
+
+    def close_unless_ill(database: Database, settings: Settings, environment: str, *rest: Any) -> Any:
+        tried.append(environment)
+        if environment == scene.environment and seconds[0] < 100.0:
+            raise ValueError("its log\ncannot be read")
+        return close(database, settings, environment, *rest)
+
+    monkeypatch.setattr(periods, "close_if_due", close_unless_ill)
+    settings = configure(aggregation_interval_s=2.0, period_games=1, period_spacing_s=0.0)
+    aggregator = Aggregator(database, settings, now, lambda: seconds[0])
+    for look in range(5):
+        for each in (scene, *others):
+            each.train(20)
+        aggregator.perform()
+        seconds[0] += 2.0
+        for each in others:
+            assert scene.client.player(each.learner.player_id).games == 20 * (look + 1)
+    assert tried.count(scene.environment) == 3, "after 0, 2 and 6 s: the pause doubles"
+    lines = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert [record.getMessage() for record in lines] == [
+        f"closing the rating period of rps failed (ValueError: its log); trying again in {pause} s"
+        for pause in (2, 4, 8)
+    ]
+    assert not any(record.exc_info for record in lines), "a line each, no traceback"
+    seconds[0] = 100.0
+    aggregator.perform()
+    assert scene.client.player(scene.learner.player_id).games == 100
+    aggregator._resign()
+
+
+def test_an_environment_that_ends_the_process_each_time_is_the_last_to_be_looked_at(
+    scene: Scene, database: Database, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next process closes all others before it comes to that one."""
+    other = Scene(scene.client, "zebra", "zebra-1")
+    give_own_trainers(scene, other)
+    settings, close = configure(period_games=1, period_spacing_s=0.0, aggregation_term_s=0.01), periods.close_if_due
+
+    def close_or_die(database: Database, settings: Settings, environment: str, *rest: Any) -> Any:
+        if environment == scene.environment:
+            raise SystemExit("killed")
+        return close(database, settings, environment, *rest)
+
+    monkeypatch.setattr(periods, "close_if_due", close_or_die)
+    other.client.close_period("zebra")
+    for life in range(3):
+        for each in (scene, other):
+            each.train(20)
+        with pytest.raises(SystemExit):
+            Aggregator(database, settings, lambda: now() + timedelta(seconds=len(scene.environment))).perform()
+        assert scene.client.player(other.learner.player_id).games == 20 * (life + 1)
 
 
 def test_an_aggregator_that_fails_leaves_the_work_to_another(

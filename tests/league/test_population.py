@@ -20,6 +20,7 @@ from league.services import events, players, population
 from league.services.population import Population, PopulationCache
 from league.services.rebuild import rebuild
 from league.storage.opening import open_store
+from league.storage.safetensors_header import Header
 
 
 def drawn(scene: Scene) -> set[int]:
@@ -35,7 +36,7 @@ def test_a_player_whose_transaction_ends_after_a_later_one_is_drawn_all_the_same
     request = wire.PlayerCreate(learner_id=scene.learner.id, checkpoint=sha256(slow), step=1)
     with ThreadPoolExecutor(1) as pool:
         with database.write() as session:
-            first = players.publish(session, settings, open_store(settings), scene.signature, request, time.now)
+            first = players.publish(session, settings, open_store(settings), Header({}, {}), request, time.now)
             later = pool.submit(scene.publish, 2)
             wait([later], timeout=0.3)  # unless it waits for the first one
             drawn(scene)

@@ -1,12 +1,14 @@
 """What a rule's numbers do to one period, without a database; each of them binds somewhere here."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from arena.glicko2 import Kind, Ratings, Results, rate_period
+from arena.glicko2 import SCALE, Kind, Ratings, Results, rate_period
 from arena.refit import RefitConfig
+from league.config import Settings
 from league.services.match_log import Games
 from league.services.rating import Entry, Rule, advance
 
@@ -83,6 +85,38 @@ def test_every_number_of_the_rule_reaches_the_arithmetic(changes: dict[str, floa
         place = list(ENTRIES).index(player)
         now = changed.get(player, ENTRIES[player])
         assert numbers(now) == (ratings.rating[place], ratings.deviation[place], ratings.volatility[place])
+
+
+BURST = [(LEARNER, RIVAL, 1.0, True)] * 190 + [(RIVAL, LEARNER, 1.0, True)] * 10
+RATING_BURST = [(SNAPSHOT, ANCHOR, 1.0, False)] * 60
+
+
+def test_a_learner_s_burst_is_iterated_and_a_frozen_player_s_only_without_a_fit() -> None:
+    for fitted in (False, True):
+        rule = replace(RULE, burst_games=50, refit=RefitConfig(enabled=fitted))
+        changed = advance(ENTRIES, games(*BURST, *RATING_BURST), rule)
+        plain = advance(ENTRIES, games(*BURST, *RATING_BURST), replace(rule, burst_games=0))
+        assert changed[LEARNER] != plain[LEARNER]
+        assert (changed[SNAPSHOT] != plain[SNAPSHOT]) == (not fitted)
+
+
+def test_a_learner_with_ten_thousand_games_in_a_period_ends_at_its_maximum_likelihood_rating() -> None:
+    """One step of Glicko-2 leaves it up to 15 deviations too low."""
+    rule = Rule.of(Settings())
+    for deviation in (30.0, 80.0, 350.0):
+        entries = ENTRIES | {LEARNER: replace(ENTRIES[LEARNER], deviation=deviation)}
+        won, lost = [(LEARNER, ANCHOR, 1.0, True)] * 9_900, [(ANCHOR, LEARNER, 1.0, True)] * 100
+        after = advance(entries, games(*won, *lost), rule)[LEARNER]
+        assert after.rating == pytest.approx(1200.0 + SCALE * math.log(99.0), abs=0.5 * after.deviation)
+
+
+def test_a_period_closed_before_bursts_were_iterated_keeps_its_rule() -> None:
+    stored = Rule.of(Settings()).stored()
+    assert stored.pop("burst_games") == 50
+    before = Rule.restored(stored)
+    assert before.burst_games == 0
+    assert before.stored() == stored
+    assert Rule.restored(Rule.of(Settings()).stored()) == Rule.of(Settings())
 
 
 def test_limits_of_the_rule_bind() -> None:

@@ -8,7 +8,7 @@ from league_history import play_periods, recomputed
 from league_scene import Scene, result
 from sqlalchemy import update
 
-from arena.glicko2 import Kind, Ratings, Results, rate_period
+from arena.glicko2 import SCALE, Kind, Ratings, Results, rate_period
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Payoff, Rating
@@ -77,6 +77,22 @@ def test_a_period_is_one_glicko_2_period_over_its_matches(scene: Scene, configur
         expected.deviation[0],
         expected.volatility[0],
     )
+
+
+def test_a_burst_is_rated_at_its_likeliest_strength_and_rebuilt_bit_for_bit(
+    scene: Scene, database: Database, configure: Callable[..., Settings]
+) -> None:
+    games = configure().burst_games + 30
+    baseline, learner = scene.baseline(), scene.learner.player_id
+    scene.train(games - 4)
+    scene.train(4, learner_score=0.0)
+    scene.client.close_period()
+    win_rate = 1.0 - 4 / games
+    most_likely = baseline.rating + SCALE * np.log(win_rate / (1.0 - win_rate))
+    rated = scene.client.player(learner)
+    assert 30.0 < rated.deviation < 150.0
+    assert abs(rated.rating - most_likely) < 0.5 * rated.deviation
+    assert recomputed(database)[0].differing == 0
 
 
 def test_self_play_enters_the_log_and_rates_nobody(scene: Scene) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from league.config import Settings
 from league.db.engine import Database
 from league.errors import UnknownEnvironmentError
 from league.lookout import Lookout
+from league.services import fingerprint_sums
 
 Look = Callable[[], None]
 
@@ -151,3 +153,22 @@ def test_the_command_lists_alarms(
     assert json.loads(run("--json")) == scene.client.regressions().model_dump(mode="json")
     with pytest.raises(UnknownEnvironmentError):
         scene.client.regressions("chess")
+
+
+def test_an_environment_that_cannot_be_looked_at_does_not_delay_the_others(
+    scene: Scene, database: Database, configure: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    Scene(scene.client, "zebra", "zebra-1")
+    looked = list[str]()
+
+    def follow(_: Database, environment: str) -> None:
+        looked.append(environment)
+        if environment == scene.environment:
+            raise ValueError("its sums cannot be read")
+
+    monkeypatch.setattr(fingerprint_sums, "follow", follow)
+    lookout = Lookout(database, configure(), lambda: datetime.now(UTC), lambda: 0.0)
+    lookout.perform()
+    assert looked == [scene.environment, "zebra"]
+    (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert line.getMessage().startswith("looking at rating periods of rps failed (ValueError: its sums cannot be read)")

@@ -38,7 +38,7 @@ def test_a_dry_run_of_the_rule_in_force_shows_what_is_and_changes_nothing(
 @pytest.mark.parametrize(
     "changes",
     [{"tau": 1.2}, {"deviation_cap": 60.0}, {"deviation_floor": 100.0}, {"refit": {"enabled": False}},
-     {"period_games": 40}],
+     {"burst_games": 5}, {"period_games": 40}],
 )  # fmt: skip
 def test_what_another_rule_would_give_is_what_it_gives_when_applied(
     scene: Scene, database: Database, configure: Configure, time: Any, changes: dict[str, Any]

@@ -38,6 +38,23 @@ def test_a_result_beyond_grace_is_rejected_but_its_first_answer_stands(scene: Sc
     assert scene.matches() == 1
 
 
+@pytest.mark.parametrize(
+    ("seconds", "status", "late"),
+    [(360, "accepted", False), (360.000001, "accepted", True), (360 + 3600, "accepted", True),
+     (360 + 3600.000001, "rejected", None)],
+)  # fmt: skip
+def test_the_end_of_a_lease_and_of_its_grace_are_still_in_time(
+    scene: Scene, time: Any, seconds: float, status: str, late: bool | None
+) -> None:
+    (lease,) = scene.opponent_leases(1)
+    time.advance(seconds)
+    (answer,) = scene.report(result(lease))
+    assert answer.status == status
+    if late is not None:
+        assert scene.client.match(answer.match_id or 0).late == late
+        assert ("late" in str(answer.detail)) == late
+
+
 def test_a_result_of_a_foreign_lease_is_rejected(scene: Scene) -> None:
     (lease,) = scene.opponent_leases(1)
     stranger = scene.worker("trainer-2", "trainer")

@@ -52,6 +52,45 @@ def test_another_payload_under_the_same_key_conflicts_and_the_first_stays(scene:
     assert scene.client.match(first.match_id or 0).score == 1.0
 
 
+OTHERWISE = {
+    "score": [{"score": 0.5}],
+    "decisions": [{"decisions": 6}],
+    "reason": [{"reason": "resigned"}],
+    "seed": [{"seed": 1}],
+    "learner_step": [{"learner_step": 8}, {"learner_step": None}, {"learner_step": 0}],
+    "behaviour": [
+        {"behaviour": None},
+        {"behaviour": PLAYED.model_copy(update={"measures": ["range_km"]})},
+        {"behaviour": PLAYED.model_copy(update={"home": [3.0]})},
+        {"behaviour": PLAYED.model_copy(update={"away": [3.0]})},
+        {"behaviour": PLAYED.model_copy(update={"home": [2.0], "away": [1.0]})},
+    ],
+}
+"""Other values for each field of a result besides its key."""
+
+
+@pytest.mark.parametrize("changes", [each for values in OTHERWISE.values() for each in values], ids=repr)
+def test_a_result_that_differs_in_any_field_conflicts_with_the_first(scene: Scene, changes: dict[str, Any]) -> None:
+    (lease,) = scene.opponent_leases(1)
+    first = result(lease, behaviour=PLAYED)
+    assert [answer.status for answer in scene.report(first)] == ["accepted"]
+    other = first.model_copy(update=changes)
+    assert [answer.status for answer in scene.report(other)] == ["conflict"]
+    assert [answer.status for answer in scene.report(first, other)] == ["duplicate", "conflict"]
+
+
+@pytest.mark.parametrize("changes", [each for values in OTHERWISE.values() for each in values], ids=repr)
+def test_a_payload_hash_depends_on_every_field(changes: dict[str, Any]) -> None:
+    first = wire.Result(
+        lease_id="a", sequence=0, score=1.0, decisions=5, reason="decided", seed=7, learner_step=7, behaviour=PLAYED
+    )
+    assert results._payload_hash(first.model_copy(update=changes)) != results._payload_hash(first)
+
+
+def test_every_field_of_a_result_but_its_key_has_another_value_above() -> None:
+    assert set(OTHERWISE) == set(wire.Result.model_fields) - {"lease_id", "sequence"}
+
+
 def test_a_conflict_beside_other_items_does_not_fail_them(scene: Scene) -> None:
     one, other = scene.opponent_leases(2)
     scene.report(result(one))

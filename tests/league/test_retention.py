@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from league import pruner, wire
 from league.app import duties
@@ -25,6 +25,8 @@ from league.services import draws, retention
 from league.services.retention import Outdated
 
 DAY_S = 86400
+MOMENT = timedelta(microseconds=1)
+"""The least by which two times of the database differ."""
 
 
 @pytest.fixture
@@ -119,6 +121,52 @@ def test_a_draw_that_young_leases_came_from_keeps_its_opponents(
     explained = scene.client.explain_lease(young.lease_id)
     assert explained.items
     assert explained.pruned_at is None
+
+
+def test_a_draw_keeps_its_opponents_until_its_last_lease_ended_before_the_limit(
+    scene: Scene, database: Database, time: Any
+) -> None:
+    """A lease that ends exactly at the limit is not older than it."""
+    scene.publish(1)
+    (lease, *_) = scene.opponent_leases(1)
+    scene.report(result(lease))
+    time.advance(100 * DAY_S)
+    for before, draws_gone in ((lease.expires_at, 0), (lease.expires_at + MOMENT, 1)):
+        assert retention.survey(database, before).draws == draws_gone
+        assert sum(retention.prune(database, before, time.now), Outdated()).draws == draws_gone
+        assert bool(scene.client.explain_lease(lease.lease_id).items) == (not draws_gone)
+
+
+def test_an_unplayed_lease_stays_until_it_ended_before_the_limit(scene: Scene, database: Database, time: Any) -> None:
+    scene.publish(1)
+    leases = scene.rating_leases(4)
+    ends_at = leases[0].expires_at
+    for before, gone in ((ends_at, 0), (ends_at + MOMENT, len(leases))):
+        assert retention.survey(database, before).leases == gone
+        assert sum(retention.prune(database, before, time.now), Outdated()).leases == gone
+    assert count(database, Lease) == 0
+
+
+def test_a_refused_result_stays_until_it_came_before_the_limit(scene: Scene, database: Database, time: Any) -> None:
+    (lease,) = scene.opponent_leases(1)
+    scene.report(result(lease, sequence=7))
+    time.advance(1)
+    scene.report(result(lease, sequence=8))
+    for before in (time.now, time.now + MOMENT):
+        assert retention.survey(database, before).refusals == 1
+        assert sum(retention.prune(database, before, time.now), Outdated()).refusals == 1
+    assert count(database, Refusal) == 0
+
+
+def test_a_draw_stays_until_it_was_made_before_the_limit(scene: Scene, database: Database, time: Any) -> None:
+    """Leases end after their draw was made, except where the clock was set back."""
+    scene.opponent_leases(1)
+    with database.write() as session:
+        made_at = session.scalars(select(Draw.created_at)).one()
+        session.execute(update(Lease).values(expires_at=made_at - MOMENT))
+    for before, gone in ((made_at, 0), (made_at + MOMENT, 1)):
+        assert retention.survey(database, before).draws == gone
+        assert sum(retention.prune(database, before, time.now), Outdated()).draws == gone
 
 
 def test_a_pruned_draw_gets_its_opponents_back_when_it_is_drawn_from_again(

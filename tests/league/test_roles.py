@@ -321,7 +321,7 @@ def test_only_whose_learner_it_is_may_ask(scene: Scene, connect: Any) -> None:
 def test_a_learner_that_began_anew_is_known_by_what_it_played_since(scene: Scene) -> None:
     exploiter = found(scene, "finder", "main_exploiter")
     scene.publish(1)
-    play(scene, exploiter, score=1.0, matches=100)
+    play(scene, exploiter, score=1.0, matches=50)
     assert (exploiter.resets, exploiter.began_step) == (0, 0)
     due = ask(scene, exploiter, 150)
     assert due is not None

@@ -12,7 +12,8 @@ from sqlalchemy import select
 from league import wire
 from league.db.engine import Database
 from league.db.models import Lease
-from league.services import leases
+from league.services import activity, leases
+from league.services.activity import Activity
 from league.sweeper import Sweeper
 
 
@@ -48,6 +49,20 @@ def test_what_a_lease_is_called_does_not_wait_for_the_sweep(scene: Scene, time: 
     time.advance(361)
     assert scene.client.explain_lease(untouched.lease_id).state == "expired"
     assert scene.client.explain_lease(played.lease_id).state == "played"
+
+
+@pytest.mark.parametrize(("seconds", "running"), [(360 - 1e-6, True), (360, False)])
+def test_a_lease_is_open_until_the_moment_it_expires(
+    scene: Scene, database: Database, time: Any, seconds: float, running: bool
+) -> None:
+    (lease,) = scene.lease(1)
+    time.advance(seconds)
+    assert scene.client.explain_lease(lease.lease_id).state == ("open" if running else "expired")
+    with database.read() as session:
+        assert activity.of_workers(session, time.now).get(scene.trainer.id, Activity()).open_leases == running
+    assert sweep(database, time).total() == (not running)
+    request = wire.ReleaseRequest(worker_id=scene.trainer.id, lease_ids=[lease.lease_id])
+    assert scene.client.release(request).released == running
 
 
 def test_a_late_result_counts_though_its_lease_was_swept(scene: Scene, database: Database, time: Any) -> None:

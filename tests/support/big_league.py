@@ -210,7 +210,7 @@ class Simulation:
                 since_update=31,
                 meaning="the policy tries hardly anything new any more",
                 evidence="head fire has 0.39 of 0.69 nats left",
-                advice="raise schedules.entropy, or look at the run with `trainer doctor`",
+                advice="raise ppo.normalized_ent_coef, or look at the run with `trainer doctor`",
             )
         ]
 

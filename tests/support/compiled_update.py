@@ -9,16 +9,21 @@ from itertools import product
 
 import torch
 
-from trainer import weighing
-from trainer.bench import SYNTHETIC, Bench, WorkItem
-from trainer.config import resolve
+from trainer.config.loading import resolve
+from trainer.ppo.ppo import PPO
+from trainer.runtime.benchmark.bench import SYNTHETIC, Bench, SyntheticSpec
 
 
 def learn(backend: str, units: str, environment: str) -> tuple[Bench, dict[str, float | None]]:
     """A learner and figures after two updates in parts; their sizes differ, and so do their coefficients."""
     settings = [f"network.recurrent_size={units}", "network.encoder_sizes=[16]", f'ppo.compile="{backend}"']
-    settings += ["environment.num_envs=8", "rollout.steps=32", "schedules.horizon_steps=1000", "ppo.microbatch=40"]
-    bench = Bench(resolve(environment, None, settings), WorkItem(end_chance=0.05))
+    settings += [
+        "environment.num_envs=8",
+        "rollout.num_steps=32",
+        "schedules.horizon_steps=1000",
+        "ppo.micro_batch_size=40",
+    ]
+    bench = Bench(resolve(environment, None, settings), SyntheticSpec(end_chance=0.05))
     for _ in range(2):
         bench.collect()
         figures = bench.learner.learn(bench.rollout, lambda: False)
@@ -29,14 +34,14 @@ def main() -> None:
     """Compare."""
     backend, *sizes = sys.argv[1:]
     torch.set_num_threads(1)
-    weighing._native_appraiser = lambda settings, network: None  # what is compiled is torch's way
+    PPO._native_loss = lambda ppo: None  # the plain loss is compiled
     answers = {}
     for environment, units in product((SYNTHETIC, "mech-pack"), sizes):
         torch._dynamo.reset()
-        (one, figures), (other, again) = (learn(each, units, environment) for each in ("", backend))
+        (one, figures), (other, again) = (learn(each, units, environment) for each in ("none", backend))
         plain, compiled = one.learner.tensors(), other.learner.tensors()
         answers[f"{environment} {units}"] = {
-            "given_up": other.learner.ppo._weigher._appraise.given_up,
+            "given_up": other.learner.ppo._compute_loss.given_up,
             "same_keys": list(plain) == list(compiled),
             "furthest": max(float((plain[name].double() - compiled[name].double()).abs().max()) for name in plain),
             "same_figures": figures.keys() == again.keys(),

@@ -11,11 +11,11 @@ from typing import Any
 import httpx2
 import pytest
 
-import trainer.session
-import trainer.spool
-import trainer.state
-from trainer.lines import GrowingFile, LineFile
-from trainer.spool import Spool
+import trainer.checkpointing.format
+import trainer.league_client.result_spool
+import trainer.runtime.session
+from trainer.durable_log import AppendFile, LineFile
+from trainer.league_client.result_spool import ResultSpool
 
 FILE_BYTES = 4000
 """Files of the spool are followed by the next beyond this, so that some go within a short run."""
@@ -106,9 +106,9 @@ def mortal(run: Path, transport: Any, patch: pytest.MonkeyPatch) -> Deaths:
 
 
 def _write_by_halves(deaths: Deaths, patch: pytest.MonkeyPatch) -> None:
-    write_all = GrowingFile._write_all
+    write_all = AppendFile._write_all
 
-    def write(file: GrowingFile, data: memoryview) -> None:
+    def write(file: AppendFile, data: memoryview) -> None:
         if not Path(file._file.name).name.startswith("results-"):
             write_all(file, data)
             return
@@ -121,7 +121,7 @@ def _write_by_halves(deaths: Deaths, patch: pytest.MonkeyPatch) -> None:
         deaths.wrote(bytes(data)[bytes(data[:half]).rfind(b"\n") + 1 :])
         deaths.reach("results: written")
 
-    patch.setattr(GrowingFile, "_write_all", write)
+    patch.setattr(AppendFile, "_write_all", write)
 
 
 def _write_files(deaths: Deaths, patch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def _write_files(deaths: Deaths, patch: pytest.MonkeyPatch) -> None:
         return replace(aside, path)
 
     patch.setattr(Path, "replace", put_in_place)
-    for module in (trainer.spool, trainer.state):
+    for module in (trainer.league_client.result_spool, trainer.checkpointing.format):
         patch.setattr(module, "write_atomically", partial(_write_file, deaths, module.write_atomically))
 
 
@@ -162,8 +162,8 @@ def _rotate(deaths: Deaths, patch: pytest.MonkeyPatch) -> None:
         return file
 
     patch.setattr(Path, "unlink", remove)
-    patch.setattr(trainer.spool, "LineFile", begin)
-    patch.setattr(trainer.session, "Spool", partial(Spool, file_bytes=FILE_BYTES))
+    patch.setattr(trainer.league_client.result_spool, "LineFile", begin)
+    patch.setattr(trainer.runtime.session, "ResultSpool", partial(ResultSpool, file_bytes=FILE_BYTES))
 
 
 def _call(deaths: Deaths, transport: Any, patch: pytest.MonkeyPatch) -> None:

@@ -56,9 +56,9 @@ class Deployment:
     public: Listener
     health: Listener
 
-    def run(self, name: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-        """Run a service to its end."""
-        service = composition.services()[name]
+    def run(self, name: str, game: str = "", **variables: str) -> "subprocess.CompletedProcess[str]":
+        """Run a service to its end, of a league that plays a game."""
+        service = composition.services(GAME=game)[name]
         environment = self.native.environment(service) | variables
         command = self.native.command(service)
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S)

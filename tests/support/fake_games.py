@@ -9,8 +9,8 @@ from torch import Tensor
 from arena.environments import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
 from arena.environments.protocol import Actions, Observation, Outcome, StepResult
 from arena.policies import State
-from trainer.leases import Assignment
-from trainer.opponents import Opponent
+from trainer.opponents.assignment import MatchAssignment
+from trainer.opponents.pool import Opponent
 
 HEADS = (
     ActionHead("move", HeadKind.GAUSSIAN, 2, masked=True),
@@ -146,12 +146,12 @@ class ScriptedDealer:
 
     def __init__(self, opponents: list[Opponent], *, sides: int = 2) -> None:
         self.opponents, self.sides = opponents, sides
-        self.dealt: list[tuple[int, Assignment]] = []
+        self.dealt: list[tuple[int, MatchAssignment]] = []
 
-    def draw(self, row: int) -> Assignment:
+    def next_match(self, row: int) -> MatchAssignment:
         number = len(self.dealt)
         opponent = self.opponents[number % len(self.opponents)]
-        assignment = Assignment(opponent, bool(number % self.sides), number, None, number, both_sides=False)
+        assignment = MatchAssignment(opponent, bool(number % self.sides), number, None, number, self_play_match=False)
         self.dealt.append((row, assignment))
         return assignment
 

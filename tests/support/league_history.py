@@ -9,7 +9,7 @@ from recordings import make_steps
 
 from league import wire
 from league.db.engine import Database
-from league.services import learners
+from league.services import environments
 from league.services.rebuild import Rebuilt, inspect
 
 
@@ -21,7 +21,7 @@ def play_periods(scene: Scene, time: Any, number: int = 6) -> list[wire.Player]:
         scene.train(int(rng.integers(5, 15)), learner_score=float(rng.random()))
         scene.evaluate(8, winner=players[period % 3].id)
         time.advance(60)
-        scene.client.close_period()
+        scene.client.close_period(scene.environment)
         if period == number // 2 - 1:
             players.append(scene.publish(10))
     return players
@@ -38,4 +38,4 @@ def put_to_work(scene: Scene, time: Any) -> None:
 def recomputed(database: Database) -> list[Rebuilt]:
     """Compute every period of every environment again, and say what differs."""
     with database.read() as session:
-        return [inspect(session, environment) for environment in learners.environments(session)]
+        return [inspect(session, environment) for environment in environments.names(session)]

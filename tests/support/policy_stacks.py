@@ -7,11 +7,11 @@ import torch
 from arena.environments.protocol import Observation
 from arena.environments.spec import ActionHead, HeadKind
 from arena.policies import ActorCritic, Architecture, CoreKind, RecurrentState
-from arena.policies.batched import BatchedNetworks
-from arena.policies.encoder import EncoderKind
-from arena.policies.fused import FusedNetworks
-from arena.policies.sets import SetLayout
-from arena.policies.stacked import StackedPolicies
+from arena.policies.ensemble.ensemble import PolicyEnsemble
+from arena.policies.ensemble.native_backend import NativeBackend
+from arena.policies.ensemble.torch_backend import TorchBackend
+from arena.policies.nn.mlp import EncoderKind
+from arena.policies.nn.set_encoder import SetLayout
 
 HEADS = (
     ActionHead("move", HeadKind.GAUSSIAN, 3, masked=True),
@@ -78,22 +78,22 @@ def rows_of(state: RecurrentState, rows: torch.Tensor) -> RecurrentState:
     return RecurrentState(*(part[rows] for part in state))
 
 
-def stack_of(networks: list[ActorCritic]) -> StackedPolicies:
-    stack = StackedPolicies(networks[0].architecture, len(networks), CPU)
+def stack_of(networks: list[ActorCritic]) -> PolicyEnsemble:
+    stack = PolicyEnsemble(networks[0].architecture, len(networks), CPU)
     for slot, network in enumerate(networks):
         stack.put(slot, network)
     return stack
 
 
-def filled(together: FusedNetworks | BatchedNetworks, networks: list[ActorCritic]) -> FusedNetworks | BatchedNetworks:
+def filled(together: NativeBackend | TorchBackend, networks: list[ActorCritic]) -> NativeBackend | TorchBackend:
     for slot, network in enumerate(networks):
         together.put(slot, network)
     return together
 
 
-def fused(networks: list[ActorCritic]) -> FusedNetworks | BatchedNetworks:
-    return filled(FusedNetworks(networks[0].architecture, len(networks)), networks)
+def native(networks: list[ActorCritic]) -> NativeBackend | TorchBackend:
+    return filled(NativeBackend(networks[0].architecture, len(networks)), networks)
 
 
-def batched(networks: list[ActorCritic]) -> FusedNetworks | BatchedNetworks:
-    return filled(BatchedNetworks(networks[0].architecture, len(networks), CPU), networks)
+def batched(networks: list[ActorCritic]) -> NativeBackend | TorchBackend:
+    return filled(TorchBackend(networks[0].architecture, len(networks), CPU), networks)

@@ -12,12 +12,12 @@ import torch.distributed as dist
 from fake_games import fake_spec
 from torch import Tensor
 
-from trainer.config import validate
-from trainer.distributed import Group
+from trainer.config.loading import validate
+from trainer.config.schema import TrainerConfig
 from trainer.errors import RankLostError
-from trainer.learner import Learner
-from trainer.rollout import Rollout
-from trainer.settings import TrainerConfig
+from trainer.ppo.learner import Learner
+from trainer.process_group import TorchProcessGroup
+from trainer.rollout.buffer import RolloutBuffer
 
 ROW_FIRST = ("last_value", "last_active")
 """Fields of a rollout whose first axis is that of rows; it is the second of all others."""
@@ -26,21 +26,24 @@ MOST_PATIENCE = timedelta(seconds=60)
 """How long a rank waits for another: those that no longer agree fail soon."""
 
 
+NO_BONUS = {"normalized_ent_coef": 0.0, "normalized_ent_coef_final": 0.0}
+
+
 def settings(envs: int, **ppo: object) -> TrainerConfig:
     """A learner whose update does not hang on how samples are dealt into minibatches."""
     return validate(
         {
             "environment": {"name": "fake", "num_envs": envs, "self_play": 0.0},
             "network": {"encoder_sizes": [8], "recurrent_size": 6},
-            "rollout": {"steps": 12, "chunk": 4},
-            "ppo": {"minibatches": 1, "epochs": 3, "magnet": 0.3, **ppo},
-            "schedules": {"entropy": 0.0, "entropy_final": 0.0, "learning_rate": 0.01},
-            "league": {"average_steps": 500},
+            "rollout": {"num_steps": 12, "bptt_horizon": 4},
+            "ppo": {"num_minibatches": 1, "update_epochs": 3, "magnet_coef": 0.3, **NO_BONUS, **ppo},
+            "optimizer": {"learning_rate": 0.01},
+            "league": {"ema_horizon_steps": 500},
         }
     )
 
 
-def share(rollout: Rollout, start: int, end: int) -> Rollout:
+def share(rollout: RolloutBuffer, start: int, end: int) -> RolloutBuffer:
     """Some rows of a rollout."""
     parts = {
         field.name: getattr(rollout, field.name)[start:end]
@@ -48,25 +51,17 @@ def share(rollout: Rollout, start: int, end: int) -> Rollout:
         else getattr(rollout, field.name)[:, start:end].contiguous()
         for field in fields(rollout)
     }
-    return Rollout(**parts)
+    return RolloutBuffer(**parts)
 
 
-def learn(learner: Learner, rollouts: list[Rollout]) -> dict[str, torch.Tensor]:
+def learn(learner: Learner, rollouts: list[RolloutBuffer]) -> dict[str, torch.Tensor]:
     """Weights, statistics and figures after an update on each of the rollouts."""
-    memory = learner.allocate()
     figures: dict[str, float | None] = {}
     for rollout in rollouts:
-        figures = learner.learn(_copied(rollout, memory) if learner.update_processes > 1 else rollout, lambda: False)
+        figures = learner.learn(rollout, lambda: False)
     stop = {"kl_stop": torch.tensor(figures.get("losses/kl_stop") or 0.0)}
     rejected = {"rejected": torch.tensor(float(learner.ppo.rejected_steps)), "steps": torch.tensor(learner.steps)}
     return {name: each for name, each in learner.tensors().items() if "rng" not in name} | stop | rejected
-
-
-def _copied(rollout: Rollout, memory: Rollout) -> Rollout:
-    """The same where partners see it."""
-    for field in fields(rollout):
-        getattr(memory, field.name).copy_(getattr(rollout, field.name))
-    return memory
 
 
 def work(number: int, count: int, folder: Path, config: TrainerConfig) -> None:
@@ -76,27 +71,31 @@ def work(number: int, count: int, folder: Path, config: TrainerConfig) -> None:
     dist.init_process_group("gloo", init_method=meeting, rank=number, world_size=count, timeout=MOST_PATIENCE)
     try:
         rollouts = torch.load(folder / f"rollouts-{number}.pt", weights_only=False)
-        torch.save(learn(Learner(config, fake_spec(), Group()), rollouts), folder / f"learned-{number}.pt")
+        torch.save(learn(Learner(config, fake_spec(), TorchProcessGroup()), rollouts), folder / f"learned-{number}.pt")
     finally:
         dist.destroy_process_group()
 
 
-def learn_together(folder: Path, config: TrainerConfig, rollouts: list[list[Rollout]]) -> list[dict[str, torch.Tensor]]:
+def learn_together(
+    folder: Path, config: TrainerConfig, rollouts: list[list[RolloutBuffer]]
+) -> list[dict[str, torch.Tensor]]:
     """What came of every rank's rollouts."""
     for number, own in enumerate(rollouts):
         torch.save(own, folder / f"rollouts-{number}.pt")
-    multiprocessing.set_forkserver_preload(["trainer.learner"])  # what takes long to load is loaded once for all ranks
+    multiprocessing.set_forkserver_preload(
+        ["trainer.ppo.learner"]
+    )  # what takes long to load is loaded once for all ranks
     arguments = (len(rollouts), folder, config)
     torch.multiprocessing.start_processes(work, arguments, nprocs=len(rollouts), start_method="forkserver")
     return [torch.load(folder / f"learned-{number}.pt") for number in range(len(rollouts))]
 
 
-def learn_in_turn(config: TrainerConfig, rollouts: list[list[Rollout]]) -> list[dict[str, torch.Tensor]]:
+def learn_in_turn(config: TrainerConfig, rollouts: list[list[RolloutBuffer]]) -> list[dict[str, torch.Tensor]]:
     """What comes of every rank's rollouts where all ranks are threads of this process."""
     seats = Threads(len(rollouts)).seats()
     learners = [Learner(config, fake_spec(), seat) for seat in seats]  # before threads: their chance is torch's own
 
-    def work(seat: "Seat", learner: Learner, own: list[Rollout]) -> dict[str, torch.Tensor]:
+    def work(seat: "Seat", learner: Learner, own: list[RolloutBuffer]) -> dict[str, torch.Tensor]:
         try:
             return learn(learner, own)
         except BaseException:
@@ -107,7 +106,7 @@ def learn_in_turn(config: TrainerConfig, rollouts: list[list[Rollout]]) -> list[
         return list(threads.map(work, seats, learners, rollouts))
 
 
-def learn_alone(config: TrainerConfig, rollouts: list[Rollout]) -> dict[str, torch.Tensor]:
+def learn_alone(config: TrainerConfig, rollouts: list[RolloutBuffer]) -> dict[str, torch.Tensor]:
     """What comes of the rollouts in one process."""
     return learn(Learner(config, fake_spec()), rollouts)
 
@@ -135,16 +134,16 @@ class Seat:
         """Be gone."""
         self._threads.barrier.abort()
 
-    def gather(self, values: Tensor) -> list[Tensor]:
+    def all_gather(self, values: Tensor) -> list[Tensor]:
         return self._all(values.clone())
 
-    def total(self, values: Tensor) -> Tensor:
+    def all_reduce_sum(self, values: Tensor) -> Tensor:
         return torch.stack(self._all(values.clone())).sum(0)
 
-    def tell(self, message: bytes) -> list[bytes]:
+    def all_gather_bytes(self, message: bytes) -> list[bytes]:
         return self._all(message)
 
-    def from_first(self, message: bytes) -> bytes:
+    def broadcast_bytes(self, message: bytes) -> bytes:
         return self._all(message)[0]
 
     def _all(self, own):

@@ -10,14 +10,14 @@ RECORDED = Path(__file__).parent / "recorded_run"
 """The first 200 updates of `trainer run --environment mech-duel` against a fresh league."""
 
 SOLVED = Path(__file__).parent / "solved_run"
-"""The 74 updates of `trainer run --environment recall --total-steps 600000`."""
+"""The 74 updates of `trainer run --environment recall --total-timesteps 600000`."""
 
 HEALTHY: Mapping[str, float | None] = {
     "losses/approx_kl": 0.005,
     "losses/clipfrac": 0.06,
     "losses/ratio_deviation": 0.06,
     "losses/ratio_alarms": 0.0,
-    "losses/entropy": 4.0,
+    "losses/normalized_entropy": 4.0,
     "losses/explained_variance": 0.7,
     "losses/kl_stop": 0.0,
     "losses/gradient_norm": 0.6,

@@ -7,11 +7,11 @@ from collections import defaultdict
 from pathlib import Path
 
 from league.wire import ResultAnswer, ResultBatch, ResultBatchAnswer
-from trainer import state
-from trainer.config import resolve
-from trainer.spool import Spool
+from trainer.checkpointing import format as state
+from trainer.config.loading import resolve
+from trainer.league_client.result_spool import ResultSpool
 
-RPS = ["environment.num_envs=8", "rollout.steps=8", "rollout.chunk=8", "league.lease_budget=4"]
+RPS = ["environment.num_envs=8", "rollout.num_steps=8", "rollout.bptt_horizon=8", "league.lease_budget=4"]
 
 
 def rps(*settings):
@@ -26,7 +26,7 @@ def spooled(tmp_path, run="run"):
 def deliver_rest(run, client):
     """Send what waits, as the next start would."""
     worker = state.load(run / "state.safetensors").counters["attachment"]["worker_id"]
-    spool = Spool(run / "spool")
+    spool = ResultSpool(run / "spool")
     spool.deliver(lambda results: client.report(ResultBatch(worker_id=worker, results=results)))
     spool.close()
     return spool.outcomes
@@ -47,7 +47,7 @@ def waiting(run):
 
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(run / "spool", Path(folder) / "spool")
-        spool = Spool(Path(folder) / "spool")
+        spool = ResultSpool(Path(folder) / "spool")
         spool.deliver(take)
         spool.close()
     return {(each.lease_id, each.sequence) for each in found}

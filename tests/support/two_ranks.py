@@ -7,12 +7,16 @@ from ranks import Threads
 from small_runs import rps
 
 from league.client import LeagueClient
-from trainer import state
-from trainer.following import Follower
-from trainer.link import Link
-from trainer.torchrun import Place, share_of
+from trainer.checkpointing import format as state
+from trainer.distributed.follower import Follower
+from trainer.distributed.launch import RankInfo, shard_config
+from trainer.league_client.retrying_client import RetryingClient
+from trainer.ppo.learner import build_network
 
-SECOND_OF_TWO = Place(1, 2, 1, 2)
+SECOND_OF_TWO = RankInfo(1, 2, 1, 2)
+
+SEEDING = threading.Lock()
+"""Initial weights come from torch's own generator, which all threads share: two ranks would mix up each other's."""
 
 
 def together(*calls):
@@ -33,10 +37,17 @@ def together(*calls):
     return came
 
 
+def build_alone(*arguments):
+    """A network whose initial weights are those of its seed, whatever other threads do."""
+    with SEEDING:
+        return build_network(*arguments)
+
+
 class Run:
     """Two ranks of one run in a folder, against a league in this process."""
 
-    def __init__(self, worker_of, transport, outside, tmp_path):
+    def __init__(self, worker_of, transport, outside, tmp_path, monkeypatch):
+        monkeypatch.setattr("trainer.ppo.learner.build_network", build_alone)
         self._worker_of, self._transport, self._outside, self._tmp_path = worker_of, transport, outside, tmp_path
         self.lines = []
         self.learners = [None, None]
@@ -45,7 +56,7 @@ class Run:
     def go(self, *settings, at_update=None, game=rps):
         """Train; `at_update` is called on rank 1 before it learns, with the number of the update."""
         config = game("league.heartbeat_s=1e9", *settings)
-        own = share_of(config, SECOND_OF_TWO)
+        own = shard_config(config, SECOND_OF_TWO)
         first, second = Threads(2).seats()
 
         def lead():
@@ -62,11 +73,11 @@ class Run:
         def follow():
             try:
                 cache = self._tmp_path / "run" / "opponents" / "rank-1"
-                link = Link(
+                link = RetryingClient(
                     LeagueClient(http=self._transport), clock=lambda: 0.0, rng=random.Random(0), backoff_max_s=1.0
                 )
-                quiet = self._outside.surroundings()
-                follower = Follower(own, cache, link, ranks=second, version="0", outside=quiet)
+                quiet = self._outside.run_context()
+                follower = Follower(own, cache, link, ranks=second, version="0", run_context=quiet)
                 self.learners[1], learn = follower._learner, follower._learner.learn
                 self.followers.append(follower)
 

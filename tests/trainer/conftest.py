@@ -23,18 +23,18 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
-from trainer.collector import Collector, Episode
-from trainer.config import validate
-from trainer.folder import RunFolder
-from trainer.learner import Learner
-from trainer.link import Link
-from trainer.opponents import SELF, Opponent
-from trainer.rollout import Rollout
-from trainer.settings import TrainerConfig
-from trainer.surroundings import Surroundings
-from trainer.terminal import Terminal
-from trainer.tracking import TensorBoard
-from trainer.worker import TrainingWorker
+from trainer.checkpointing.run_directory import RunDirectory
+from trainer.config.loading import validate
+from trainer.config.schema import TrainerConfig
+from trainer.league_client.retrying_client import RetryingClient
+from trainer.monitoring.console import RunConsole
+from trainer.monitoring.loggers import TensorBoard
+from trainer.opponents.pool import SELF, Opponent
+from trainer.ppo.learner import Learner
+from trainer.rollout.buffer import RolloutBuffer
+from trainer.rollout.collector import CollectedMatch, RolloutCollector
+from trainer.runtime.train import Trainer
+from trainer.shutdown import RunContext
 
 
 @dataclass
@@ -44,11 +44,11 @@ class Played:
     game: FakeGame
     learner: Learner
     dealer: ScriptedDealer
-    collector: Collector
-    rollout: Rollout
-    episodes: list[Episode]
+    collector: RolloutCollector
+    rollout: RolloutBuffer
+    episodes: list[CollectedMatch]
 
-    def collect(self) -> Rollout:
+    def collect(self) -> RolloutBuffer:
         assert self.collector.collect(self.rollout, never)
         return self.rollout
 
@@ -57,8 +57,8 @@ def small_config(**sections: dict[str, object]) -> TrainerConfig:
     base: dict[str, dict[str, object]] = {
         "environment": {"name": "fake", "num_envs": 3, "self_play": 0.0},
         "network": {"encoder_sizes": [8], "recurrent_size": 6},
-        "rollout": {"steps": 12, "chunk": 4},
-        "ppo": {"minibatches": 2},
+        "rollout": {"num_steps": 12, "bptt_horizon": 4},
+        "ppo": {"num_minibatches": 2},
     }
     return validate({name: {**base.get(name, {}), **sections.get(name, {})} for name in {*base, *sections}})
 
@@ -92,8 +92,8 @@ def play() -> Callable[..., Played]:
         learner = Learner(settings, game.spec)
         live = Opponent(SELF, "self", NetworkPolicy(learner.network, "fake", game.spec.signature))
         dealer = ScriptedDealer(opponents or [live, tagged(1.0), tagged(2.0)], sides=sides)
-        episodes: list[Episode] = []
-        collector = Collector(
+        episodes: list[CollectedMatch] = []
+        collector = RolloutCollector(
             [game],
             learner.network,
             dealer,
@@ -177,15 +177,16 @@ class Outside:
 
     time_s: float = 0.0
     asked: bool = False
-    late: bool = False
+    past_grace: bool = False
 
-    def surroundings(self) -> Surroundings:
-        return Surroundings(
+    def run_context(self) -> RunContext:
+        return RunContext(
             now=lambda: datetime.now(UTC),
             clock=self.clock,
             stopping=lambda: self.asked,
-            late=lambda: self.late,
+            past_grace=lambda: self.past_grace,
             pause=self.pause,
+            sleep=self.pause,
         )
 
     def clock(self) -> float:
@@ -202,25 +203,25 @@ def outside() -> Outside:
 
 
 @pytest.fixture
-def worker_of(tmp_path: Path, outside: Outside) -> Iterator[Callable[..., TrainingWorker]]:
-    """Start a training worker in a run folder, on a connection."""
+def worker_of(tmp_path: Path, outside: Outside) -> Iterator[Callable[..., Trainer]]:
+    """Start a trainer in a run folder, on a connection."""
     workers = []
 
     def start(
         client: LeagueClient, config: TrainerConfig, run: str = "run", lines: list[str] | None = None, **ranks: object
     ):
-        folder = RunFolder(tmp_path / run)
+        folder = RunDirectory(tmp_path / run)
         folder.path.mkdir(exist_ok=True)
-        link = Link(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
-        terminal = Terminal(Console(file=_Lines(lines if lines is not None else []), width=500))
-        worker = TrainingWorker(
+        link = RetryingClient(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
+        console = RunConsole(Console(file=_Lines(lines if lines is not None else []), width=500))
+        worker = Trainer(
             config,
             folder,
             link,
             trackers=lambda from_step: [TensorBoard(folder.path / "tensorboard", from_step)],
             version="0",
-            terminal=terminal,
-            outside=outside.surroundings(),
+            console=console,
+            run_context=outside.run_context(),
             **ranks,
         )
         workers.append(worker)
@@ -228,7 +229,7 @@ def worker_of(tmp_path: Path, outside: Outside) -> Iterator[Callable[..., Traini
 
     yield start
     for worker in workers:
-        worker.spool._open.close()
+        worker.spool._file.close()
 
 
 class _Lines(io.StringIO):

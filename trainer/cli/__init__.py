@@ -4,46 +4,64 @@ import errno
 import logging
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import typer
 
-from arena.errors import ArenaError, UnknownEnvironmentError
-from arena.release import show_version
-from league.errors import ConfigurationError, LeagueError
-from trainer.cli import bench, doctor, enter, evaluate, fleet, run
-from trainer.errors import ConfigError, NoRunError, TrainerError
+from arena.errors import ArenaError, MissingPackageError, NetworkModuleError, UnknownEnvironmentError
+from arena.exit_status import BAD_CONFIGURATION, BAD_USAGE, FAILURE, TRY_LATER
+from arena.extras import named_extra
+from league.errors import (
+    ConfigurationError,
+    LeagueError,
+    LeagueUnreachable,
+    LearnerMismatchError,
+    SignatureMismatchError,
+)
+from trainer.errors import ConfigError, NoRunError, StateError, TrainerError
 
-BAD_USAGE = 2
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-app = typer.Typer(
-    name="trainer",
-    help="Recurrent PPO for a self-play league.",
-    epilog="Example: trainer run --environment mech-duel",
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.callback()(show_version)
-for part in (run, evaluate, fleet, enter, bench, doctor):
-    app.registered_commands.extend(part.app.registered_commands)
+_STATUSES: dict[type[Exception], int] = {
+    ConfigError: BAD_USAGE,
+    ConfigurationError: BAD_USAGE,
+    NoRunError: BAD_USAGE,
+    UnknownEnvironmentError: BAD_USAGE,
+    LearnerMismatchError: BAD_CONFIGURATION,
+    MissingPackageError: BAD_CONFIGURATION,
+    NetworkModuleError: BAD_CONFIGURATION,
+    SignatureMismatchError: BAD_CONFIGURATION,
+    StateError: BAD_CONFIGURATION,
+    LeagueUnreachable: TRY_LATER,
+}
+"""What a command exits with because of an error; with 1 for any other."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; what a user can cause ends as one line on stderr.
 
-    Exits with 0, with 2 for bad usage or an unusable setting, and with 1 for any other error.
+    Exits with 0; with 2 for bad usage or an unusable setting; with 75 if no league answers, so that the same command
+    may work later; with 78 if this installation, game or run folder cannot be used; and with 1 for any other error.
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
+        from trainer.cli.commands import app  # here, so that a missing package is one line too
+
         app(arguments)
     except (LeagueError, ArenaError, TrainerError) as error:
-        typer.echo(f"trainer: {error}", err=True)
-        unusable = ConfigError, ConfigurationError, NoRunError, UnknownEnvironmentError
-        sys.exit(BAD_USAGE if isinstance(error, unusable) else 1)
+        _refuse(error)
+    except ModuleNotFoundError as error:
+        missing = named_extra(error, "training")
+        if missing is None:
+            raise
+        _refuse(missing)
     except OSError as error:
         place = error.filename or "writing the run folder"
         way_out = "free the disk or choose another --run" if error.errno in FULL else "choose another --run"
         typer.echo(f"trainer: {place}: {error.strerror}; {way_out}", err=True)
-        sys.exit(1)
+        sys.exit(FAILURE)
+
+
+def _refuse(error: LeagueError | ArenaError | TrainerError) -> NoReturn:
+    typer.echo(f"trainer: {error}", err=True)
+    sys.exit(next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), FAILURE))

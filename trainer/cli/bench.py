@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from trainer import config as settings
-from trainer.bench import Bench, acting_steps_per_s
-from trainer.cli.options import ConfigFile, Overrides
+from trainer.cli.options import ConfigFile, Overrides, Preset
+from trainer.config import loading as settings
 from trainer.errors import ConfigError
-from trainer.machine import prepare
-from trainer.synthetic import SYNTHETIC, WorkItem
+from trainer.runtime.benchmark.bench import Bench, acting_steps_per_s
+from trainer.runtime.benchmark.synthetic_env import SYNTHETIC, SyntheticSpec
+from trainer.runtime.torch_setup import configure_torch
 
 ITERATIONS = 5
 
@@ -44,11 +44,12 @@ def bench(
             "--end-chance",
             min=0.0,
             max=1.0,
-            help=f"Chance that a synthetic episode ends at a step [default: {WorkItem.end_chance}].",
+            help=f"Chance that a synthetic episode ends at a step [default: {SyntheticSpec.end_chance}].",
         ),
     ] = None,
     config_file: ConfigFile = None,
     overrides: Overrides = None,
+    preset: Preset = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure rollout and update, and who spends the rollout, without a league.
@@ -66,10 +67,10 @@ def bench(
         ("--opponents", opponents, f"--environment {SYNTHETIC}, whose other side never acts", synthetic),
         ("--end-chance", end_chance, f"--environment {environment}, which ends its own matches", stepped),
     )
-    still = ["schedules.learning_rate=0.0", "schedules.learning_rate_final=0.0"] if consistency else []
-    config = settings.resolve(environment, config_file, [*(overrides or []), *still])
-    prepare(config.run)
-    work = WorkItem() if end_chance is None else WorkItem(end_chance=end_chance)
+    still = ["optimizer.learning_rate=0.0", "optimizer.learning_rate_final=0.0"] if consistency else []
+    config = settings.resolve(environment, config_file, [*(overrides or []), *still], overlay=preset)
+    configure_torch(config.run)
+    work = SyntheticSpec() if end_chance is None else SyntheticSpec(end_chance=end_chance)
     if acting is not None:
         steps_per_s = acting_steps_per_s(config, work, acting, iterations or ITERATIONS)
         _print(as_json, {"rows": acting, "threads": config.run.threads, "acting_steps_per_s": steps_per_s})

@@ -10,21 +10,29 @@ import typer
 from arena.environments import declare
 from arena.external import FORMS, USUAL, Patience, form_of, open_policy
 from arena.external.policy import first_faults
-from arena.policies.modules import name_modules
+from arena.policies.nn.user_module import allow_modules
 from league.client import DEFAULT_URL
-from trainer.cli.connection import connect, link_of, open_terminal, version
+from league.home import entry_folder, home_folder
+from trainer.checkpointing.run_directory import RunDirectory
+from trainer.cli.clients import connect, link_of, open_terminal, version
 from trainer.cli.evaluate import EVALUATOR_BACKOFF_S, EVALUATOR_TIMEOUT_S
-from trainer.cli.options import DiskCacheBytes, League, MemoryCacheBytes, Modules, Token, runs
-from trainer.config import resolve
-from trainer.entry import Entry, EntryMembership, EntryPool, EntryWorker, rehearse
-from trainer.evaluator import Pace
-from trainer.folder import RunFolder
-from trainer.grounds import Grounds
-from trainer.opponents import DiskCache, Opponent
-from trainer.recordings import Recordings
-from trainer.settings.run import LEARNER_NAME_MAX, check_name
-from trainer.spool import Spool
-from trainer.surroundings import Signals
+from trainer.cli.options import DiskCacheBytes, League, MemoryCacheBytes, Modules, Token
+from trainer.config.loading import resolve
+from trainer.config.runtime import LEARNER_NAME_MAX, check_name
+from trainer.evaluation.env_cache import EnvironmentCache
+from trainer.evaluation.evaluator import EvaluationBudget
+from trainer.evaluation.external_player import (
+    Entry,
+    ExternalPlayerPool,
+    ExternalPlayerSession,
+    ExternalPlayerWorker,
+    dry_run_match,
+)
+from trainer.evaluation.replay_upload import ReplayUploader
+from trainer.league_client.result_spool import ResultSpool
+from trainer.opponents.checkpoint_cache import CheckpointCache
+from trainer.opponents.pool import Opponent
+from trainer.shutdown import ShutdownSignals
 
 app = typer.Typer()
 
@@ -72,7 +80,7 @@ def enter(
     run_folder: Annotated[
         Path | None,
         typer.Option(
-            "--run", metavar="DIR", help="Run folder [default: $LEAGUE_HOME/runs/entry-NAME, or var/runs/entry-NAME]."
+            "--run", metavar="DIR", help="Run folder [default: entries/ENVIRONMENT/NAME in $LEAGUE_HOME, or in var]."
         ),
     ] = None,
     duty: Annotated[float, typer.Option("--duty", min=0.01, max=1.0, help="Share of the time to play.")] = 1.0,
@@ -95,38 +103,38 @@ def enter(
     Example: trainer enter --environment rps --name stone --policy mybots:stone
     """
     torch.set_num_threads(1)
-    name_modules(modules or ())
+    allow_modules(modules or ())
     terminal = open_terminal()
-    signals = Signals(terminal.say)
+    signals = ShutdownSignals(terminal.print)
     spec = declare(environment)
-    folder = RunFolder(run_folder or runs() / f"entry-{name}")
+    folder = RunDirectory(run_folder or entry_folder(home_folder(), spec.name, name))
     rng = random.Random()  # noqa: S311  jitter
-    with signals.entered() as outside, folder.taken(), connect(league, token, EVALUATOR_TIMEOUT_S) as client:
+    with signals.entered() as outside, folder.locked(), connect(league, token, EVALUATOR_TIMEOUT_S) as client:
         patience = Patience(answer_s=answer_s, start_s=start_s)
-        with open_policy(spec, policy, patience, first_faults(terminal.say)) as own:
-            rehearse(spec, own)
+        with open_policy(spec, policy, patience, first_faults(terminal.print)) as own:
+            dry_run_match(spec, own)
             link = link_of(client, EVALUATOR_BACKOFF_S, signals)
             entry = Entry(name, form_of(policy) or policy, own.identity)
-            membership = EntryMembership(
-                link, spec, entry, version=version(), instance=folder.instance(), say=terminal.say
+            membership = ExternalPlayerSession(
+                link, spec, entry, version=version(), instance=folder.instance(), print_line=terminal.print
             )
-            pool = EntryPool(
+            pool = ExternalPlayerPool(
                 Opponent(f"external:{name}", name, own),
                 spec,
-                lambda sha256: link.attempt("downloads", lambda client: client.download(sha256)),
-                DiskCache(folder.opponents, disk_cache_bytes),
+                lambda sha256: link.try_call("downloads", lambda client: client.download(sha256)),
+                CheckpointCache(folder.opponents, disk_cache_bytes),
                 memory_limit_bytes=memory_cache_bytes,
                 device="cpu",
             )
             at_once = num_envs or resolve(spec.name, None, []).environment.num_envs
-            EntryWorker(
+            ExternalPlayerWorker(
                 membership,
                 {spec.name: pool},
-                Spool(folder.spool),
-                Pace({spec.name: at_once}, budget, duty, matches),
-                Recordings(record_every_s or None, outside.clock),
-                Grounds(0),
-                terminal=terminal,
-                outside=outside,
+                ResultSpool(folder.spool),
+                EvaluationBudget({spec.name: at_once}, budget, duty, matches),
+                ReplayUploader(record_every_s or None, outside.clock),
+                EnvironmentCache(0),
+                console=terminal,
+                run_context=outside,
                 rng=rng,
             ).run()

@@ -8,21 +8,24 @@ import torch
 import typer
 
 from arena.environments import declare, declare_all
-from arena.policies.modules import name_modules
+from arena.policies.nn.user_module import allow_modules
 from league.client import DEFAULT_URL
-from trainer.cli.connection import connect, link_of, open_terminal, version
-from trainer.cli.options import DiskCacheBytes, League, MemoryCacheBytes, Modules, Token, runs
-from trainer.config import resolve
-from trainer.evaluator import EvaluationWorker, Pace, RatingMembership
-from trainer.folder import RunFolder
-from trainer.grounds import Grounds
-from trainer.opponents import DiskCache, OpponentPool
-from trainer.recordings import Recordings
-from trainer.settings.run import WORKER_NAME_MAX, check_name
-from trainer.spool import Spool
-from trainer.surroundings import Signals
+from league.home import evaluator_folder, home_folder
+from trainer.checkpointing.run_directory import RunDirectory
+from trainer.cli.clients import connect, link_of, open_terminal, version
+from trainer.cli.options import DiskCacheBytes, League, MemoryCacheBytes, Modules, Token
+from trainer.config.loading import resolve
+from trainer.config.runtime import WORKER_NAME_MAX, check_name
+from trainer.evaluation.env_cache import EnvironmentCache
+from trainer.evaluation.evaluator import EvaluationBudget, EvaluationWorker
+from trainer.evaluation.replay_upload import ReplayUploader
+from trainer.evaluation.session import EvaluatorSession
+from trainer.league_client.result_spool import ResultSpool
+from trainer.opponents.checkpoint_cache import CheckpointCache
+from trainer.opponents.pool import OpponentPool
+from trainer.shutdown import ShutdownSignals
 
-EVALUATOR_TIMEOUT_S = 30.0
+EVALUATOR_TIMEOUT_S = 10.0
 EVALUATOR_BACKOFF_S = 30.0
 
 app = typer.Typer()
@@ -48,9 +51,9 @@ def evaluate(
     ] = "evaluator",
     run_folder: Annotated[
         Path | None,
-        typer.Option("--run", metavar="DIR", help="Run folder [default: $LEAGUE_HOME/runs/NAME, or var/runs/NAME]."),
+        typer.Option("--run", metavar="DIR", help="Run folder [default: evaluators/NAME in $LEAGUE_HOME, or in var]."),
     ] = None,
-    duty: Annotated[float, typer.Option("--duty", min=0.01, max=1.0, help="Share of one core to spend.")] = 0.25,
+    duty: Annotated[float, typer.Option("--duty", min=0.01, max=1.0, help="Share of the time to play.")] = 0.25,
     num_envs: Annotated[
         int | None,
         typer.Option(
@@ -82,35 +85,35 @@ def evaluate(
     Example: trainer evaluate --environment mech-duel --duty 1
     """
     torch.set_num_threads(1)
-    name_modules(modules or ())
+    allow_modules(modules or ())
     terminal = open_terminal()
-    signals = Signals(terminal.say)
-    specs = [declare(each) for each in environment] if environment else list(declare_all(leave_out=terminal.say))
-    grounds = Grounds(processes)
-    if processes and not any(grounds.steps(spec.name) for spec in specs):
+    signals = ShutdownSignals(terminal.print)
+    specs = [declare(each) for each in environment] if environment else list(declare_all(leave_out=terminal.print))
+    grounds = EnvironmentCache(processes)
+    if processes and not any(grounds.uses_processes(spec.name) for spec in specs):
         played = ", ".join(spec.name for spec in specs)
         raise typer.BadParameter(f"none of {played} plays one match at a time: leave --processes out")
-    folder = RunFolder(run_folder or runs() / name)
+    folder = RunDirectory(run_folder or evaluator_folder(home_folder(), name))
     rng = random.Random()  # noqa: S311  jitter
-    with signals.entered() as outside, folder.taken(), connect(league, token, EVALUATOR_TIMEOUT_S) as client:
+    with signals.entered() as outside, folder.locked(), connect(league, token, EVALUATOR_TIMEOUT_S) as client:
         link = link_of(client, EVALUATOR_BACKOFF_S, signals)
-        cache = DiskCache(folder.opponents, disk_cache_bytes)
+        cache = CheckpointCache(folder.opponents, disk_cache_bytes)
         pools = {
             spec.name: OpponentPool(
                 spec,
-                lambda sha256: link.attempt("downloads", lambda client: client.download(sha256)),
+                lambda sha256: link.try_call("downloads", lambda client: client.download(sha256)),
                 cache,
                 memory_limit_bytes=memory_cache_bytes,
                 device="cpu",
             )
             for spec in specs
         }
-        membership = RatingMembership(link, specs, name=name, version=version(), instance=folder.instance())
-        spool = Spool(folder.spool)
-        terminal.say(f"playing rating matches of {', '.join(pools)} at {league}")
+        membership = EvaluatorSession(link, specs, name=name, version=version(), instance=folder.instance())
+        spool = ResultSpool(folder.spool)
+        terminal.print(f"playing rating matches of {', '.join(pools)} at {league}")
         matches = {spec.name: num_envs or resolve(spec.name, None, []).environment.num_envs for spec in specs}
-        pace = Pace(matches, budget, duty)
-        recordings = Recordings(record_every_s or None, outside.clock)
+        pace = EvaluationBudget(matches, budget, duty)
+        recordings = ReplayUploader(record_every_s or None, outside.clock)
         EvaluationWorker(
-            membership, pools, spool, pace, recordings, grounds, terminal=terminal, outside=outside, rng=rng
+            membership, pools, spool, pace, recordings, grounds, console=terminal, run_context=outside, rng=rng
         ).run()

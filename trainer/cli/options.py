@@ -1,12 +1,24 @@
-"""Arguments and options that several commands take, and where runs are kept."""
+"""Arguments and options that several commands take."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-League = Annotated[str, typer.Option("--league", envvar="LEAGUE_URL", help="Where the league server listens.")]
+from league.client.address import URL_VARIABLE
+from league.client.options import SHOWN_URL, locate_league
+
+League = Annotated[
+    str,
+    typer.Option(
+        "--league",
+        "--url",
+        envvar=URL_VARIABLE,
+        callback=locate_league,
+        help="Where the league server listens.",
+        show_default=SHOWN_URL,
+    ),
+]
 Token = Annotated[
     str | None,
     typer.Option(
@@ -23,6 +35,10 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one setting; may be repeated, wins over --config."),
 ]
+Preset = Annotated[
+    str | None,
+    typer.Option("--preset", metavar="NAME", help="Settings for hardware, over the environment's preset: gpu."),
+]
 
 DiskCacheBytes = Annotated[
     int, typer.Option("--disk-cache-bytes", min=0, help="Most bytes of opponents' checkpoints in the run folder.")
@@ -38,8 +54,3 @@ Modules = Annotated[
         help="A network module of yours, which is code, that opponents may ask for; may be repeated.",
     ),
 ]
-
-
-def runs() -> Path:
-    """Where run folders are, unless a command is told otherwise."""
-    return Path(os.environ.get("LEAGUE_HOME", "var")) / "runs"

@@ -1,1 +1,4 @@
-"""Trainers and evaluators of one league on the machines of a Ray cluster."""
+"""Trainers and evaluators on a Ray cluster.
+
+Start with `driver.py`.
+"""

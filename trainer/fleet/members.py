@@ -1,44 +1,32 @@
-"""Who is in a fleet: trainers and evaluators, each with its command, its run folder and what it takes."""
+"""Plan of a fleet: its trainers and evaluators, each with its command, run folder and resources."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from arena.policies.modules import NAMED_VARIABLE
+from arena.policies.nn.user_module import ALLOWED_MODULES_VARIABLE
+from league.home import run_folder
 from league.wire import Role
-from trainer.config import parse_assignments, resolve
+from trainer.config.loading import parse_assignments, resolve
+from trainer.config.runtime import WORKER_NAME_MAX, check_name
+from trainer.distributed.launch import RankInfo, shard_config
 from trainer.errors import ConfigError
-from trainer.settings.run import WORKER_NAME_MAX, check_name
-from trainer.torchrun import Place, share_of
 
-MODULE_KEY = "module"
 EVALUATOR_CPUS = 1.0
 """An evaluator computes with one thread."""
 
 
 @dataclass(frozen=True)
-class Share:
-    """What a member takes of its machine.
-
-    Raises:
-        ConfigError: It is more than one GPU, and not a whole number of them, or without end.
-    """
+class Resources:
+    """CPUs and GPUs that a member needs or a node has."""
 
     cpus: float
     gpus: float
 
-    def __post_init__(self) -> None:
-        for option, asked in (("--cpus-per-trainer", self.cpus), ("--gpus-per-trainer", self.gpus)):
-            if not math.isfinite(asked):
-                raise ConfigError(f"{option} is {asked:g}, which no machine has: give a number")
-        if self.gpus > 1 and not self.gpus.is_integer():
-            raise ConfigError(
-                f"--gpus-per-trainer {self.gpus:g} is neither a part of one GPU nor a whole number of them: give "
-                f"{int(self.gpus)} or {int(self.gpus) + 1}, each with a rank of its own, or 1 or less"
-            )
+    def __str__(self) -> str:
+        return f"{self.cpus:g} CPU" + (f", {self.gpus:g} GPU" if self.gpus else "")
 
     @property
     def ranks(self) -> int:
@@ -46,41 +34,41 @@ class Share:
         return max(1, int(self.gpus))
 
     @property
-    def cpus_of_each(self) -> int:
+    def threads_per_rank(self) -> int:
         """Whole CPUs of each of them, at least one."""
         return max(1, int(self.cpus / self.ranks))
 
 
 @dataclass(frozen=True)
 class Member:
-    """One process of the fleet.
+    """One supervised process of the fleet, or one torchrun with its ranks.
 
     Attributes:
-        name: By what the fleet's output and its run folder call it.
-        kind: What it does.
-        share: What it takes of its machine.
-        folder: Its run folder, an absolute path of its machine.
-        words: Its command, after `python -m`.
+        name: Name in the fleet's output, and of the run folder.
+        kind: Its job.
+        resources: CPUs and GPUs that Ray reserves for it.
+        folder: Its run folder, an absolute path.
+        command: Its command, after `python -m`.
     """
 
     name: str
     kind: Literal["trainer", "evaluator"]
-    share: Share
+    resources: Resources
     folder: Path
-    words: tuple[str, ...]
+    command: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Wish:
-    """A fleet as it was asked for.
+class FleetSpec:
+    """The requested fleet.
 
     Attributes:
         environment: The game.
-        trainers: How many learners.
-        evaluators: How many evaluators.
-        share: What each trainer takes.
+        trainers: Number of learners.
+        evaluators: Number of evaluators.
+        resources: Resources of each trainer.
         roles: Roles of the learners, in turn.
-        prefix: Before every name.
+        prefix: Prefix of every name.
         runs: Folder of the run folders.
         overrides: `section.key=value` settings of all trainers.
     """
@@ -88,88 +76,90 @@ class Wish:
     environment: str
     trainers: int
     evaluators: int
-    share: Share
+    resources: Resources
     roles: tuple[Role, ...]
     prefix: str
     runs: Path
     overrides: tuple[str, ...]
 
 
-def enlist(wish: Wish) -> tuple[Member, ...]:
+def plan_members(spec: FleetSpec) -> tuple[Member, ...]:
     """Return the members, trainers first.
 
-    Learners are called by their role, from the second of a role on with its number, and have seeds of their own: with
+    Learners are named by their role, from the second of a role on with its number, and have seeds of their own: with
     the same one, lineages would begin as one and the same network.
 
     Raises:
         ConfigError: There would be none, a role would be left out, or a trainer would refuse its settings.
     """
-    if wish.trainers + wish.evaluators == 0:
-        raise ConfigError("--trainers 0 and --evaluators 0 make no fleet: give at least one of them")
-    if len(wish.roles) > wish.trainers > 0:
-        raise ConfigError(
-            f"--roles has {len(wish.roles)} roles for {wish.trainers} trainers, so that some would have none: give "
-            f"--trainers {len(wish.roles)} or more, or fewer roles"
-        )
-    roles = [wish.roles[number % len(wish.roles)] for number in range(wish.trainers)]
-    trainers = [
-        _trainer(wish, name, role, number)
-        for number, (name, role) in enumerate(
-            zip(_numbered([role.replace("_", "-") for role in roles]), roles, strict=True)
-        )
-    ]
-    return (*trainers, *(_evaluator(wish, name) for name in _numbered(["evaluator"] * wish.evaluators)))
+    _check(spec)
+    roles = [spec.roles[index % len(spec.roles)] for index in range(spec.trainers)]
+    names = _numbered([role.replace("_", "-") for role in roles])
+    trainers = [_trainer(spec, name, role, index) for index, (name, role) in enumerate(zip(names, roles, strict=True))]
+    return (*trainers, *(_evaluator(spec, name) for name in _numbered(["evaluator"] * spec.evaluators)))
 
 
 def variables(overrides: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what every member finds in its environment: the network modules that the driver or the settings name."""
-    module = str(parse_assignments(overrides).get("network", {}).get(MODULE_KEY, ""))
-    named = ",".join(filter(None, (environ.get(NAMED_VARIABLE, ""), module)))
-    return {NAMED_VARIABLE: named} if named else {}
+    """Return the variables of every member: the network modules that the driver or the settings name."""
+    module = str(parse_assignments(overrides).get("network", {}).get("module", ""))
+    modules = ",".join(filter(None, (environ.get(ALLOWED_MODULES_VARIABLE, ""), module)))
+    return {ALLOWED_MODULES_VARIABLE: modules} if modules else {}
+
+
+def _check(spec: FleetSpec) -> None:
+    cpus, gpus = spec.resources.cpus, spec.resources.gpus
+    for option, amount in (("--cpus-per-trainer", cpus), ("--gpus-per-trainer", gpus)):
+        if not math.isfinite(amount):
+            raise ConfigError(f"{option} is {amount:g}, which no machine has: give a number")
+    if gpus > 1 and not gpus.is_integer():
+        raise ConfigError(
+            f"--gpus-per-trainer {gpus:g} is neither a part of one GPU nor a whole number of them: give {int(gpus)} "
+            f"or {int(gpus) + 1}, each with a rank of its own, or 1 or less"
+        )
+    if spec.trainers + spec.evaluators == 0:
+        raise ConfigError("--trainers 0 and --evaluators 0 make no fleet: give at least one of them")
+    if len(spec.roles) > spec.trainers > 0:
+        raise ConfigError(
+            f"--roles has {len(spec.roles)} roles for {spec.trainers} trainers, so that some would have none: give "
+            f"--trainers {len(spec.roles)} or more, or fewer roles"
+        )
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
-    """Names with a number from the second of a kind on."""
-    seen: Counter[str] = Counter()
-    numbered = []
-    for name in names:
-        seen[name] += 1
-        numbered.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
-    return numbered
+    """Return the names, with a number from the second of each on."""
+    earlier = [names[:index].count(name) for index, name in enumerate(names)]
+    return [f"{name}-{count + 1}" if count else name for name, count in zip(names, earlier, strict=True)]
 
 
-def _trainer(wish: Wish, name: str, role: Role, number: int) -> Member:
-    name = f"{wish.prefix}{name}"
-    who = (f"league.learner={name}", f"league.role={role}")
-    own, ranks = _own_settings(wish, number), wish.share.ranks
-    share_of(resolve(wish.environment, None, [*wish.overrides, *own, *who]), Place(0, ranks, 0, ranks))
-    settings = [word for setting in (*wish.overrides, *own) for word in ("--set", setting)]
-    folder = wish.runs / name
-    game = ("--environment", wish.environment, "--run", str(folder))
+def _trainer(spec: FleetSpec, name: str, role: Role, index: int) -> Member:
+    name, ranks = f"{spec.prefix}{name}", spec.resources.ranks
+    settings = [*spec.overrides, *_derived_settings(spec, index)]
+    config = resolve(spec.environment, None, [*settings, f"league.learner={name}", f"league.role={role}"])
+    shard_config(config, RankInfo(0, ranks, 0, ranks))
+    folder = run_folder(spec.runs, spec.environment, name)
     launch = ("torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m", "--") if ranks > 1 else ()
-    words = (*launch, "trainer", "run", *game, "--learner", name, "--role", role, *settings)
-    return Member(name, "trainer", wish.share, folder, words)
+    options = ("--environment", spec.environment, "--run", str(folder), "--learner", name, "--role", role)
+    command = (*launch, "trainer", "run", *options, *(word for setting in settings for word in ("--set", setting)))
+    return Member(name, "trainer", spec.resources, folder, command)
 
 
-def _own_settings(wish: Wish, number: int) -> list[str]:
-    """Settings that a trainer has because of its place; what the user says about device and threads holds."""
-    given = parse_assignments(wish.overrides).get("run", {})
-    share = wish.share
-    own = {
-        "seed": resolve(wish.environment, None, wish.overrides).run.seed + number,
-        **({"device": "cuda" if share.ranks > 1 else "cuda:0"} if share.gpus > 0 and "device" not in given else {}),
-        **({"threads": share.cpus_of_each} if share.cpus_of_each >= 2 and "threads" not in given else {}),
-    }
-    return [f"run.{key}={value}" for key, value in own.items()]
+def _derived_settings(spec: FleetSpec, index: int) -> list[str]:
+    """Settings that follow from a trainer's index and resources; device and threads may be overridden."""
+    given = parse_assignments(spec.overrides).get("run", {})
+    derived: dict[str, str | int] = {"seed": resolve(spec.environment, None, spec.overrides).run.seed + index}
+    if spec.resources.gpus > 0 and "device" not in given:
+        derived["device"] = "cuda" if spec.resources.ranks > 1 else "cuda:0"
+    if spec.resources.threads_per_rank > 1 and "threads" not in given:
+        derived["threads"] = spec.resources.threads_per_rank
+    return [f"run.{key}={value}" for key, value in derived.items()]
 
 
-def _evaluator(wish: Wish, name: str) -> Member:
-    name = f"{wish.prefix}{name}"
+def _evaluator(spec: FleetSpec, name: str) -> Member:
+    name = f"{spec.prefix}{name}"
     try:
         check_name(name, WORKER_NAME_MAX)
     except ValueError as error:
-        raise ConfigError(f"--prefix {wish.prefix!r} makes {name!r} of an evaluator: {error}") from error
-    folder = wish.runs / name
-    game = ("--environment", wish.environment, "--run", str(folder))
-    words = ("trainer", "evaluate", *game, "--name", name, "--duty", "1")
-    return Member(name, "evaluator", Share(EVALUATOR_CPUS, 0.0), folder, words)
+        raise ConfigError(f"--prefix {spec.prefix!r} makes {name!r} of an evaluator: {error}") from error
+    folder = run_folder(spec.runs, spec.environment, name)
+    options = ("--environment", spec.environment, "--run", str(folder), "--name", name, "--duty", "1")
+    return Member(name, "evaluator", Resources(EVALUATOR_CPUS, 0.0), folder, ("trainer", "evaluate", *options))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.errors import ArenaError, UnknownEnvironmentError
+from arena.errors import ArenaError, MissingPackageError, UnknownEnvironmentError
 
 if TYPE_CHECKING:
     from pyspiel import Game, State
@@ -90,7 +90,7 @@ def _import(name: str) -> ModuleType:
     try:
         import pyspiel
     except ImportError as error:
-        raise ArenaError(
+        raise MissingPackageError(
             f"{name} needs OpenSpiel, which does not load here ({error}): pip install 'echelon-league[openspiel]'"
         ) from error
     module: ModuleType = pyspiel

@@ -1,15 +1,14 @@
 """What stands behind `MODULE:ATTRIBUTE` and behind the name of a plug-in."""
 
-import importlib
 import inspect
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from arena.environments.own.plugins import plugins
-from arena.errors import ArenaError, UnknownEnvironmentError
+from arena.errors import ArenaError, MissingPackageError, UnknownEnvironmentError
+from arena.extras import named_extra
+from arena.user_code import import_user_module
 
 
 def find(name: str) -> Any:  # noqa: ANN401  whatever has that name
@@ -21,9 +20,6 @@ def find(name: str) -> Any:  # noqa: ANN401  whatever has that name
     """
     point = plugins().get(name)
     path, _, attribute = (point.value if point else name).partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)
     module = _import(name, path)
     if not hasattr(module, attribute):
         raise UnknownEnvironmentError(f"unknown environment {name!r}: module {path} has no {attribute!r}")
@@ -37,7 +33,7 @@ def batch_factory(found: Any) -> Callable[..., Any] | None:  # noqa: ANN401
 
 def _import(name: str, path: str) -> ModuleType:
     try:
-        return importlib.import_module(path)
+        return import_user_module(path)
     except SystemExit as error:
         raise ArenaError(
             f"{name} does not load: module {path} ends the program as it is imported (exit code {error.code}): put "
@@ -45,7 +41,8 @@ def _import(name: str, path: str) -> ModuleType:
         ) from error
     except ModuleNotFoundError as error:
         if error.name is None or not f"{path}.".startswith(f"{error.name}."):
-            raise ArenaError(f"{name} does not load ({error}): install what it needs") from error
+            unknown = MissingPackageError(f"{name} does not load ({error}): install what it needs")
+            raise (named_extra(error, name) or unknown) from error
         raise UnknownEnvironmentError(
             f"unknown environment {name!r}: there is no module {path!r} here; write MODULE:CALLABLE of a game that "
             "Python finds, or the name of one that `arena environments` lists"

@@ -78,8 +78,9 @@ def look_at(name: str, game: TwoSided) -> Declared:
     with asking(name, "say its spaces"):
         seen = {each: env.observation_space(known[each]) for each in seats}
         done = {each: env.action_space(known[each]) for each in seats}
-    if game.alike_sides:
-        _require_alike(name, *([_spaces(each, seen, done) for each in side] for side in (home, away)))
+    alike = _alike_sides(
+        name, game, *([_spaces(each, seen, done) for each in side] for side in (home, away)), sequential=sequential
+    )
     roles = _roles(seats, seen, done)
     channels = _channels(name, game)
     blocks, placed = lay_out({role: parts_of(seen[each], each, channels) for each, role in roles.items()})
@@ -108,7 +109,7 @@ def look_at(name: str, game: TwoSided) -> Declared:
             "scoring": dict(game.scoring.rule),
             "actions": [bounds_of(done[each]) for each in seats],
         },
-        alike_sides=game.alike_sides,
+        alike_sides=alike,
         zero_sum=game.zero_sum,
         chance=game.chance,
     )
@@ -179,13 +180,25 @@ def _spaces(agent: str, seen: Mapping[str, spaces.Space[Any]], done: Mapping[str
     return str((seen[agent], done[agent]))
 
 
-def _require_alike(name: str, home: Sequence[str], away: Sequence[str]) -> None:
-    """Refuse sides that are said to be alike and are not, by the spaces of their agents."""
-    if Counter(home) != Counter(away):
+def _alike_sides(
+    name: str, game: TwoSided, home: Sequence[str], away: Sequence[str], *, sequential: bool
+) -> bool | None:
+    """Whether both sides are alike, by the game's author or by the spaces of their agents; None where turns decide.
+
+    Names make no difference: `red` and `blue` with the same spaces are alike.
+
+    Raises:
+        ArenaError: The author says that they are, and their spaces or numbers differ.
+    """
+    same = Counter(home) == Counter(away)
+    if game.alike_sides and not same:
         raise ArenaError(
             f"{name} is said to have alike sides, but home's agents ({len(home)}) and away's ({len(away)}) have unlike "
             "spaces or numbers: leave alike_sides out"
         )
+    if game.alike_sides is not None:
+        return game.alike_sides
+    return True if same and not sequential else None
 
 
 def _masks_actions(name: str, env: Any, seen: Any) -> bool:  # noqa: ANN401

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from arena.environments.pettingzoo.sides import ReturnMargin, TwoSided
-from arena.errors import ArenaError, UnknownEnvironmentError
+from arena.errors import ArenaError, MissingPackageError, UnknownEnvironmentError
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ KNOWN: Mapping[str, Mapping[str, Any]] = {
     "pettingzoo:texas_holdem_no_limit_v6": _POKER,
     # ten touches more than none, of 10 for each adversary and -10 for whom they chase
     "mpe2:simple_tag_v3": {"scoring": ReturnMargin(200.0)},
-    # red and blue are the same but for their names, and stand as in a mirror
-    "magent2:battle_v4": {"alike_sides": True},
+    # archers and knights have the same spaces, and other weapons
+    "pettingzoo:knights_archers_zombies_v11": {"alike_sides": False},
 }
 """What is known of some games beyond what they say themselves: fields of `TwoSided`."""
 
@@ -103,7 +103,9 @@ def _call(written: str) -> ast.Call:
 def _find_maker(name: str, library: Library, game: str) -> Callable[..., Any]:
     """What makes a game: a parallel environment where there is one, since its agents then act at once."""
     if importlib.util.find_spec(library.package) is None:
-        raise ArenaError(f"{name} needs {library.package}, which is not installed: pip install '{library.extra}'")
+        raise MissingPackageError(
+            f"{name} needs {library.package}, which is not installed: pip install '{library.extra}'"
+        )
     for folder, extra in library.folders.items():
         path = f"{folder}.{game}"
         if game.isidentifier() and importlib.util.find_spec(path) is not None:
@@ -123,7 +125,7 @@ def _import(name: str, path: str, extra: str) -> ModuleType:
         try:
             return importlib.import_module(path)
         except ImportError as error:
-            raise ArenaError(f"{name} does not load ({error}): pip install '{extra}'") from error
+            raise MissingPackageError(f"{name} does not load ({error}): pip install '{extra}'") from error
 
 
 def _make(name: str, maker: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401

@@ -94,8 +94,9 @@ class TwoSided:
         chosen_from: Choices whose last options are the members of a set, by the action's name, and the set's.
         reproducible: Whether the same seed and the same actions give the same match.
         baselines: Scripted players that it brings, each an `arena.environments.own.Scripted`.
-        alike_sides: Whether both sides are alike although their agents have other names (`red_0`, `blue_0`) or take
-            turns (chance says who begins), so that players are not rated on each.
+        alike_sides: Whether both sides are alike, so that players are not rated on each. None lets the game tell: sides
+            that act at once are alike if their agents have the same spaces, whatever they are called (`red`, `blue`).
+            True also where they take turns (chance decides who begins), False where one side has an advantage.
         zero_sum: Whether the rewards of a match add up to 0 over all agents; None says nothing of it.
         chance: Whether anything of a match follows from its seed; None says nothing of it.
     """
@@ -109,7 +110,7 @@ class TwoSided:
     baselines: Sequence[Any] = ()
     images: Mapping[str, str] = field(default_factory=dict)
     chosen_from: Mapping[str, str] = field(default_factory=dict)
-    alike_sides: bool = False
+    alike_sides: bool | None = None
     zero_sum: bool | None = None
     chance: bool | None = None
 

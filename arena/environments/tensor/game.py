@@ -37,8 +37,9 @@ class TensorGame:
         max_decisions: Longest match, in decisions; None for the game's own `max_decisions`, or 1,000.
         scoring: Says who has won where the game does not (`info["score"]`).
         reproducible: Whether seed and actions make a match; never so where the game opens matches by itself.
-        alike_sides: Whether both sides are alike although they take turns (chance says who begins), so that players
-            are not rated on each.
+        alike_sides: Whether both sides are alike, so that players are not rated on each. None lets the game tell: sides
+            of one size that act at once are alike. True also where they take turns (chance decides who begins), False
+            where one side has an advantage.
         zero_sum: Whether the rewards of a match add up to 0 over all agents; None says nothing of it.
         chance: Whether anything of a match follows from its seed; None says nothing of it.
     """
@@ -50,7 +51,7 @@ class TensorGame:
     max_decisions: int | None = None
     scoring: Scoring = field(default_factory=HigherReturn)
     reproducible: bool = True
-    alike_sides: bool = False
+    alike_sides: bool | None = None
     zero_sum: bool | None = None
     chance: bool | None = None
 

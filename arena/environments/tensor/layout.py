@@ -68,7 +68,7 @@ def look_at(name: str, game: TensorGame) -> Declared:
             limit_decides=False,
             reasons=REASONS,
             rules={"scoring": dict(game.scoring.rule), "actions": bounds_of(made.action_space)},
-            alike_sides=game.alike_sides or (not game.turn_based and len(set(game.agents_per_side)) == 1),
+            alike_sides=_alike_sides(game),
             zero_sum=game.zero_sum,
             chance=game.chance,
         ),
@@ -103,6 +103,13 @@ def info_of(name: str, call: str, info: Any) -> Mapping[str, Any]:  # noqa: ANN4
             "an empty one"
         )
     return info
+
+
+def _alike_sides(game: TensorGame) -> bool | None:
+    """Whether both sides are alike: all agents have one space, so sides of one size are that do not take turns."""
+    if game.alike_sides is not None:
+        return game.alike_sides
+    return True if not game.turn_based and len(set(game.agents_per_side)) == 1 else None
 
 
 def _longest(name: str, game: TensorGame, made: Any) -> int:  # noqa: ANN401  whatever the maker made

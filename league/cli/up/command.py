@@ -1,7 +1,6 @@
 """The command `league up`."""
 
 import fcntl
-import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,22 +12,30 @@ import typer
 from rich.console import Console
 
 from arena.environments.registry import declare
-from arena.errors import ArenaError
+from arena.errors import ArenaError, MissingPackageError
+from arena.extras import require_extra
 from league.cli import listening, serve
 from league.cli.database import DatabaseUrl, Home
 from league.cli.serve import Host, Port
-from league.cli.up.credential import own_credential
+from league.cli.up.credential import create_environment, own_credential
 from league.cli.up.plan import Plan, Trainee, trainees
 from league.cli.up.screen import LiveScreen, PlainLog
 from league.cli.up.supervisor import Supervisor
 from league.config import Settings
 from league.errors import ConfigurationError, LeagueError
-from league.secret_files import TOKEN, secret
+from league.private_files import TOKEN, read_secret
 
 app = typer.Typer()
 
 _PLAIN_INTERVAL_S = 10.0
 _KILLED = 130
+
+
+class UnusableInstallationError(LeagueError):
+    """A package that the environment or the trainer needs is not installed."""
+
+    type: ClassVar[str] = "unusable-installation"
+    title: ClassVar[str] = "cannot train on"
 
 
 class HomeTakenError(LeagueError):
@@ -38,12 +45,12 @@ class HomeTakenError(LeagueError):
     title: ClassVar[str] = "home taken"
 
 
-@app.command(epilog="Example: league up --environment mech-duel --set schedules.entropy=0.02")
+@app.command(epilog="Example: league up --environment mech-duel --set ppo.normalized_ent_coef=0.02")
 def up(
     environment: Annotated[str, typer.Option("--environment", help="The game to train on.")] = "mech-duel",
     learner: Annotated[str, typer.Option("--learner", help="Name of the lineage to train.")] = "main",
-    league: Annotated[
-        bool, typer.Option("--league", help="Train a main exploiter and a league exploiter with it.")
+    league_play: Annotated[
+        bool, typer.Option("--league-play", help="Train a main exploiter and a league exploiter with it.")
     ] = False,
     overrides: Annotated[
         list[str] | None,
@@ -77,20 +84,22 @@ def up(
 ) -> None:
     """Run a whole league on this machine: server, one trainer, one evaluator, live standings.
 
-    With --league three lineages are trained, a main and two exploiters that look for its weaknesses and the league's:
-    docs/league_play.md says when that pays.
+    With --league-play three lineages are trained, a main and two exploiters that look for its weaknesses and the
+    league's: docs/league_play.md says when that pays.
 
     Ctrl-C stops all of them cleanly, and the same command resumes the population and the learner. Everything is kept in
-    the home folder: database, checkpoints, the learner's run (runs/LEARNER), the processes' output (logs). A process
-    that dies is started again.
+    the home folder: database, checkpoints, the learner's run (runs/ENVIRONMENT/LEARNER), the processes' output (logs),
+    the server's address (league.url). A process that dies is started again, unless its error is permanent, such as a
+    wrong setting: that ends the command with the same error. So do five deaths in a row within two minutes each.
 
     An open league needs no token. Where tokens exist and neither LEAGUE_TOKEN nor LEAGUE_TOKEN_FILE is set, a worker
     token is made for trainer and evaluator, kept in the home folder (up.token, readable by its owner alone) and used
     again.
     """
     _require_playable(environment)
-    whom = _whom(learner, league=league)
+    whom = _whom(learner, league=league_play)
     settings = Settings.load(host=host, port=port, home=home, database_url=database_url)
+    serve.require_token_beyond_loopback(settings)
     with _home_taken(settings.home):
         plan = _prepare(
             settings,
@@ -117,12 +126,12 @@ def up(
 
 def _require_playable(environment: str) -> None:
     try:
+        require_extra("train", "training")
         declare(environment)
+    except MissingPackageError as error:
+        raise UnusableInstallationError(environment, str(error), "then give the same command again") from error
     except ArenaError as error:
         raise typer.BadParameter(str(error)) from error
-    if importlib.util.find_spec("torch") is None:
-        rule = "torch is not installed, so nothing can be trained here"
-        raise ConfigurationError("installation", rule, "install the extra: pip install 'echelon-league[train]'")
 
 
 @contextmanager
@@ -151,7 +160,9 @@ def _whom(learner: str, *, league: bool) -> tuple[Trainee, ...]:
     whom = trainees(learner, league=league)
     names = [trainee.name for trainee in whom]
     if len(set(names)) < len(names):
-        raise typer.BadParameter(f"--learner {learner} is the name of an exploiter of --league: give the main another")
+        raise typer.BadParameter(
+            f"--learner {learner} is the name of an exploiter of --league-play: give the main another"
+        )
     return whom
 
 
@@ -169,5 +180,7 @@ def _prepare(settings: Settings, plan_of: Callable[..., Plan]) -> Plan:
 
 
 def _credential(settings: Settings, given: str | None, plan: Plan) -> str | None:
-    given = given or secret(TOKEN, os.environ)
+    given = given or read_secret(TOKEN, os.environ)
+    if given:
+        create_environment(settings, plan.environment)
     return given or own_credential(settings, settings.home / "up.token", plan.environment, *plan.names)

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 from league.cli import database
 from league.config import Settings
 from league.errors import UnauthenticatedError
-from league.secret_files import keep
-from league.services import ownership, tokens
+from league.private_files import write_private
+from league.services import environment_records, ownership, tokens
 
 _ACTOR = "league up"
 
@@ -30,11 +30,19 @@ def own_credential(settings: Settings, file: Path, environment: str, *learners: 
             tokens.authenticate(session, settings, kept, now)
         except UnauthenticatedError:
             kept = _usable(session, tokens.name_of(session, kept), now)
-            keep(file, kept)
+            write_private(file, kept)
         name = tokens.authenticate(session, settings, kept, now).name
+        environment_records.create(session, environment, actor=_ACTOR, now=now)
         for learner in learners:
             ownership.adopt(session, name, environment, learner, actor=_ACTOR, now=now)
     return kept
+
+
+def create_environment(settings: Settings, environment: str) -> None:
+    """Let workers with a token of the caller register learners of the environment that the run is for."""
+    with database.current(settings) as connection, connection.write() as session:
+        if tokens.any_exists(session):
+            environment_records.create(session, environment, actor=_ACTOR, now=datetime.now(UTC))
 
 
 def _usable(session: Session, name: str | None, now: datetime) -> str:

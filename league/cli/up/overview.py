@@ -25,6 +25,7 @@ class Overview:
 
     Attributes:
         standings: Top of the league table.
+        more: Whether the table has rows below those.
         learners: Lineages that are trained, as far as they are registered, in the order in which they were named.
         newest: The newest snapshot of each that has any, by the lineage's id.
         snapshots: How many there are of all lineages.
@@ -33,6 +34,7 @@ class Overview:
     """
 
     standings: Sequence[wire.StandingsItem]
+    more: bool
     learners: Sequence[wire.Learner]
     newest: Mapping[int, wire.Player]
     snapshots: SnapshotCount
@@ -46,7 +48,7 @@ class Overview:
 
 
 NOTHING_YET = Overview(
-    standings=(), learners=(), newest={}, snapshots=SnapshotCount(0, 0, None), period=None, regressions=()
+    standings=(), more=False, learners=(), newest={}, snapshots=SnapshotCount(0, 0, None), period=None, regressions=()
 )
 
 
@@ -61,8 +63,10 @@ def look(client: LeagueClient, environment: str, names: Sequence[str], rows: int
     learners = [known[name] for name in names if name in known]
     newest = {learner.id: learner.latest_snapshot for learner in learners if learner.latest_snapshot is not None}
     periods = client.periods(environment, limit=1).items
+    table = client.standings(environment, limit=rows)
     return Overview(
-        standings=client.standings(environment, limit=rows).items,
+        standings=table.items,
+        more=table.next_cursor is not None,
         learners=learners,
         newest={learner_id: client.player(player_id) for learner_id, player_id in newest.items()},
         snapshots=_count_snapshots(client, environment, before.snapshots),
@@ -137,7 +141,7 @@ def progress(overview: Overview) -> list[tuple[str, str]]:
         "steps/s": ("charts/SPS", ",.0f"),
         "KL": ("losses/approx_kl", ".4f"),
         "explained variance": ("losses/explained_variance", ".2f"),
-        "entropy": ("losses/entropy", ".2f"),
+        "entropy": ("losses/normalized_entropy", ".2f"),
     }
     values = {name: (learner.metrics.get(key), pattern) for name, (key, pattern) in shown.items()}
     measures = [(name, format(value, pattern)) for name, (value, pattern) in values.items() if value is not None]

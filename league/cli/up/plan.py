@@ -5,7 +5,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from league.child import Job
+from league.home import evaluator_folder, run_folder
+from league.process.supervised_process import Job
 from league.wire import Role
 
 MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main-exploiter", "league-exploiter"
@@ -60,6 +61,11 @@ class Plan:
         return tuple(trainee.name for trainee in self.trainees)
 
     @property
+    def runs(self) -> Path:
+        """Folder of the learners' run folders."""
+        return self.home / "runs"
+
+    @property
     def logs(self) -> Path:
         """Folder of the processes' output."""
         return self.home / "logs"
@@ -92,11 +98,18 @@ def worker_jobs(plan: Plan, token: str | None) -> tuple[Job, ...]:
     trainers = []
     for number, trainee in enumerate(plan.trainees):
         who = ("--learner", trainee.name, "--role", trainee.role)
-        command = ("trainer", "run", *game, *_run(plan, trainee.name), *who, *settings)
+        command = (
+            "trainer",
+            "run",
+            *game,
+            *_run(run_folder(plan.runs, plan.environment, trainee.name)),
+            *who,
+            *settings,
+        )
         name = f"trainer-{trainee.name}" if number else "trainer"
         trainers.append(_job(plan, name, command, own, permanent=False))
     own_processes = ("--processes", str(plan.processes)) if plan.processes else ()
-    evaluate = ("trainer", "evaluate", *game, *_run(plan, "evaluator"), *own_processes)
+    evaluate = ("trainer", "evaluate", *game, *_run(evaluator_folder(plan.home, "evaluator")), *own_processes)
     return (*trainers, _job(plan, "evaluator", evaluate, own, permanent=False))
 
 
@@ -107,8 +120,8 @@ def _named_modules(plan: Plan) -> dict[str, str]:
     return {MODULES_VARIABLE: ",".join(filter(None, (os.environ.get(MODULES_VARIABLE, ""), *own)))} if own else {}
 
 
-def _run(plan: Plan, folder: str) -> tuple[str, str]:
-    return "--run", str(plan.home / "runs" / folder)
+def _run(folder: Path) -> tuple[str, str]:
+    return "--run", str(folder)
 
 
 def _job(plan: Plan, name: str, module: tuple[str, ...], own: dict[str, str], *, permanent: bool) -> Job:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -11,15 +12,17 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from league.child import State
 from league.cli import tables
 from league.cli.up.overview import Overview, progress, win_rates
+from league.process.supervised_process import State
 
 TAIL_LINES = 8
 _FEWEST_ROWS = 3
+_MOST_ROWS = 200  # that are read; a league with more says "more than"
+_MOST_RATES = 8  # two or three lines of a window of 80 columns
 _BRIEF = ("rank", "player", "rating ± 2 RD", "games")
 _BRIEF_LEARNERS = ("learner", "role", "step", "began anew")
-_STYLES: dict[State, str] = {"running": "green", "restarting": "yellow", "failed": "bold red"}
+_STYLES: dict[State, str] = {"running": "green", "restarting": "yellow", "stopping": "yellow", "failed": "bold red"}
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,8 @@ class LiveScreen:
         self._live.stop()
 
     def rows(self) -> int:
-        """Say how many rows of the league table could have room."""
-        return max(self._live.console.height, _FEWEST_ROWS)
+        """Return how many rows of the league table are read, to know how many are hidden."""
+        return _MOST_ROWS
 
     def say(self, line: str) -> None:
         """Print a line above the table."""
@@ -165,30 +168,42 @@ def progress_line(view: View) -> str:
 
 
 def fit(view: View, console: Console) -> RenderableType:
-    """Lay out the live view, leaving out the lowest rows of the table where the terminal is too low for them."""
-    painted = paint(view)
-    excess = len(console.render_lines(painted)) - console.height + 1
-    rows = len(view.overview.standings)
-    if excess <= 0 or rows <= _FEWEST_ROWS:
-        return painted
-    standings = view.overview.standings[: max(rows - excess, _FEWEST_ROWS)]
-    return paint(replace(view, overview=replace(view.overview, standings=standings)))
+    """Lay out the live view with as many rows of the table as the terminal has room for."""
+    rows = min(len(view.overview.standings), max(console.height, _FEWEST_ROWS))
+    while True:
+        painted = paint(view, rows)
+        excess = len(console.render_lines(painted)) - console.height + 1
+        if excess <= 0 or rows <= _FEWEST_ROWS:
+            return painted
+        rows = max(rows - excess, _FEWEST_ROWS)
 
 
-def paint(view: View) -> RenderableType:
-    """Lay out the live view."""
-    pieces: list[RenderableType] = [_headline(view), Text("")]
+def paint(view: View, rows: int = _MOST_ROWS) -> RenderableType:
+    """Lay out the live view with the first rows of the table, and the number of those that are hidden."""
+    pieces: list[RenderableType] = [_headline(view)]
+    if view.note:  # at the top, where no window is too low for it
+        pieces.append(Text(view.note, style="yellow"))
+    pieces.append(Text(""))
     if view.overview.standings:
-        pieces += [replace(tables.standings(view.overview.standings), brief=_BRIEF), Text("")]
+        pieces += [replace(tables.standings(view.overview.standings[:rows]), brief=_BRIEF), *_hidden(view, rows)]
+        pieces.append(Text(""))
     if has_metrics(view):
         pieces += _learner_lines(view.overview)
     else:
         pieces += [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in view.tail]
     if view.overview.period is not None:
         pieces.append(Text(tables.period_line(view.overview.period)))
-    if view.note:
-        pieces.append(Text(view.note, style="yellow"))
     return Group(*pieces)
+
+
+def _hidden(view: View, rows: int) -> list[RenderableType]:
+    """Return the line that counts the rows below those that are shown; none if all are."""
+    count = len(view.overview.standings) - rows
+    if count <= 0 and not view.overview.more:
+        return []
+    number = f"more than {max(count, 0):,}" if view.overview.more else f"{count:,}"
+    noun = "row" if number == "1" else "rows"
+    return [Text(f"{number} more {noun}: enlarge the window or run `league standings`", style="dim")]
 
 
 def _headline(view: View) -> Text:
@@ -210,7 +225,8 @@ def _learner_lines(overview: Overview) -> list[RenderableType]:
         lines.append(replace(tables.learners(overview.learners), brief=_BRIEF_LEARNERS, title=None))
     if (newest := overview.newest.get(learner.id)) is not None:
         lines.append(Text(f"newest snapshot: {tables.display_name(newest)}"))
-    rates = win_rates(learner)
+    rates = sorted(win_rates(learner), key=itemgetter(1))
     if rates:
-        lines.append(Text("win rate: " + "  ".join(f"{name} {tables.share(rate)}" for name, rate in rates)))
+        title = f"win rate, lowest of {len(rates)}: " if len(rates) > _MOST_RATES else "win rate: "
+        lines.append(Text(title + "  ".join(f"{name} {tables.share(rate)}" for name, rate in rates[:_MOST_RATES])))
     return lines

@@ -1,33 +1,27 @@
 """Keep a server, trainers and an evaluator running, show what they do, and end them in order."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import ClassVar
 
-from league.child import Child, Death
 from league.cli.up import overview
+from league.cli.up.failures import PartRefusedError, error_of
 from league.cli.up.plan import Plan, server_job, worker_jobs
 from league.cli.up.screen import TAIL_LINES, Part, Screen, View
 from league.client import LeagueClient, patience_of
 from league.errors import LeagueError, LeagueUnreachable, UnauthenticatedError
-from league.restarts import RestartRule
-from league.signals import EndSignals
+from league.home import HOME_VARIABLE, home_folder, withdraw_address
+from league.process.restart_policy import RestartPolicy
+from league.process.signals import EndSignals
+from league.process.supervised_process import SupervisedProcess, UnexpectedExit
 
 TICK_S = 0.25
 SHOW_INTERVAL_S = 1.0
 LOOK_INTERVAL_S = 2.0
 CALL_TIMEOUT_S = 5.0
 STOP_GRACE_S = 10.0
-RULE = RestartRule(short_life_s=30.0, most_short_lives=5, first_delay_s=1.0, longest_delay_s=30.0)
-
-
-class GaveUpError(LeagueError):
-    """A process died too often, or said that it was started wrongly."""
-
-    type: ClassVar[str] = "gave-up"
-    title: ClassVar[str] = "gave up on"
+RULE = RestartPolicy(short_life_s=120.0, most_short_lives=5, first_delay_s=1.0, longest_delay_s=30.0)
 
 
 class Supervisor:
@@ -45,8 +39,8 @@ class Supervisor:
         self._credential = credential
         self._token = credential()
         self._client = LeagueClient(plan.url, token=self._token, timeout_s=CALL_TIMEOUT_S, patience=patience_of(0.0))
-        self._server = Child(server_job(plan), RULE)
-        self._workers = [Child(job, RULE) for job in worker_jobs(plan, self._token)]
+        self._server = SupervisedProcess(server_job(plan), RULE)
+        self._workers = [SupervisedProcess(job, RULE) for job in worker_jobs(plan, self._token)]
         self._overview = overview.NOTHING_YET
         self._note = ""
         self._ready = False
@@ -55,7 +49,7 @@ class Supervisor:
         self._signals = EndSignals(again=self._kill)
 
     @property
-    def _children(self) -> list[Child]:
+    def _children(self) -> list[SupervisedProcess]:
         return [self._server, *self._workers]
 
     def run(self) -> bool:
@@ -63,6 +57,7 @@ class Supervisor:
 
         Raises:
             GaveUpError: A process died too often; all others have been ended.
+            PartRefusedError: A process ended with an error that a restart cannot mend; so have all others.
         """
         with self._signals:
             try:
@@ -88,11 +83,14 @@ class Supervisor:
             self._show_at_s = now_s + SHOW_INTERVAL_S
             self._screen.show(self._view(now_s))
 
-    def _report(self, death: Death) -> None:
+    def _report(self, death: UnexpectedExit) -> None:
+        error = error_of(death) if death.delay_s is None else None
+        if isinstance(error, PartRefusedError):
+            raise error
         for line in death.last_lines:
             self._screen.say(f"  {death.name}: {line}")
-        if death.delay_s is None:
-            raise GaveUpError(death.name, death.cause, f"its last lines are above, the rest in {death.log}")
+        if error is not None:
+            raise error
         self._screen.say(f"{death.name}: {death.cause}; starting again in {death.delay_s:g} s; log: {death.log}")
 
     def _await_server(self, now_s: float) -> None:
@@ -100,6 +98,8 @@ class Supervisor:
             self._ready = self._client.health().status == "ok"
         if self._ready:
             self._screen.say(f"server ready at {self._plan.url} (interface documentation: {self._plan.url}/docs)")
+            if home_folder().absolute() != self._plan.home.absolute():
+                self._screen.say(f"other commands find it by {HOME_VARIABLE}={self._plan.home}")
             for worker in self._workers:
                 worker.start(now_s)
                 self._screen.say(f"{worker.job.name} starting; log: {worker.job.log}")
@@ -148,22 +148,37 @@ class Supervisor:
 
     def _end(self) -> None:
         """End the workers while the server still takes their last reports, then the server."""
-        self._note = "stopping trainer and evaluator, then the server (Ctrl-C again kills them) ..."
-        with suppress(OSError):  # the terminal may be gone: that must not keep the processes alive
-            self._screen.say(self._note)
-            self._screen.show(self._view(time.monotonic()))
-        for worker in self._workers:
-            worker.terminate()
-        deadline_s = time.monotonic() + STOP_GRACE_S
-        for worker in self._workers:
-            self._wait(worker, deadline_s - time.monotonic())
-        self._server.terminate()
-        self._wait(self._server, STOP_GRACE_S)
+        self._say_at_end("stopping trainer and evaluator, then the server (Ctrl-C again kills them) ...")
+        self._end_together(self._workers)
+        self._end_together([self._server])
+        withdraw_address(self._plan.home, self._plan.url)  # a server that was killed has left it
+        self._note = "all parts have stopped"
+        self._show_at_end()
 
-    def _wait(self, child: Child, timeout_s: float) -> None:
-        if not child.wait(max(timeout_s, 0.0)):
-            with suppress(OSError):
-                self._screen.say(f"{child.job.name} did not end in {STOP_GRACE_S:g} s and was killed")
+    def _end_together(self, children: Sequence[SupervisedProcess]) -> None:
+        """Ask processes to end, show which are awaited, and kill those that outlive the grace period."""
+        for child in children:
+            child.terminate()
+        deadline_s = time.monotonic() + STOP_GRACE_S
+        while awaited := [child for child in children if child.running]:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                break
+            names = ", ".join(child.job.name for child in awaited)
+            self._note = f"stopping: waiting for {names}; killed in {left_s:.0f} s, or at Ctrl-C"
+            self._show_at_end()
+            time.sleep(TICK_S)
+        for child in children:
+            if not child.wait(0.0):
+                self._say_at_end(f"{child.job.name} did not end in {STOP_GRACE_S:g} s and was killed")
+
+    def _say_at_end(self, line: str) -> None:
+        with suppress(OSError):  # the terminal may be gone: that must not keep the processes alive
+            self._screen.say(line)
+
+    def _show_at_end(self) -> None:
+        with suppress(OSError):
+            self._screen.show(self._view(time.monotonic()))
 
     def _kill(self) -> None:
         for child in self._children:

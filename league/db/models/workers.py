@@ -66,14 +66,22 @@ Index("uq_quarantines_open", Quarantine.worker_id, unique=True, sqlite_where=Qua
 
 
 class UnplayableReport(Base):
-    """The last time that a worker could not play a player, and why."""
+    """The last time that a worker could not play a player, and why.
+
+    `owner` is the token that the worker belonged to. `checked` says that the server found nothing wrong with the stored
+    bytes. `resolution` is null while the report is open; see `league.services.reports`.
+    """
 
     __tablename__ = "unplayable_reports"
 
     worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"), primary_key=True)
     player_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True, index=True)
+    owner: Mapped[str | None] = mapped_column(index=True)
     reason: Mapped[str]
+    checked: Mapped[bool]
     reported_at: Mapped[datetime]
+    resolution: Mapped[str | None]
+    resolved_at: Mapped[datetime | None]
 
 
 class Refusal(Base):

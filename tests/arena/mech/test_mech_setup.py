@@ -13,8 +13,9 @@ def test_machine_without_warp_is_told_so_in_one_line():
 
     ran = run_python(without_warp + "main(['bench', '--environment', 'mech-duel'])")
 
-    assert ran.returncode == 1
+    assert ran.returncode == 78
     assert ran.stderr.startswith("arena: NVIDIA Warp does not load here")
+    assert "pip install 'echelon-league[train]'" in ran.stderr
     assert ran.stderr.count("\n") == 1
 
 

@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Callable
+from io import StringIO
 from typing import Any
 
 import pytest
 from league_command import Run
 from league_scene import Scene, result
+from rich.console import Console
 
 from league import wire
+from league.cli import gate_progress
 from league.cli import gates as cli
 from league.client import LeagueClient
 from league.db.engine import Database
@@ -43,7 +46,7 @@ def play(
             scene.report(*finished, worker=scene.evaluator)
             gate_verdicts.judge_open(database, Judge(), time.now)
 
-        monkeypatch.setattr(cli.time, "sleep", meanwhile)
+        monkeypatch.setattr(gate_progress.time, "sleep", meanwhile)
 
     return arrange
 
@@ -92,6 +95,82 @@ def test_that_no_evaluator_is_attached_is_said(online: Run, two: Two, time: Any)
         assert "no evaluator is attached: start one with `trainer evaluate`" in told
 
 
+@pytest.fixture
+def passing_time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Let every wait of the command pass at once, until an hour is over, and count the seconds."""
+    seconds = [0.0]
+
+    def wait(duration: float) -> None:
+        if seconds[0] >= 3600:
+            raise KeyboardInterrupt
+        seconds[0] += duration
+
+    monkeypatch.setattr(gate_progress.time, "sleep", wait)
+    monkeypatch.setattr(gate_progress.time, "monotonic", lambda: seconds[0])
+    return seconds
+
+
+def test_progress_is_printed_every_ten_seconds_without_a_terminal(
+    online: Run, two: Two, passing_time: list[float]
+) -> None:
+    outcome = online("gate", two[0].id, two[1].id, "--timeout", 35, "--json")
+    lines = outcome.err.splitlines()[:-1]
+    assert [line.split(",")[0].split(": ")[1] for line in lines] == ["0 s", "10 s", "20 s", "30 s"]
+    assert all("0 pairs played" in line for line in lines)
+    assert json.loads(outcome.out)["state"] == "open", "stdout holds the JSON alone"
+
+
+def test_progress_shows_pairs_estimate_and_test(
+    online: Run, two: Two, scene: Scene, time: Any, passing_time: list[float]
+) -> None:
+    online("gate", two[0].id, two[1].id, "--elo1", 100, "--timeout", 0)
+    finished = [result(lease, score=0.5) for lease in scene.rating_leases(8)]
+    scene.report(*finished, worker=scene.evaluator)
+    time.advance(1)
+    scene.rating_leases(4)
+    shown = online("gate", two[0].id, two[1].id, "--elo1", 100, "--timeout", 0).err.splitlines()[0]
+    assert "0 s, 4 pairs played, lead +0 [" in shown
+    assert "LLR -" in shown
+    assert " to 2.94" in shown
+    assert "2 pairs under way, 1 attached to play it" in shown
+
+
+def test_a_terminal_shows_one_line_that_is_updated_in_place(two: Two, scene: Scene, passing_time: list[float]) -> None:
+    gate = scene.client.gate(wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id))
+    screen = StringIO()
+    console = Console(file=screen, force_terminal=True, width=120)
+    status = console.status("")
+    display = gate_progress._Display(console, status, 0.0)
+    for waited_s in (0.0, 1.0, 30.0):
+        passing_time[0] = waited_s
+        display.show(gate)
+        assert f"gate {gate.id}: {waited_s:.0f} s, 0 pairs played" in str(status.status)
+    assert screen.getvalue() == ""
+
+
+def test_an_evaluator_that_finishes_another_batch_is_named_as_the_reason_to_wait(
+    online: Run, two: Two, scene: Scene, passing_time: list[float]
+) -> None:
+    batch = scene.rating_leases(4)
+    busy = online("gate", two[0].id, two[1].id, "--timeout", 0)
+    for shown in (busy.out, busy.err):
+        assert "the evaluator finishing another batch first" in shown
+    scene.report(*map(result, batch), worker=scene.evaluator)
+    idle = online("gate", two[0].id, two[1].id, "--timeout", 0)
+    assert "waiting for an evaluator to ask for pairs" in idle.err
+
+
+def test_a_league_that_is_away_is_shown_as_the_reason_to_wait(
+    online: Run, two: Two, passing_time: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_client: LeagueClient, _gate_id: int) -> wire.Gate:
+        raise BusyError("GET /gates", "it is at its limit", "wait")
+
+    monkeypatch.setattr(LeagueClient, "show_gate", fail)
+    outcome = online("gate", two[0].id, two[1].id, "--timeout", 15)
+    assert "it is at its limit; waiting" in outcome.err
+
+
 @pytest.mark.parametrize(("error", "retry_after_s"), [(BusyError, 7), (InternalError, None), (RateLimitedError, 3)])
 def test_a_server_that_is_busy_or_failing_is_waited_out_as_long_as_it_says(
     online: Run,
@@ -102,7 +181,7 @@ def test_a_server_that_is_busy_or_failing_is_waited_out_as_long_as_it_says(
     retry_after_s: int | None,
 ) -> None:
     play(1.0)
-    evaluate, show, waits, refused = cli.time.sleep, LeagueClient.show_gate, [], []
+    evaluate, show, waits, refused = gate_progress.time.sleep, LeagueClient.show_gate, [], []
 
     def refuse_once(client: LeagueClient, gate_id: int) -> wire.Gate:
         if refused:
@@ -116,9 +195,9 @@ def test_a_server_that_is_busy_or_failing_is_waited_out_as_long_as_it_says(
         evaluate(seconds)
 
     monkeypatch.setattr(LeagueClient, "show_gate", refuse_once)
-    monkeypatch.setattr(cli.time, "sleep", wait)
+    monkeypatch.setattr(gate_progress.time, "sleep", wait)
     assert online("gate", two[0].id, two[1].id, "--elo1", 100).code == 0
-    assert waits == [cli.POLL_S, retry_after_s or cli.POLL_S]
+    assert waits == [gate_progress.POLL_S, retry_after_s or gate_progress.POLL_S]
 
 
 def test_a_gate_that_the_caller_may_not_look_at_ends_the_wait(
@@ -138,7 +217,7 @@ def test_ctrl_c_leaves_the_gate_open(online: Run, scene: Scene, two: Two, monkey
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.time, "sleep", interrupt)
+    monkeypatch.setattr(gate_progress.time, "sleep", interrupt)
     outcome = online("gate", two[0].id, two[1].id)
     assert outcome.code == cli.UNDECIDED
     assert "--cancel ends it" in outcome.err

@@ -26,7 +26,7 @@ def test_a_database_of_a_newer_version_is_refused_by_every_command(
         connection.execute("UPDATE alembic_version SET version_num = 'ffff'")
     connection.close()
     outcome = command(*words, "--home", tmp_path)
-    assert outcome.code == 1
+    assert outcome.code == 78
     assert "database of a newer version" in outcome.one_line_error
     assert "ffff" in outcome.one_line_error
 

@@ -96,6 +96,23 @@ def test_every_change_of_standing_has_a_command(online: Run, snapshot: wire.Play
         assert json.loads(online(word, snapshot.id, "--reason", "a test", "--json").out)["standing"] == standing
 
 
+def test_reports_of_a_player_are_shown_and_dismissed(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+    seated = (each for each in scene.rating_leases(64) if snapshot.id in (each.home.player_id, each.away.player_id))
+    lease = next(seated)
+    named = [wire.UnplayablePlayer(player_id=snapshot.id, reason="damaged weights")]
+    scene.client.release(
+        wire.ReleaseRequest(worker_id=scene.evaluator.id, lease_ids=[lease.lease_id], unplayable=named)
+    )
+    page = online("show", snapshot.id).out
+    for word in ("reported as unplayable", scene.evaluator.name, "open", "damaged weights"):
+        assert word in page
+    (shown,) = json.loads(online("show", snapshot.id, "--json").out)["reports"]
+    assert (shown["worker_id"], shown["token"], shown["resolution"]) == (scene.evaluator.id, None, None)
+    assert "1 dismissed; flagged tokens: none" in online("dismiss", snapshot.id, "--reason", "it plays").out
+    assert f"player {snapshot.id}: no open report" in online("dismiss", snapshot.id).one_line_error
+    assert "reported as unplayable" not in online("show", scene.baseline().id).out
+
+
 def test_a_change_that_the_standing_does_not_allow_is_one_line(online: Run, snapshot: wire.Player) -> None:
     online("promote", snapshot.id)
     outcome = online("promote", snapshot.id)
@@ -150,7 +167,7 @@ def test_a_league_without_learners_says_so(online: Run) -> None:
 
 def test_an_unreachable_league_says_how_to_start_it(command: Run) -> None:
     outcome = command("players", "--url", "http://127.0.0.1:9")
-    assert outcome.code == 1
+    assert outcome.code == 75
     assert "league serve" in outcome.one_line_error
 
 

@@ -25,7 +25,7 @@ def test_a_dry_run_says_what_a_run_takes_away(
 
 
 def test_leases_whose_results_still_count_are_kept(command: Run, scene: Scene, tmp_path: Path) -> None:
-    outcome = command("prune", "--older-than", "0.01", "--home", tmp_path)
+    outcome = command("prune", "--older-than", "0.01d", "--home", tmp_path)
     assert outcome.code == 2
     assert "results of a lease count until 1:00:00 after its end" in outcome.one_line_error
     assert "--older-than 1h or more" in outcome.one_line_error

@@ -18,6 +18,9 @@ from league_command import Run
 
 from league.cli import listening, serve
 from league.client import LeagueClient
+from league.config import Settings
+from league.db import schema
+from league.db.engine import Database
 from league.errors import ConfigurationError, UnauthenticatedError
 
 
@@ -149,10 +152,32 @@ def test_a_taken_port_is_named_before_anything_is_touched(command: Run, tmp_path
     assert not (tmp_path / "home").exists()
 
 
-def test_an_address_beyond_loopback_needs_a_token(command: Run, tmp_path: Path) -> None:
-    outcome = command("serve", "--host", "0.0.0.0", "--port", "0", "--home", tmp_path)
-    assert outcome.code == 1
-    assert "league token create" in outcome.err.splitlines()[-1]
+@pytest.mark.parametrize("arguments", [("serve", "--port", "0"), ("up", "--port", "0", "--environment", "rps")])
+def test_an_address_beyond_loopback_needs_a_token_and_creates_nothing_without(
+    command: Run, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    outcome = command(*arguments, "--host", "0.0.0.0", "--home", tmp_path / "home")
+    assert outcome.code == 78
+    assert "open server on 0.0.0.0" in outcome.one_line_error
+    assert "league token create" in outcome.one_line_error
+    assert not (tmp_path / "home").exists()
+
+
+def test_an_address_beyond_loopback_leaves_a_database_without_tables_as_it_is(
+    command: Run, postgres_url: str, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    outcome = command("serve", "--host", "0.0.0.0", "--port", "0", "--home", home, "--database-url", postgres_url)
+    assert "open server on 0.0.0.0" in outcome.one_line_error
+    assert not home.exists()
+    database = Database(postgres_url)
+    assert schema.is_missing(database)
+    database.close()
+
+
+def test_an_address_beyond_loopback_is_served_once_a_token_exists(command: Run, tmp_path: Path) -> None:
+    command("token", "create", "boss", "--scope", "admin", "--home", tmp_path)
+    serve.require_token_beyond_loopback(Settings.load(host="0.0.0.0", home=tmp_path))
 
 
 def test_an_address_of_another_machine_is_refused(command: Run, tmp_path: Path) -> None:
@@ -181,6 +206,14 @@ def test_a_bound_socket_has_an_address_that_this_machine_reaches() -> None:
             continue
         with listener:
             assert listening.url_of(listener) == f"{url}:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(("host", "everywhere"), [("127.0.0.1", False), ("0.0.0.0", True)])
+def test_a_server_on_all_interfaces_names_the_port_for_other_machines(host: str, everywhere: bool) -> None:
+    with listening.take(host, 0) as listener:  # bound, never connected to
+        port, sentence = listener.getsockname()[1], listening.sentence_of(listener)
+    assert sentence.startswith(f"listening on http://127.0.0.1:{port}")
+    assert (f"other machines reach port {port} on all interfaces" in sentence) == everywhere
 
 
 @pytest.mark.parametrize("at_once", [1, 8])

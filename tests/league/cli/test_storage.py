@@ -63,8 +63,8 @@ def test_what_is_younger_than_asked_is_kept(command: Run, scene: Scene, folder: 
     name = upload(scene.client, folder, 10, 2)
     command("gc", "--home", tmp_path)
     assert (folder / name[:2] / name).exists()
-    assert command("gc", "--older-than", "0.5", "--home", tmp_path).code == 2
-    command("gc", "--older-than", "1.5", "--home", tmp_path)
+    assert command("gc", "--older-than", "0.5h", "--home", tmp_path).code == 2
+    command("gc", "--older-than", "1.5h", "--home", tmp_path)
     assert not (folder / name[:2] / name).exists()
 
 

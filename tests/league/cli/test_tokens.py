@@ -9,11 +9,12 @@ import pytest
 from league_command import Run
 
 from league import wire
-from league.auth import OPEN
+from league.auth import OPEN, new_secret
 from league.cli.tokens import end_of
 from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
+from league.db.models import UnplayableReport, Worker
 from league.services import events, learners, tokens
 
 
@@ -106,6 +107,27 @@ def test_the_audit_log_names_who_typed(command: Run, tmp_path: Path, monkeypatch
     assert (event.kind, event.actor) == ("token", "ann at the command line")
 
 
+def test_false_reports_are_listed_and_cleared(command: Run, tmp_path: Path) -> None:
+    command("token", "create", "laptop", "--scope", "worker", "--home", tmp_path)
+    refused = command("token", "clear", "laptop", "--home", tmp_path)
+    assert "token 'laptop': none of its reports proved false" in refused.one_line_error
+    database, now = Database(f"sqlite:///{tmp_path / 'league.db'}"), datetime.now(UTC)
+    told = {"version": "1", "signatures": [], "command": "continue", "registered_at": now, "seen_at": now}
+    seen = {"reason": "damaged", "checked": True, "reported_at": now, "resolution": "refuted", "resolved_at": now}
+    with database.write() as session:
+        request = wire.LearnerCreate(name="main", role="main", environment="rps", signature="rps-1")
+        player_id = learners.get_or_create(session, Settings.load(home=tmp_path), request, OPEN, now).player_id
+        session.add(Worker(id="one", name="one", kind="trainer", owner="laptop", **told))
+        session.flush()
+        session.add(UnplayableReport(worker_id="one", player_id=player_id, owner="laptop", **seen))
+    listed = command("token", "list", "--json", "--home", tmp_path)
+    assert [each["false_reports"] for each in json.loads(listed.out)["items"]] == [1]
+    assert command("token", "clear", "laptop", "--home", tmp_path).out == "cleared laptop of 1 false report\n"
+    with database.read() as session:
+        assert [each.false_reports for each in tokens.listing(session)] == [0]
+    database.close()
+
+
 def test_a_learner_is_assigned_to_a_worker_token(command: Run, tmp_path: Path) -> None:
     command("token", "create", "laptop", "--scope", "worker", "--home", tmp_path)
     assert (
@@ -178,6 +200,28 @@ def test_a_file_of_something_else_is_left_alone(command: Run, tmp_path: Path) ->
             if (file, how[0]) != (other, "renew"):
                 assert says in command("token", *how, "--to", file, "--home", tmp_path).one_line_error
     assert (note.read_text(), other.read_text()) == ("not a token\n", kept)
+
+
+def test_a_token_that_something_else_made_is_taken_from_its_file_once(command: Run, tmp_path: Path) -> None:
+    file, other = tmp_path / "secret", tmp_path / "other"
+    secret = new_secret()
+    file.write_text(f"{secret}\n")
+    create = ("token", "create", "prometheus", "--scope", "read", "--home", tmp_path)
+    made = command(*create, "--from", file)
+    assert made.code == 0
+    assert secret not in made.out + made.err
+    with Database(f"sqlite:///{tmp_path / 'league.db'}").read() as session:
+        assert tokens.name_of(session, secret) == "prometheus"
+    again = command(*create, "--from", file)
+    assert (again.code, f"has the token prometheus of {file} already" in again.err) == (0, True)
+    other.write_text("password")
+    assert "something that is no token" in command(*create, "--from", other).one_line_error
+    assert "cannot be read" in command(*create, "--from", tmp_path / "nowhere").one_line_error
+    another = command("token", "create", "another", "--scope", "read", "--home", tmp_path, "--from", file)
+    assert "holds the token prometheus" in another.one_line_error
+    both = command(*create, "--from", file, "--to", other)
+    assert (both.code, "give one of them" in both.err.replace("\n", " ")) == (2, True)
+    assert other.read_text() == "password"
 
 
 def test_a_token_that_cannot_be_written_down_is_not_made(command: Run, tmp_path: Path) -> None:

@@ -32,16 +32,18 @@ def test_bytes_that_are_no_characters_are_refused(command: Run, arguments: tuple
 
 
 @pytest.mark.parametrize(
-    ("arguments", "limit"),
+    ("arguments", "unit", "limit"),
     [
-        (("prune", "--older-than"), "36500"),
-        (("gc", "--older-than"), "36500"),
-        (("fork", "elsewhere", "--at"), "9223372036854775807"),
+        (("prune", "--older-than"), "d", "36500"),
+        (("gc", "--older-than"), "d", "36500"),
+        (("fork", "elsewhere", "--at"), "", "9223372036854775807"),
     ],
 )
 @pytest.mark.parametrize("value", ["inf", "nan", "1e308", "99999999999999999999"])
-def test_numbers_beyond_all_use_are_bad_usage(command: Run, arguments: tuple[str, ...], limit: str, value: str) -> None:
-    outcome = command(*arguments, value)
+def test_numbers_beyond_all_use_are_bad_usage(
+    command: Run, arguments: tuple[str, ...], unit: str, limit: str, value: str
+) -> None:
+    outcome = command(*arguments, value + unit)
     assert outcome.code == 2
     assert arguments[-1] in outcome.err
     assert limit in outcome.err or "valid integer" in outcome.err

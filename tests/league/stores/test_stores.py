@@ -33,7 +33,7 @@ def test_bytes_come_back_as_they_went_in_and_leave_nothing_else(league: LeagueCl
     league.upload(data, sha256(data))
     assert league.download(sha256(data)) == data
     assert kept.names() == [place(sha256(data))]
-    assert kept.store.metadata(sha256(data)) == {"signature": "rps-1"}
+    assert kept.store.header(sha256(data)).metadata == {"signature": "rps-1"}
 
 
 def test_a_file_is_uploaded_from_its_path(league: LeagueClient, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_an_unknown_checkpoint_is_named_by_every_call(league: LeagueClient, http
     assert http.get(path, headers={"If-None-Match": "*"}).status_code == 404
     assert http.post(f"{path}/complete").json()["type"] == UnknownCheckpointError.type
     with pytest.raises(UnknownCheckpointError, match=name):
-        kept.store.metadata(name)
+        kept.store.header(name)
     assert kept.store.remove(name, datetime.now(UTC) + SOON)
 
 
@@ -125,7 +125,9 @@ def test_damaged_bytes_are_found_at_rest_lose_their_name_and_are_healed_by_sendi
     kept.overwrite(place(name), data[:-1] + b"\xff")
     assert not kept.store.intact(name)
     assert not kept.store.intact(name)  # it is only looked at
+    assert not kept.store.set_aside(name)
     assert not kept.store.sound(name)
+    assert kept.store.set_aside(name)
     with pytest.raises(UnknownCheckpointError, match=name):
         league.download(name)
     assert [left.size_bytes for left in kept.store.leftovers(datetime.now(UTC) + SOON)] == [len(data)]

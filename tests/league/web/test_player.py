@@ -45,6 +45,25 @@ def test_a_player_is_told_with_its_rating_matches_and_checkpoint(
     assert http.get(f"/players/{player.id}/head").status_code == 200
 
 
+def test_reports_are_shown_until_they_are_dismissed(
+    http: TestClient, scene: Scene, league: LeagueClient, player: wire.Player
+) -> None:
+    lease = next(each for each in scene.rating_leases(64) if player.id in (each.home.player_id, each.away.player_id))
+    named = [wire.UnplayablePlayer(player_id=player.id, reason="damaged <weights>")]
+    league.release(wire.ReleaseRequest(worker_id=scene.evaluator.id, lease_ids=[lease.lease_id], unplayable=named))
+    page = http.get(f"/players/{player.id}").text
+    assert "reported as unplayable" in page
+    assert "damaged &lt;weights&gt;" in page
+    assert f'action="/players/{player.id}/dismiss"' in page
+    answer = http.post(
+        f"/players/{player.id}/dismiss", data={"reason": "it plays"}, headers=OWN, follow_redirects=False
+    )
+    assert answer.status_code == 303
+    page = http.get(f"/players/{player.id}").text
+    assert "reported as unplayable" not in page
+    assert "it plays" in page
+
+
 @pytest.mark.parametrize("part", ["", "/head", "/curve", "/opponents", "/descent", "/likeness"])
 def test_who_is_not_there_has_no_page(http: TestClient, scene: Scene, part: str) -> None:
     answer = http.get(f"/players/999{part}")

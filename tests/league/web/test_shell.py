@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import Scene
 
+from league import wire
 from league.client import LeagueClient
 from league.web.standings import Highlights
 
@@ -122,13 +123,41 @@ def test_a_defect_is_told_on_a_page_and_logged(
     assert "GET / failed" in caplog.text
 
 
+def test_a_page_of_many_environments_offers_those_played_last_and_takes_any_name(http: TestClient) -> None:
+    client = LeagueClient(http=http)
+    sizes = {}
+    for number in range(120):
+        name = f"game-{number:03}"
+        client.learner(wire.LearnerCreate(name="main", role="main", environment=name, signature=name))
+        sizes[number + 1] = len(http.get("/").content)
+    assert sizes[120] == sizes[100], "it grows no more"
+    page = http.get("/", params={"environment": "game-000"}).text
+    assert 'value="game-000"' in page
+    assert "One of 120 environments" in page
+    assert page.count("<option>game-") == 51
+    wrong = http.get("/", params={"environment": "game-00"}, headers=PAGE)
+    assert (wrong.status_code, wrong.text.count("game-")) == (404, 6)
+    assert len(wrong.content) < 5_000
+
+
+def test_the_filter_by_lineage_offers_the_newest_and_the_chosen_one(http: TestClient, scene: Scene) -> None:
+    first = scene.learner.id
+    for number in range(60):
+        request = wire.LearnerCreate(name=f"lineage-{number}", role="main", environment="rps", signature="rps-1")
+        scene.client.learner(request)
+    page = http.get("/").text
+    assert len(re.findall(r'<option value="\d+"', page)) == 50
+    chosen = http.get("/", params={"lineage": first}).text
+    assert f'<option value="{first}" selected>main' in re.sub(r"\s+", " ", chosen)
+
+
 def test_with_several_environments_the_one_played_last_is_shown_and_others_can_be_chosen(
     http: TestClient, league: LeagueClient
 ) -> None:
     Scene(league, "rps")
     assert "data-submit-on-change" not in http.get("/").text
     other = Scene(league, "recall", "recall-1")
-    assert 'data-environment="recall"' in http.get("/").text  # the first by name
+    assert 'data-environment="recall"' in http.get("/").text  # the newest
     played = Scene(league, "rps")
     played.publish(1)
     played.train(1)

@@ -19,7 +19,7 @@ VERDICT = wire.HealthVerdict(
     since_update=31,
     meaning="the policy tries nothing new any more",
     evidence="move has left 0.01",
-    advice="raise <schedules.entropy> or run `trainer doctor`",
+    advice="raise <ppo.normalized_ent_coef> or run `trainer doctor`",
 )
 METRICS: dict[str, float | None] = {
     "charts/SPS": 12345.6,
@@ -54,7 +54,7 @@ def test_numbers_verdicts_and_advice_are_on_the_page(http: TestClient, scene: Sc
     page = http.get("/training").text
     for shown in ("123,456", "12,346", "1.250", "75.0 %", "entropy collapsed", VERDICT.meaning, VERDICT.evidence):
         assert shown in page
-    assert "raise &lt;schedules.entropy&gt; or run <code>trainer doctor</code>" in page
+    assert "raise &lt;ppo.normalized_ent_coef&gt; or run <code>trainer doctor</code>" in page
 
 
 def test_numbers_that_have_gone_astray_take_no_more_room_than_others(http: TestClient, scene: Scene) -> None:

@@ -1,6 +1,7 @@
 """What `league up` shows: the live table, the plain lines, the news between two looks."""
 
 import io
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -69,7 +70,7 @@ METRICS: dict[str, float | None] = {
     "charts/SPS": 5812.3,
     "losses/approx_kl": 0.01134,
     "losses/explained_variance": 0.43,
-    "losses/entropy": None,
+    "losses/normalized_entropy": None,
     "win_rate/random": 0.981,
 }
 
@@ -77,7 +78,7 @@ METRICS: dict[str, float | None] = {
 @pytest.fixture
 def full() -> Overview:
     newest = {1: line_of_table()}
-    return Overview([line_of_table()], [learner_with(METRICS)], newest, SnapshotCount(5, 0, None), period(3), ())
+    return Overview([line_of_table()], False, [learner_with(METRICS)], newest, SnapshotCount(5, 0, None), period(3), ())
 
 
 @pytest.fixture
@@ -151,12 +152,57 @@ def test_before_any_metrics_the_log_is_shown_as_it_is(view: View, console: Conso
     assert "the server does not answer" in printed()
 
 
+def table_of(count: int) -> list[wire.StandingsItem]:
+    return [line_of_table(rank=rank, name=f"main@{rank}", call_sign=None) for rank in range(1, count + 1)]
+
+
+def lines_of(view: View, console: Console) -> list[str]:
+    return ["".join(segment.text for segment in line) for line in console.render_lines(fit(view, console))]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (60, 15), (200, 60)])
+@pytest.mark.parametrize("count", [1, 5, 17, 60])
+def test_a_live_table_that_is_cut_says_how_many_rows_it_hides(
+    view: View, full: Overview, width: int, height: int, count: int
+) -> None:
+    console = Console(file=io.StringIO(), width=width, height=height)
+    text = lines_of(replace(view, overview=replace(full, standings=table_of(count))), console)
+    shown = sum(1 for line in text if re.search(r"main@\d+ .*1623 ± 84", line))
+    noun = "row" if count - shown == 1 else "rows"
+    told = f"{count - shown} more {noun}: enlarge the window or run `league standings`"
+    assert shown >= 1
+    assert ([told] if shown < count else []) == [line.strip() for line in text if "enlarge the window" in line]
+    assert len(text) < height
+
+
+def test_many_opponents_hide_neither_the_note_nor_the_table_at_80x24(view: View, full: Overview) -> None:
+    rates: dict[str, float | None] = {f"win_rate/main@{step * 512}": step / 50 for step in range(50, 0, -1)}
+    overview = replace(full, standings=table_of(50), learners=[learner_with({**METRICS, **rates})])
+    note = "stopping: waiting for trainer, evaluator; killed in 9 s, or at Ctrl-C"
+    text = lines_of(replace(view, overview=overview, note=note), Console(file=io.StringIO(), width=80, height=24))
+    assert len(text) < 24
+    assert note in [line.strip() for line in text[:4]]
+    assert any("win rate, lowest of 51: main@512 2.0 %  main@1024 4.0 %" in line for line in text)
+    assert sum(1 for line in text if re.search(r"main@\d+ .*1623 ± 84", line)) >= 6
+
+
+def test_rows_are_hidden_only_where_there_is_no_room(view: View, full: Overview) -> None:
+    """The cut table fills the window to the last line but one."""
+    console = Console(file=io.StringIO(), width=120, height=24)
+    assert len(lines_of(replace(view, overview=replace(full, standings=table_of(60))), console)) == console.height - 1
+
+
+def test_a_table_longer_than_what_is_read_says_so(view: View, full: Overview) -> None:
+    console = Console(file=io.StringIO(), width=80, height=24)
+    text = lines_of(replace(view, overview=replace(full, standings=table_of(200), more=True)), console)
+    assert [line for line in text if re.match(r"more than 1\d\d more rows: ", line)]
+
+
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_the_live_view_fits_the_terminal_and_keeps_the_learner_in_sight(view: View, full: Overview, width: int) -> None:
     console = Console(file=io.StringIO(), width=width, height=30)
-    rows = [line_of_table(rank=rank, name=f"main@{rank}") for rank in range(1, 31)]
-    crowded = replace(view, overview=replace(full, standings=rows), note="a note")
-    lines = ["".join(segment.text for segment in line) for line in console.render_lines(fit(crowded, console))]
+    crowded = replace(view, overview=replace(full, standings=table_of(30)), note="a note")
+    lines = lines_of(crowded, console)
     assert len(lines) < console.height
     assert any("learner main" in line for line in lines)
     assert any("a note" in line for line in lines)
@@ -219,6 +265,8 @@ def test_a_look_finds_the_learner_its_newest_snapshot_and_the_last_period(
 ) -> None:
     overview = look(league, scene.environment, ["main"], rows=2, before=NOTHING_YET)
     assert len(overview.standings) == 2
+    assert overview.more
+    assert not look(league, scene.environment, ["main"], rows=1000, before=NOTHING_YET).more
     (learner,) = league.learners().items
     assert (overview.learner, overview.newest) == (learner, {learner.id: league.player(snapshot.id)})
     assert overview.period == league.periods().items[0]

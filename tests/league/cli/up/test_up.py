@@ -1,11 +1,13 @@
 """`league up` as a person runs it: as a process, with signals."""
 
+import io
 import os
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from league.cli.up.credential import own_credential
 from league.client import LeagueClient
 from league.config import Settings
 from league.errors import LeagueUnreachable
+from league.home import address_file
 
 PLAYING = """
 import os, pathlib, signal, sys, time
@@ -28,12 +31,24 @@ print(sys.argv[1], "plays", flush=True)
 time.sleep(600)
 """
 
+LINGERING = """
+import pathlib, signal, sys, time
+def linger(*_):
+    while not pathlib.Path("let go").exists():
+        time.sleep(0.01)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, linger)
+print(sys.argv[1], "plays", flush=True)
+time.sleep(600)
+"""
+
 REFUSING = """
 import sys, time
 if sys.argv[1] == "evaluate":
     time.sleep(600)  # or it might be found dead before the trainer
-print("unknown", sys.argv[-1])
-sys.exit(2)
+print("compiling")
+print("trainer: unknown", sys.argv[-1], file=sys.stderr)
+sys.exit(2 if "ppo.gama=1" in sys.argv else 78)
 """
 
 
@@ -112,9 +127,11 @@ def test_a_league_of_rock_paper_scissors_runs_stops_and_resumes(up: Callable[...
     first = up(*options)
     assert "migrating" in first.read_until("migrating")
     first.read_until("newest snapshot: main@")
+    assert address_file(tmp_path / "home").read_text().strip() == first.url
     with LeagueClient(first.url) as client:
         assert {player.kind for player in client.players().items} == {"learner", "snapshot", "baseline"}
     assert first.interrupt() == 0
+    assert not address_file(tmp_path / "home").exists()
     saved = (tmp_path / "home/logs/trainer.log").read_text().split("saved at step ")[1].split()[0]
     with pytest.raises(LeagueUnreachable), LeagueClient(first.url) as client:
         client.health()
@@ -125,18 +142,42 @@ def test_a_league_of_rock_paper_scissors_runs_stops_and_resumes(up: Callable[...
     assert not any("migrating" in line for line in second.lines)
 
 
-def test_a_wrong_setting_ends_everything_with_the_trainers_own_words(
-    up: Callable[..., Up], worker: Callable[[str], None]
+@pytest.mark.parametrize(("setting", "status"), [("ppo.gama=1", 2), ("the signature", 78)])
+def test_a_permanent_error_of_a_part_ends_everything_with_that_one_line(
+    up: Callable[..., Up], worker: Callable[[str], None], setting: str, status: int
 ) -> None:
     worker(REFUSING)
-    running = up("--set", "ppo.gama=1")
-    running.read_until("trainer: unknown ppo.gama=1")
-    last = running.read_until("gave up on trainer")
-    assert last.startswith("league: ")
-    assert "trainer.log" in last
-    assert running.process.wait() == 1
+    running = up("--set", setting)
+    last = running.read_until("league: cannot run")
+    assert last.startswith(f"league: cannot run the trainer: unknown {setting}; its log is ")
+    assert not any("starting again" in line for line in running.lines)
+    assert running.process.wait() == status
     with pytest.raises(LeagueUnreachable), LeagueClient(running.url) as client:
         client.health()
+
+
+@pytest.mark.parametrize("package", ["jaxtyping", "tensorboard", "torch", "warp"])
+def test_a_missing_part_of_the_extra_is_named_before_anything_is_made(
+    command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    outcome = command("up", "--environment", "rps", "--home", tmp_path / "home", "--port", "0")
+    assert outcome.code == 78
+    assert f"needs {package}, which is not installed" in outcome.one_line_error
+    assert "pip install 'echelon-league[train]'" in outcome.err
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_missing_package_of_a_game_is_named_before_anything_is_made(
+    command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "sprint.py").write_text("from pettingzoo import ParallelEnv\n")
+    monkeypatch.setitem(sys.modules, "pettingzoo", None)
+    outcome = command("up", "--environment", "sprint:Sprint", "--home", tmp_path / "home", "--port", "0")
+    assert outcome.code == 78
+    assert "sprint:Sprint needs pettingzoo" in outcome.one_line_error
+    assert "pip install 'echelon-league[pettingzoo]'" in outcome.err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the children in /proc")
@@ -152,7 +193,9 @@ def test_whatever_dies_is_shown_and_started_again(up: Callable[..., Up], worker:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the children in /proc")
-def test_a_second_signal_kills_what_does_not_end(up: Callable[..., Up], worker: Callable[[str], None]) -> None:
+def test_a_second_signal_kills_what_does_not_end(
+    up: Callable[..., Up], worker: Callable[[str], None], tmp_path: Path
+) -> None:
     worker(
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
     )
@@ -165,6 +208,33 @@ def test_a_second_signal_kills_what_does_not_end(up: Callable[..., Up], worker: 
     running.read_until("killed;")
     assert running.process.wait() == 130
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert not address_file(tmp_path / "home").exists()
+
+
+def test_while_it_stops_the_live_table_says_which_parts_it_waits_for(
+    tmp_path: Path, worker: Callable[[str], None]
+) -> None:
+    worker(LINGERING)
+    terminal, own = os.openpty()
+    termios.tcsetwinsize(own, (24, 80))
+    command = [sys.executable, "-m", "league", "up", "--port", "0", "--home", "home"]
+    shell = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")} | {"TERM": "xterm"}
+    process = subprocess.Popen(command, cwd=tmp_path, stdin=own, stdout=own, stderr=own, env=shell)
+    os.close(own)
+    with os.fdopen(terminal, "rb", buffering=0) as output:
+        _read_until(output, "run plays")
+        process.send_signal(signal.SIGINT)
+        _read_until(output, "stopping: waiting for trainer, evaluator; killed in")
+        (tmp_path / "let go").touch()
+        _read_until(output, "stopping: waiting for server")
+        _read_until(output, "stopped;")
+    assert process.wait() == 0
+
+
+def _read_until(output: io.FileIO, words: str) -> None:
+    seen = ""
+    while words not in seen:
+        seen += output.read(4096).decode(errors="replace")
 
 
 def test_a_token_made_while_it_runs_does_not_stop_it(

@@ -1,0 +1,216 @@
+"""Backend that stacks weights and evaluates all networks with batched matrix products, on any device."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from arena.policies.ensemble.frozen_layers import FrozenLayers, NormReluLinear, Step
+from arena.policies.nn.actor_critic import OBSERVATION_CLIP, ActorCritic, NetworkOutput
+from arena.policies.nn.architecture import Architecture
+from arena.policies.nn.packed_runs import RecurrentState, reset_rows
+from arena.policies.nn.pointer_head import head_parameters, head_rows
+from arena.policies.nn.set_encoder import remaining_slices
+
+CALL_OVERHEAD_ROWS = 64
+"""Cost of one more matrix product, expressed in rows of padding."""
+
+WIDTH_STEP = 8
+"""Rows per slot are padded to a multiple of this, which keeps the number of different shapes small."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Consecutive slots with equally many padded rows each."""
+
+    slots: slice
+    rows: slice
+
+    def split(self, tensor: Float[Tensor, "padded n"]) -> Float[Tensor, "slots rows n"]:
+        """Return a view of the segment's rows, slot by slot."""
+        return tensor[self.rows].view(self.slots.stop - self.slots.start, -1, tensor.shape[1])
+
+    def repeat_rows(self, each: int) -> "Segment":
+        """Return the segment after every row has become `each` rows, one per set member."""
+        return Segment(self.slots, slice(each * self.rows.start, each * self.rows.stop))
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """Padded order in which the rows of every slot are contiguous.
+
+    Attributes:
+        source_row: Row at each padded position; padding repeats row 0.
+        padded_row: Padded position of each row.
+        segments: One segment of equally many rows per slot, then one for the excess of each crowded slot.
+    """
+
+    source_row: Int[Tensor, " padded"]
+    padded_row: Int[Tensor, " R"]
+    segments: tuple[Segment, ...]
+
+    @classmethod
+    def of(cls, slot_of_row: Int[Tensor, " R"], slots: int, device: torch.device) -> "RowLayout":
+        """Lay out rows by slot; `slot_of_row` is on the host."""
+        counts = torch.bincount(slot_of_row, minlength=slots)
+        width = _padded_width(counts)
+        excess = (counts - width).clamp(min=0)
+        excess_end = slots * width + excess.cumsum(0)
+        rows = slot_of_row.argsort(stable=True)
+        slot = slot_of_row[rows]
+        rank = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[slot]
+        positions = torch.where(rank < width, slot * width, (excess_end - excess - width)[slot]) + rank
+        total = slots * width + int(excess.sum())
+        source_row = torch.zeros(total, dtype=torch.int64).scatter_(0, positions, rows)
+        padded_row = torch.empty_like(rows).scatter_(0, rows, positions)
+        segments = [Segment(slice(0, slots), slice(0, slots * width))] if width else []
+        for crowded in excess.nonzero().squeeze(1).tolist():
+            end, size = int(excess_end[crowded]), int(excess[crowded])
+            segments.append(Segment(slice(crowded, crowded + 1), slice(end - size, end)))
+        return cls(source_row.to(device), padded_row.to(device), tuple(segments))
+
+    def repeat_rows(self, each: int) -> "RowLayout":
+        """Return the layout after every row has become `each` rows, one per set member."""
+        return replace(self, segments=tuple(segment.repeat_rows(each) for segment in self.segments))
+
+
+class TorchBackend:
+    """Slots for networks of one architecture on one device."""
+
+    def __init__(self, architecture: Architecture, slots: int, device: torch.device) -> None:
+        shapes = FrozenLayers.shapes(architecture)
+        self._device, self._recurrent = device, shapes.gates is not None
+        self._sets, self._rest = architecture.sets, remaining_slices(architecture.observation_size, architecture.sets)
+        self._parts = head_rows(architecture.heads, architecture.sets).values()
+        self._rectified = [isinstance(layer, NormReluLinear) for layer in shapes.hidden]
+        self._members_rectified = [isinstance(layer, NormReluLinear) for layer in shapes.members]
+        self._stacks = [torch.zeros(slots, *tensor.shape, device=device) for tensor in _stacked_tensors(shapes)]
+
+    @property
+    def slots(self) -> int:
+        """K."""
+        return len(self._stacks[0])
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of all slots, in bytes."""
+        return sum(stack.nbytes for stack in self._stacks)
+
+    @torch.inference_mode()
+    def reserve(self, slots: int) -> None:
+        """Grow to `slots` slots; existing slots keep their networks."""
+        more = slots - self.slots
+        self._stacks = [torch.cat([stack, stack.new_zeros(more, *stack.shape[1:])]) for stack in self._stacks]
+
+    @torch.inference_mode()
+    def put(self, slot: int, network: ActorCritic) -> None:
+        """Copy a network's weights into a slot."""
+        for stack, tensor in zip(self._stacks, _stacked_tensors(FrozenLayers.of(network)), strict=True):
+            stack[slot].copy_(tensor)
+
+    def step_for(self, slot_of_row: Int[Tensor, " R"]) -> Step:
+        """Return a step for rows in these slots."""
+        return partial(self._step, RowLayout.of(slot_of_row, self.slots, self._device))
+
+    def _step(
+        self,
+        plan: RowLayout,
+        values: Float[Tensor, "R D"],
+        state: RecurrentState,
+        episode_start: Bool[Tensor, " R"],
+        active: Bool[Tensor, " R"],
+    ) -> NetworkOutput:
+        layers = _Layers(self._stacks)
+        before = reset_rows(state, episode_start)
+        features, members = self._encode(plan, layers, values[plan.source_row])
+        for rectified in self._rectified:
+            features = layers.hidden(plan, features, rectified=rectified)
+        placed = RecurrentState(*(part[plan.source_row] for part in before))
+        if self._recurrent:
+            placed = _lstm_cell(layers.affine(plan, torch.cat([features, placed.hidden], dim=-1)), placed.cell)
+            features = placed.hidden
+        readout = layers.affine(plan, F.layer_norm(features, features.shape[-1:]))
+        parameters = head_parameters(self._parts, readout[:, :-1], members) if members else readout[:, :-1]
+        rows = active.unsqueeze(-1)
+        after = (torch.where(rows, new[plan.padded_row], old) for new, old in zip(placed, before, strict=True))
+        return NetworkOutput(parameters[plan.padded_row], readout[plan.padded_row, -1], RecurrentState(*after))
+
+    def _encode(
+        self, plan: RowLayout, layers: "_Layers", seen: Float[Tensor, "padded D"]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return the first hidden layer's input, and the encoded members of every set."""
+        present_mask = [layout.present_mask(seen) for layout in self._sets]
+        layers.normalise(plan, seen)
+        members = []
+        for layout, own, rectified in zip(self._sets, present_mask, self._members_rectified, strict=True):
+            rows = layout.rows(seen, own).flatten(0, 1)
+            made = layers.hidden(plan.repeat_rows(layout.members), rows, rectified=rectified)
+            members.append(made.view(len(seen), layout.members, layout.width))
+        if not members:
+            return seen, members
+        summaries = [layout.summary(*each) for layout, *each in zip(self._sets, members, present_mask, strict=True)]
+        return torch.cat([*(seen[:, place] for place in self._rest), *summaries], dim=-1), members
+
+
+def _padded_width(counts: Int[Tensor, " slots"]) -> int:
+    """Return the padded rows per slot that minimise the cost of padding plus excess rows."""
+    most = int(counts.max())
+    widths = torch.tensor([1, 2, 4, *range(WIDTH_STEP, most + WIDTH_STEP, WIDTH_STEP)] if most else [0])
+    excess = (counts - widths.unsqueeze(1)).clamp(min=0)
+    costs = len(counts) * widths + excess.sum(dim=1) + CALL_OVERHEAD_ROWS * (excess > 0).sum(dim=1)
+    return int(widths[costs.argmin()])
+
+
+def _stacked_tensors(layers: FrozenLayers) -> list[Tensor]:
+    """Tensors of one slot, shaped to broadcast over its rows: statistics, then each layer with weights (in, out)."""
+    gates = [] if layers.gates is None else [layers.gates]
+    parts = [layers.mean[None], layers.inverse_std[None]]
+    for layer in (*layers.members, *layers.hidden, *gates, layers.readout):
+        parts += [layer.weight.t(), layer.bias[None]]
+        parts += [layer.scale[None], layer.offset[None]] if isinstance(layer, NormReluLinear) else []
+    return parts
+
+
+class _Layers:
+    """The stacked weights of all slots, consumed layer by layer in the order of `_stacked_tensors`."""
+
+    def __init__(self, stacks: Iterable[Tensor]) -> None:
+        self._following = iter(stacks)
+
+    def normalise(self, plan: RowLayout, seen: Float[Tensor, "padded D"]) -> None:
+        """Normalise and clip observations in place."""
+        mean, inverse_std = next(self._following), next(self._following)
+        for segment in plan.segments:
+            segment.split(seen).sub_(mean[segment.slots]).mul_(inverse_std[segment.slots])
+        seen.clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
+
+    def affine(self, plan: RowLayout, features: Float[Tensor, "padded in"]) -> Float[Tensor, "padded out"]:
+        """Apply the next layer's weight (K, in, out) and bias (K, 1, out)."""
+        weight, bias = next(self._following), next(self._following)
+        product = features.new_empty(len(features), weight.shape[-1])
+        for segment in plan.segments:
+            slots = segment.slots
+            torch.baddbmm(bias[slots], segment.split(features), weight[slots], out=segment.split(product))
+        return product
+
+    def hidden(self, plan: RowLayout, features: Tensor, *, rectified: bool) -> Tensor:
+        """Apply the next layer, then tanh, or LayerNorm with scale and offset (K, 1, out) and ReLU."""
+        product = self.affine(plan, features)
+        if not rectified:
+            return product.tanh_()
+        scale, offset = next(self._following), next(self._following)
+        normed = F.layer_norm(product, product.shape[-1:])
+        for segment in plan.segments:
+            segment.split(normed).mul_(scale[segment.slots]).add_(offset[segment.slots])
+        return normed.relu_()
+
+
+def _lstm_cell(gates: Float[Tensor, "padded gates"], cell: Float[Tensor, "padded H"]) -> RecurrentState:
+    """Apply the LSTM cell to gates before activation."""
+    enter, forget, new, leave = gates.chunk(4, dim=-1)
+    cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(new)
+    return RecurrentState(torch.sigmoid(leave) * torch.tanh(cell), cell)

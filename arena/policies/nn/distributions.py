@@ -1,0 +1,314 @@
+"""Factored action distributions: tanh-squashed Gaussian, Bernoulli and masked categorical heads.
+
+Samples are stored *raw* in one float tensor (..., A): the value before tanh for a gaussian head, 0 or 1 for a bernoulli
+head, and the option's index for a categorical head. Storing the value before tanh reproduces log-probabilities exactly
+even in saturation.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from arena.environments.protocol import Actions, Observation
+from arena.environments.spec import ActionHead, HeadKind
+
+ILLEGAL_LOGIT = -1e4
+"""Logit of an illegal option. It is finite in float16, and its softmax is exactly 0 in single precision."""
+
+MAX_TANH = 1.0 - 2.0**-24
+"""Largest single-precision number below 1."""
+
+MIN_UNIFORM = 2.0**-25
+"""Replaces a uniform sample of exactly 0, whose logarithm is infinite; half of the smallest positive sample."""
+
+LOG_2 = math.log(2.0)
+HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class HeadSlices:
+    """Slices of one head in the flat tensors: parameters (P), raw action (A), mask (M) and log-stds (G)."""
+
+    head: ActionHead
+    parameters: slice
+    raw: slice
+    mask: slice
+    log_std: slice
+
+
+@dataclass(frozen=True)
+class ActionLayout:
+    """Flat layout of a policy's action heads, in the order of `heads`."""
+
+    heads: tuple[ActionHead, ...]
+
+    @cached_property
+    def parts(self) -> tuple[HeadSlices, ...]:
+        """Slices of every head."""
+        parts: list[HeadSlices] = []
+        p = a = m = g = 0
+        for head in self.heads:
+            p_end, a_end = p + head.size, a + _raw_width(head)
+            m_end, g_end = m + _mask_width(head), g + _log_std_width(head)
+            parts.append(HeadSlices(head, slice(p, p_end), slice(a, a_end), slice(m, m_end), slice(g, g_end)))
+            p, a, m, g = p_end, a_end, m_end, g_end
+        return tuple(parts)
+
+    @property
+    def parameter_size(self) -> int:
+        """P: gaussian means, bernoulli logits, categorical logits."""
+        return sum(head.size for head in self.heads)
+
+    @property
+    def raw_size(self) -> int:
+        """A: floats in one raw action."""
+        return sum(_raw_width(head) for head in self.heads)
+
+    @property
+    def mask_size(self) -> int:
+        """M: mask bits of all masked heads."""
+        return sum(_mask_width(head) for head in self.heads)
+
+    @property
+    def log_std_size(self) -> int:
+        """G: dimensions of all gaussian heads."""
+        return sum(_log_std_width(head) for head in self.heads)
+
+    def pack_masks(self, observation: Observation) -> Bool[Tensor, "... M"]:
+        """Concatenate the masks of masked heads; (..., 0) if there are none."""
+        packed = [observation.masks[part.head.name] for part in self.parts if part.head.masked]
+        active = observation.active
+        return torch.cat(packed, dim=-1) if packed else active.new_ones(*active.shape, 0)
+
+    def to_actions(self, raw: Float[Tensor, "... A"]) -> Actions:
+        """Convert raw actions into the environment's actions.
+
+        NaN becomes 0, so that a network with overflowing weights cannot crash the match it plays in.
+        """
+        return {part.head.name: _environment_action(part.head.kind, raw[..., part.raw]) for part in self.parts}
+
+    def from_actions(self, actions: Actions) -> Float[Tensor, "... A"]:
+        """Convert environment actions, for example of a recording, into raw actions.
+
+        A squashed value of exactly +-1 has no finite inverse. It is clamped to the largest single-precision number
+        below 1, which gives |u| = 8.7, where log-probabilities and their gradients are finite.
+        """
+        parts = [_raw_action(part.head.kind, actions[part.head.name]) for part in self.parts]
+        return torch.cat(parts, dim=-1)
+
+    def draw_noise(self, shape: Sequence[int], rng: torch.Generator) -> Float[Tensor, "... P"]:
+        """Sample noise for `sample_with_noise` on the generator's device, one number per parameter.
+
+        Normal for gaussian heads, logistic for bernoulli heads and Gumbel for categorical heads.
+        """
+        return torch.cat([_noise(part.head, shape, rng) for part in self.parts], dim=-1)
+
+    def draw_entropy_noise(self, shape: Sequence[int], rng: torch.Generator) -> Float[Tensor, "... G"]:
+        """Sample the standard normal noise of the entropy estimate, on the generator's device."""
+        return torch.randn(*shape, self.log_std_size, generator=rng, device=rng.device)
+
+    def noise_scale(self, log_std: Float[Tensor, "... G"]) -> Float[Tensor, "... P"]:
+        """Return the factor of the noise: the standard deviation for gaussian dimensions, otherwise 1."""
+        ones = log_std.new_ones(*log_std.shape[:-1], 1)
+        columns = [
+            log_std[..., part.log_std].exp() if part.head.kind is HeadKind.GAUSSIAN else _expand(ones, part.head.size)
+            for part in self.parts
+        ]
+        return torch.cat(columns, dim=-1)
+
+    def sample_with_noise(
+        self,
+        parameters: Float[Tensor, "... P"],
+        noise: Float[Tensor, "... P"],
+        scale: Float[Tensor, "... P"],
+        mask: Bool[Tensor, "... M"],
+    ) -> Float[Tensor, "... A"]:
+        """Sample raw actions by reparameterisation; masked switches stay off, illegal options are never sampled."""
+        noisy = torch.addcmul(parameters.float(), noise, scale)
+        if self._all_gaussian:
+            return noisy
+        chosen = [_decide(part, noisy[..., part.parameters], mask[..., part.mask]) for part in self.parts]
+        return torch.cat(chosen, dim=-1)
+
+    @cached_property
+    def _all_gaussian(self) -> bool:
+        return all(head.kind is HeadKind.GAUSSIAN for head in self.heads)
+
+    def head_has_choice(self, mask: Bool[Tensor, "... M"]) -> Bool[Tensor, "... heads"]:
+        """Whether a head has a choice: an unmasked dimension or switch, or at least two legal options."""
+        columns = [
+            _has_choice(part.head, mask[..., part.mask]) if part.head.masked else mask.new_ones(mask.shape[:-1])
+            for part in self.parts
+        ]
+        return torch.stack(columns, dim=-1)
+
+    def no_legal_option(self, mask: Bool[Tensor, "... M"]) -> Bool[Tensor, "... heads"]:
+        """Whether a head is categorical and its mask allows no option."""
+        columns = [
+            ~mask[..., part.mask].any(dim=-1) if _is_masked_categorical(part.head) else mask.new_zeros(mask.shape[:-1])
+            for part in self.parts
+        ]
+        return torch.stack(columns, dim=-1)
+
+
+@dataclass(frozen=True)
+class ActionDistribution:
+    """The joint distribution of all heads at a batch of decisions.
+
+    Attributes:
+        layout: Layout of the heads.
+        parameters: (..., P) means and logits.
+        log_std: (G,) log standard deviation of every gaussian dimension before tanh; (..., G) if rows differ.
+        mask: (..., M) bool, true for legal options.
+    """
+
+    layout: ActionLayout
+    parameters: Float[Tensor, "... P"]
+    log_std: Float[Tensor, "... G"]
+    mask: Bool[Tensor, "... M"]
+
+    def sample(self, rng: torch.Generator) -> Float[Tensor, "... A"]:
+        """Sample raw actions; masked switches stay off, illegal options are never sampled."""
+        noise = self.layout.draw_noise(self.parameters.shape[:-1], rng)
+        return self.layout.sample_with_noise(self.parameters, noise, self.layout.noise_scale(self.log_std), self.mask)
+
+    def log_prob(self, raw: Float[Tensor, "... A"]) -> Float[Tensor, "... heads"]:
+        """Log-probability of each head's raw action; for gaussian heads the log-density after tanh."""
+        return torch.stack([self._log_prob(part, raw[..., part.raw]) for part in self.layout.parts], dim=-1)
+
+    def entropy(self, rng: torch.Generator) -> Float[Tensor, "... heads"]:
+        """Entropy of each head, with gradients to means and scales.
+
+        Gaussian and bernoulli heads are in nats. A categorical head is normalised by ln(legal options), its maximum, so
+        that the entropy bonus does not depend on how many options happen to be legal. A single option gives 0.
+
+        The entropy of a squashed Gaussian has no closed form. Its correction E[ln(1 - tanh(u)^2)] is estimated from one
+        reparameterised sample per decision. Masked dimensions and illegal options contribute 0.
+        """
+        return self.entropy_from(self.layout.draw_entropy_noise(self.parameters.shape[:-1], rng))
+
+    def entropy_from(self, noise: Float[Tensor, "... G"]) -> Float[Tensor, "... heads"]:
+        """Entropy of each head, estimated with given standard normal noise."""
+        return torch.stack([self._entropy(part, noise[..., part.log_std]) for part in self.layout.parts], dim=-1)
+
+    def _log_prob(self, part: HeadSlices, raw: Tensor) -> Tensor:
+        parameters = self.parameters[..., part.parameters].float()
+        match part.head.kind:
+            case HeadKind.GAUSSIAN:
+                log_std = self.log_std[..., part.log_std]
+                z = (raw - parameters) * torch.exp(-log_std)
+                each = -0.5 * z * z - log_std - HALF_LOG_2_PI - log_squash_slope(raw)
+            case HeadKind.BERNOULLI:
+                each = -F.binary_cross_entropy_with_logits(parameters, raw, reduction="none")
+            case HeadKind.CATEGORICAL:
+                log_probs = self._logits(part).log_softmax(dim=-1)
+                return log_probs.gather(-1, raw.long()).squeeze(-1)
+        return self._masked_sum(part, each)
+
+    def _entropy(self, part: HeadSlices, noise: Tensor) -> Tensor:
+        parameters = self.parameters[..., part.parameters].float()
+        match part.head.kind:
+            case HeadKind.GAUSSIAN:
+                log_std = self.log_std[..., part.log_std]
+                u = parameters + log_std.exp() * noise
+                each = 0.5 + HALF_LOG_2_PI + log_std + log_squash_slope(u)
+            case HeadKind.BERNOULLI:
+                each = F.softplus(parameters) - parameters * torch.sigmoid(parameters)
+            case HeadKind.CATEGORICAL:
+                log_probs = self._logits(part).log_softmax(dim=-1)
+                entropy = -(log_probs.exp() * log_probs).sum(dim=-1)
+                return entropy / self._max_entropy(part)
+        return self._masked_sum(part, each)
+
+    def _max_entropy(self, part: HeadSlices) -> Tensor | float:
+        """Maximum entropy ln(legal options) of a categorical head; ln 2 if there is only one."""
+        if not part.head.masked:
+            return math.log(max(part.head.size, 2))
+        return self.mask[..., part.mask].sum(dim=-1).clamp(min=2).log()
+
+    def _logits(self, part: HeadSlices) -> Tensor:
+        logits = self.parameters[..., part.parameters].float()
+        return logits.masked_fill(~self.mask[..., part.mask], ILLEGAL_LOGIT) if part.head.masked else logits
+
+    def _masked_sum(self, part: HeadSlices, each: Tensor) -> Tensor:
+        return (each.where(self.mask[..., part.mask], 0.0) if part.head.masked else each).sum(dim=-1)
+
+
+def log_squash_slope(u: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """ln(1 - tanh(u)^2) = 2 (ln 2 - u - softplus(-2u)), finite and accurate for every finite u.
+
+    Source: the TensorFlow Probability `FastTanh` bijector's derivation.
+    """
+    return 2.0 * (LOG_2 - u - F.softplus(-2.0 * u))
+
+
+def _raw_width(head: ActionHead) -> int:
+    return 1 if head.kind is HeadKind.CATEGORICAL else head.size
+
+
+def _mask_width(head: ActionHead) -> int:
+    return head.size if head.masked else 0
+
+
+def _log_std_width(head: ActionHead) -> int:
+    return head.size if head.kind is HeadKind.GAUSSIAN else 0
+
+
+def _is_masked_categorical(head: ActionHead) -> bool:
+    return head.masked and head.kind is HeadKind.CATEGORICAL
+
+
+def _noise(head: ActionHead, shape: Sequence[int], rng: torch.Generator) -> Tensor:
+    if head.kind is HeadKind.GAUSSIAN:
+        return torch.randn(*shape, head.size, generator=rng, device=rng.device)
+    chance = torch.rand(*shape, head.size, generator=rng, device=rng.device).clamp_(min=MIN_UNIFORM)
+    if head.kind is HeadKind.BERNOULLI:
+        return chance.logit_()
+    return chance.log_().neg_().log_().neg_()
+
+
+def _decide(part: HeadSlices, noisy: Tensor, mask: Tensor) -> Tensor:
+    """Return a head's raw action: a threshold for logistic noise, an argmax for Gumbel noise (Gumbel-max trick)."""
+    match part.head.kind:
+        case HeadKind.GAUSSIAN:
+            return noisy
+        case HeadKind.BERNOULLI:
+            on = noisy > 0.0
+            return (on & mask if part.head.masked else on).float()
+        case HeadKind.CATEGORICAL:
+            legal = noisy.masked_fill(~mask, -math.inf) if part.head.masked else noisy
+            return legal.argmax(dim=-1, keepdim=True).float()
+
+
+def _expand(ones: Tensor, size: int) -> Tensor:
+    return ones.expand(*ones.shape[:-1], size)
+
+
+def _environment_action(kind: HeadKind, raw: Tensor) -> Tensor:
+    match kind:
+        case HeadKind.GAUSSIAN:
+            return torch.tanh(raw).nan_to_num(0.0)
+        case HeadKind.BERNOULLI:
+            return raw > 0.5
+        case HeadKind.CATEGORICAL:
+            return raw.squeeze(-1).long()
+
+
+def _raw_action(kind: HeadKind, action: Tensor) -> Tensor:
+    match kind:
+        case HeadKind.GAUSSIAN:
+            return torch.atanh(action.float().clamp(-MAX_TANH, MAX_TANH))
+        case HeadKind.BERNOULLI:
+            return action.float()
+        case HeadKind.CATEGORICAL:
+            return action.unsqueeze(-1).float()
+
+
+def _has_choice(head: ActionHead, mask: Tensor) -> Tensor:
+    return mask.sum(dim=-1) > 1 if head.kind is HeadKind.CATEGORICAL else mask.any(dim=-1)

@@ -1,0 +1,331 @@
+"""LSTM over packed runs as a CPU kernel: no padding, and gates pass through memory once.
+
+The recurrence is written in C++ (`lstm.h`), which Warp compiles for this machine's processor at first use. Gradients of
+the weights do not depend on time and are one matrix product over all decisions in torch.
+"""
+
+import bisect
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple, no_type_check
+
+import torch
+from torch import Tensor
+
+from arena.errors import ArenaError
+from arena.native import Call, Launch, openmp, require_memory, source, wp
+
+PANEL = 64
+"""Columns of a weight panel, as in `simd.h`; the number of LSTM units must be a multiple of it."""
+
+ROW_MULTIPLE = 64
+"""Rows of bfloat16 factors are padded to a multiple of this: oneDNN compiles a kernel for every number of rows."""
+
+MIN_RUNS_PER_THREAD = 24
+"""Fewest runs per thread; below that, starting a thread costs more than it saves."""
+
+SIZES, POINTERS = 7, 20
+"""Number of sizes and addresses of a call, as in `lstm.h`."""
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.func_native(source("simd.h", "gemm_panels.h", "lstm.h"))
+@no_type_check
+def run_lstm(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
+    """See `lstm.h`."""
+
+
+@wp.kernel
+@no_type_check
+def lstm_kernel(sizes: wp.array[wp.int32], addresses: wp.array[wp.uint64]) -> None:
+    """A single Warp thread that calls `run_lstm`."""
+    run_lstm(sizes, addresses)
+
+
+class Direction(IntEnum):
+    """Operation of a call, as in `lstm.h`."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    QUERY_BFLOAT16 = 2
+
+
+@functools.cache
+def supports_bfloat16() -> bool:
+    """Whether this processor has bfloat16 dot products; using them requires an even number of inputs."""
+    return bool(_launcher()((Direction.QUERY_BFLOAT16, *[0] * (SIZES - 1)), [0] * POINTERS)[0])
+
+
+class ForwardResult(NamedTuple):
+    """Outputs of the forward pass, saved for the backward pass.
+
+    Attributes:
+        output: Hidden state after each decision (N, H).
+        gates: Gate activations (N, 4H).
+        cells: Cell after each decision (N, H).
+        inputs: Features and previous hidden state of each decision (N, F + H). In half precision they are bfloat16 and
+            padded with rows of zeros.
+    """
+
+    output: Tensor
+    gates: Tensor
+    cells: Tensor
+    inputs: Tensor
+
+
+class BackwardResult(NamedTuple):
+    """Gradients of the loss.
+
+    Attributes:
+        sums: With respect to the gates before activation (rows of `ForwardResult.inputs`, 4H), in its precision.
+        of_features: With respect to the features (N, F rounded up to a multiple of 64); no columns unless requested.
+        of_bias: With respect to the bias, one partial sum per thread (threads, 4H).
+    """
+
+    sums: Tensor
+    of_features: Tensor
+    of_bias: Tensor
+
+
+def forward_call(
+    features: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor,
+    first: Tensor,
+    half: bool,
+) -> tuple[Call, ForwardResult]:
+    """Prepare the forward pass of S runs; the results are valid once the call has run.
+
+    Args:
+        features: Inputs (N, F) in the order of `PackedRuns`.
+        hidden: Hidden state (S, H) before each run. No gradient flows to it.
+        cell: Cell (S, H) before each run. No gradient flows to it.
+        weight_ih: (4H, F), as in `nn.LSTM`.
+        weight_hh: (4H, H), as in `nn.LSTM`.
+        bias: (4H), the sum of both biases of `nn.LSTM`.
+        first: (L + 1), see `PackedRuns`.
+        half: Multiply in bfloat16; see `supports_bfloat16`.
+
+    Raises:
+        ArenaError: A tensor has the wrong shape, type or device.
+    """
+    (decisions, width), units = features.shape, hidden.shape[1]
+    _require(features, first, hidden, cell, weight_ih, weight_hh, bias)
+    inputs = allocate_factors(bias, decisions, width + units, half)
+    gates, cells, output = (bias.new_empty(decisions, columns * units) for columns in (4, 1, 1))
+    none = bias.new_empty(0)
+    given = (each.contiguous() for each in (features, hidden, cell))
+    tensors = (gates, inputs, cells, *given, output, bias.contiguous(), none, none, none, none)
+    call = _call(Direction.FORWARD, first, (weight_ih, weight_hh), tensors, half=half, to_features=False)
+    return call, ForwardResult(output, gates, cells, inputs)
+
+
+def backward_call(
+    gradient: Tensor,
+    result: ForwardResult,
+    cell: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    first: Tensor,
+    to_features: bool,
+    in_place: bool,
+) -> tuple[Call, BackwardResult]:
+    """Prepare the backward pass from the gradient of the output.
+
+    With `in_place`, the gradient of the gates may overwrite the gate activations.
+    """
+    (decisions, units), width = result.cells.shape, weight_ih.shape[1]
+    half, columns = result.inputs.dtype is torch.bfloat16, round_up(width, PANEL) if to_features else 0
+    sums = result.gates if in_place and not half else allocate_factors(cell, decisions, 4 * units, half)
+    carried, of_features = cell.new_zeros(len(cell), 2 * units), cell.new_empty(decisions, columns)
+    of_bias = cell.new_zeros(torch.get_num_threads(), 4 * units)
+    none = cell.new_empty(0)
+    given = (result.gates, result.inputs, result.cells, none, none, cell.contiguous(), gradient.contiguous(), none)
+    tensors = (*given, sums, carried, of_features, of_bias)
+    call = _call(Direction.BACKWARD, first, (weight_ih, weight_hh), tensors, half=half, to_features=to_features)
+    return call, BackwardResult(sums, of_features, of_bias)
+
+
+def _forward(
+    features: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor,
+    first: Tensor,
+    half: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Run the forward pass; see `forward_call` and `ForwardResult`."""
+    call, result = forward_call(features, hidden, cell, weight_ih, weight_hh, bias, first, half)
+    _launcher()(call.sizes, call.addresses)
+    return result.output, result.gates, result.cells, result.inputs
+
+
+def _backward(
+    gradient: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    inputs: Tensor,
+    cell: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    first: Tensor,
+    to_features: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run the backward pass; see `backward_call` and `BackwardResult`. The bias gradient is summed over threads."""
+    result = ForwardResult(gradient, gates, cells, inputs)
+    call, gradients = backward_call(gradient, result, cell, weight_ih, weight_hh, first, to_features, in_place=False)
+    _launcher()(call.sizes, call.addresses)
+    return gradients.sums, gradients.of_features, gradients.of_bias.sum(dim=0)
+
+
+lstm_forward = torch.library.custom_op("arena::lstm_forward", _forward, mutates_args=())
+lstm_backward = torch.library.custom_op("arena::lstm_backward", _backward, mutates_args=())
+
+
+@lstm_forward.register_fake
+def _(
+    features: Tensor,
+    hidden: Tensor,
+    *rest: Any,  # noqa: ANN401  torch's own
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    (decisions, width), units = features.shape, hidden.shape[1]
+    output, gates, cells = (hidden.new_empty(decisions, columns * units) for columns in (1, 4, 1))
+    return output, gates, cells, _empty_factors(features, decisions, width + units, half=rest[-1])
+
+
+@lstm_backward.register_fake
+def _(
+    gradient: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    inputs: Tensor,
+    cell: Tensor,
+    weight_ih: Tensor,
+    *rest: Any,  # noqa: ANN401  torch's own
+) -> tuple[Tensor, Tensor, Tensor]:
+    columns = round_up(weight_ih.shape[1], PANEL) if rest[-1] else 0
+    sums = inputs.new_empty(inputs.shape[0], gates.shape[1])
+    return sums, cell.new_empty(cells.shape[0], columns), cell.new_empty(gates.shape[1])
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401  torch's own
+    _, _, cell, weight_ih, weight_hh, _, first, _ = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(cell, weight_ih, weight_hh, first, *output[1:])
+
+
+def _backward_by(
+    run_backward: Callable[..., tuple[Tensor, Tensor, Tensor]],
+) -> Callable[..., tuple[Tensor | None, ...]]:
+    def backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Tensor | None, ...]:  # noqa: ANN401  torch's own
+        cell, weight_ih, weight_hh, first, gates, cells, inputs = ctx.saved_tensors
+        wanted, width = ctx.needs_input_grad[0], weight_ih.shape[1]
+        sums, of_features, of_bias = run_backward(
+            gradient, gates, cells, inputs, cell, weight_ih, weight_hh, first, wanted
+        )
+        of_weights = torch.split((sums.t() @ inputs).float(), [width, cell.shape[1]], dim=1)
+        return of_features[:, :width] if wanted else None, None, None, *of_weights, of_bias, None, None
+
+    return backward
+
+
+lstm_forward.register_autograd(_backward_by(torch.ops.arena.lstm_backward), setup_context=_setup_context)
+
+
+class _LSTMFunction(torch.autograd.Function):
+    """The same operator for eager mode, without torch's dispatcher."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> tuple[Tensor, ...]:  # noqa: ANN401  torch's own
+        output = _forward(*given)
+        _setup_context(ctx, given, output)
+        return output
+
+    backward = staticmethod(_backward_by(_backward))
+
+
+def lstm_over_runs(*given: Any) -> Tensor:  # noqa: ANN401  see `_forward`
+    """Return the hidden state after each decision; see `forward_call` for the arguments.
+
+    Under torch.compile this is an opaque operator. In eager mode it bypasses the dispatcher, whose overhead for custom
+    operators is that of about ten small operations.
+    """
+    apply: Any = torch.ops.arena.lstm_forward if torch.compiler.is_compiling() else _LSTMFunction.apply
+    output: Tensor = apply(*given)[0]
+    return output
+
+
+@functools.cache
+def _launcher() -> Launch:
+    return Launch(lstm_kernel, SIZES, POINTERS)
+
+
+def _require(features: Tensor, first: Tensor, hidden: Tensor, cell: Tensor, *weights: Tensor) -> None:
+    """Raise ArenaError unless all tensors match the features and the runs in `first`."""
+    (runs, units), (decisions, width) = hidden.shape, features.shape
+    shapes = ((decisions, width), (runs, units), (runs, units), (4 * units, width), (4 * units, units), (4 * units,))
+    tensors = (features, hidden, cell, *weights)
+    require_memory((*tensors, first), (*shapes, (len(first),)), (torch.float32,) * 6 + (torch.int32,))
+    starts = first.tolist()
+    opened, made = starts[1], starts[-1]
+    if opened > runs or made != decisions:
+        raise ArenaError(
+            f"{made} decisions of {opened} runs do not fit {decisions} inputs and {runs} states: pass one row of "
+            "features per decision and one state per run"
+        )
+
+
+def allocate_factors(like: Tensor, decisions: int, columns: int, half: bool) -> Tensor:
+    """Allocate a factor of a matrix product; in half precision, rows of zeros pad it to ROW_MULTIPLE."""
+    memory = _empty_factors(like, decisions, columns, half)
+    memory[decisions:] = 0.0
+    return memory
+
+
+def round_up(count: int, unit: int) -> int:
+    """Round a count up to a multiple of `unit`."""
+    return -(-count // unit) * unit
+
+
+def _empty_factors(like: Tensor, decisions: int, columns: int, half: bool) -> Tensor:
+    if not half:
+        return like.new_empty(decisions, columns)
+    return like.new_empty(round_up(decisions, ROW_MULTIPLE), columns, dtype=torch.bfloat16)
+
+
+def _call(
+    direction: Direction,
+    first: Tensor,
+    weights: tuple[Tensor, Tensor],
+    tensors: tuple[Tensor, ...],
+    *,
+    half: bool,
+    to_features: bool,
+) -> Call:
+    (width, units), starts, team = (each.shape[1] for each in weights), first.tolist(), openmp()
+    parts = min(torch.get_num_threads(), max(1, starts[1] // MIN_RUNS_PER_THREAD)) if team else 1
+    parted = torch.tensor(balance_runs(starts, parts), dtype=torch.int32)
+    panels = weights[0].new_empty(4 * units, round_up(width, PANEL) + units)
+    own = (first, *(each.contiguous() for each in weights), panels)
+    setting = (direction, half, to_features, units, width, len(starts) - 1, parts)
+    return Call(setting, (*own, *tensors, parted), team or (0, 0, 0))
+
+
+def balance_runs(starts: Sequence[int], parts: int) -> list[int]:
+    """Return boundaries that split the runs into `parts` with about equally many decisions."""
+    counts = [end - begin for begin, end in itertools.pairwise(starts)]
+    if parts == 1:
+        return [0, counts[0]]
+    within = range(counts[0] + 1)
+    return [
+        bisect.bisect_left(within, starts[-1] * part // parts, key=lambda run: sum(min(run, each) for each in counts))
+        for part in range(parts + 1)
+    ]

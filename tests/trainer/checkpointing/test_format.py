@@ -1,0 +1,214 @@
+import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from trainer.checkpointing import format as state
+from trainer.errors import StateError
+from trainer.ppo.optim.optimizer import MOMENTS
+
+
+def test_a_state_comes_back_as_it_was_saved(tmp_path):
+    tensors = {"a": torch.randn(3, 2), "b": torch.tensor(5, dtype=torch.int64), "c": torch.tensor(0.1).double()}
+    counters = {"steps": 7, "leases": {"pending": [[1, None]]}}
+    state.save(tmp_path / "state", tensors, counters)
+    saved = state.load(tmp_path / "state")
+    assert saved.counters == counters
+    assert saved.tensors.keys() == tensors.keys()
+    assert all(torch.equal(tensor, saved.tensors[name]) for name, tensor in tensors.items())
+
+
+def test_tensors_that_share_memory_are_saved_each_for_itself(tmp_path):
+    zeros = torch.zeros(3)
+    state.save(tmp_path / "state", {"mean": zeros, "squares": zeros}, {})
+    assert state.load(tmp_path / "state").tensors.keys() == {"mean", "squares"}
+
+
+def test_a_learner_that_has_not_learned_yet_is_saved(play, tmp_path):
+    state.save(tmp_path / "state", play().learner.tensors(), {})
+    assert state.load(tmp_path / "state") is not None
+
+
+def test_where_there_is_no_state_there_is_nothing_to_resume(tmp_path):
+    assert state.load(tmp_path / "state") is None
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("cut short", "cannot be read"),
+        ("pickle", "cannot be read"),
+        ("another format", "has format 'diary', not 'echelon-league.run'"),
+        ("older", "has format version '1'; this version reads 2"),
+        ("newer", "has format version '3'; this version reads 2"),
+        ("of no version", "has format version ''; this version reads 2"),
+    ],
+)
+def test_a_state_that_cannot_be_read_is_refused_in_one_line(tmp_path, damage, told):
+    path = tmp_path / "state"
+    match damage:
+        case "cut short":
+            state.save(path, {"a": torch.zeros(100)}, {})
+            path.write_bytes(path.read_bytes()[:-7])
+        case "pickle":
+            path.write_bytes(pickle.dumps({"steps": 1}))
+        case "another format":
+            save_file({"a": torch.zeros(1)}, path, {"format": "diary"})
+        case "older":
+            save_file({"a": torch.zeros(1)}, path, {"format": state.FORMAT, "format_version": "1"})
+        case "newer":
+            save_file({"a": torch.zeros(1)}, path, {"format": state.FORMAT, "format_version": "3"})
+        case "of no version":
+            save_file({"a": torch.zeros(1)}, path, {"format": state.FORMAT})
+    with pytest.raises(StateError, match=told) as error:
+        state.load(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_state_with_numbers_that_are_not_finite_is_refused_by_the_tensors_name(tmp_path, value):
+    path = tmp_path / "state"
+    weights = torch.zeros(3, 2)
+    weights[1, 1] = value
+    tensors = {"network.actor.weight": weights, "network.actor.bias": torch.zeros(3), "rng": torch.zeros(2).byte()}
+    state.save(path, tensors, {})
+    with pytest.raises(StateError, match=r"network\.actor\.weight"):
+        state.load(path)
+
+
+def test_no_changed_bit_of_a_state_goes_unnoticed(tmp_path):
+    path = tmp_path / "state"
+    state.save(path, {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(True)}, {"steps": 7})
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        try:
+            saved = state.load(path)
+        except StateError:
+            continue
+        assert saved.counters == {"steps": 7}, place
+        assert torch.equal(saved.tensors["a"], torch.arange(6.0).view(2, 3)), place
+        assert bool(saved.tensors["b"]), place
+
+
+def test_a_damaged_state_says_so_and_what_to_do(tmp_path):
+    path = tmp_path / "state"
+    state.save(path, {"a": torch.zeros(1000)}, {})
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StateError, match=r"does not match its digest"):
+        state.load(path)
+
+
+def test_a_digest_depends_on_everything():
+    one = {"a": torch.zeros(4), "b": torch.ones(2, dtype=torch.int64)}
+    others = [
+        {"a": torch.zeros(4)},
+        {**one, "a": torch.zeros(2, 2)},
+        {**one, "a": torch.zeros(4, dtype=torch.int32)},
+        {"c": one["a"], "b": one["b"]},
+        {**one, "b": torch.tensor([1, 2])},
+    ]
+    assert len({state.digest(each, "{}") for each in (one, *others)} | {state.digest(one, "")}) == 7
+    assert state.digest(dict(reversed(one.items())), "{}") == state.digest(one, "{}")
+
+
+def test_a_learner_comes_back_with_everything_that_learning_changed(play, never):
+    one, other = play(), play(run={"seed": 5})
+    for _ in range(2):
+        one.learner.learn(one.collect(), never)
+    other.learner.restore(one.learner.tensors(), one.learner.steps, one.learner.updates)
+    mine, theirs = one.learner.tensors(), other.learner.tensors()
+    assert mine.keys() == theirs.keys()
+    moments = {f"adam.{name}.{key}" for name, _ in one.learner.network.named_parameters() for key in MOMENTS}
+    assert moments <= mine.keys()
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in mine.items())
+    assert (other.learner.steps, other.learner.updates) == (72, 2)
+
+
+def test_weights_of_another_size_are_refused_by_name(play):
+    one, other = play(), play(network={"recurrent_size": 7})
+    with pytest.raises(StateError, match=r"actor.weight is \(7, 6\), not \(7, 7\).*choose another --run"):
+        other.learner.restore(one.learner.tensors(), 0, 0)
+
+
+@pytest.mark.parametrize("missing", ["rewards.count", "rng.update"])
+def test_a_state_without_something_is_refused_by_name(play, missing):
+    played = play()
+    tensors = played.learner.tensors()
+    del tensors[missing]
+    with pytest.raises(StateError, match=missing.split(".")[1]):
+        play().learner.restore(tensors, 0, 0)
+
+
+SAVER = """
+import os, resource, signal, sys
+from pathlib import Path
+import torch
+from trainer.checkpointing import format as state
+
+def save(number):
+    state.save(Path(sys.argv[1]), {"numbers": torch.full((20000,), float(number))}, {"number": number})
+
+def die_at_byte(most):
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+def die_at(name):
+    setattr(os, name, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+
+save(0)
+deaths = [lambda: die_at_byte(100), lambda: die_at_byte(40000), lambda: die_at("fsync"), lambda: die_at("replace")]
+for prepare in deaths:
+    child = os.fork()
+    if not child:
+        prepare()
+        save(1)
+        os._exit(0)
+    ended = os.waitpid(child, 0)[1]
+    print(os.WTERMSIG(ended), state.load(Path(sys.argv[1])).counters["number"])
+"""
+
+
+def test_a_run_that_moves_to_another_kind_of_device_draws_anew_from_its_seed(play):
+    """The state of a GPU's generator has 16 bytes, that of a CPU's 5,056: neither can be put into the other."""
+    tensors = play().learner.tensors()
+    elsewhere = tensors | {name: torch.zeros(16, dtype=torch.uint8) for name in ("rng.acting", "rng.update")}
+    moved = [play().learner for _ in range(3)]
+    for learner, steps in zip(moved, (64, 64, 128), strict=True):
+        learner.restore(elsewhere, steps, 1)
+    one, same, later = [torch.rand(4, generator=learner.rng) for learner in moved]
+    assert torch.equal(one, same)
+    assert not torch.equal(one, later)
+    assert not torch.equal(one, torch.rand(4, generator=play().learner.rng))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process is ended where its file has so many bytes")
+def test_kill_9_in_the_middle_of_saving_leaves_a_whole_state(tmp_path):
+    """Two savers end while they write, one before what it wrote is on the disk, one before that takes its place."""
+    path = tmp_path / "state"
+    command = [sys.executable, "-c", SAVER, str(path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    too_large, killed = int(signal.SIGXFSZ), int(signal.SIGKILL)
+    assert said == [f"{too_large} 0", f"{too_large} 0", f"{killed} 0", f"{killed} 0"]
+    assert (state.load(path).tensors["numbers"] == 0.0).all()
+
+
+def test_a_state_of_this_format_is_resumed_for_ever(play, never):
+    """The file was written when its format was the latest."""
+    saved = state.load(Path(__file__).parent / "vectors" / "state_v2.safetensors")
+    played = play(network={"encoder_sizes": [3], "recurrent_size": 2})
+    played.learner.restore(saved.tensors, saved.counters["steps"], saved.counters["updates"])
+    assert (played.learner.steps, played.learner.updates) == (36, 1)
+    assert played.learner.network.critic.weight.sum().item() == pytest.approx(0.4369083, abs=1e-6)
+    assert played.learner.ppo.optimizer.steps == 4
+    played.learner.learn(played.collect(), never)

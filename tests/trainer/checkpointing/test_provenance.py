@@ -1,0 +1,87 @@
+import json
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import torch
+
+from trainer.checkpointing.provenance import FILE, Provenance, command_line, machine, revision
+from trainer.disk_retry import DiskRetry
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def read(folder):
+    return json.loads((folder / FILE).read_text())
+
+
+def test_every_session_is_added_with_its_times_and_how_far_it_came(tmp_path):
+    for number in range(3):
+        provenance = Provenance(tmp_path, DiskRetry(print))
+        begun = NOW + timedelta(hours=number)
+        provenance.begin_session({"environment": "rps", "seed": 5}, begun, 100 * number)
+        assert read(tmp_path)["sessions"][-1]["ended_at"] is None
+        if number != 1:  # killed
+            provenance.end_session(begun + timedelta(minutes=5), 100 * number + 90)
+    whole = read(tmp_path)
+    assert (whole["environment"], whole["seed"]) == ("rps", 5)
+    assert [(each["from_step"], each["to_step"]) for each in whole["sessions"]] == [(0, 90), (100, None), (200, 290)]
+    assert whole["sessions"][2]["started_at"] == "2030-01-01T02:00:00+00:00"
+    assert whole["sessions"][2]["ended_at"] == "2030-01-01T02:05:00+00:00"
+
+
+def test_a_session_says_what_ran_and_on_what(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["trainer", "run", "--token", "secret", "--environment", "rps"])
+    provenance = Provenance(tmp_path, DiskRetry(print))
+    provenance.begin_session({}, NOW, 0)
+    (session,) = read(tmp_path)["sessions"]
+    assert session["packages"]["torch"] == torch.__version__
+    assert session["command"][-2:] == ["--environment", "rps"]
+    assert session["machine"]["cores"] >= 1
+    assert session["machine"]["cpu"]
+    assert session["machine"]["gpus"] == [torch.cuda.get_device_name(each) for each in range(torch.cuda.device_count())]
+    assert "secret" not in (tmp_path / FILE).read_text()
+    assert machine() == session["machine"]
+
+
+@pytest.mark.parametrize("secret", [["--token", "abc"], ["--token=abc"]])
+def test_secrets_of_a_command_are_not_told(secret):
+    told = command_line(["trainer", "run", *secret, "--learner", "abc"])
+    assert "abc" not in " ".join(told[:-1])
+    assert told[-2:] == ["--learner", "abc"]
+
+
+def git(folder, *arguments):
+    own = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "-C", str(folder), *own, *arguments], check=True, capture_output=True)
+
+
+def test_a_checkout_tells_its_revision_and_whether_it_was_changed(tmp_path):
+    assert revision(tmp_path) is None
+    git(tmp_path, "init")
+    assert revision(tmp_path) is None  # nothing is committed
+    (tmp_path / "file").write_text("1")
+    git(tmp_path, "add", "file")
+    git(tmp_path, "commit", "-m", "one")
+    told = revision(tmp_path)
+    assert len(told["revision"]) == 40
+    assert told["changed"] is False
+    (tmp_path / "file").write_text("2")
+    assert revision(tmp_path) == {**told, "changed": True}
+
+
+def test_what_an_older_version_wrote_is_the_first_session(tmp_path):
+    (tmp_path / FILE).write_text(json.dumps({"started_at": "long ago", "torch": "2.0"}))
+    Provenance(tmp_path, DiskRetry(print)).begin_session({}, NOW, 7)
+    first, second = read(tmp_path)["sessions"]
+    assert first == {"started_at": "long ago", "torch": "2.0"}
+    assert second["from_step"] == 7
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "3", '{"sessions": 3}'])
+def test_a_damaged_file_is_said_and_replaced(tmp_path, caplog, content):
+    Path(tmp_path / FILE).write_text(content)
+    Provenance(tmp_path, DiskRetry(print)).begin_session({}, NOW, 0)
+    assert "is damaged" in caplog.text
+    assert len(read(tmp_path)["sessions"]) == 1

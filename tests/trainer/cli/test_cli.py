@@ -1,0 +1,348 @@
+import errno
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from reserved_port import reserved
+
+from league.client import LeagueClient
+from league.home import publish_address
+from trainer import cli
+from trainer.checkpointing.run_directory import RunDirectory
+from trainer.cli import clients as connection
+from trainer.cli import run as run_command
+from trainer.config.loading import resolve
+
+
+def run(*arguments, expect=0):
+    """Run the command in this process; return nothing, check the exit status."""
+    with pytest.raises(SystemExit) as left:
+        cli.main([*arguments])
+    assert left.value.code == expect
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("LEAGUE_")]:
+        monkeypatch.delenv(name)
+
+
+def test_help_explains_every_setting_and_gives_an_example(capsys):
+    run("run", "--help")
+    text = capsys.readouterr().out
+    assert "Example: trainer run" in text
+    for line in ("ppo.target_kl = 0.015", "ppo.normalized_ent_coef = 0.05", "league.snapshot_every_steps", "[rollout]"):
+        assert line in text
+
+
+@pytest.mark.parametrize("command", ["run", "evaluate", "fleet", "enter", "bench", "doctor"])
+def test_every_command_has_help_with_an_example(capsys, command):
+    run(command, "--help")
+    assert f"Example: trainer {command}" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_the_gpu_preset_without_a_gpu_is_refused_in_one_line(capsys):
+    run("run", "--environment", "mech-duel", "--preset", "gpu", "--dry-run", expect=2)
+    message = capsys.readouterr().err
+    assert message.startswith("trainer: run.device is 'cuda': it cannot be used here")
+    assert message.count("\n") == 1
+
+
+@pytest.mark.parametrize("environment", ["mech-duel", "mech-company", "openspiel:kuhn_poker", "rps"])
+def test_the_gpu_preset_can_be_looked_at_without_a_gpu(capsys, environment):
+    fewer = ["--set", "environment.num_envs=16"]
+    run("run", "--environment", environment, "--preset", "gpu", "--dry-run", "--set", "run.device=cpu", *fewer)
+    assert 'precision = "bfloat16"' in capsys.readouterr().out
+
+
+def test_a_dry_run_prints_the_resolved_settings_and_the_number_of_parameters(capsys):
+    run("run", "--dry-run", "--environment", "recall", "--learner", "second", "--set", "ppo.gamma=0.5")
+    text = capsys.readouterr().out
+    assert 'name = "recall"' in text
+    assert 'learner = "second"' in text
+    assert "gamma = 0.5" in text
+    assert "parameters" in text
+    assert "environment steps per update" in text
+    assert "memory, estimated" in text
+
+
+def test_settings_of_the_variable_hold_for_every_trainer_and_yield_to_those_of_the_command(capsys, monkeypatch):
+    monkeypatch.setenv("TRAINER_SET", "ppo.gamma=0.5 run.total_timesteps=99")
+    run("run", "--dry-run", "--json", "--environment", "recall", "--set", "ppo.gamma=0.6")
+    told = json.loads(capsys.readouterr().out)["settings"]
+    assert (told["ppo"]["gamma"], told["run"]["total_timesteps"]) == (0.6, 99)
+    monkeypatch.setenv("TRAINER_SET", "ppo.gama=1")
+    run("run", "--dry-run", "--environment", "recall", expect=2)
+    assert "unknown setting 'ppo.gama'" in capsys.readouterr().err
+
+
+def test_a_dry_run_has_all_numbers_of_the_role(capsys):
+    given = ["--environment", "rps", "--role", "league_exploiter", "--set", "role.weighting=nemesis"]
+    run("run", "--dry-run", "--json", *given)
+    role = json.loads(capsys.readouterr().out)["role"]
+    found = {name: role[name] for name in ("name", "reset", "weighting", "snapshot_steps", "snapshot_limit")}
+    wanted = {"name": "league_exploiter", "reset": 0.25, "weighting": "nemesis"}
+    assert found == wanted | {"snapshot_steps": 256, "snapshot_limit": 512}
+    run("run", "--dry-run", *given)
+    assert "role: name league_exploiter, snapshot_steps 256" in capsys.readouterr().out
+
+
+def test_a_dry_run_gives_scripts_settings_and_sizes(capsys):
+    run("run", "--dry-run", "--json", "--environment", "recall", "--set", "ppo.gamma=0.5")
+    told = json.loads(capsys.readouterr().out)
+    assert told["settings"]["ppo"]["gamma"] == 0.5
+    assert told["env_steps_per_update"] == 64 * 128
+    assert set(told["memory_bytes"]) >= {"rollout", "update", "environment", "network and optimiser"}
+
+
+def test_resuming_where_there_is_nothing_is_bad_usage(capsys):
+    run("run", "--resume", "--learner", "second", expect=2)
+    message = capsys.readouterr().err
+    assert message.startswith("trainer: var/runs/mech-duel/second holds no saved state to resume")
+    assert message.count("\n") == 1
+
+
+def test_the_run_folder_is_named_by_the_game_and_the_learner_wherever_they_are_given(capsys, tmp_path):
+    run("run", "--resume", "--environment", "race:Race", expect=2)
+    (tmp_path / "rps.toml").write_text('[environment]\nname = "rps:rounds=2"\n[league]\nlearner = "third"\n')
+    run("run", "--resume", "--config", "rps.toml", expect=2)
+    run("run", "--resume", "--config", "rps.toml", "--set", "league.learner=fourth", expect=2)
+    folders = [line.split()[1] for line in capsys.readouterr().err.splitlines()]
+    assert folders == ["var/runs/race+Race/main", "var/runs/rps+rounds=2/third", "var/runs/rps+rounds=2/fourth"]
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [("run", "jaxtyping"), ("run", "torch"), ("evaluate", "warp"), ("run", "tensorboard"), ("doctor", "jaxtyping")],
+)
+def test_a_missing_part_of_the_extra_is_named_with_its_remedy_in_one_line(command, missing, tmp_path):
+    """In an interpreter of its own that cannot import it; status 78 tells supervisors that no restart helps."""
+    program = f"import sys; sys.modules[{missing!r}] = None; from trainer.cli import main; main()"
+    game = ("--environment", "mech-duel") if command != "doctor" else (".",)
+    end_soon = ("--set", "league.connect_s=0", "--league", "http://127.0.0.1:9") if command == "run" else ()
+    ended = subprocess.run(
+        [sys.executable, "-c", program, command, *game, *end_soon],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=250,
+    )  # fmt: skip
+    assert ended.returncode == 78, ended.stderr
+    assert ended.stderr.startswith("trainer: ")
+    assert missing in ended.stderr
+    assert "pip install 'echelon-league[train]'" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_resuming_takes_the_settings_of_the_run_folder(capsys, tmp_path):
+    folder = RunDirectory(tmp_path / "old")
+    folder.path.mkdir()
+    folder.save_settings(resolve("recall", None, ["ppo.gamma=0.5", "league.learner=third"]))
+    folder.state.write_bytes(b"")
+    run("run", "--run", str(folder.path), "--resume", "--dry-run", "--json", "--set", "ppo.clip_coef=0.1")
+    told = json.loads(capsys.readouterr().out)["settings"]
+    assert (told["environment"]["name"], told["ppo"]["gamma"], told["ppo"]["clip_coef"]) == ("recall", 0.5, 0.1)
+    assert told["league"]["learner"] == "third"
+
+
+def test_a_missing_tracker_is_said_before_anything_is_begun(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    run("run", "--environment", "rps", "--wandb", expect=2)
+    message = capsys.readouterr().err
+    assert message.startswith("trainer: --wandb needs the package wandb")
+    assert "pip install 'echelon-league[track]'" in message
+    assert message.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--set", "ppo.gama=1"], 2, "unknown setting 'ppo.gama': the nearest is 'ppo.gamma'"),
+        (["--set", "run.device=quantum"], 2, "run.device is 'quantum'"),
+        (["--preset", "tpu"], 2, "--preset is 'tpu': give one of gpu"),
+        (["--config", "nothing.toml"], 2, "cannot read nothing.toml"),
+        (["--set", "ppo.ent_coef_per_head={comm = 1}"], 2, "names the head 'comm', which this environment has not"),
+        (["--dry-run", "--set", "ppo.entropy_floors={comm = 1}"], 2, "it has choice"),
+        (["--set", "ppo.num_minibatches=99"], 2, "ppo.num_minibatches is 99, but a rollout of 8 decisions has"),
+        (["--dry-run", "--set", "ppo.num_minibatches=99"], 2, "set it to"),
+        (["--set", "curriculum.matches=9"], 2, "rps has no lessons"),
+        (["--environment", "chess"], 2, "unknown environment 'chess'"),
+        (["--learner", ""], 2, "league.learner is ''"),
+        (["--role", "spy"], 2, "league.role is 'spy'"),
+        (["--learner", "x" * 60], 2, "league.learner is 'xxxx"),
+        (["--run", "/proc/nothing"], 1, "/proc/nothing"),
+        (["--json"], 2, "give --dry-run too, or leave --json out"),
+        (["--set", "league.connect_s=0", "--league", "http://127.0.0.1:9"], 75, "start it with `league serve`"),
+        (["--set", "league.connect_s=0", "--url", "http://127.0.0.1:9"], 75, "start it with `league serve`"),
+    ],
+)
+def test_what_a_user_can_cause_is_one_line_without_a_traceback(capsys, caplog, tmp_path, arguments, status, message):
+    run("run", "--environment", "rps", *arguments, expect=status)
+    error = capsys.readouterr().err
+    assert error.startswith("trainer: ")
+    assert message in error
+    assert "Traceback" not in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [], "what is refused leaves no run folder behind"
+
+
+@pytest.fixture
+def nobody_listens(monkeypatch):
+    """Let the default address be one where no server listens."""
+    monkeypatch.setattr(connection, "ANSWER_WITHIN_S", 0.0)
+    monkeypatch.setattr(run_command, "connect", lambda *_: LeagueClient("http://127.0.0.1:9"))
+
+
+TINY = [
+    word
+    for setting in ("environment.num_envs=8", "rollout.num_steps=8", "rollout.bptt_horizon=8", "league.connect_s=0")
+    for word in ("--set", setting)
+]
+
+
+@pytest.mark.usefixtures("nobody_listens")
+def test_a_run_without_a_league_trains_offline_and_reports_it_in_one_line(capsys, tmp_path):
+    for total, began in (("64", "first rollout"), ("128", "resumed at step 64")):
+        run("run", "--environment", "rps", *TINY, "--total-timesteps", total)
+        printed = capsys.readouterr()
+        (notice,) = [line for line in printed.out.splitlines() if "offline" in line]
+        assert notice.startswith("no league answers at http://127.0.0.1:8000: training offline by self-play")
+        assert "var/runs/rps/main/snapshots" in notice
+        assert "--league URL" in notice
+        assert began in printed.out
+        assert printed.err == ""
+    assert len(list((tmp_path / "var/runs/rps/main/snapshots").glob("*.safetensors"))) == 2
+    assert (tmp_path / "var/runs/rps/main/policy.safetensors").exists()
+
+
+@pytest.mark.usefixtures("nobody_listens")
+@pytest.mark.parametrize(
+    ("arguments", "variables"),
+    [
+        (["--league", "http://127.0.0.1:8000"], {}),
+        ([], {"LEAGUE_URL": "http://127.0.0.1:8000"}),
+        (["--role", "main_exploiter"], {}),
+    ],
+    ids=["option", "variable", "exploiter"],
+)
+def test_a_league_that_is_named_or_needed_must_answer(capsys, monkeypatch, arguments, variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    run("run", "--environment", "rps", *TINY, *arguments, expect=75)
+    printed = capsys.readouterr()
+    assert "none answered within 0 s" in printed.err
+    assert "offline" not in printed.out
+
+
+@pytest.mark.parametrize(("given", "named"), [([], "from var/league.url"), (["--league"], "check the address")])
+def test_a_trainer_looks_for_the_league_where_one_was_started_last(capsys, tmp_path, given, named):
+    with reserved() as port:
+        publish_address(tmp_path / "var", f"http://127.0.0.1:{port}")
+        league = [*given, f"http://127.0.0.1:{port}"] if given else []
+        run("run", "--environment", "rps", "--set", "league.connect_s=0", *league, expect=75)
+    error = capsys.readouterr().err
+    assert f"127.0.0.1:{port}" in error
+    assert named in error
+
+
+def test_an_unknown_option_is_bad_usage(capsys):
+    run("run", "--leage", "x", expect=2)
+    assert "No such option" in capsys.readouterr().err
+
+
+def test_a_gpu_where_there_is_none_is_refused(capsys):
+    import torch
+
+    device = f"cuda:{torch.cuda.device_count()}"
+    run("run", "--set", f"run.device={device}", expect=2)
+    assert f"run.device is '{device}': it cannot be used here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["run", "--league", "localhost:8000"], ["evaluate", "--name", "/etc"]])
+def test_bad_usage_names_what_is_wrong(capsys, arguments):
+    run(*arguments, "--environment", "rps", expect=2)
+    assert arguments[-1] in capsys.readouterr().err
+
+
+def test_an_evaluator_of_an_unknown_environment_is_refused(capsys):
+    run("evaluate", "--environment", "chess", expect=2)
+    assert "unknown environment 'chess'" in capsys.readouterr().err
+
+
+def test_an_evaluator_whose_games_step_whole_batches_is_given_no_processes(capsys):
+    run("evaluate", "--environment", "rps", "--environment", "recall", "--processes", "2", expect=2)
+    assert "none of rps, recall plays one match at a time" in " ".join(capsys.readouterr().err.replace("│", "").split())
+
+
+def test_bench_prints_numbers_that_people_read(capsys):
+    small = ["environment.num_envs=8", "rollout.num_steps=32", "network.recurrent_size=8"]
+    run("bench", "--consistency", *(word for each in small for word in ("--set", each)))
+    name, errors, largest = capsys.readouterr().out.splitlines()
+    assert name == "environment: synthetic"
+    shown = [float(each) for each in errors.removeprefix("ratio_errors: ").split(", ")]
+    assert float(largest.removeprefix("largest: ")) == max(shown)
+    assert len(shown) > 1
+    assert not set("[]") & set(errors)
+
+
+def test_bench_prints_json_that_scripts_read(capsys):
+    small = [f"--set={each}" for each in ("environment.num_envs=4", "rollout.num_steps=16", "network.recurrent_size=8")]
+    run("bench", "--iterations", "1", "--json", *small)
+    values = json.loads(capsys.readouterr().out)
+    assert values["environment"] == "synthetic"
+    assert values["env_steps_per_s"] > 0
+    run("bench", "--acting", "32", "--iterations", "1", "--json", *small)
+    values = json.loads(capsys.readouterr().out)
+    assert values["rows"] == 32
+    assert values["acting_steps_per_s"] > 0
+    run("bench", "--environment", "rps", "--opponents", "2", "--iterations", "1", "--json", *small)
+    values = json.loads(capsys.readouterr().out)
+    assert (values["opponents"], values["self_play_envs"]) == (2, 1)
+    assert 0 < values["arena_s"] + values["acting_s"] + values["opponents_s"] < values["rollout_s"]
+    run("bench", "--consistency", "--json", *small)
+    values = json.loads(capsys.readouterr().out)
+    assert max(values["ratio_errors"]) == values["largest"] < 1e-5
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--acting", "8", "--consistency"],
+        ["--iterations", "3", "--consistency"],
+        ["--opponents", "2", "--acting", "8", "--environment", "rps"],
+        ["--opponents", "2"],
+        ["--end-chance", "0.0", "--environment", "rps"],
+    ],
+)
+def test_bench_refuses_what_would_change_nothing(capsys, arguments):
+    run("bench", *arguments, expect=2)
+    message = capsys.readouterr().err
+    assert message.startswith(f"trainer: {' '.join(arguments[:2])} changes nothing with ")
+    assert message.endswith("leave one of them out\n")
+    assert message.count("\n") == 1
+
+
+def test_the_module_is_the_command():
+    finished = subprocess.run([sys.executable, "-m", "trainer", "--help"], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0
+    assert "evaluate" in finished.stdout
+
+
+def test_a_full_disk_ends_in_one_line(capsys, monkeypatch):
+    def full(*_arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("trainer.cli.commands.app", full)
+    run("run", expect=1)
+    message = capsys.readouterr().err
+    assert (
+        message == "trainer: writing the run folder: No space left on device; free the disk or choose another --run\n"
+    )
+
+
+def test_a_run_folder_that_cannot_be_written_ends_in_one_line(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    run("run", "--environment", "rps", "--run", str(tmp_path / "file" / "run"), expect=1)
+    assert capsys.readouterr().err == f"trainer: {tmp_path}/file/run: Not a directory; choose another --run\n"

@@ -1,0 +1,257 @@
+import tomllib
+
+import pytest
+
+from arena.environments import names
+from arena.environments.mech.composition import PRESETS
+from arena.environments.mech.rewards import RewardWeights
+from arena.environments.registry import declare
+from arena.policies import CoreKind
+from trainer.config.loading import describe, parse_assignments, preset, resolve, sections, to_toml, validate
+from trainer.errors import ConfigError
+
+
+def test_defaults_are_a_valid_configuration_for_mech_duel():
+    config = resolve(None, None, [])
+    assert config.environment.name == "mech-duel"
+    assert config.ppo.gamma == 0.995
+    assert config.rollout.num_steps % config.rollout.bptt_horizon == 0
+
+
+@pytest.mark.parametrize("environment", names())
+def test_every_built_in_environment_has_a_preset_of_its_own(environment):
+    assert preset(environment)["environment"]["name"] == environment
+    assert resolve(environment, None, []).environment.name == environment
+
+
+@pytest.mark.parametrize("environment", PRESETS)
+def test_training_discounts_as_the_shaping_of_rewards_does(environment):
+    assert resolve(environment, None, []).ppo.gamma == RewardWeights().gamma
+
+
+@pytest.mark.parametrize("environment", names())
+def test_presets_name_heads_that_there_are(environment):
+    settings = resolve(environment, None, []).ppo
+    assert {*settings.ent_coef_per_head, *settings.entropy_floors} <= {head.name for head in declare(environment).heads}
+
+
+@pytest.mark.parametrize("environment", [*names(), "my-game"])
+def test_recurrent_networks_go_over_a_rollout_twice_at_most(environment):
+    """Their stored states go stale as weights move."""
+    config = resolve(environment, None, [])
+    assert config.ppo.update_epochs <= 2 or config.network.core is CoreKind.FEEDFORWARD
+
+
+@pytest.mark.parametrize(
+    ("share", "num_envs", "rows"), [(0.95, 128, 122), (0.95, 8, 7), (0.8, 2, 1), (0.99, 1, 0), (1.0, 8, 8), (0.0, 8, 0)]
+)
+def test_some_environment_is_left_to_others_unless_all_are_for_self_play(share, num_envs, rows):
+    settings = validate({"environment": {"self_play": share, "num_envs": num_envs}}).environment
+    assert len(settings.self_play_rows) == rows
+
+
+def test_defaults_are_those_on_which_the_reviews_were_settled():
+    """Where they contradict each other docs/checklist.md says which one was followed."""
+    config = validate({})
+    assert (config.ppo.clip_range_vf, config.ppo.huber_delta, config.ppo.vf_coef) == (0.0, 0.0, 0.5)
+    assert (config.ppo.kl_stop, config.ppo.target_kl) == (1.5, 0.015)
+    assert (config.ppo.normalized_ent_coef, config.ppo.normalized_ent_coef_final) == (0.05, 0.01)
+    assert (config.optimizer.critic_weight_decay, config.normalization.reward_clip) == (0.0, 10.0)
+    assert config.network.initial_log_std == -0.5
+
+
+@pytest.mark.parametrize("environment", [*names(), "openspiel:kuhn_poker", "my-game"])
+def test_every_environment_takes_the_gpu_preset_on_top_of_its_own(environment):
+    plain, config = resolve(environment, None, []), resolve(environment, None, [], overlay="gpu")
+    assert (config.run.device, config.ppo.precision, config.ppo.compile) == ("cuda", "bfloat16", "inductor")
+    assert config.environment.num_envs >= plain.environment.num_envs
+    assert (config.network, config.ppo.gamma) == (plain.network, plain.ppo.gamma)
+
+
+def test_the_gpu_preset_wins_over_a_saved_run_and_loses_to_set():
+    saved = {"environment": {"name": "mech-duel", "num_envs": 8}, "run": {"device": "cpu"}}
+    config = resolve(None, None, ["ppo.compile=none"], saved, "gpu")
+    assert (config.run.device, config.environment.num_envs, config.ppo.compile) == ("cuda", 2048, "none")
+
+
+def test_an_unknown_hardware_preset_is_refused_by_name():
+    with pytest.raises(ConfigError, match="--preset is 'tpu': give one of gpu, or leave it out"):
+        resolve("rps", None, [], overlay="tpu")
+
+
+def test_an_environment_without_a_preset_takes_the_defaults():
+    defaults = validate({"environment": {"name": "my-game"}})
+    assert resolve("my-game", None, []) == defaults
+
+
+def test_a_game_may_have_a_preset_over_that_of_its_family():
+    tic_tac_toe, kuhn = (resolve(f"openspiel:{game}", None, []) for game in ("tic_tac_toe", "kuhn_poker"))
+    assert tic_tac_toe.network.core == "feedforward" != kuhn.network.core
+    assert tic_tac_toe.ppo.gamma == kuhn.ppo.gamma == 1.0, "what it does not say is its family's"
+    assert resolve("openspiel:tic_tac_toe:rounds=4", None, []).league.lease_budget == 4
+    assert resolve("openspiel:kuhn_poker(players=2)", None, []).network == kuhn.network
+
+
+@pytest.mark.parametrize("role", ["main_exploiter", "league_exploiter"])
+def test_numbers_of_a_main_in_a_preset_are_not_an_exploiters(role):
+    assert resolve("openspiel:tic_tac_toe", None, []).role.uniform_share == 0.5
+    assert resolve("openspiel:tic_tac_toe", None, [f"league.role={role}"]).role.uniform_share is None
+
+
+def test_file_wins_over_preset_and_set_wins_over_file(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('[environment]\nname = "rps"\nnum_envs = 5\n[ppo]\ngamma = 0.5\nclip_coef = 0.1\n')
+    config = resolve(None, file, ["ppo.gamma=0.25", "network.core=feedforward"])
+    assert (config.environment.name, config.environment.num_envs) == ("rps", 5)
+    assert (config.ppo.gamma, config.ppo.clip_coef) == (0.25, 0.1)
+    assert config.ppo.normalized_ent_coef == preset("rps")["ppo"]["normalized_ent_coef"]
+
+
+def test_the_environment_option_wins_over_the_file(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('[environment]\nname = "rps"\n')
+    assert resolve("recall", file, []).environment.name == "recall"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ppo.gama=0.9", "unknown setting 'ppo.gama': the nearest is 'ppo.gamma'"),
+        ("poo.gamma=0.9", "unknown section 'poo': the nearest is 'ppo'"),
+        ("ppo.gamma=1.7", "ppo.gamma is 1.7: give a number from 0 to 1, such as the default 0.995"),
+        ("ppo.clip_coef=1", "ppo.clip_coef is 1: give a number above 0 and below 1, such as the default 0.2"),
+        ("ppo.target_kl=0", "ppo.target_kl is 0: give a number above 0, such as the default 0.015"),
+        (
+            "ppo.update_epochs=many",
+            "ppo.update_epochs is 'many': give a whole number from 1 to 100, such as the default 2",
+        ),
+        ("ppo.update_epochs=1.5", "ppo.update_epochs is 1.5: give a whole number from 1 to 100"),
+        ("run.seed=-1", "run.seed is -1: give a whole number of at least 0 and below 2**63, such as the default 0"),
+        ("run.deterministic=maybe", "run.deterministic is 'maybe': give true or false, such as the default false"),
+        ("ppo.precision=half", "is 'half': give one of float32, bfloat16, such as the default \"float32\""),
+        ("ppo.compile=turbo", "ppo.compile is 'turbo': give one of none, inductor, cudagraphs, aot_eager, eager"),
+        ("run.device=3", 'run.device is 3: give text, such as the default "cpu"'),
+        ("environment.name=''", "environment.name is '': give text that is not empty"),
+        ("gamma=0.9", "cannot read the setting 'gamma=0.9': write it as section.key=value"),
+        ("ppo.gamma", "cannot read the setting 'ppo.gamma'"),
+        (
+            "rollout.bptt_horizon=7",
+            "rollout.num_steps is 64, which is no multiple of rollout.bptt_horizon 7: set it to",
+        ),
+        ("ppo.ent_coef_per_head={comm = -1}", "ppo.ent_coef_per_head.comm is -1: give a number of at least 0"),
+        (
+            "ppo.ent_coef_per_head=3",
+            "ppo.ent_coef_per_head is 3: give a table { NAME = VALUE }, each value a number of",
+        ),
+        ("ppo.burn_in=16", "ppo.burn_in is 16, which leaves nothing to learn from of a rollout.bptt_horizon of 16"),
+        ("league.role=spy", "league.role is 'spy': give one of main, main_exploiter, league_exploiter"),
+        ("league.learner=a/b", "league.learner is 'a/b': give 1 to 56 letters, digits, spaces and any of"),
+        (f"league.learner={60 * 'x'}", "xx': it has 60 characters; give at most 56"),
+        ("network.encoder_sizes=[64, 0]", "network.encoder_sizes.1 is 0: give a whole number from 1 to 8192"),
+        ("network.encoder_sizes=[1000000]", "network.encoder_sizes.0 is 1000000: give a whole number from 1 to"),
+        ("network.encoder_sizes=3", "is 3: give a list of at least one item, each a whole number from 1 to 8192"),
+        ("network.encoder_sizes=[]", "network.encoder_sizes is []: give a list of at least one item"),
+        ("optimizer.learning_rate=inf", "optimizer.learning_rate is inf: give a number of at least 0"),
+        ("ppo.entropy_floors={move = nan}", "ppo.entropy_floors.move is nan: give a number that is finite"),
+        ("curriculum.team_share=0.5", "curriculum.team_share is 0.5, but curriculum.matches is 0"),
+        ("curriculum.map_share=0.5", "set curriculum.matches too, or leave curriculum.map_share out"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_refused_by_name_in_one_line(text, message):
+    with pytest.raises(ConfigError) as error:
+        resolve(None, None, [text])
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("section", sections())
+def test_every_setting_that_is_of_the_wrong_kind_is_refused_in_our_own_words(section):
+    for key, field in sections()[section].model_fields.items():
+        wrong = [] if field.default is None else None
+        with pytest.raises(ConfigError, match=rf"^{section}\.{key} is (None|\[\]): give (?!.*Input)"):
+            validate({section: {key: wrong}})
+
+
+@pytest.mark.parametrize(
+    ("unknown", "nearest"),
+    [
+        ("ppo.clip", "ppo.clip_coef"),
+        ("ppo.epochs", "ppo.update_epochs"),
+        ("rollout.steps", "rollout.num_steps"),
+        ("run.total_steps", "run.total_timesteps"),
+        ("schedules.learning_rate", "optimizer.learning_rate"),
+        ("ppo.ent_coef", "ppo.normalized_ent_coef"),
+        ("ppo.gae_lamda", "ppo.gae_lambda"),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_nearest_one(unknown, nearest):
+    with pytest.raises(ConfigError, match=rf"^unknown setting '{unknown}': the nearest is '{nearest}'"):
+        resolve(None, None, [f"{unknown}=1"])
+
+
+def test_an_unknown_key_of_the_file_is_refused_by_name(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text("[ppo]\nnormalised_ent_coef = 0.1\n")
+    with pytest.raises(
+        ConfigError, match=r"run\.toml: .*'ppo.normalised_ent_coef': the nearest is 'ppo.normalized_ent_coef'"
+    ):
+        resolve(None, file, [])
+
+
+@pytest.mark.parametrize("content", ["[ppo\n", "\x00\xff"])
+def test_a_file_that_is_no_toml_is_refused(tmp_path, content):
+    file = tmp_path / "run.toml"
+    file.write_bytes(content.encode("latin-1"))
+    with pytest.raises(ConfigError, match="is not TOML"):
+        resolve(None, file, [])
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot read .*nothing.toml: No such file"):
+        resolve(None, tmp_path / "nothing.toml", [])
+
+
+def test_a_key_outside_of_a_section_is_refused(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text("ppo = 3\n")
+    with pytest.raises(ConfigError, match=r"ppo is 3: it is a section"):
+        resolve(None, file, [])
+
+
+def test_values_are_read_as_toml_and_text_as_text():
+    parsed = parse_assignments(["network.encoder_sizes=[64, 32]", "league.learner=second", 'run.device="cpu"'])
+    assert parsed == {
+        "network": {"encoder_sizes": [64, 32]},
+        "league": {"learner": "second"},
+        "run": {"device": "cpu"},
+    }
+
+
+def test_the_resolved_configuration_is_a_file_that_gives_itself():
+    heads = "ppo.ent_coef_per_head={answer = 0.5, 'odd one' = 2}"
+    odd = """run.device='a "quoted" \\ path'"""
+    config = resolve("recall", None, ["network.encoder_sizes=[16, 8]", "league.learner=with space", heads, odd])
+    assert config.ppo.ent_coef_per_head == {"answer": 0.5, "odd one": 2.0}
+    assert validate(tomllib.loads(to_toml(config))) == config
+
+
+def test_every_setting_has_a_description_a_default_and_a_line_of_help():
+    text = describe()
+    for section, model in sections().items():
+        assert model.__doc__
+        for key, field in model.model_fields.items():
+            assert field.description, f"{section}.{key}"
+            assert not field.is_required()
+            assert f"\n  {section}.{key}{' = ' if field.default is not None else ''}" in text
+
+
+def test_help_fits_a_window_of_eighty_columns_and_gives_ranges():
+    text = describe()
+    assert max(map(len, text.splitlines())) <= 76
+    assert "ppo.clip_coef = 0.2 (> 0, < 1): Clip range" in text
+    assert "run.threads = 1 (>= 1, <= 256): Torch threads" in text
+
+
+def test_configurations_are_frozen():
+    with pytest.raises(ValueError, match="frozen"):
+        resolve(None, None, []).ppo.gamma = 0.1

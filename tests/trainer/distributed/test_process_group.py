@@ -1,0 +1,172 @@
+"""Two processes of gloo against one with the environments of both."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from fake_games import fake_spec
+from ranks import learn_alone, learn_in_turn, learn_together, settings, share
+
+from trainer.ppo.learner import Learner
+from trainer.ppo.update_metrics import MetricAccumulator
+from trainer.process_group import SingleProcess
+
+NEXT_OBSERVATION = {"trainer.ppo.extra_losses:NextObservationLoss": 0.5}
+
+
+@pytest.fixture
+def rollouts(play):
+    """Two rollouts in a row of six environments."""
+    played = play(environment={"num_envs": 6}, rollout={"num_steps": 12, "bptt_horizon": 4})
+
+    def copy(rollout):
+        return replace(rollout, **{name: getattr(rollout, name).clone() for name in rollout.__dataclass_fields__})
+
+    return [copy(played.collect()) for _ in range(2)]
+
+
+def halves(rollouts, cut=3):
+    """The rows before and after a cut, of every rollout."""
+    return [
+        [share(each, 0, cut) for each in rollouts],
+        [share(each, cut, 6) for each in rollouts],
+    ]
+
+
+def assert_equal_ranks(one, other):
+    for name, tensor in one.items():
+        assert torch.equal(tensor, other[name]), name
+
+
+@pytest.fixture
+def _one_thread():
+    """As ranks have: torch deals sums otherwise with another number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_one_thread")
+def test_two_ranks_come_to_the_bits_of_one_process_that_goes_through_both_halves(tmp_path, rollouts):
+    """What goes between processes, and in which order it is added, changes nothing."""
+    one, other = learn_together(tmp_path, settings(3), halves(rollouts))
+    assert_equal_ranks(one, other)
+    assert_equal_ranks(learn_in_turn(settings(3), halves(rollouts))[0], one)
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=["single", "double"])
+def precision(request, monkeypatch):
+    """All that learns is in this precision, and how close a half's sums are to the whole's."""
+    if request.param is torch.float64:
+        monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)  # what the network asks for by name
+    torch.set_default_dtype(request.param)
+    yield request.param, {torch.float32: 2e-5, torch.float64: 1e-13}[request.param]
+    torch.set_default_dtype(torch.float32)
+
+
+def test_both_halves_are_the_whole_but_for_the_rounding_of_sums(rollouts, precision):
+    """A sum over all decisions is that of two sums but for its last bits: in double precision those are far smaller."""
+    dtype, near = precision
+    for rollout in rollouts:
+        for name in (each for each in rollout.__dataclass_fields__ if getattr(rollout, each).is_floating_point()):
+            object.__setattr__(rollout, name, getattr(rollout, name).to(dtype))
+    one, other = learn_in_turn(settings(3), halves(rollouts))
+    assert_equal_ranks(one, other)
+    alone = learn_alone(settings(6), rollouts)
+    assert alone["network.critic.weight"].dtype is dtype
+    assert one["steps"] == alone["steps"]
+    for name, tensor in alone.items():
+        torch.testing.assert_close(
+            one[name], tensor, atol=near / 10, rtol=near, msg=lambda text, name=name: name + text
+        )
+
+
+def test_ranks_weigh_as_much_as_they_have_samples(tmp_path, rollouts):
+    """An idle half of one rank's decisions: means of means would be another gradient."""
+    for rollout in rollouts:
+        rollout.active[:, 0] = False
+        rollout.active[:7, 1] = False
+    one, other = learn_together(tmp_path, settings(3), halves(rollouts))
+    assert_equal_ranks(one, other)
+    alone = learn_alone(settings(6), rollouts)
+    torch.testing.assert_close(one["network.critic.weight"], alone["network.critic.weight"], atol=2e-6, rtol=2e-5)
+
+
+@pytest.mark.parametrize("burn_in", [0, 3])
+def test_predictions_weigh_as_much_as_there_are_on_a_rank(tmp_path, rollouts, burn_in):
+    """One rank's runs are shorter than the other's; with burn-in nothing at all is learned from them."""
+    for rollout in rollouts:
+        rollout.active[3::4, :3] = False
+        rollout.active[:7, 1] = False
+        rollout.episode_start[:, :3] = False
+    options = {"extra_losses": NEXT_OBSERVATION, "burn_in": burn_in}
+    one, other = learn_together(tmp_path, settings(3, **options), halves(rollouts))
+    assert_equal_ranks(one, other)
+    alone = learn_alone(settings(6, **options), rollouts)
+    for name in (each for each in alone if each.startswith(("network.", "extra."))):
+        torch.testing.assert_close(one[name], alone[name], atol=2e-6, rtol=2e-5)
+
+
+def test_a_rank_on_which_nobody_acts_learns_what_the_others_do(tmp_path, rollouts):
+    """Two minibatches: it goes through both with nothing, and moves as they do."""
+    for rollout in rollouts:
+        rollout.active[:, :3] = False
+    options = {"extra_losses": NEXT_OBSERVATION, "num_minibatches": 2, "micro_batch_size": 5, "target_kl": 1e9}
+    one, other = learn_together(tmp_path, settings(3, **options), halves(rollouts))
+    assert_equal_ranks(one, other)
+    untaught = learn_alone(settings(3), [])
+    assert not torch.equal(one["network.critic.weight"], untaught["network.critic.weight"])
+
+
+def test_ranks_raise_the_entropy_of_the_same_heads_as_one_process(tmp_path, rollouts):
+    """Also on a rank on which nobody acts."""
+    for rollout in rollouts:
+        rollout.active[:, :3] = False
+    options = {"entropy_floors": {"move": -1e9, "choice": 1e9}}
+    one, other = learn_together(tmp_path, settings(3, **options), halves(rollouts))
+    assert_equal_ranks(one, other)
+    alone = learn_alone(settings(6, **options), rollouts)
+    assert one["under_floor"].tolist() == alone["under_floor"].tolist() == [False, False, True]
+
+
+def test_all_ranks_stop_at_the_kl_of_all(tmp_path, rollouts):
+    """Ranks that stopped by their own figures would wait for each other for ever, or part."""
+    config = settings(3, target_kl=1e-5, update_epochs=8)
+    one, other = learn_together(tmp_path, config, halves(rollouts))
+    assert one["kl_stop"] == other["kl_stop"] == 1.0
+    assert_equal_ranks(one, other)
+
+
+def test_what_is_not_finite_on_one_rank_reaches_the_weights_of_none(tmp_path, rollouts):
+    mine, theirs = halves(rollouts)
+    theirs[1].reward[3, 1] = torch.nan
+    one, other = learn_together(tmp_path, settings(3), [mine, theirs])
+    assert one["rejected"] == other["rejected"] == 1.0
+    assert_equal_ranks(one, other)
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in one.values())
+
+
+class Beside(SingleProcess):
+    """This rank and another, which has as many samples, a gradient like this one's and a loss of its own."""
+
+    count = 2
+
+    def __init__(self, loss):
+        self._loss = loss
+
+    def all_reduce_sum(self, values):
+        is_of_a_loss = len(values) == 2  # times its weight, and the weight
+        return torch.stack([values[0] + self._loss * values[1], 2.0 * values[1]]) if is_of_a_loss else 2.0 * values
+
+
+@pytest.mark.parametrize(("loss", "moves"), [(1.0, True), (torch.nan, False), (torch.inf, False)])
+def test_a_loss_that_is_not_finite_on_another_rank_moves_no_weights_here(loss, moves):
+    """Its gradient may well be finite."""
+    ppo = Learner(settings(3), fake_spec(), Beside(loss)).ppo
+    before = ppo.optimizer.values.clone()
+    ppo.optimizer.set_rate(0.01)
+    ppo.optimizer.gradient.fill_(0.01)
+    ppo._step(None, torch.tensor(5.0), MetricAccumulator())
+    assert torch.equal(ppo.optimizer.values, before) is not moves
+    assert ppo.rejected_steps == (not moves)

@@ -1,0 +1,595 @@
+import errno
+import io
+import itertools
+import random
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import httpx2
+import pytest
+import torch
+from nonsense_weights import as_integers, huge, not_numbers
+from rich.console import Console
+
+from arena.environments import declare, make
+from arena.environments.matrix import RPS_PAYOFF
+from arena.environments.processes.batch import ProcessBatch
+from arena.environments.processes.hosting import plays_single_matches
+from arena.playing import play_pairs, play_pairs_in
+from arena.policies import ActorCritic, Architecture
+from arena.policies.checkpoint import encode
+from arena.policies.scripted import RandomPolicy
+from arena.replay import unpack_recording
+from arena.seeding import match_seed
+from league import wire
+from league.errors import LeagueUnreachable, RefusedCheckpointError, UnknownReplayError
+from league.services import players
+from trainer.config.schema import LeagueSettings
+from trainer.durable_log import AppendFile
+from trainer.errors import UnsavedError, UnusableOpponentError
+from trainer.evaluation.env_cache import EnvironmentCache
+from trainer.evaluation.evaluator import EvaluationBudget, EvaluationWorker, _load_player
+from trainer.evaluation.replay_upload import ReplayUploader
+from trainer.evaluation.session import HEARTBEAT_MAX_S, EvaluatorSession
+from trainer.league_client.result_spool import ResultSpool
+from trainer.league_client.retrying_client import RetryingClient
+from trainer.league_client.session import LeagueSession
+from trainer.monitoring.console import RunConsole
+from trainer.opponents.checkpoint_cache import CheckpointCache
+from trainer.opponents.pool import OpponentPool
+
+SPEC = make("rps", num_envs=1).spec
+
+
+@pytest.fixture
+def link(client, outside):
+    return RetryingClient(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
+
+
+def publish(client, link, steps):
+    """Make a learner with snapshots at these steps."""
+    member = LeagueSession(link, LeagueSettings(), SPEC, "0")
+    member.register()
+    for step in steps:
+        torch.manual_seed(step)
+        network = ActorCritic(Architecture.of(SPEC, encoder_sizes=(4,), recurrent_size=4))
+        assert member.publish(encode(network, SPEC), step, None) is not None
+
+
+@pytest.fixture
+def worker_of(tmp_path, client, link, outside):
+    spools = []
+
+    def start(*, rounds=1, duty=0.5, budget=3, num_envs=12, record_every_s=None, console=None):
+        spool = ResultSpool(tmp_path / "spool")
+        spools.append(spool)
+        cache = CheckpointCache(tmp_path / "opponents", 2**20)
+        pool = OpponentPool(
+            SPEC,
+            lambda sha256: link.try_call("downloads", lambda client: client.download(sha256)),
+            cache,
+            memory_limit_bytes=2**20,
+            device="cpu",
+        )
+        worker = EvaluationWorker(
+            EvaluatorSession(link, [SPEC], name="evaluator", version="0"),
+            {"rps": pool},
+            spool,
+            EvaluationBudget({"rps": num_envs}, budget, duty),
+            ReplayUploader(record_every_s, outside.clock),
+            EnvironmentCache(0),
+            console=RunConsole(console or Console(quiet=True)),
+            run_context=Pausing(outside, rounds).run_context(),
+            rng=random.Random(0),
+        )
+        return worker, spool
+
+    yield start
+    for spool in spools:
+        spool._file.close()
+
+
+class Pausing:
+    """Stops after so many pauses, and remembers how long each was."""
+
+    def __init__(self, outside, rounds):
+        self.outside, self.rounds, self.pauses = outside, rounds, []
+        outside.pauses = self.pauses
+
+    def run_context(self):
+        plain = self.outside.run_context()
+        return replace(plain, pause=self.pause)
+
+    def pause(self, seconds):
+        self.pauses.append(seconds)
+        self.outside.time_s += seconds
+        self.outside.asked = len(self.pauses) >= self.rounds
+
+
+def matches_of(client):
+    found = {}
+    for player in client.players("rps", limit=1000).items:
+        found |= {match.id: match for match in client.matches(player.id, limit=1000).items}
+    return list(found.values())
+
+
+def test_rating_matches_are_played_on_both_sides_of_the_same_seeds_and_reported(worker_of, client, link):
+    publish(client, link, [1, 2, 3])
+    worker, _ = worker_of(budget=3)
+    worker.run()
+    matches = matches_of(client)
+    assert len(matches) == worker.matches == 12
+    assert {match.kind for match in matches} == {"rating"}
+    seats = {}
+    for match in matches:
+        assert match.seed == match_seed(client.explain_lease(match.lease_id).lease.seed, match.sequence)
+        seats.setdefault(match.seed, []).append((match.home.player_id, match.away.player_id))
+    for pairs in seats.values():
+        assert all((away, home) in pairs for home, away in pairs)
+
+
+def test_snapshots_whose_weights_make_no_sense_play_no_rated_match_and_are_quarantined(worker_of, client, link):
+    publish(client, link, [1, 2])
+    member = LeagueSession(link, LeagueSettings(), SPEC, "0")
+    member.register()
+    sound = encode(ActorCritic(Architecture.of(SPEC, encoder_sizes=(4,), recurrent_size=4)), SPEC)
+    nonsense = [member.publish(damage(sound), step, None) for step, damage in enumerate((huge, not_numbers), start=3)]
+    with pytest.raises(RefusedCheckpointError, match="holds int64"):
+        member.publish(as_integers(sound), 5, None)
+    worker, _ = worker_of(rounds=4, num_envs=48)
+    worker.run()
+    assert worker.matches > 0
+    assert {client.player(each.id).standing for each in nonsense} == {"quarantined"}
+    assert [client.matches(each.id).items for each in nonsense] == [[], []]
+
+
+def test_a_player_whose_weights_are_integers_is_refused_where_the_league_has_it(worker_of, client, link, monkeypatch):
+    publish(client, link, [1])
+    monkeypatch.setattr(players, "find_header_fault", lambda _: None)  # a league that took it before it was checked
+    member = LeagueSession(link, LeagueSettings(), SPEC, "0")
+    member.register()
+    old = encode(ActorCritic(Architecture.of(SPEC, encoder_sizes=(4,), recurrent_size=4)), SPEC)
+    integers = member.publish(as_integers(old), 2, None)
+    worker, _ = worker_of(rounds=3, num_envs=48)
+    worker.run()
+    assert worker.matches > 0
+    assert client.player(integers.id).standing == "quarantined"
+    assert client.matches(integers.id).items == []
+
+
+def test_how_both_sides_played_is_reported_with_each_match(worker_of, client, link):
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(budget=3)
+    report, sent = worker._session.report, []
+    worker._session.report = lambda results: sent.extend(results) or report(results)
+    worker.run()
+    assert len(sent) == worker.matches > 0
+    for result in sent:
+        assert result.behaviour.measures == ["choice/0", "choice/1", "choice/2"]
+        home, away = (side.index(1.0) for side in (result.behaviour.home, result.behaviour.away))
+        assert result.score == pytest.approx(0.5 + RPS_PAYOFF[home][away] / 6.0), "what they did is what they got"
+
+
+def test_a_match_is_recorded_now_and_then_and_sent_once_its_result_is_accepted(worker_of, client, link):
+    publish(client, link, [1, 2, 3])
+    worker, _ = worker_of(rounds=3, record_every_s=1000.0)
+    worker.run()
+    (match,) = [match for match in matches_of(client) if has_recording(client, match.id)]
+    recording = unpack_recording(client.replay(match.id), "replay")
+    assert recording.header.players == (match.home.name, match.away.name)
+
+
+def has_recording(client, match_id):
+    try:
+        return bool(client.replay(match_id))
+    except UnknownReplayError:
+        return False
+
+
+def test_pairs_of_an_open_gate_are_played_before_others(worker_of, client, link):
+    publish(client, link, [1, 2, 3])
+    *_, candidate, champion = client.players("rps", kind="snapshot").items
+    gate = client.gate(wire.GateCreate(candidate_id=candidate.id, champion_id=champion.id))
+    said = io.StringIO()
+    worker, _ = worker_of(budget=3, console=Console(file=said, width=200))
+    worker.run()
+    matches = matches_of(client)
+    assert {match.kind for match in matches} == {"gate"}
+    assert {frozenset((match.home.player_id, match.away.player_id)) for match in matches} == {
+        frozenset((candidate.id, champion.id))
+    }
+    assert client.show_gate(gate.id).games == len(matches) == worker.matches == 12
+    assert f"matches for gate {gate.id}" in said.getvalue()
+
+
+def test_as_many_pairs_are_played_at_once_as_there_is_room_for(worker_of, client, link, monkeypatch):
+    publish(client, link, [1, 2, 3, 4, 5])
+    batches = []
+
+    def seen(env, pairs, seeds, rng, *, watcher):
+        batches.append(pairs)
+        return play_pairs_in(env, pairs, seeds, rng, watcher=watcher)
+
+    monkeypatch.setattr("trainer.evaluation.evaluator.play_pairs_in", seen)
+    worker, _ = worker_of(budget=1, num_envs=8)
+    worker.run()
+    (batch,) = batches
+    assert len(batch) == worker.matches == 8
+    assert len({frozenset(map(id, pair)) for pair in batch}) > 1, "in a round of pairing nobody has two opponents"
+
+
+@pytest.mark.parametrize(("num_envs", "budget", "leases"), [(128, 1, 128), (13, 3, 4), (4, 8, 2)])
+def test_leases_fill_the_environment_and_are_of_one_pair_at_least(num_envs, budget, leases):
+    assert EvaluationBudget({"rps": num_envs}, budget, 1.0).lease_count("rps", 0) == leases
+
+
+def test_an_evaluator_that_is_to_leave_takes_no_more_leases(worker_of, client, link, outside):
+    publish(client, link, [1, 2, 3])
+    worker, _ = worker_of()
+    worker._pools["another"] = worker._pools["rps"]
+    worker._queues["another"] = worker._queues["rps"]
+    worker._budget = replace(worker._budget, parallel_matches={"rps": 12, "another": 12})
+    asked, played, lease, play = [], [], worker._session.lease, worker._play
+
+    def watched(*arguments):
+        asked.append(outside.asked)
+        return lease(*arguments)
+
+    def asked_to_leave_meanwhile(environment, tables):
+        played.append(environment)
+        play(environment, tables)
+        outside.asked = True
+
+    worker._session.lease, worker._play = watched, asked_to_leave_meanwhile
+    worker.run()
+    assert played == ["rps"]
+    assert asked
+    assert True not in asked
+
+
+def test_its_share_of_the_time_is_bounded(worker_of, client, link, outside):
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(rounds=40, duty=0.2)
+    play = worker._play
+
+    def play_for_ten_seconds(*batch):
+        play(*batch)
+        outside.time_s += 10.0
+
+    worker._play = play_for_ten_seconds
+    began = outside.time_s
+    worker.run()
+    assert worker.matches >= 2 * 12
+    assert worker.matches / 12 * 10.0 <= 0.2 * (outside.time_s - began + 40.0)
+
+
+def test_it_beats_while_it_rests_from_a_long_round_and_heeds_the_answer(worker_of, client, link, outside):
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(rounds=100, duty=0.1)
+    play = worker._play
+
+    def play_for_a_minute(*batch):
+        play(*batch)
+        outside.time_s += 60.0
+
+    heartbeat, seen_s = worker._session.heartbeat, []
+
+    def dismissed_after_ten_beats():
+        seen_s.append(outside.time_s)
+        answer = heartbeat()
+        return answer.model_copy(update={"command": "stop"}) if len(seen_s) == 10 else answer
+
+    worker._play, worker._session.heartbeat = play_for_a_minute, dismissed_after_ten_beats
+    worker.run()
+    assert worker.matches == 12
+    assert len(seen_s) == 10
+    assert max(late - early for early, late in itertools.pairwise(seen_s)) <= 60.0 + 2.0 * HEARTBEAT_MAX_S
+    assert outside.time_s < 60.0 / 0.1
+
+
+def test_where_there_is_nothing_to_play_it_waits_as_the_league_says(worker_of, client, outside):
+    worker, _ = worker_of(rounds=3)
+    worker.run()
+    assert worker.matches == 0
+    assert all(2.0 <= pause <= 9.0 for pause in outside.pauses)  # 5 s, spread by the league and here
+    assert len(set(outside.pauses)) == 3
+
+
+def test_results_wait_while_the_league_is_away_and_come_once(worker_of, client, link, transport, outside):
+    publish(client, link, [1, 2])
+    worker, spool = worker_of()
+    membership = worker._session
+    report = membership.report
+
+    def lost(results):
+        transport.loses_answers = True
+        try:
+            return report(results)
+        finally:
+            transport.loses_answers = False
+
+    membership.report = lost
+    worker.run()
+    played = worker.matches
+    assert len(matches_of(client)) == played > 0
+    assert spool.undelivered_bytes() > 0
+    again, spool = worker_of(rounds=1)
+    outside.time_s += 100.0
+    again._session.register()
+    spool.deliver(again._session.report)
+    assert spool.undelivered_bytes() == 0
+    assert spool.outcomes == {"duplicate": played}
+    assert len(matches_of(client)) == played
+
+
+def test_a_call_that_is_swallowed_is_not_rested_from(worker_of, client, link, outside, transport):
+    """Waiting for the network takes no share of a core: the rest follows from the time of playing alone."""
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(rounds=10**6, duty=0.25)
+    request, play, ends = transport.request, worker._play, []
+
+    def swallowed(*arguments, **options):
+        if str(arguments[1]).endswith("/results"):
+            outside.time_s += 5.0
+            raise httpx2.ReadTimeout("no answer")
+        return request(*arguments, **options)
+
+    def watched(*batch):
+        play(*batch)
+        ends.append(outside.time_s)
+        outside.asked = len(ends) == 20
+
+    transport.request, worker._play = swallowed, watched
+    began = outside.time_s
+    worker.run()
+    assert outside.time_s - began < 20 * 10.0
+
+
+def test_a_lease_call_that_failed_is_made_again_soon(worker_of, client, link, outside):
+    """Not at the time at which the league asked to be asked again."""
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(rounds=10**6)
+    worker._session.register()
+    worker._session.next_poll_s = 1000.0
+    call, play, failures = client.lease, worker._play, itertools.count()
+
+    def unreachable_three_times(request):
+        if next(failures) < 3:
+            raise LeagueUnreachable("here", "no answer", "start it")
+        return call(request)
+
+    def watched(*batch):
+        play(*batch)
+        outside.asked = True
+
+    client.lease, worker._play = unreachable_three_times, watched
+    began = outside.time_s
+    worker.run()
+    assert worker.matches == 12
+    assert outside.time_s - began < 0.25 + 0.5 + 1.0 + 1.0
+
+
+@pytest.mark.parametrize("call", ["heartbeat", "report"])
+def test_a_heartbeat_or_a_delivery_that_failed_is_made_again_soon(worker_of, client, link, outside, call):
+    """Not when the next one would be due: the first of them after 30 s, the second after 2 s."""
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(rounds=10**6)
+    worker._session.register()
+    made, times = getattr(client, call), []
+
+    def unreachable_three_times(*arguments):
+        times.append(outside.time_s)
+        if len(times) <= 3:
+            raise LeagueUnreachable("here", "no answer", "start it")
+        outside.asked = True
+        return made(*arguments)
+
+    setattr(client, call, unreachable_three_times)
+    worker.run()
+    assert times[3] - times[0] < 0.25 + 0.5 + 1.0 + 0.5
+
+
+def test_a_round_waits_for_players_that_the_network_has_not_let_through_yet(worker_of, client, link, outside):
+    publish(client, link, [1, 2, 3])
+    worker, _ = worker_of(rounds=10**6)
+    download, play, failures = worker._pools["rps"]._download, worker._play, itertools.count()
+    batches = []
+
+    def unreachable_six_times(sha256):
+        return None if next(failures) < 6 else download(sha256)
+
+    def watched(environment, tables):
+        batches.append(len(tables))
+        play(environment, tables)
+        outside.asked = True
+
+    worker._pools["rps"]._download, worker._play = unreachable_six_times, watched
+    worker.run()
+    assert batches == [4], "a round of a few matches takes as long as one of many"
+
+
+def test_what_an_evaluator_leaves_unplayed_is_given_back(worker_of, client, link, outside):
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(rounds=3)
+    granted, lease = [], worker._session.lease
+
+    def watched(*arguments):
+        leases = lease(*arguments)
+        granted.extend(leases or [])
+        return leases
+
+    worker._session.lease = watched
+    worker.run()
+    assert len(granted) * 3 > worker.matches
+    played = {match.lease_id for match in matches_of(client)}
+    for each in granted:
+        if each.lease_id not in played:
+            assert client.explain_lease(each.lease_id).released_at is not None
+
+
+def test_an_evaluator_says_at_its_end_how_many_results_wait(worker_of, client, link, transport):
+    publish(client, link, [1, 2])
+    told = io.StringIO()
+    worker, _ = worker_of(rounds=1, console=Console(file=told, width=500))
+    play = worker._play
+
+    def gone_meanwhile(*batch):
+        play(*batch)
+        transport.down = True
+
+    worker._play = gone_meanwhile
+    worker.run()
+    waits = "played 12 rating matches; delivered 0 results before exit, 12 wait in the spool"
+    assert waits in told.getvalue()
+    transport.down = False
+    told = io.StringIO()
+    worker, _ = worker_of(rounds=1, console=Console(file=told, width=500))
+    worker._play_round = lambda: False
+    worker.run()
+    assert "all results are delivered" in told.getvalue()
+    assert len(matches_of(client)) == 12
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Lets the disk refuse whatever grows, until it is told otherwise."""
+
+    class DiskRetry:
+        full = True
+
+    append = AppendFile._write_all
+
+    def appended(self, data):
+        if DiskRetry.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append(self, data)
+
+    monkeypatch.setattr(AppendFile, "_write_all", appended)
+    return DiskRetry
+
+
+def test_a_full_disk_stops_no_matches_and_results_are_reported_once_there_is_room(
+    worker_of, client, link, outside, full_disk
+):
+    publish(client, link, [1, 2])
+    worker, spool = worker_of(rounds=3)
+    pause, told = outside.pauses.append, []
+    worker._disk._log = told.append
+
+    def room_after_two_rounds(seconds):
+        outside.asked = len(outside.pauses) == 3
+        full_disk.full = len(outside.pauses) < 2
+        pause(seconds)
+
+    worker._run_context = replace(worker._run_context, pause=room_after_two_rounds)
+    worker.run()
+    assert len(matches_of(client)) == worker.matches > 12
+    assert spool.undelivered_bytes() == 0
+    assert len([line for line in told if line.startswith("cannot write results (No space left")]) == 1
+    assert told.count("results can be written again") == 1
+
+
+def test_an_evaluator_that_leaves_a_full_disk_says_what_is_lost(worker_of, client, link, full_disk, tmp_path):
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(rounds=1)
+    with pytest.raises(UnsavedError, match=rf"{tmp_path}/spool \(.*No space left.*free space"):
+        worker.run()
+
+
+def test_it_leaves_when_the_league_says_so(worker_of, client, link, outside):
+    publish(client, link, [1, 2])
+    worker, _ = worker_of(rounds=1000)
+    worker._session.register()
+    evaluator = next(each for each in client.workers().items if each.kind == "evaluator")
+    client.command_worker(evaluator.id, "stop")
+    worker.run()
+    assert not outside.asked
+
+
+def test_a_quarantine_is_said_once_with_the_reason_and_the_way_out(worker_of, client, link):
+    publish(client, link, [1, 2])
+    told = io.StringIO()
+    worker, _ = worker_of(rounds=60, console=Console(file=told, width=500))
+    worker._session.register()
+    own = worker._session.worker_id
+    client.quarantine_worker(own, datetime.now(UTC), "broken build")
+    worker.run()
+    assert told.getvalue().count("the league has quarantined this worker (broken build)") == 1
+    assert f"`league workers reinstate {own}`" in told.getvalue()
+    assert worker.matches == 0
+
+
+def test_pairs_that_cannot_be_played_are_given_back(worker_of, client, link):
+    publish(client, link, [1, 2])
+    told = io.StringIO()
+    worker, _ = worker_of(rounds=600, console=Console(file=told, width=500))
+    released = []
+    membership = worker._session
+    release = membership.release
+    membership.release = lambda lease_ids, named: (released.extend(lease_ids), release(lease_ids, named))
+    pool = worker._pools["rps"]
+    pool._download = lambda sha256: None
+    worker.run()
+    assert released
+    for lease_id in released[:20]:
+        assert client.explain_lease(lease_id).released_at is not None
+    said = [
+        line for line in told.getvalue().splitlines() if "cannot play rating matches" in line and ": checkpoint" in line
+    ]
+    assert len(released) > len(said) == len(set(said)) > 0, "each is said once"
+
+
+def test_who_is_damaged_is_named_and_no_longer_paired(worker_of, client, link):
+    publish(client, link, [1, 2])
+    damaged = next(player for player in client.players("rps").items if player.kind == "snapshot")
+    worker, _ = worker_of()
+    pool = worker._pools["rps"]
+    resolve, met = pool.resolve, []
+
+    def fail(checkpoint, name):
+        if checkpoint == damaged.checkpoint:
+            met.append(name)
+            raise UnusableOpponentError("its weights are not finite")
+        return resolve(checkpoint, name)
+
+    pool.resolve = fail
+    worker._session.register()
+    while not met:  # a round of two pairs may leave somebody out
+        worker._sync_with_league(0.0)
+        worker._play_round()
+    leases = worker._session.lease("rps", 8, 1)
+    assert leases
+    for lease in leases:
+        assert damaged.id not in (lease.home.player_id, lease.away.player_id)
+
+
+def test_a_live_learner_is_not_rated_as_if_frozen(worker_of):
+    worker, _ = worker_of()
+    with pytest.raises(UnusableOpponentError, match="main is not frozen"):
+        _load_player(worker._pools["rps"], wire.Seat(player_id=1, checkpoint=None, name="main"))
+
+
+def test_processes_are_kept_from_round_to_round_and_play_the_same_matches():
+    game, grounds = "zoo_games:relay", EnvironmentCache(2)
+    players = [RandomPolicy(declare(game).heads) for _ in range(2)]
+    rounds = [([1, 2, 3], 0), ([4, 5, 6], 1), ([7, 8], 2)]
+    opened = []
+    for seeds, chance in rounds:
+        pairs = [tuple(players)] * len(seeds)
+        opened.append(grounds.open(game, len(seeds)))
+        rngs = [torch.Generator().manual_seed(chance) for _ in range(2)]
+        assert play_pairs_in(opened[-1], pairs, seeds, rngs[0]) == play_pairs(game, pairs, seeds, rngs[1])
+    first, second, third = opened
+    assert first is second
+    assert third is not second
+    assert [len(env._workers.each) for env in (second, third)] == [2, 2]
+
+
+def test_only_games_that_play_one_match_at_a_time_are_played_in_processes():
+    several, alone = EnvironmentCache(2), EnvironmentCache(0)
+    assert several.uses_processes("zoo_games:relay:rounds=2")
+    assert not several.uses_processes("rps")
+    assert not alone.uses_processes("zoo_games:relay")
+    assert several.open("rps", 3).num_envs == 3
+    assert not plays_single_matches(several.open("rps", 3))
+    assert not isinstance(alone.open("zoo_games:relay", 2), ProcessBatch)

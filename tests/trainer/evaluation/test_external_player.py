@@ -1,0 +1,209 @@
+"""`trainer enter`: a policy from outside plays rating matches in a league, and fails as it says it does."""
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from live_server import listening
+from sqlalchemy import select
+
+from arena.environments import declare
+from arena.playing import FORFEIT
+from arena.policies import ActorCritic, Architecture
+from arena.policies.checkpoint import encode
+from league.db.models import Lease, Match
+from trainer import cli
+from trainer.config.schema import LeagueSettings
+from trainer.league_client.retrying_client import RetryingClient
+from trainer.league_client.session import LeagueSession
+
+SPEC = declare("rps")
+EXAMPLES = Path(__file__).parents[3] / "examples" / "external"
+
+BOTS = """
+import numpy as np
+
+
+def stone(batch):
+    return {"choice": np.zeros(len(batch), int)}
+
+
+def cheating(batch):
+    return {"choice": np.full(len(batch), 7)}
+
+
+class Sometimes:
+    '''Plays on until so many batches are answered, and then does what is not allowed in half of its matches.'''
+
+    identity = "sometimes 1"
+    batches = 0
+
+    def __init__(self, game):
+        pass
+
+    def __call__(self, batch):
+        self.batches += 1
+        wrong = (np.arange(len(batch)) % 2 == 0) & (self.batches > 2)
+        return {"choice": np.where(wrong, 7, 0)}
+
+
+class Failing(Sometimes):
+    def __call__(self, batch):
+        self.batches += 1
+        if self.batches > 4:
+            raise RuntimeError("out of\\nideas")
+        return {"choice": np.zeros(len(batch), int)}
+
+
+class Renamed(Sometimes):
+    identity = "sometimes 2"
+"""
+
+
+@pytest.fixture
+def league(transport, client, outside):
+    """A league that listens, with a learner and three snapshots."""
+    link = RetryingClient(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
+    member = LeagueSession(link, LeagueSettings(), SPEC, "0")
+    member.register()
+    for step in (1, 2, 3):
+        torch.manual_seed(step)
+        network = ActorCritic(Architecture.of(SPEC, encoder_sizes=(4,), recurrent_size=4))
+        assert member.publish(encode(network, SPEC), step, None) is not None
+    with listening(transport.app) as address:
+        yield address
+
+
+@pytest.fixture
+def enter(league, tmp_path, monkeypatch, capsys):
+    """Run the command in this process, from a folder with bots; return what it said."""
+    (tmp_path / "entered_bots.py").write_text(BOTS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def run(policy, *options, name="stone", expect=0, environment="rps"):
+        usual = ["--environment", environment, "--league", league, "--matches", "16", "--num-envs", "8"]
+        usual += ["--record-every-s", "0", "--answer-s", "600", "--start-s", "600"]
+        with pytest.raises(SystemExit) as left:
+            cli.main(["enter", "--name", name, "--policy", policy, *usual, *options])
+        said = capsys.readouterr()
+        assert left.value.code == expect, said.err
+        return said.out + said.err
+
+    yield run
+    sys.modules.pop("entered_bots", None)
+
+
+def external(client, name="stone"):
+    return next(player for player in client.players("rps", kind="external").items if player.name == name)
+
+
+def matches_of(client, player):
+    return client.matches(player.id, limit=1000).items
+
+
+def test_it_is_entered_plays_both_sides_of_its_pairs_and_goes_on_as_the_same_player(enter, client):
+    said = enter("entered_bots:stone")
+    stone = external(client)
+    assert f"stone is player {stone.id} of rps: rating 1500 ± 700 after 0 games" in said
+    assert "rps: 8 rating matches of" in said
+    assert "played 16 rating matches" in said
+    matches = matches_of(client, stone)
+    assert len(matches) == 16
+    assert {match.kind for match in matches} == {"rating"}
+    assert len({match.seed for match in matches}) == 8
+    assert sum(match.home.player_id == stone.id for match in matches) == 8
+    client.close_period("rps")
+    rated = client.player(stone.id)
+    assert rated.games == 16
+    assert rated.metadata == {"form": "python", "identity": None}
+    assert f"rating {rated.rating:.0f} ± " in enter("entered_bots:stone", "--matches", "2")
+    assert len(matches_of(client, stone)) == 18
+    (worker,) = client.workers(name="entry-stone").items
+    assert (worker.kind, worker.results) == ("entrant", 18)
+
+
+def test_a_process_plays_in_a_league(enter, client, tmp_path):
+    text = (EXAMPLES / "bot.py").read_text(encoding="utf-8")
+    counting = text.replace('"answer": choices', '"choice": [0] * len(cues)')
+    counting = counting.replace("1 + one.index(1.0) if kept is None else kept", "0").replace("one[4] > 0", "True")
+    (tmp_path / "stone.py").write_text(counting, encoding="utf-8")
+    enter(f"process:{sys.executable} stone.py")
+    assert len(matches_of(client, external(client))) == 16
+    assert external(client).metadata == {"form": "process", "identity": "recaller 1.0"}
+
+
+def test_what_is_not_allowed_loses_its_match_and_the_others_count(enter, client):
+    said = enter("entered_bots:Sometimes")
+    player = external(client)
+    matches = matches_of(client, player)
+    assert len(matches) == 16
+    lost = [match for match in matches if match.reason == FORFEIT]
+    assert len(lost) == 8
+    for match in lost:
+        assert match.score == (0.0 if match.home.player_id == player.id else 1.0)
+    assert said.count("forfeit: entered_bots:Sometimes: choice is 7, no option of 0 to 2") == 3
+    assert "further ones are not told" in said
+
+
+def test_a_policy_that_shows_its_fault_at_once_is_not_entered(enter, client):
+    said = enter("entered_bots:cheating", expect=1)
+    assert "choice is 7, no option" in said
+    assert "in a match against random and was not entered" in said
+    assert client.players("rps", kind="external").items == []
+    assert client.workers(name="entry-stone").items == []
+
+
+def test_a_policy_that_fails_ends_the_entry_and_what_was_played_before_counts(enter, client):
+    said = enter("entered_bots:Failing", expect=1)
+    assert "it failed with RuntimeError: out of ideas. Its unfinished matches do not count" in said
+    assert "Traceback" not in said
+    player = external(client)
+    assert len(matches_of(client, player)) == 8, "the first of its batches"
+    leases = {client.explain_lease(match.lease_id).state for match in matches_of(client, player)}
+    assert leases == {"played"}
+    (asked,) = client.workers(name="entry-stone").items
+    enter("entered_bots:stone", name="stone", expect=0)
+    assert len(matches_of(client, player)) == 24
+    assert client.workers(name="entry-stone").items[0].id == asked.id, "the same run folder is the same worker"
+
+
+def test_another_policy_under_the_same_name_is_refused(enter):
+    enter("entered_bots:Sometimes", "--matches", "2")
+    said = enter("entered_bots:Renamed", expect=1)
+    assert "entered as sometimes 1, and is sometimes 2 now" in said
+
+
+def test_an_entry_ends_where_its_player_is_out_of_play(enter, client):
+    enter("entered_bots:stone", "--matches", "2")
+    stone = external(client)
+    client.retire(stone.id)
+    said = enter("entered_bots:stone", expect=1)
+    assert "stone is out of play" in said
+    assert f"league reinstate {stone.id}" in said
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "code", "told"),
+    [
+        ("stone", (), 2, "is none of MODULE:ATTRIBUTE"),
+        ("entered_bots:nobody", (), 1, "has no 'nobody'"),
+        ("entered_bots:stone", ("--name", "/etc"), 2, "is no name"),
+        ("entered_bots:stone", ("--environment", "recall"), 1, "head 'answer' is answered not"),
+    ],
+)
+def test_what_cannot_be_entered_is_said_in_a_line(enter, client, policy, options, code, told):
+    said = " ".join(enter(policy, *options, expect=code).replace("│", " ").split())
+    assert told in said
+    assert "Traceback" not in said
+    assert client.players("rps", kind="external").items == []
+
+
+def test_the_leases_of_matches_that_were_under_way_are_given_back(enter, transport):
+    enter("entered_bots:Failing", expect=1)
+    with transport.app.state.league.database.read() as session:
+        unplayed = Lease.id.not_in(select(Match.lease_id)), Lease.kind == "rating"
+        states = set(session.scalars(select(Lease.state).where(*unplayed)))
+    assert states == {"released"}

@@ -1,0 +1,234 @@
+"""Who is in a fleet, and whether it fits."""
+
+import itertools
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from trainer import cli
+from trainer.errors import ConfigError
+from trainer.fleet.members import FleetSpec, Member, Resources, plan_members, variables
+from trainer.fleet.placement import CapacityError, NodeSurvey, bundle, check_capacity, check_nodes
+from trainer.fleet.ray_cluster import connect
+
+ALL_ROLES = ("main", "main_exploiter", "league_exploiter")
+
+
+def spec(**given) -> FleetSpec:
+    usual = {
+        "environment": "rps",
+        "trainers": 2,
+        "evaluators": 1,
+        "resources": Resources(1.0, 0.0),
+        "roles": ("main",),
+        "prefix": "",
+        "runs": Path("/runs"),
+        "overrides": (),
+    }
+    return FleetSpec(**usual | given)
+
+
+def settings_of(member: Member) -> list[str]:
+    return [word for before, word in itertools.pairwise(member.command) if before == "--set"]
+
+
+def test_learners_have_roles_in_turn_and_names_seeds_and_run_folders_of_their_own():
+    members = plan_members(spec(trainers=4, evaluators=2, roles=ALL_ROLES, prefix="b-"))
+    names = ["b-main", "b-main-exploiter", "b-league-exploiter", "b-main-2", "b-evaluator", "b-evaluator-2"]
+    assert [member.name for member in members] == names
+    assert [str(member.folder) for member in members] == [f"/runs/rps/{name}" for name in names]
+    trainers = members[:4]
+    assert [member.command[member.command.index("--role") + 1] for member in trainers] == [*ALL_ROLES, "main"]
+    assert [settings_of(member) for member in trainers] == [[f"run.seed={seed}"] for seed in range(4)]
+
+
+def test_seeds_go_on_from_the_one_that_is_given_and_overrule_it():
+    members = plan_members(spec(overrides=("run.seed=7",)))
+    assert [settings_of(member) for member in members[:2]] == [["run.seed=7", f"run.seed={seed}"] for seed in (7, 8)]
+
+
+def test_a_trainer_learns_on_its_gpu_and_with_all_its_cpus_unless_settings_say_otherwise():
+    first = plan_members(spec(resources=Resources(4.0, 1.0)))[0]
+    assert settings_of(first) == ["run.seed=0", "run.device=cuda:0", "run.threads=4"]
+    own = ("run.device=cpu", "run.threads=2")
+    assert settings_of(plan_members(spec(resources=Resources(4.0, 1.0), overrides=own))[0]) == [*own, "run.seed=0"]
+
+
+def test_a_trainer_with_several_gpus_is_a_rank_on_each_and_shares_its_cpus_among_them():
+    first, _, evaluator = plan_members(spec(resources=Resources(5.0, 2.0), overrides=("environment.num_envs=8",)))
+    launch = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--")
+    assert first.command[:8] == (*launch, "trainer", "run")
+    assert settings_of(first)[1:] == ["run.seed=0", "run.device=cuda", "run.threads=2"]
+    assert first.resources.threads_per_rank == 2
+    assert evaluator.command[:2] == ("trainer", "evaluate")
+    assert [Resources(cpus, gpus).threads_per_rank for cpus, gpus in [(0.5, 0.0), (3.0, 0.5), (1.0, 4.0)]] == [1, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"trainers": 0, "evaluators": 0}, "make no fleet"),
+        ({"resources": Resources(1.0, 2.0), "overrides": ("environment.num_envs=9",)}, "num_envs is 9, which 2 ranks"),
+        ({"resources": Resources(1.0, 2.0), "overrides": ("run.device=cuda:0",)}, "2 ranks of this machine"),
+        ({"trainers": 2, "roles": ALL_ROLES}, "--roles has 3 roles for 2 trainers"),
+        ({"overrides": ("ppo.gama=0.5",)}, "ppo.gamma"),
+        ({"prefix": ":"}, "no colon in front"),
+        ({"trainers": 0, "prefix": "../"}, "--prefix '../' makes '../evaluator' of an evaluator: give 1 to 64"),
+    ],
+)
+def test_what_trainers_would_refuse_is_refused_before_anything_starts(given, told):
+    with pytest.raises(ConfigError, match=told):
+        plan_members(spec(**given))
+
+
+def test_all_members_may_run_the_network_module_that_the_settings_name():
+    assert variables(("network.module=mine:Net",), {"ARENA_MODULES": "other:Net"}) == {
+        "ARENA_MODULES": "other:Net,mine:Net"
+    }
+    assert variables((), {"PATH": "/bin"}) == {}
+
+
+def test_a_fleet_that_idle_nodes_could_not_hold_is_refused():
+    members = plan_members(spec(trainers=4, evaluators=2, resources=Resources(1.0, 1.0)))
+    check_capacity(members, [Resources(4.0, 2.0), Resources(2.0, 2.0)])
+    with pytest.raises(
+        CapacityError, match=r"needs 6 CPU, 4 GPU in total \(4 x trainer \(1 CPU, 1 GPU\), 2 x evaluator"
+    ):
+        check_capacity(members, [Resources(4.0, 2.0), Resources(2.0, 1.0)])
+    with pytest.raises(CapacityError, match="main fits on no single one: give smaller numbers"):
+        check_capacity(members, [])
+
+
+def test_a_member_must_fit_on_one_node():
+    members = plan_members(spec(trainers=1, evaluators=0, resources=Resources(2.0, 2.0)))
+    with pytest.raises(CapacityError, match="main fits on no single one"):
+        check_capacity(members, [Resources(2.0, 1.0), Resources(2.0, 1.0)])
+
+
+def test_fractions_of_resources_add_up():
+    check_capacity(plan_members(spec(trainers=3, evaluators=0, resources=Resources(0.1, 0.1))), [Resources(0.3, 0.3)])
+
+
+def test_a_bundle_has_what_a_member_needs():
+    trainer, _, evaluator = plan_members(spec(resources=Resources(2.0, 1.0)))
+    assert bundle(trainer) == {"CPU": 2.0, "GPU": 1.0}
+    assert bundle(evaluator) == {"CPU": 1.0}
+
+
+def test_nodes_must_have_one_version_and_see_the_same_runs():
+    league, here = "http://league:8000", NodeSurvey("1.0", frozenset({"main"}))
+    check_nodes({"a": here, "b": here}, "1.0", league)
+    with pytest.raises(CapacityError, match=r"node b has echelon-league 0\.9, this machine 1\.0: install"):
+        check_nodes({"a": here, "b": NodeSurvey("0.9", here.begun)}, "1.0", league)
+    with pytest.raises(CapacityError, match="node b does not see the run folder of main, another node does"):
+        check_nodes({"a": here, "b": NodeSurvey("1.0", frozenset())}, "1.0", league)
+
+
+def test_a_league_on_loopback_is_refused_for_several_nodes():
+    node = NodeSurvey("1.0", frozenset())
+    check_nodes({"a": node}, "1.0", "http://127.0.0.1:8000")
+    with pytest.raises(ConfigError, match="another machine on each of the cluster's 2"):
+        check_nodes({"a": node, "b": node}, "1.0", "http://localhost:8000")
+
+
+def run(*arguments, expect=0):
+    with pytest.raises(SystemExit) as left:
+        cli.main(["fleet", *arguments])
+    assert left.value.code == expect
+
+
+def test_a_dry_run_prints_who_would_run_where_with_what(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    given = ["--environment", "rps", "--trainers", "4", "--evaluators", "2", "--gpus-per-trainer", "1"]
+    run(*given, "--address", "auto", "--dry-run")
+    table = capsys.readouterr().out
+    assert "main-4" in table
+    assert "Ray at auto" in table
+    assert "1 CPU, 1 GPU" in table
+    assert "would not start" not in table
+    run(*given, "--address", "auto", "--dry-run", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["items"]) == 6
+    assert told["items"][5]["command"].startswith("python -m trainer evaluate --environment rps")
+
+
+def test_a_narrow_terminal_folds_commands_and_cuts_none(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    runs = "/shared/" + "r" * 60
+    run("--environment", "rps", "--trainers", "1", "--address", "auto", "--runs", runs, "--dry-run")
+    table = capsys.readouterr().out
+    assert "…" not in table
+    assert table.count("r" * 10) >= 2
+
+
+def test_a_dry_run_says_what_this_machine_lacks(capsys, monkeypatch):
+    monkeypatch.setattr("trainer.cli.fleet._this_machine", lambda: Resources(2.0, 0.0))
+    given = ["--environment", "rps", "--trainers", "2"]
+    run(*given, "--dry-run")
+    assert "it would not start: the fleet needs 3 CPU in total (2 x trainer" in capsys.readouterr().out
+    run(*given, expect=1)
+    assert "the cluster has 2 CPU" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--environment", "rps", "--roles", "main,bad"], "--roles 'main,bad'"),
+        (["--environment", "rps", "--json"], "--dry-run"),
+        (["--environment", "nowhere"], "nowhere"),
+        (["--environment", "rps", "--gpus-per-trainer", "1.5"], "--gpus-per-trainer 1.5 is neither"),
+        (["--environment", "rps", "--gpus-per-trainer", "inf"], "--gpus-per-trainer is inf, which no machine has"),
+        (["--environment", "rps", "--cpus-per-trainer", "inf"], "--cpus-per-trainer is inf, which no machine has"),
+    ],
+)
+def test_bad_usage_is_told_with_status_2(capsys, given, told):
+    run(*given, expect=2)
+    assert told in capsys.readouterr().err
+
+
+def test_a_dry_run_needs_no_ray_and_without_it_a_fleet_names_the_way_out(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    run("--environment", "rps", "--dry-run")
+    run("--environment", "rps", "--evaluators", "0", expect=2)
+    assert "pip install 'echelon-league[fleet]'" in capsys.readouterr().err
+
+
+class NoTokenError(Exception):
+    """A cluster has a token, and none was sent."""
+
+
+class Refusing(ModuleType):
+    """A Ray that refuses every caller."""
+
+    def __init__(self, error):
+        super().__init__("ray")
+        self.error, self.exceptions = error, SimpleNamespace(AuthenticationError=NoTokenError)
+
+    def init(self, **_):
+        raise self.error
+
+
+def refusal(monkeypatch, address, error):
+    """Return the message about a cluster that refuses with this error."""
+    for name in ("RAY_USAGE_STATS_ENABLED", "RAY_DEDUP_LOGS"):
+        monkeypatch.setenv(name, "0")
+    for name in ("ray.util", "ray.util.scheduling_strategies"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "ray", Refusing(error))
+    with pytest.raises(ConfigError, match="no Ray cluster at") as refused, connect(address, [], "http://league"):
+        pass
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("error", [ConnectionError("timeout"), NoTokenError("no token")])
+def test_a_cluster_that_does_not_answer_may_want_a_token(monkeypatch, error):
+    """Ray's client waits half a minute for a cluster that has refused it, and then says that it timed out."""
+    assert "RAY_AUTH_MODE=token" in refusal(monkeypatch, "ray://head:10001", error)
+
+
+def test_a_cluster_that_did_not_start_says_why(monkeypatch):
+    broken = RuntimeError("Initialization failure from server:\nTraceback:\n  ...\nRuntimeError: no start\n")
+    assert "(Initialization failure from server: RuntimeError: no start)" in refusal(monkeypatch, None, broken)

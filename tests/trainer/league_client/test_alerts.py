@@ -1,0 +1,95 @@
+"""Alarms of the league about a learner, in its trainer's terminal."""
+
+from datetime import UTC, datetime
+
+import pytest
+from small_runs import rps
+
+from league import wire
+from league.errors import LeagueUnreachable
+
+
+def regression(learner, opponent):
+    return wire.Regression(
+        environment="rps",
+        learner=wire.PlayerName(player_id=learner, name="main"),
+        opponent=wire.PlayerName(player_id=opponent, name=f"main@{opponent}"),
+        earlier=wire.Score(matches=60, score=0.8, low=0.68, high=0.88),
+        recent=wire.Score(matches=40, score=0.2, low=0.12, high=0.32),
+        since=datetime(2030, 1, 1, tzinfo=UTC),
+    )
+
+
+@pytest.fixture
+def alarms(client):
+    """What the league has to tell, update by update; every call for it is counted."""
+
+    class LeagueAlerts:
+        told, calls, away = [], 0, False
+
+    def regressions(environment):
+        LeagueAlerts.calls += 1
+        if LeagueAlerts.away:
+            raise LeagueUnreachable("here", "no answer", "start it")
+        return wire.Page[wire.Regression](items=LeagueAlerts.told, next_cursor=None)
+
+    client.regressions = regressions
+    return LeagueAlerts
+
+
+def run(worker, outside, alarms, opponents_by_update):
+    """Train as long as there is something to tell, a minute an update."""
+    learn = worker.learner.learn
+    own = worker.session._membership.registration.player_id
+
+    def a_minute_later(*arguments):
+        outside.time_s += 60.0
+        alarms.told = [regression(own, each) for each in opponents_by_update[worker.learner.updates]]
+        return learn(*arguments)
+
+    worker.learner.learn = a_minute_later
+    worker.run()
+
+
+def test_an_alarm_about_the_learner_is_said_once_and_so_is_its_end(worker_of, client, outside, alarms):
+    lines = []
+    worker = worker_of(client, rps("run.total_timesteps=320"), lines=lines)
+    run(worker, outside, alarms, [[7], [7], [7, 8], [8], []])
+    said = [line for line in lines if line.startswith(("alarm:", "over:"))]
+    assert said == [
+        "alarm: main loses to main@7, which it used to beat: score 0.80 of 60 matches, then 0.20 of 40 matches; "
+        "see `league regressions`",
+        "alarm: main loses to main@8, which it used to beat: score 0.80 of 60 matches, then 0.20 of 40 matches; "
+        "see `league regressions`",
+        "over: the alarm about main@7",
+        "over: the alarm about main@8",
+    ]
+    assert alarms.calls == 5
+
+
+def test_alarms_about_others_are_not_said(worker_of, client, alarms):
+    lines = []
+    alarms.told = [regression(12345, 7)]
+    worker_of(client, rps("run.total_timesteps=128"), lines=lines).run()
+    assert alarms.calls == 1, "two updates are within a minute"
+    assert not [line for line in lines if line.startswith(("alarm:", "over:"))]
+
+
+def test_the_league_watches_mains_alone_and_is_not_asked_for_others(worker_of, client, alarms):
+    worker_of(client, rps("run.total_timesteps=64", "league.role=main_exploiter")).run()
+    assert alarms.calls == 0
+
+
+def test_while_the_league_is_away_alarms_stay_as_they_were(worker_of, client, outside, alarms):
+    lines = []
+    worker = worker_of(client, rps("run.total_timesteps=320"), lines=lines)
+    update_monitor = worker.session.monitor.update
+
+    def away_in_the_middle(update, metrics):
+        alarms.away = 1 < update < 5
+        return update_monitor(update, metrics)
+
+    worker.session.monitor.update = away_in_the_middle
+    run(worker, outside, alarms, [[7]] * 5)
+    assert len([line for line in lines if line.startswith(("alarm:", "over:"))]) == 1
+    assert alarms.calls > 3

@@ -1,0 +1,347 @@
+import random
+from contextlib import contextmanager
+
+import httpx2
+import pytest
+from manual_clock import ManualClock
+
+from league.client import LeagueClient
+from league.errors import (
+    BusyError,
+    ForbiddenError,
+    InternalError,
+    InvalidRequestError,
+    LeagueError,
+    LeagueUnreachable,
+    UnauthenticatedError,
+    UnknownRouteError,
+    UnknownWorkerError,
+)
+from trainer.errors import CallCutShortError
+from trainer.league_client.retrying_client import FIRST_BACKOFF_S, UNREACHABLE_AFTER, RetryingClient
+
+
+class Client(LeagueClient):
+    """Answers, or raises what it was given."""
+
+    def __init__(self):
+        super().__init__(http=httpx2.Client())
+        self.error = None
+        self.calls = 0
+
+    def call(self):
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+        return "answer"
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def client():
+    client = Client()
+    yield client
+    client._http.close()
+
+
+@pytest.fixture
+def link(client, clock):
+    return RetryingClient(client, clock=clock, rng=random.Random(0), backoff_max_s=8.0)
+
+
+def try_call(link):
+    return link.try_call("leases", lambda client: client.call())
+
+
+def call_or_skip(link, kind):
+    return link.call_or_skip(kind, lambda client: client.call(), lambda client: None)
+
+
+def submit(link, kind="results"):
+    return link.submit(kind, lambda client: client.call(), lambda client: None)
+
+
+UNREACHABLE = LeagueUnreachable("here", "no answer", "start it")
+
+
+def test_a_league_that_answers_is_asked_every_time(link, client):
+    assert [try_call(link), try_call(link)] == ["answer", "answer"]
+    assert not link.unreachable
+
+
+def test_a_league_that_does_not_know_the_token_is_left_alone_until_the_next_attempt_is_due(link, client, clock):
+    client.error = UnauthenticatedError("x", "no such token", "make one")
+    assert call_or_skip(link, "leases") is None
+    assert link.unreachable
+    assert call_or_skip(link, "results") is None
+    assert client.calls == 1
+    clock.now += 0.5
+    client.error = None
+    assert try_call(link) == "answer"
+    assert not link.unreachable
+
+
+def test_calls_of_a_kind_neither_shorten_nor_lengthen_the_back_off_of_another(link, client, clock):
+    def waits():
+        return [link.wait_s(kind) for kind in ("leases", "results")]
+
+    client.error = UNREACHABLE
+    call_or_skip(link, "leases")
+    clock.now += link.wait_s("leases")
+    call_or_skip(link, "leases")
+    before = waits()
+    assert before[0] > 0.0
+    client.error = None
+    for _ in range(3):
+        assert call_or_skip(link, "results") == "answer"
+    assert waits() == before == [before[0], 0.0]
+    client.error = UNREACHABLE
+    for _ in range(3):
+        call_or_skip(link, "results")
+        clock.now += link.wait_s("results")
+    client.error = None
+    clock.now += link.wait_s("leases")
+    assert call_or_skip(link, "leases") == "answer"
+    client.error = UNREACHABLE
+    call_or_skip(link, "leases")
+    assert link.wait_s("leases") <= FIRST_BACKOFF_S, "a success of its kind ends a back-off"
+
+
+def test_a_league_that_answers_nothing_for_long_is_called_by_one_kind_at_a_time(link, client, clock):
+    client.error = UNREACHABLE
+    kinds = ["leases", "results", "heartbeats", "downloads", "replays"]
+    assert len(kinds) == UNREACHABLE_AFTER
+    for kind in kinds:
+        assert not link.unreachable
+        call_or_skip(link, kind)
+    assert link.unreachable
+    for _ in range(10):
+        calls = client.calls
+        clock.now += max(link.wait_s(kind) for kind in kinds)
+        for kind in [*kinds, "snapshots"]:
+            call_or_skip(link, kind)
+        assert client.calls == calls + 1
+    clock.now += max(link.wait_s(kind) for kind in kinds)
+    client.error = None
+    assert call_or_skip(link, "results") == "answer"
+    assert not link.unreachable
+    assert link.wait_s("snapshots") == 0.0
+
+
+def test_the_last_calls_before_an_exit_are_made_at_once_and_soon_again(client, clock):
+    @contextmanager
+    def call_context():
+        yield
+
+    link = RetryingClient(client, clock=clock, rng=random.Random(0), backoff_max_s=8.0, call_context=call_context)
+    client.error = UNREACHABLE
+    for _ in range(20):
+        call_or_skip(link, "results")
+        clock.now += link.wait_s("results")
+    client.error = CallCutShortError("a signal came")
+    call_or_skip(link, "leases")
+    link.reset_backoff(1.0)
+    client.error = UNREACHABLE
+    for _ in range(20):
+        calls = client.calls
+        assert link.wait_s("results") <= FIRST_BACKOFF_S
+        clock.now += link.wait_s("results")
+        assert call_or_skip(link, "results") is None
+        assert client.calls == calls + 1
+    assert client.timeout_s == 1.0
+
+
+def test_a_busy_league_holds_up_no_calls_of_another_kind(link, client, clock):
+    client.error = BusyError("for POST /api/v1/leases", "others wait before it", "send it again in 4 s")
+    assert try_call(link) is None
+    assert not link.unreachable
+    client.error = None
+    assert try_call(link) == "answer"
+
+
+@pytest.mark.parametrize("error", [UNREACHABLE, InternalError("x", "failed", "retry")])
+def test_pauses_are_random_up_to_a_limit_that_doubles_up_to_the_longest(client, clock, error):
+    waits = []
+    client.error = error
+    for seed in range(200):
+        link = RetryingClient(client, clock=clock, rng=random.Random(seed), backoff_max_s=8.0)
+        waits.append([])
+        for _ in range(4):
+            try_call(link)
+            waits[-1].append(link.wait_s("leases"))
+            clock.now += waits[-1][-1] + 1e-6
+    for number, found in enumerate(zip(*waits, strict=True)):
+        limit = FIRST_BACKOFF_S * 2.0**number
+        assert max(found) <= limit + 1e-9
+        assert max(found) > 0.95 * limit
+        assert min(found) < 0.05 * limit
+    for _ in range(20):
+        try_call(link)
+        assert link.wait_s("leases") <= 8.0
+        clock.now += link.wait_s("leases")
+
+
+def test_a_refusal_is_the_callers(link, client):
+    client.error = ForbiddenError("token", "has no such scope", "use another")
+    with pytest.raises(ForbiddenError):
+        try_call(link)
+    assert not link.unreachable
+
+
+@pytest.mark.parametrize(
+    "error", [ForbiddenError("token", "has no such scope", "use another"), InternalError("x", "failed", "retry")]
+)
+def test_a_call_that_is_refused_or_fails_holds_up_those_of_its_kind_alone(link, client, clock, error):
+    client.error = error
+    assert call_or_skip(link, "leases") is None
+    client.error = None
+    assert not link.unreachable
+    assert call_or_skip(link, "leases") is None
+    assert [call_or_skip(link, kind) for kind in ("results", "heartbeats", "snapshots")] == ["answer"] * 3
+    clock.now += 0.5
+    assert call_or_skip(link, "leases") == "answer"
+
+
+def test_a_refusal_is_said_once_and_so_is_its_end(link, client, clock, caplog):
+    client.error = ForbiddenError("token", "has no such scope", "use another")
+    for _ in range(3):
+        call_or_skip(link, "leases")
+        clock.now += 100.0
+    client.error = None
+    call_or_skip(link, "results")
+    assert "again after" not in caplog.text
+    call_or_skip(link, "leases")
+    assert caplog.text.count("trying again until it accepts leases") == 1
+    assert caplog.text.count("the league accepts leases again after 3 failed attempts") == 1
+
+
+def test_a_league_that_refuses_something_is_back(link, client, clock, caplog):
+    client.error = UNREACHABLE
+    for _ in range(UNREACHABLE_AFTER):
+        call_or_skip(link, "leases")
+        clock.now += 100.0
+    client.error = ForbiddenError("token", "has no such scope", "use another")
+    call_or_skip(link, "leases")
+    assert "the league is back" in caplog.text
+    assert not link.unreachable
+
+
+def test_what_the_league_will_never_have_is_the_senders_to_set_aside(link, client):
+    client.error = InvalidRequestError("results", "out of range", "report the match's own")
+    with pytest.raises(InvalidRequestError):
+        submit(link)
+    assert not link.unreachable
+    client.error = None
+    assert submit(link) == "answer"
+
+
+class TooFastError(LeagueError):
+    status = 429
+
+
+@pytest.mark.parametrize(
+    "error", [ForbiddenError, UnauthenticatedError, UnknownRouteError, TooFastError, InternalError]
+)
+def test_what_may_be_taken_later_is_sent_later(link, client, clock, error):
+    client.error = error("this", "is refused for now", "try again")
+    assert submit(link) is None
+    client.error = None
+    assert submit(link) is None
+    clock.now += 0.5
+    assert submit(link) == "answer"
+
+
+@pytest.mark.parametrize("way", ["call_or_skip", "submit"])
+def test_a_league_that_forgot_the_worker_is_told_again(link, client, way):
+    client.error = UnknownWorkerError("w", "no worker has this id", "register")
+    registered = []
+    assert (
+        getattr(link, way)("results", lambda client: client.call(), lambda c: registered.append(c) or "known") is None
+    )
+    assert registered == [client]
+    client.error = None
+    assert submit(link) == "answer"
+
+
+def test_a_league_that_refuses_a_worker_it_forgot_is_not_troubled_with_its_calls(link, client, clock, caplog):
+    client.error = UnknownWorkerError("w", "no worker has this id", "register")
+
+    def refused(client):
+        raise ForbiddenError("token", "has no such scope", "use another")
+
+    for _ in range(3):
+        assert link.submit("results", lambda client: client.call(), refused) is None
+    assert client.calls == 1
+    assert "until it accepts registrations" in caplog.text
+
+
+def test_going_away_and_coming_back_is_said_once(link, client, clock, caplog):
+    client.error = UNREACHABLE
+    for _ in range(UNREACHABLE_AFTER + 2):
+        try_call(link)
+        clock.now += 100.0
+    client.error = None
+    try_call(link)
+    assert caplog.text.count("trying again until it answers") == 1
+    assert caplog.text.count("the league is back after 3 failed attempts") == 1
+
+
+def test_a_call_that_the_network_has_swallowed_is_given_up_soon_and_later_ones_wait_longer(link, client, clock):
+    client.error, waited = UNREACHABLE, []
+    for _ in range(6):
+        try_call(link)
+        waited.append(client.timeout_s)
+        clock.now += 100.0
+    assert waited == [1.5, 3.0, 6.0, 12.0, 24.0, 30.0], "up to what the client was made with"
+    call_or_skip(link, "results")
+    assert client.timeout_s == 1.5, "each kind for itself"
+
+
+def test_answers_are_awaited_for_a_multiple_of_the_time_that_the_last_one_took(link, client, clock):
+    def slow(client):
+        clock.now += 3.0
+        return client.call()
+
+    for _ in range(2):
+        assert link.try_call("leases", slow) == "answer"
+    assert client.timeout_s == 12.0
+    try_call(link)
+    try_call(link)
+    assert client.timeout_s == 1.5
+
+
+def test_transfers_are_awaited_for_as_long_as_the_client_was_made_with(link, client):
+    call_or_skip(link, "snapshots")
+    assert client.timeout_s == 30.0
+
+
+@pytest.mark.parametrize("error", [UNREACHABLE, InternalError("x", "failed", "retry")])
+def test_single_failures_of_a_bad_line_are_not_in_the_log(link, client, clock, caplog, error):
+    for _ in range(10):
+        for fault in (error, error, None):
+            client.error = fault
+            try_call(link)
+            clock.now += 100.0
+    assert not caplog.records
+
+
+def test_after_a_call_that_was_cut_short_none_is_made_any_more(client, clock):
+    entered = []
+
+    @contextmanager
+    def call_context():
+        entered.append(True)
+        yield
+
+    link = RetryingClient(client, clock=clock, rng=random.Random(0), backoff_max_s=8.0, call_context=call_context)
+    assert try_call(link) == "answer"
+    client.error = CallCutShortError("a signal came")
+    assert try_call(link) is None
+    client.error = None
+    clock.now += 1e9
+    assert try_call(link) is None
+    assert len(entered) == client.calls == 2

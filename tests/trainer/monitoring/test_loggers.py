@@ -1,0 +1,137 @@
+import errno
+import json
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from trainer.disk_retry import DiskRetry
+from trainer.errors import ConfigError
+from trainer.monitoring.loggers import TensorBoard, WeightsAndBiases
+from trainer.monitoring.metrics import MetricsLogger
+
+
+def read(folder):
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return events
+
+
+def test_tensorboard_reads_every_metric_and_every_word(tmp_path):
+    board = TensorBoard(tmp_path, 0)
+    board.log(8, {"a": 1.5, "b/c": -2.0})
+    board.log_text(8, "health/x", "it is ill")
+    board.log(16, {"a": 2.5})
+    board.close()
+    events = read(tmp_path)
+    assert [(each.step, each.value) for each in events.Scalars("a")] == [(8, 1.5), (16, 2.5)]
+    assert [(each.step, each.value) for each in events.Scalars("b/c")] == [(8, -2.0)]
+    (words,) = events.Tensors("health/x/text_summary")
+    assert (words.step, words.tensor_proto.string_val[0].decode()) == (8, "it is ill")
+
+
+def test_sessions_of_one_run_are_shown_as_one_curve(tmp_path):
+    for step in (1, 2, 3):
+        board = TensorBoard(tmp_path, 0)
+        board.log(step, {"a": float(step)})
+        board.close()
+    assert len(list(tmp_path.iterdir())) == 3
+    values = set()
+    for file in tmp_path.iterdir():
+        values |= {each.value for each in read(file).Scalars("a")}
+    assert values == {1.0, 2.0, 3.0}
+
+
+def test_tensorboard_shows_updates_that_a_crash_undid_once(tmp_path):
+    for from_step, steps in ((0, (10, 20, 30, 40)), (20, (30, 40, 50))):
+        board = TensorBoard(tmp_path, from_step)
+        for step in steps:
+            board.log(step, {"charts/score": float(from_step)})
+        board.close()
+    shown = [(each.step, each.value) for each in read(tmp_path).Scalars("charts/score")]
+    assert shown == [(10, 0.0), (20, 0.0), (30, 20.0), (40, 20.0), (50, 20.0)]
+
+
+def test_a_full_disk_delays_what_tensorboard_is_told_and_loses_nothing(tmp_path, monkeypatch):
+    board = TensorBoard(tmp_path, 0)
+    metrics_logger = MetricsLogger(tmp_path, [board], DiskRetry(print))
+    write = board._file._write_all
+
+    def full(_data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(board._file, "_write_all", full)
+    for step in (1, 2):
+        assert not metrics_logger.write(step, {"a": float(step)})
+    monkeypatch.setattr(board._file, "_write_all", write)
+    metrics_logger.write(3, {"a": 3.0})
+    metrics_logger.close()
+    assert [each.value for each in read(tmp_path).Scalars("a")] == [1.0, 2.0, 3.0]
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.fixture
+def wandb(monkeypatch):
+    """A package that remembers what it was asked for."""
+    package = ModuleType("wandb")
+    package.runs = []
+
+    def init(**options):
+        run = SimpleNamespace(options=options, id=options["id"] or "new-id", logged=[], alerts=[], finished=0)
+        run.log = run.logged.append
+        run.alert = lambda **words: run.alerts.append(words)
+        run.define_metric = lambda *_, **__: None
+        run.finish = lambda: setattr(run, "finished", run.finished + 1)
+        package.runs.append(run)
+        return run
+
+    package.init, package.Error = init, type("Error", (Exception,), {})
+    monkeypatch.setitem(sys.modules, "wandb", package)
+    return package
+
+
+def test_weights_and_biases_get_the_settings_the_metrics_and_the_verdicts(tmp_path, wandb):
+    metrics_logger = MetricsLogger(
+        tmp_path, [WeightsAndBiases(tmp_path, "main", {"ppo": {"clip_coef": 0.2}})], DiskRetry(print)
+    )
+    metrics_logger.write(8, {"a": 1.5, "b": None, "c": float("nan")})
+    metrics_logger.log_text(8, "health/x", "it is ill")
+    metrics_logger.close()
+    (run,) = wandb.runs
+    assert run.options["config"] == {"ppo": {"clip_coef": 0.2}}
+    assert (run.options["name"], run.options["dir"], run.options["resume"]) == ("main", str(tmp_path), "allow")
+    assert run.logged == [{"env_step": 8, "a": 1.5}]
+    assert run.alerts == [{"title": "health/x", "text": "it is ill"}]
+    assert run.finished == 1
+
+
+def test_a_resumed_run_is_the_same_run_at_weights_and_biases(tmp_path, wandb):
+    for _ in range(2):
+        WeightsAndBiases(tmp_path, "main", {}).close()
+    assert [run.options["id"] for run in wandb.runs] == [None, "new-id"]
+    assert json.loads((tmp_path / "wandb.json").read_text()) == {"id": "new-id"}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}"])
+def test_a_damaged_note_of_the_run_at_weights_and_biases_begins_a_new_one(tmp_path, wandb, content):
+    (tmp_path / "wandb.json").write_text(content)
+    WeightsAndBiases(tmp_path, "main", {}).close()
+    assert wandb.runs[0].options["id"] is None
+    assert json.loads((tmp_path / "wandb.json").read_text()) == {"id": "new-id"}
+
+
+def test_who_has_not_logged_in_is_told_the_ways_out_in_one_line(tmp_path, wandb, monkeypatch):
+    def init(**_options):
+        raise wandb.Error("api_key not configured (no-tty).\nCall wandb.login")
+
+    monkeypatch.setattr(wandb, "init", init)
+    with pytest.raises(ConfigError, match=r"\(api_key not configured .*WANDB_MODE=offline, or omit") as error:
+        WeightsAndBiases(tmp_path, "main", {})
+    assert "\n" not in str(error.value)
+
+
+def test_without_the_package_it_is_said_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ConfigError, match=r"pip install 'echelon-league\[track\]', or omit"):
+        WeightsAndBiases(tmp_path, "main", {})

@@ -1,0 +1,61 @@
+"""Compiled in a process of its own: shapes are not checked there, as in every run outside of these tests."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from torch._dynamo.exc import BackendCompilerFailed
+
+from trainer.ppo.compiled import CompiledOrEager
+
+COMPARE = Path(__file__).parents[2] / "support" / "compiled_update.py"
+
+
+def test_the_way_from_samples_to_loss_compiles_without_a_break_and_changes_nothing():
+    command = [sys.executable, "-W", "error::UserWarning", str(COMPARE), "eager", "16", "64"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["breaks"] == 0
+    assert set(found["answers"]) == {"synthetic 16", "synthetic 64", "mech-pack 16", "mech-pack 64"}
+    for answer in found["answers"].values():
+        assert not answer["given_up"]
+        assert answer["same_keys"]
+        assert answer["same_figures"]
+        assert answer["furthest"] < 1e-6
+
+
+def test_what_has_too_many_graphs_goes_on_uncompiled_and_says_so_once(caplog):
+    def multiply(tensor, times):  # a graph for every number of times
+        for _ in range(times):
+            tensor = tensor * 2.0
+        return tensor
+
+    one = torch.ones(())
+    compiled = CompiledOrEager(multiply, "eager", multiply)
+    with torch._dynamo.config.patch(recompile_limit=2):
+        found = [float(compiled(one, times)) for times in range(6)]
+    assert found == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+    assert compiled.given_up
+    told = "ppo.compile is 'eager', which does not work here (it takes more than 2 graphs)"
+    assert [told in record.getMessage() for record in caplog.records if record.name == "trainer.ppo.compiled"] == [True]
+
+
+def test_an_update_goes_on_where_the_backend_fails(play, never, monkeypatch, caplog):
+    """As inductor does where there is no C++ compiler."""
+
+    def compiled(function, **_):
+        def failing(*_):
+            raise BackendCompilerFailed("inductor", RuntimeError("no C++ compiler"), None)
+
+        return failing
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    plain, failed = play(), play(ppo={"compile": "inductor"})
+    for played in (plain, failed):
+        played.learner.learn(played.collect(), never)
+    assert "ppo.compile is 'inductor', which does not work here (BackendCompilerFailed" in caplog.text
+    assert len(caplog.records) == 1
+    for name, tensor in plain.learner.network.named_parameters():
+        assert torch.equal(failed.learner.network.get_parameter(name), tensor)

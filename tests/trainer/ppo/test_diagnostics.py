@@ -1,0 +1,33 @@
+import pytest
+import torch
+
+from trainer.ppo.diagnostics import head_gradients, saturated
+
+
+def test_saturated_actions_are_those_whose_squashed_value_is_beyond_0_99():
+    raw = torch.atanh(torch.tensor([[0.5, 0.985, -0.995, 0.999]], dtype=torch.float64))
+    assert saturated(raw) == 0.5
+
+
+def test_an_update_says_how_hard_each_head_is_pushed(play, never):
+    played = play(ppo={"update_epochs": 1, "num_minibatches": 1})
+    metrics = played.learner.learn(played.collect(), never)
+    norms = [metrics[f"heads/{name}/gradient_norm"] for name in ("move", "switch", "choice")]
+    assert all(norm > 0.0 for norm in norms)
+    assert sum(norm**2 for norm in norms) ** 0.5 <= metrics["losses/gradient_norm"]
+    assert metrics["heads/move/std"] == pytest.approx(0.607, abs=0.01)
+    assert metrics["heads/move/saturated"] < 0.01
+    assert 0.0 < metrics["losses/ratio_deviation"] < 0.1 or metrics["losses/approx_kl"] == 0.0
+    assert "heads/switch/std" not in metrics
+
+
+def test_a_head_with_nothing_to_decide_has_no_gradient_which_is_not_zero(play):
+    network = play().learner.network
+    network.actor(torch.ones(1, network.actor.in_features)).sum().backward()
+    decided = torch.tensor([True, False, True])
+    norms = head_gradients(network, decided)
+    assert norms.isnan().tolist() == [False, True, False]
+    own = network.actor.weight.grad[network.layout.parts[2].parameters]
+    assert float(norms[2]) == pytest.approx(float((own.square().sum() + len(own)).sqrt()))
+    network.zero_grad(set_to_none=True)
+    assert head_gradients(network, decided).isnan().all()

@@ -1,0 +1,53 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from arena.policies import RecurrentState
+from trainer.ppo.diagnostics import ROWS, state_drift
+
+
+def test_memory_is_not_stale_under_the_weights_that_acted(play):
+    played = play((2, 2))
+    for _ in range(2):  # the second rollout begins inside episodes
+        rollout = played.collect()
+    assert float(state_drift(played.learner.network, rollout)) < 1e-6
+
+
+def test_drift_grows_with_the_distance_that_weights_moved(play, never):
+    def drift(rate):
+        played = play(optimizer={"learning_rate": rate, "learning_rate_final": rate}, ppo={"target_kl": 1e9})
+        return played.learner.learn(played.collect(), never)["losses/state_drift"]
+
+    assert 0.0 < 3.0 * drift(1e-4) < drift(1e-2)
+
+
+@pytest.mark.parametrize("settings", [{"network": {"core": "feedforward"}}, {"rollout": {"bptt_horizon": 12}}])
+def test_where_no_memory_was_stored_on_the_way_there_is_no_drift(play, never, settings):
+    played = play(**settings)
+    assert "losses/state_drift" not in played.learner.learn(played.collect(), never)
+
+
+def drift_step_by_step(network, rollout):
+    """The same by its definition."""
+    length = rollout.bptt_horizon
+    begin = len(rollout.reward) - 2 * length
+    state = RecurrentState(rollout.hidden[-2, :ROWS], rollout.cell[-2, :ROWS])
+    for t in range(begin, begin + length):
+        seen = (rollout.observation[t, :ROWS], rollout.episode_start[t, :ROWS], rollout.active[t, :ROWS])
+        state = network.step(seen[0], state, seen[1], seen[2]).state
+    stored = rollout.hidden[-1, :ROWS]
+    return torch.linalg.vector_norm(state.hidden - stored) / torch.linalg.vector_norm(stored)
+
+
+@pytest.mark.parametrize("acting", [0.0, 0.5, 1.0])
+@torch.no_grad()
+def test_drift_is_that_of_memory_taken_on_step_by_step_for_any_episode_starts_and_pauses(play, acting):
+    played = play()
+    rollout, rng = played.collect(), torch.Generator().manual_seed(0)
+    chance = torch.rand(3, *rollout.active.shape, generator=rng)
+    varied = replace(rollout, episode_start=chance[0] < 0.2, active=chance[1] < acting)
+    varied.hidden.normal_(generator=rng)
+    varied.cell.normal_(generator=rng)
+    expected = drift_step_by_step(played.learner.network, varied)
+    torch.testing.assert_close(state_drift(played.learner.network, varied), expected)

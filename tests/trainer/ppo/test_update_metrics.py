@@ -1,0 +1,44 @@
+"""Rows of figures: where each stands, and what those of parts say of the whole."""
+
+import torch
+
+from trainer.ppo.update_metrics import PER_HEAD, SINGLE, MinibatchMetrics
+
+
+def figures(per_head, **single):
+    """Figures of two heads; those that are not given are 0."""
+    alone = {name: torch.tensor(single.get(name, 0.0)) for name in SINGLE}
+    return MinibatchMetrics.of(alone, {name: torch.tensor(per_head.get(name, [0.0, 0.0])) for name in PER_HEAD})
+
+
+def test_a_figure_is_found_by_its_name_and_goes_by_it_in_metrics():
+    row = figures({"samples": [3.0, 4.0], "entropy": [0.5, 0.7]}, approx_kl=0.1, ratio_alarms=2.0)
+    assert float(row.single("approx_kl")) == torch.tensor(0.1)
+    assert row.per_head("entropy").tolist() == torch.tensor([0.5, 0.7]).tolist()
+    named = dict(zip(MinibatchMetrics.names(["move", "aim"]), row.row.tolist(), strict=True))
+    assert {name: value for name, value in named.items() if value} == {
+        "losses/approx_kl": float(torch.tensor(0.1)),
+        "losses/ratio_alarms": 2.0,
+        "heads/move/samples": 3.0,
+        "heads/aim/samples": 4.0,
+        "heads/move/entropy": 0.5,
+        "heads/aim/entropy": float(torch.tensor(0.7)),
+    }
+
+
+def test_parts_count_as_much_as_they_have_decisions():
+    nothing = float("nan")
+    parts = [
+        figures({"samples": [6.0, 0.0], "entropy": [1.0, nothing]}, ratio_error=0.5, value_loss=1.0, ratio_alarms=1.0),
+        figures({"samples": [2.0, 0.0], "entropy": [3.0, nothing]}, ratio_error=0.2, value_loss=5.0, ratio_alarms=2.0),
+    ]
+    whole = MinibatchMetrics.merged(parts, torch.tensor([0.75, 0.25]))
+    assert [float(whole.single(name)) for name in ("ratio_error", "value_loss", "ratio_alarms")] == [0.5, 2.0, 3.0]
+    assert whole.per_head("samples").tolist() == [8.0, 0.0]
+    entropy, never = whole.per_head("entropy").tolist()
+    assert (entropy, never == never) == (1.5, False)
+
+
+def test_a_part_alone_is_the_whole_to_the_bit():
+    part = figures({"samples": [7.0, 3.0], "entropy": [0.1, 0.3]}, value_loss=0.7)
+    assert torch.equal(MinibatchMetrics.merged([part], torch.ones(1)).row, part.row)

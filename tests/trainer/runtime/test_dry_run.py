@@ -1,0 +1,166 @@
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from rich.console import Console
+
+from trainer.config.loading import resolve
+from trainer.errors import ConfigError
+from trainer.ppo.learner import Learner
+from trainer.runtime.dry_run import PROGRAM, estimate_run, print_estimate
+from trainer.runtime.torch_setup import device_bytes
+
+RECALL = [
+    "environment.num_envs=10",
+    "rollout.num_steps=32",
+    "rollout.bptt_horizon=8",
+    "ppo.num_minibatches=5",
+    "ppo.update_epochs=3",
+]
+RECALL.append("environment.self_play=0.2")
+
+
+@pytest.fixture(scope="module")
+def planned():
+    return estimate_run(resolve("recall", None, [*RECALL, "schedules.horizon_steps=1000"]))
+
+
+def test_a_plan_counts_what_an_update_takes(planned):
+    assert planned.env_steps_per_update == 320
+    assert planned.agent_steps_per_update == 384  # both sides of two of the ten environments learn
+    assert planned.samples_per_minibatch == 76
+    assert planned.optimizer_steps_per_update == 15
+    assert planned.updates == 4
+    assert planned.decisions_ahead == pytest.approx(1 / (1 - 0.995 * 0.95))
+
+
+def test_agents_of_a_team_count_and_total_steps_come_before_the_horizon():
+    config = resolve(
+        "mech-pack", None, ["environment.num_envs=2", "environment.self_play=0", "run.total_timesteps=1000"]
+    )
+    told = estimate_run(config)
+    assert (told.env_steps_per_update, told.agent_steps_per_update) == (128, 640)
+    assert told.updates == 8
+
+
+def test_parameters_are_counted_by_part(planned):
+    network = Learner(resolve("recall", None, RECALL), _spec()).network
+    assert sum(planned.parameters.values()) == sum(each.numel() for each in network.parameters())
+    assert planned.parameters["critic"] == 33
+    assert planned.as_json()["parameters_in_all"] == sum(planned.parameters.values())
+
+
+def test_memory_of_rollout_network_and_optimiser_is_what_they_take(planned):
+    learner = Learner(resolve("recall", None, [*RECALL, "ppo.target_kl=1e9"]), _spec())
+    rollout = learner.allocate()
+    assert planned.memory_bytes["rollout"] == sum(tensor.nbytes for tensor in vars(rollout).values())
+    weights = sum(each.nbytes for each in learner.network.parameters())
+    rollout.active.fill_(True)
+    rollout.mask.fill_(True)
+    learner.learn(rollout, lambda: False)
+    moments = [each for name, each in learner.ppo.optimizer.tensors().items() if not name.endswith(".step")]
+    assert sum(each.nbytes for each in moments) == 2 * weights
+    assert planned.memory_bytes["network and optimiser"] == 4 * weights
+
+
+def test_memory_grows_with_what_it_is_for(planned):
+    def memory(*settings):
+        return estimate_run(resolve("recall", None, [*RECALL, *settings])).memory_bytes
+
+    fewer, longer = memory("ppo.num_minibatches=10"), memory("rollout.num_steps=64")
+    whole = memory("ppo.num_minibatches=384", "rollout.bptt_horizon=1")
+    assert whole["update"] == 4 * 32 * 12 * _spec().observation_size  # nothing less than all that was seen
+    assert fewer["update"] == pytest.approx(planned.memory_bytes["update"] / 2, rel=0.05)
+    assert longer["rollout"] == pytest.approx(2 * planned.memory_bytes["rollout"], rel=0.05)
+    averaged, weights = memory("league.ema_horizon_steps=9000"), "network and optimiser"
+    assert averaged[weights] == 5 / 4 * planned.memory_bytes[weights]
+    more = memory("environment.num_envs=20")
+    assert more["environment"] == 2 * planned.memory_bytes["environment"] > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["ppo.num_minibatches=49"], r"ppo.num_minibatches is 49, but a rollout of 32 decisions has 48 chunks of 8"),
+        (["curriculum.matches=5"], "recall has no lessons"),
+        (["ppo.entropy_floors={move = 1}"], "move"),
+    ],
+)
+def test_what_a_run_would_refuse_is_refused_by_its_plan(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        estimate_run(resolve("recall", None, [*RECALL, *settings]))
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_plan_fits_the_window(planned, width, capsys):
+    print_estimate(planned, Console(width=width))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    for part in ("samples per minibatch", "optimiser steps", "look ahead", "core", "rollout", "MiB", "in all"):
+        assert part in text
+
+
+@pytest.mark.parametrize(("device", "where"), [("cpu", ""), ("cuda:1", ", all but the first on cuda:1")])
+def test_a_plan_says_whose_memory_is_taken(planned, capsys, device, where):
+    print_estimate(replace(planned, device=device), Console(width=100))
+    assert f"memory, estimated{where} " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("times", "told"), [(0.5, True), (2.0, False)])
+def test_a_plan_that_the_machine_has_no_memory_for_says_what_to_lower(planned, capsys, times, told):
+    machine = int(times * sum(planned.memory_bytes.values()))
+    print_estimate(replace(planned, machine_bytes=machine), Console(width=100))
+    assert ("lower environment.num_envs" in capsys.readouterr().out) == told
+
+
+@pytest.mark.parametrize(("times", "told"), [(0.5, True), (2.0, False)])
+def test_a_plan_that_the_gpu_has_no_memory_for_says_what_to_lower(planned, capsys, times, told):
+    """The machine's memory does not matter, nor what the program takes of it."""
+    memory = {**planned.memory_bytes, PROGRAM: 2**50}
+    needed = sum(size for part, size in memory.items() if part != PROGRAM)
+    there = {"device": "cuda:1", "machine_bytes": 1, "device_bytes": int(times * needed)}
+    print_estimate(replace(planned, memory_bytes=memory, **there), Console(width=100))
+    assert ("cuda:1 has " in capsys.readouterr().out) == told
+
+
+def test_a_gpu_has_what_is_free_and_what_the_process_has_already_taken(monkeypatch):
+    asked = []
+
+    def of(device, result):
+        asked.append(device)
+        return result
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: of(device, (1000, 5000)))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: of(device, 30))
+    gpu = torch.device("cuda:1")
+    assert device_bytes(gpu) == 1030
+    assert asked == [gpu, gpu]
+    assert device_bytes(torch.device("cpu")) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "goal"),
+    [([], "schedules.horizon_steps"), (["run.total_timesteps=640"], "run.total_timesteps")],
+)
+def test_a_plan_counts_updates_until_the_setting_that_ends_them(settings, goal, capsys):
+    planned = estimate_run(resolve("recall", None, [*RECALL, *settings]))
+    print_estimate(planned, Console(width=100))
+    assert f"updates until {goal} " in capsys.readouterr().out
+    assert planned.updates == -(-(640 if settings else _horizon()) // planned.env_steps_per_update)
+
+
+def test_a_plan_is_json_for_scripts(planned):
+    told = json.loads(json.dumps(planned.as_json()))
+    assert told["bytes_in_all"] == sum(told["memory_bytes"].values())
+
+
+def _horizon():
+    return resolve("recall", None, RECALL).schedules.horizon_steps
+
+
+def _spec():
+    from arena.environments.registry import declare
+
+    return declare("recall")

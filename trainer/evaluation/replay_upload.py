@@ -1,0 +1,77 @@
+"""Recording of some rating matches, and upload of the replays to the league."""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from arena.replay import Recording, RecordingError, pack_recording
+from arena.replay.recorder import FirstMatch
+from league.wire import ResultAnswer
+
+MAX_WAITING = 16
+"""Most replays that wait for upload. Older ones are dropped."""
+
+Key = tuple[str, int]
+"""Lease id and sequence of a match."""
+
+Upload = Callable[[int, bytes], bool]
+"""Uploads the replay of a match; false if the upload must be retried."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _WaitingReplay:
+    """A replay, and the id of its match once the league has accepted the result."""
+
+    data: bytes
+    match_id: int | None
+
+
+class ReplayUploader:
+    """Chooses the matches to record, and holds their replays until they are uploaded.
+
+    The league takes a replay only for an accepted match. Replays wait in memory: a long outage of the league or a crash
+    loses some of them, but never a result.
+
+    Args:
+        every_s: Minimum seconds between two recorded matches of an environment; None records none.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, every_s: float | None, clock: Callable[[], float]) -> None:
+        self._every_s, self._clock = every_s, clock
+        self._due_at: dict[str, float] = {}
+        self._waiting: dict[Key, _WaitingReplay] = {}
+
+    def start_recording(self, environment: str) -> FirstMatch | None:
+        """Return a recorder for the first match of the next round; None if no recording is due."""
+        now = self._clock()
+        if self._every_s is None or now < self._due_at.get(environment, now):
+            return None
+        self._due_at[environment] = now + self._every_s
+        return FirstMatch()
+
+    def add(self, key: Key, recording: Recording) -> None:
+        """Add the recording of a match; it waits until the result is accepted."""
+        try:
+            self._waiting[key] = _WaitingReplay(pack_recording(recording), None)
+        except RecordingError as error:
+            logger.warning("%s", error)
+        while len(self._waiting) > MAX_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+
+    def on_results(self, answers: Iterable[ResultAnswer]) -> None:
+        """Note the ids of accepted matches, and drop the replays of all others."""
+        for answer in answers:
+            key = (answer.lease_id, answer.sequence)
+            if (waiting := self._waiting.pop(key, None)) is not None and answer.status in ("accepted", "duplicate"):
+                self._waiting[key] = replace(waiting, match_id=answer.match_id)
+
+    def deliver(self, upload: Upload) -> None:
+        """Upload the replays of accepted matches; stop at the first that must be retried."""
+        for key, waiting in list(self._waiting.items()):
+            if waiting.match_id is not None:
+                if not upload(waiting.match_id, waiting.data):
+                    return
+                del self._waiting[key]

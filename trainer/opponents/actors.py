@@ -1,0 +1,189 @@
+"""Opponent actors: one scripted policy per group, or learned policies of one architecture stacked in one ensemble."""
+
+import functools
+from collections import OrderedDict
+from collections.abc import Container, Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from arena.environments.protocol import Actions, Observation
+from arena.policies import ActorCritic, Architecture, NetworkPolicy, Policy, RecurrentState, State
+from arena.policies.ensemble.ensemble import NativeBinding, PolicyEnsemble, RowAssignment, stacking_key
+from arena.policies.ensemble.native_step import ObservationView
+from trainer.opponents.agent_index import AgentRows
+from trainer.opponents.pool import SELF, Opponent
+
+INITIAL_SLOTS = 16
+"""Slots of a new ensemble; they double as more are needed."""
+
+
+@runtime_checkable
+class OpponentActor(Protocol):
+    """Acts for a group of environments in one call."""
+
+    def initial_state(self, rows: int) -> State:
+        """Return the recurrent state of rows at an episode start."""
+        ...
+
+    def assign(self, opponents: Sequence[Opponent], rows_each: int) -> None:
+        """Set the opponents of the rows; each has `rows_each` consecutive rows."""
+        ...
+
+    def refresh_weights(self) -> None:
+        """Copy the learner's live weights, if they are used here."""
+        ...
+
+    def act(
+        self, rows: AgentRows, view: ObservationView, state: State, rng: torch.Generator, actions: Actions
+    ) -> State:
+        """Choose the rows' actions and return the next recurrent state.
+
+        Args:
+            rows: Agents of the rows.
+            view: Their observation; rows whose episode starts are reset before they act.
+            state: Recurrent state of the rows.
+            rng: Source of the action noise.
+            actions: Actions of all agents (E * N, ...); those of the rows are overwritten.
+        """
+        ...
+
+
+class ScriptedActor:
+    """One policy that acts for all rows of its group."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def initial_state(self, rows: int) -> State:
+        """See `Policy.initial_state`."""
+        return self._policy.initial_state(rows)
+
+    def assign(self, opponents: Sequence[Opponent], rows_each: int) -> None:
+        """Do nothing: all rows have the same policy."""
+
+    def refresh_weights(self) -> None:
+        """Do nothing: there are no weights."""
+
+    def act(
+        self, rows: AgentRows, view: ObservationView, state: State, rng: torch.Generator, actions: Actions
+    ) -> State:
+        """See `OpponentActor.act`."""
+        observation, episode_start = _copy_rows(rows, view)
+        chosen, next_state = self._policy.act(observation, state, episode_start, rng)
+        rows.scatter_actions(chosen, actions)
+        return next_state
+
+
+class StackedActor:
+    """Learned opponents of one architecture, each in one slot of an ensemble, with LRU eviction.
+
+    Slots double until they reach the limit. After that, the opponent that was assigned least recently is evicted.
+    Slots double beyond the limit only if more opponents play at once than fit.
+
+    Args:
+        network: Network of any of the opponents.
+        agents_per_env: N.
+        device: Device of the weights and the rows.
+        limit_bytes: Memory of the slots, unless the current opponents need more.
+    """
+
+    def __init__(self, network: ActorCritic, agents_per_env: int, device: torch.device, limit_bytes: int) -> None:
+        self._ensemble = PolicyEnsemble(network.architecture, INITIAL_SLOTS, device)
+        self._agents_per_env = agents_per_env
+        self._binding = self._bind(torch.zeros(0, dtype=torch.int64))
+        self._max_slots = limit_bytes // self._ensemble.slot_bytes
+        self._slots: OrderedDict[str, int] = OrderedDict()
+        self._live: Opponent | None = None
+
+    @property
+    def keys(self) -> list[str]:
+        """Opponents in slots, least recently assigned first."""
+        return list(self._slots)
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of all slots."""
+        return self._ensemble.slots * self._ensemble.slot_bytes
+
+    def initial_state(self, rows: int) -> State:
+        """Zeros."""
+        return self._ensemble.initial_state(rows)
+
+    def assign(self, opponents: Sequence[Opponent], rows_each: int) -> None:
+        """See `OpponentActor.assign`. The rows' recurrent state stays until their next episode start."""
+        current = {opponent.key: opponent for opponent in opponents}
+        for key, opponent in current.items():
+            if key not in self._slots:
+                self._slots[key] = self._free_slot(current)
+                self._copy_weights(opponent)
+            self._slots.move_to_end(key)
+        self._live = current.get(SELF, self._live)
+        slots = torch.tensor([self._slots[opponent.key] for opponent in opponents])
+        self._binding = self._bind(slots.repeat_interleave(rows_each))
+
+    def refresh_weights(self) -> None:
+        """Copy the learner's live weights to their slot."""
+        if self._live is not None and SELF in self._slots:
+            self._copy_weights(self._live)
+
+    def act(
+        self, rows: AgentRows, view: ObservationView, state: State, rng: torch.Generator, actions: Actions
+    ) -> State:
+        """See `OpponentActor.act`."""
+        match self._binding:
+            case NativeBinding() as native:
+                return self._ensemble.step_native(view, RecurrentState(*state), native, rng, actions)
+            case RowAssignment() as assignment:
+                observation, episode_start = _copy_rows(rows, view)
+                chosen, next_state = self._ensemble.act(observation, state, episode_start, assignment, rng)
+                rows.scatter_actions(chosen, actions)
+                return next_state
+
+    def _bind(self, slot_of_row: Int[Tensor, " R"]) -> NativeBinding | RowAssignment:
+        return self._ensemble.bind(slot_of_row, self._agents_per_env) or self._ensemble.assign_rows(slot_of_row)
+
+    def _copy_weights(self, opponent: Opponent) -> None:
+        self._ensemble.put(self._slots[opponent.key], _network(opponent))
+
+    def _free_slot(self, current: Container[str]) -> int:
+        """Return an unused slot, evicting an opponent that is not playing if the limit is reached."""
+        slots = self._ensemble.slots
+        if len(self._slots) == slots < self._max_slots:
+            self._ensemble.reserve(min(2 * slots, self._max_slots))
+        elif len(self._slots) == slots:
+            for key in self._slots:
+                if key not in current:
+                    return self._slots.pop(key)
+            self._ensemble.reserve(2 * slots)
+        return len(self._slots)
+
+
+def group_key(opponent: Opponent) -> str:
+    """Key of the group that the opponent acts in: its architecture if learned, else its own key."""
+    policy = opponent.policy
+    return _architecture_key(policy.network.architecture) if isinstance(policy, NetworkPolicy) else opponent.key
+
+
+@functools.lru_cache(maxsize=64)  # computed at every match start, and `repr` is slow
+def _architecture_key(architecture: Architecture) -> str:
+    return repr(stacking_key(architecture))
+
+
+def make_actor(opponent: Opponent, agents_per_env: int, device: torch.device, limit_bytes: int) -> OpponentActor:
+    """Create the actor of the group that the opponent belongs to."""
+    if isinstance(opponent.policy, NetworkPolicy):
+        return StackedActor(opponent.policy.network, agents_per_env, device, limit_bytes)
+    return ScriptedActor(opponent.policy)
+
+
+def _copy_rows(rows: AgentRows, view: ObservationView) -> tuple[Observation, Bool[Tensor, " r"]]:
+    return rows.observe(view.observation), view.episode_start.index_select(0, rows.environments)
+
+
+def _network(opponent: Opponent) -> ActorCritic:
+    if not isinstance(opponent.policy, NetworkPolicy):
+        raise TypeError(f"{opponent.name} has no network to stack")
+    return opponent.policy.network

@@ -1,0 +1,171 @@
+"""Agent index: which agents of a vectorised environment belong to the learner and which to its opponents.
+
+Agents of all environments are numbered e * N + i. A policy that plays one side has n rows per environment, where n is
+the size of the larger side. The smaller side is padded: its spare rows observe the same as its last agent, are never
+active, and their actions are dropped. In a self-play environment the learner has both sides. The away sides of these
+environments follow after the first n rows of every environment.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+from arena.environments import EnvironmentSpec, HeadKind
+from arena.environments.protocol import Actions, Observation
+from arena.policies.ensemble.native_step import ObservationView
+
+ACTION_TYPES = {HeadKind.GAUSSIAN: torch.float32, HeadKind.BERNOULLI: torch.bool, HeadKind.CATEGORICAL: torch.int64}
+"""Dtype of an environment's actions by kind of head."""
+
+
+@dataclass(frozen=True)
+class AgentRows:
+    """Rows of one policy: the agents that it acts for.
+
+    Attributes:
+        environments: Environment of each row.
+        agents: Number e * N + i of each row's agent.
+        present: False for spare rows.
+        present_indices: Indices of the rows that are not spare; None if there are no spare rows.
+    """
+
+    environments: Int[Tensor, " r"]
+    agents: Int[Tensor, " r"]
+    present: Bool[Tensor, " r"]
+    present_indices: Int[Tensor, " agents"] | None
+
+    def view(self, observation: Observation, episode_start: Bool[Tensor, " E"]) -> ObservationView:
+        """View of the environments' observation by these rows, without a copy."""
+        return ObservationView(observation, episode_start, self.agents, self.present)
+
+    def observe(self, observation: Observation) -> Observation:
+        """Copy of these rows' observations, with leading axis r."""
+        return Observation(
+            values=self.gather(observation.values),
+            masks={name: self.gather(mask) for name, mask in observation.masks.items()},
+            active=self.gather_active(observation),
+        )
+
+    def gather(
+        self, per_agent: Shaped[Tensor, "E N ..."], out: Shaped[Tensor, "r ..."] | None = None
+    ) -> Shaped[Tensor, "r ..."]:
+        """Select these rows from a tensor with one entry per agent."""
+        return torch.index_select(per_agent.flatten(0, 1), 0, self.agents, out=out)
+
+    def gather_active(self, observation: Observation, out: Bool[Tensor, " r"] | None = None) -> Bool[Tensor, " r"]:
+        """Select which rows act; spare rows never do."""
+        active = self.gather(observation.active, out)
+        return active if self.present_indices is None else active.logical_and_(self.present)
+
+    def gather_rewards(
+        self, rewards: Float[Tensor, "E N ..."], out: Float[Tensor, "r ..."] | None = None
+    ) -> Float[Tensor, "r ..."]:
+        """Select these rows' rewards; those of spare rows are 0."""
+        selected = self.gather(rewards, out)
+        if self.present_indices is None:
+            return selected
+        return selected.masked_fill_(~self.present.view(-1, *[1] * (selected.ndim - 1)), 0.0)
+
+    def scatter_actions(self, actions: Actions, out: Actions) -> None:
+        """Write these rows' actions (r, ...) into those of all agents (E * N, ...)."""
+        for name, action in actions.items():
+            if self.present_indices is None:
+                out[name].index_copy_(0, self.agents, action)
+            else:
+                out[name].index_copy_(0, self.agents[self.present_indices], action[self.present_indices])
+
+
+class AgentIndex:
+    """Assignment of both sides of E environments to the learner and its opponents.
+
+    Args:
+        spec: Specification of the environments.
+        num_envs: E.
+        device: Device of the environments' tensors.
+        self_play: Environments where the learner has both sides. They have no opponent rows.
+
+    Attributes:
+        agents_per_side: n, rows of one side.
+        agents_per_env: N, agents of one environment.
+        single_side_rows: E * n, the learner's rows without the away sides of self-play, which come after them.
+        rows: R, the learner's rows.
+        learner: The learner's rows.
+        environment_of_row: Environment (R,) of each of the learner's rows.
+    """
+
+    def __init__(
+        self, spec: EnvironmentSpec, num_envs: int, device: torch.device, self_play: Sequence[int] = ()
+    ) -> None:
+        self._spec, self._num_envs, self.device = spec, num_envs, device
+        self.agents_per_side, self.agents_per_env = max(spec.agents_per_side), spec.num_agents
+        sides = [range(spec.num_agents)[spec.side(away)] for away in (False, True)]
+        agents, dtypes, slots = num_envs * spec.num_agents, ACTION_TYPES, range(self.agents_per_side)
+        self._action_shapes = {
+            head.name: ((agents,) if head.kind is HeadKind.CATEGORICAL else (agents, head.size), dtypes[head.kind])
+            for head in spec.heads
+        }
+        self._agent_of_slot = torch.tensor([[side[min(i, len(side) - 1)] for i in slots] for side in sides])
+        self._slot_present = torch.tensor([[i < len(side) for i in slots] for side in sides])
+        self._uneven = len(set(spec.agents_per_side)) > 1
+        self._environments = torch.tensor([*range(num_envs), *self_play])
+        self._away = torch.tensor([False] * num_envs + [True] * len(self_play))
+        self.single_side_rows = num_envs * self.agents_per_side
+        self.rows = len(self._environments) * self.agents_per_side
+        self.learner = self._agent_rows(self._environments, self._away)
+        self.environment_of_row = self.learner.environments
+
+    def assign_sides(self, away: Mapping[int, bool]) -> set[int]:
+        """Set the learner's side of some environments and return those where it changed."""
+        before = self._away.tolist()
+        changed = {environment for environment, side in away.items() if before[environment] != side}
+        for environment in changed:
+            self._away[environment] = away[environment]
+        if changed:
+            self.learner = self._agent_rows(self._environments, self._away)
+        return changed
+
+    def opponent_rows(self, environments: Sequence[int]) -> AgentRows:
+        """Rows of the opponents' side of some environments."""
+        chosen = torch.tensor(environments, dtype=torch.int64)
+        return self._agent_rows(chosen, ~self._away[chosen])
+
+    def learner_rows(self, environments: Sequence[int]) -> Int[Tensor, " r"]:
+        """Indices of the learner's rows in some environments."""
+        chosen = set(environments)
+        sides = [side for side, environment in enumerate(self._environments.tolist()) if environment in chosen]
+        n = self.agents_per_side
+        return torch.tensor([side * n + i for side in sides for i in range(n)], device=self.device)
+
+    def expand_to_rows(
+        self, per_environment: Bool[Tensor, " e"], out: Bool[Tensor, " r"] | None = None
+    ) -> Bool[Tensor, " r"]:
+        """Repeat a flag per environment for each of the learner's rows."""
+        return torch.index_select(per_environment, 0, self.environment_of_row, out=out)
+
+    def empty_actions(self) -> dict[str, Tensor]:
+        """Zero actions of all agents (E * N, ...)."""
+        return {
+            name: torch.zeros(shape, dtype=dtype, device=self.device)
+            for name, (shape, dtype) in self._action_shapes.items()
+        }
+
+    def unflatten(self, actions: Actions) -> dict[str, Tensor]:
+        """Reshape actions from (E * N, ...) to (E, N, ...)."""
+        agents = self._spec.num_agents
+        return {name: each.view(self._num_envs, agents, *each.shape[1:]) for name, each in actions.items()}
+
+    def _agent_rows(self, environments: Int[Tensor, " e"], away: Bool[Tensor, " e"]) -> AgentRows:
+        # Computed on the host, because `nonzero` on a GPU would wait for the device.
+        side = away.long()
+        agents = (environments.unsqueeze(1) * self._spec.num_agents + self._agent_of_slot[side]).flatten()
+        present = self._slot_present[side].flatten()
+        present_indices = present.nonzero().squeeze(1) if self._uneven else None
+        return AgentRows(
+            environments=environments.repeat_interleave(self.agents_per_side).to(self.device),
+            agents=agents.to(self.device),
+            present=present.to(self.device),
+            present_indices=None if present_indices is None else present_indices.to(self.device),
+        )

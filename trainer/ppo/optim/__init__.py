@@ -1,0 +1,1 @@
+"""The optimiser, its schedules and the moving average of the weights."""

@@ -1,0 +1,353 @@
+"""Recurrent proximal policy optimisation (PPO): one update of a network from one rollout.
+
+1. Split the rollout into sequences of at most `rollout.bptt_horizon` decisions. No sequence crosses the start of an
+   episode, and each starts from the recurrent state of the actor (`sequences.py`).
+2. In each of `update_epochs` epochs, shuffle the sequences into `num_minibatches` minibatches.
+3. For each minibatch, run the network over its sequences and compute (`loss.py`)
+
+       L = -E[min(r A, clip(r, 1 - clip_coef, 1 + clip_coef) A)] + vf_coef E[value loss] - sum_h ent_coef_h E[entropy_h]
+
+   with the probability ratio r of the whole action, without heads that had no choice, and the normalised advantage A.
+   Means are over the decisions that carry loss: those of active agents behind a sequence's burn-in.
+4. Stop the update before the optimiser's step if the approximate KL divergence exceeds kl_stop * target_kl.
+5. Clip the norm of the gradient and take a step of AdamW, unless the loss or the gradient is not finite.
+
+A minibatch is computed in micro-batches, whose gradients add up. Under torchrun all means are over the decisions of all
+ranks.
+
+Sources: Schulman et al., "Proximal Policy Optimization Algorithms" (2017); Schulman, "Approximating KL Divergence"
+(2020); Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (2019).
+"""
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from arena.errors import ArenaError
+from arena.policies import ActorCritic
+from arena.policies.nn.actor_critic import PolicyOutput
+from trainer.config.algorithm import CompileBackend, Precision
+from trainer.config.schema import OptimizerSettings, PPOSettings
+from trainer.errors import NonFiniteLossError
+from trainer.ppo.compiled import CompiledOrEager
+from trainer.ppo.diagnostics import head_gradients, state_drift
+from trainer.ppo.extra_losses import load_extra_losses
+from trainer.ppo.loss import LossCoefficients, LossOutput, PolicyEvaluation, PPOLoss
+from trainer.ppo.optim.optimizer import FlatAdamW, trainable_parameters
+from trainer.ppo.sequences import (
+    SequenceBatch,
+    Sequences,
+    Targets,
+    shuffle_minibatches,
+    split_into_sequences,
+    take_flat,
+)
+from trainer.ppo.update_metrics import MetricAccumulator, MinibatchMetrics
+from trainer.process_group import SINGLE_PROCESS, ProcessGroup, any_of, average, average_gradient
+from trainer.rollout.buffer import RolloutBuffer
+
+CPU_MICRO_BATCH = 8192
+"""Decisions of a micro-batch on a CPU: its caches still hold their activations when the backward pass needs them."""
+
+ComputeLoss = Callable[[SequenceBatch, Tensor], tuple[LossOutput, PolicyOutput]]
+"""Loss of a micro-batch, given the weights of `PPOLoss.weights`, and the network's output at all its decisions."""
+
+
+class MicroBatch(NamedTuple):
+    """Sequences of one forward and backward pass, and which of their N decisions carry loss."""
+
+    sequences: Sequences
+    loss_mask: Bool[Tensor, " N"]
+
+
+class MinibatchResult(NamedTuple):
+    """Loss of a minibatch with its extra losses, its metrics, and each of its extra losses by itself."""
+
+    loss: Float[Tensor, ""]
+    metrics: MinibatchMetrics
+    extra: Float[Tensor, " extra_losses"]
+
+
+class PPO:
+    """Recurrent PPO of one network, alone or with the same network on the other ranks of a process group.
+
+    Args:
+        network: The actor-critic, on its device.
+        settings: The `[ppo]` section.
+        optimizer: The `[optimizer]` section.
+        rng: Random numbers of the shuffling and of the entropy estimate.
+        ranks: The process group; by default this process alone.
+
+    Attributes:
+        extra_losses: Additional terms of the loss (`ppo.extra_losses`).
+        under_floor: Heads whose mean entropy was below `ppo.entropy_floors` in their last minibatch (heads,).
+        optimizer: AdamW over all trainable parameters.
+        rejected_steps: Steps that were skipped because something was not finite.
+
+    Raises:
+        ConfigError: A setting names a head, a class or a compiler that does not exist.
+    """
+
+    def __init__(
+        self,
+        network: ActorCritic,
+        settings: PPOSettings,
+        optimizer: OptimizerSettings,
+        rng: torch.Generator,
+        ranks: ProcessGroup = SINGLE_PROCESS,
+    ) -> None:
+        self._network, self._settings, self._rng, self._ranks = network, settings, rng, ranks
+        self._device = network.observation_mean.device
+        self._gradient_names = [f"heads/{head.name}/gradient_norm" for head in network.layout.heads]
+        self._max_grad_norm = optimizer.max_grad_norm
+        self.extra_losses = load_extra_losses(settings.extra_losses, network)
+        self.optimizer = FlatAdamW(trainable_parameters(network, self.extra_losses), optimizer)
+        self.loss = PPOLoss(settings, network.layout, self._device)
+        self.under_floor = torch.zeros(len(network.layout.heads), dtype=torch.bool, device=self._device)
+        self.rejected_steps = self.rejected_in_a_row = 0
+        self._compute_loss = self._choose_loss()
+
+    def update(
+        self,
+        rollout: RolloutBuffer,
+        targets: Targets,
+        coefficients: LossCoefficients,
+        should_stop: Callable[[], bool],
+    ) -> dict[str, float | None]:
+        """Improve the network on one rollout; return the metrics of the update.
+
+        Args:
+            rollout: T decisions of R agents.
+            targets: Normalised advantages, returns, and which decisions are valid.
+            coefficients: Learning rate and weights of the loss for this update.
+            should_stop: Whether to end the update before its next minibatch.
+
+        Raises:
+            NonFiniteLossError: Losses or gradients were not finite too often in a row.
+        """
+        self.optimizer.set_rate(coefficients.learning_rate)
+        metrics = MetricAccumulator()
+        sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+        self._network.train()
+        try:
+            kl_stopped = self._run_epochs(rollout, targets, sequences, coefficients, should_stop, metrics)
+        finally:
+            self._network.eval()
+        if (drift := state_drift(self._network, rollout)) is not None:
+            metrics.add("losses/state_drift", drift)
+        return {
+            **metrics.means(),
+            "losses/kl_stop": float(kl_stopped),
+            "losses/rejected_steps": float(self.rejected_steps),
+        }
+
+    def _run_epochs(
+        self,
+        rollout: RolloutBuffer,
+        targets: Targets,
+        sequences: Sequences,
+        coefficients: LossCoefficients,
+        should_stop: Callable[[], bool],
+        metrics: MetricAccumulator,
+    ) -> bool:
+        """Run all epochs; return whether the KL stop ended them early."""
+        sizes = [int(each) for each in self._ranks.all_gather(torch.tensor(len(sequences), device=self._device))]
+        num_minibatches = min([self._settings.num_minibatches, *(size for size in sizes if size)])
+        loss_decisions = sequences.sum_per_sequence(self._loss_mask(targets, sequences))
+        for _ in range(self._settings.update_epochs if any(sizes) else 0):
+            for chosen in shuffle_minibatches(loss_decisions, num_minibatches, self._rng):
+                if any_of(self._ranks, should_stop(), self._device):
+                    return False
+                if not self._update_minibatch(rollout, targets, sequences.take(chosen), coefficients, metrics):
+                    return True
+        return False
+
+    def _update_minibatch(
+        self,
+        rollout: RolloutBuffer,
+        targets: Targets,
+        minibatch: Sequences,
+        coefficients: LossCoefficients,
+        metrics: MetricAccumulator,
+    ) -> bool:
+        """Learn from one minibatch; return False if the policy has moved too far and nothing was learned."""
+        micro_batches = self._micro_batches(targets, minibatch)
+        counts = torch.tensor([float(each.loss_mask.sum()) for each in micro_batches], device=self._device)
+        count = counts.sum()
+        if not any_of(self._ranks, bool(micro_batches), self._device):
+            return True
+        self.optimizer.clear()
+        weights = self.loss.weights(coefficients, self.under_floor)
+        result = self._forward_backward(rollout, targets, micro_batches, counts / count, weights)
+        kl = torch.zeros_like(count) if result is None else result.metrics.single("approx_kl")
+        too_far = float(average(self._ranks, kl, count)) > self._settings.kl_stop * self._settings.target_kl
+        self._update_floors(result)
+        if result is not None:
+            self._record(result, metrics)
+        if too_far:
+            self.optimizer.clear()
+        else:
+            self._step(result, count, metrics)
+        return not too_far
+
+    def _forward_backward(
+        self,
+        rollout: RolloutBuffer,
+        targets: Targets,
+        micro_batches: list[MicroBatch],
+        shares: Float[Tensor, " micro_batches"],
+        weights: Float[Tensor, " heads_and_1"],
+    ) -> MinibatchResult | None:
+        """Run all micro-batches forward and backward, so that gradients add up to those of the minibatch.
+
+        Args:
+            rollout: Holds the decisions.
+            targets: What they are learned from.
+            micro_batches: Parts of the minibatch; none on a rank without valid decisions.
+            shares: Share of each part in the minibatch's decisions that carry loss.
+            weights: See `PPOLoss.weights`.
+        """
+        losses, parts, extras = [], [], []
+        for micro_batch, share in zip(micro_batches, shares, strict=True):
+            batch = SequenceBatch.gather(rollout, targets, *micro_batch, self._network.layout, self._rng)
+            output, network_output = self._compute_loss(batch, weights)
+            loss = output.loss
+            extra = [each.module(batch, network_output) for each in self.extra_losses]
+            for each, value in zip(self.extra_losses, extra, strict=True):
+                loss = loss + each.coefficient * value
+            torch.autograd.backward(loss * share)
+            losses.append(loss.detach() * share)
+            parts.append(output.metrics)
+            extras.append(torch.stack(extra).detach() * share if extra else share.new_zeros(0))
+        if not micro_batches:
+            return None
+        return MinibatchResult(
+            torch.stack(losses).sum(), MinibatchMetrics.merged(parts, shares), torch.stack(extras).sum(dim=0)
+        )
+
+    def _step(self, result: MinibatchResult | None, count: Tensor, metrics: MetricAccumulator) -> None:
+        """Average the gradient over ranks, clip it, and take an optimiser step unless something is not finite."""
+        average_gradient(self._ranks, self.optimizer.gradient, count)
+        loss = average(self._ranks, torch.zeros_like(count) if result is None else result.loss, count)
+        decided = torch.zeros_like(self.under_floor) if result is None else result.metrics.per_head("samples") > 0
+        gradient_of_heads = head_gradients(self._network, decided)
+        norm = self.optimizer.clip()
+        if not bool(torch.isfinite(loss + norm)):  # a norm is never -infinity
+            self.optimizer.clear()
+            self.reject()
+            return
+        self.optimizer.step()
+        self._network.clamp_log_std()
+        self.rejected_in_a_row = 0
+        metrics.add("losses/gradient_norm", norm)
+        metrics.add("losses/gradient_clipped", (norm > self._max_grad_norm).float())
+        metrics.add_each(self._gradient_names, gradient_of_heads)
+
+    def reject(self) -> None:
+        """Count an update or step that was skipped because something was not finite.
+
+        Raises:
+            NonFiniteLossError: It happened `ppo.nonfinite_limit` times in a row.
+        """
+        self.rejected_steps += 1
+        self.rejected_in_a_row += 1
+        if self.rejected_in_a_row >= self._settings.nonfinite_limit:
+            raise NonFiniteLossError(
+                f"{self.rejected_in_a_row} updates in a row were not finite: the weights are those before them; "
+                "lower optimizer.learning_rate, or look for NaN in the environment's observations and rewards"
+            )
+
+    def evaluate(self, rollout: RolloutBuffer, targets: Targets, sequences: Sequences) -> PolicyEvaluation:
+        """Evaluate the current policy at the decisions of whole sequences that carry loss."""
+        mask = self._loss_mask(targets, sequences)
+        batch = SequenceBatch.gather(rollout, targets, sequences, mask, self._network.layout, self._rng)
+        return self.evaluate_actions(batch, self._forward(batch))
+
+    def evaluate_actions(self, batch: SequenceBatch, output: PolicyOutput) -> PolicyEvaluation:
+        """Compare the current policy and critic with those that acted, at the n decisions that carry loss."""
+        parameters, value, _ = output
+        if batch.chosen is not None:
+            parameters, value = (each.index_select(0, batch.chosen) for each in (parameters, value))
+        distribution = self._network.distribution(parameters, batch.mask)
+        return PolicyEvaluation(
+            log_ratio=distribution.log_prob(batch.raw) - batch.log_prob,
+            relevant=self._network.layout.head_has_choice(batch.mask),
+            entropy=distribution.entropy_from(batch.noise),
+            value=value,
+            old_value=batch.old_value,
+            advantage=batch.advantage,
+            target=batch.target,
+            index=batch.index,
+        )
+
+    def _forward(self, batch: SequenceBatch) -> PolicyOutput:
+        half = self._settings.precision is Precision.BFLOAT16
+        return self._network.sequence(batch.seen, batch.state, batch.runs, half=half)
+
+    def _plain_loss(self, batch: SequenceBatch, weights: Tensor) -> tuple[LossOutput, PolicyOutput]:
+        """Loss in PyTorch; nothing in it waits for the device, so that it compiles to one graph."""
+        output = self._forward(batch)
+        return self.loss.compute(self.evaluate_actions(batch, output), weights), output
+
+    def _choose_loss(self) -> ComputeLoss:
+        """Choose the native loss if it runs here, else the plain one; compiled if `ppo.compile` says so."""
+        chosen = self._native_loss() or self._plain_loss
+        backend = self._settings.compile
+        if backend is CompileBackend.NONE:
+            return chosen
+        return CompiledOrEager(self._plain_loss, backend.value, chosen)
+
+    def _native_loss(self) -> ComputeLoss | None:
+        """Return the loss in C++, which needs a CPU and float32; None if it does not run here."""
+        if self._device.type != "cpu" or self._network.raw_log_std.dtype is not torch.float32:
+            return None
+        try:
+            from trainer.ppo.native.loss_kernel import NativeLoss  # here, so that GPU users compile no kernels
+        except ArenaError:
+            return None
+        native = NativeLoss(self._settings, self._network.layout)
+
+        def compute_loss(batch: SequenceBatch, weights: Tensor) -> tuple[LossOutput, PolicyOutput]:
+            output = self._forward(batch)
+            return native(output.parameters, output.value, self._network.log_std, batch, weights), output
+
+        return compute_loss
+
+    def _loss_mask(self, targets: Targets, sequences: Sequences) -> Bool[Tensor, " N"]:
+        """Decisions that carry loss: valid ones behind the burn-in of their sequence."""
+        return sequences.behind_burn_in(self._settings.burn_in) & take_flat(targets.valid, sequences.rows)
+
+    def _micro_batches(self, targets: Targets, minibatch: Sequences) -> list[MicroBatch]:
+        """Split a minibatch into micro-batches; those without a decision that carries loss are left out."""
+        limit = max_micro_batch(self._settings, self._device)
+        parts = minibatch.split(min(len(minibatch), max(1, -(-int(minibatch.lengths.sum()) // limit))))
+        micro_batches = [MicroBatch(part, self._loss_mask(targets, part)) for part in parts]
+        return [each for each in micro_batches if bool(each.loss_mask.any())]
+
+    def _update_floors(self, result: MinibatchResult | None) -> None:
+        """Find the heads whose mean entropy, over the decisions of all ranks, is below their floor."""
+        if not self.loss.has_floors:
+            return
+        sums = torch.zeros(2, len(self.under_floor), device=self._device)
+        if result is not None:
+            samples, entropy = result.metrics.per_head("samples"), result.metrics.per_head("entropy")
+            sums = torch.stack([samples, torch.where(samples > 0, samples * entropy, 0.0)])
+        samples, total = self._ranks.all_reduce_sum(sums).unbind()
+        self.under_floor = torch.where(samples > 0, self.loss.under_floor(total / samples), self.under_floor)
+
+    def _record(self, result: MinibatchResult, metrics: MetricAccumulator) -> None:
+        """Add the metrics of one minibatch to those of the update."""
+        if not len(metrics):
+            metrics.add("losses/first_ratio_error", result.metrics.single("ratio_error"))
+        for each, value in zip(self.extra_losses, result.extra, strict=True):
+            metrics.add(f"losses/{each.name}", value)
+        self.loss.record(result.metrics, metrics)
+
+
+def max_micro_batch(settings: PPOSettings, device: torch.device) -> int:
+    """Largest number of decisions in a micro-batch, roughly: sequences are not split."""
+    return settings.micro_batch_size or (CPU_MICRO_BATCH if device.type == "cpu" else sys.maxsize)

@@ -1,0 +1,127 @@
+"""Rollout actor: samples the learner's actions and writes them, their log-probabilities and values into the buffer."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from arena.environments.protocol import Actions
+from arena.policies import ActorCritic, RecurrentState
+from arena.policies.ensemble.ensemble import LiveNetwork
+from arena.policies.ensemble.native_step import ActionNoise, NetworkOutputs, ObservationView, StepBuffers
+from arena.policies.nn.actor_critic import NetworkOutput
+from trainer.errors import TrainerError
+from trainer.rollout.buffer import RolloutBuffer
+
+
+class RolloutActor:
+    """Acts for R rows with the learner's weights.
+
+    Noise is drawn, and log-probabilities are computed, for a whole chunk at once: a few large tensor operations are
+    faster than one small one per step. The order of calls is `begin_chunk`, then `act` or `act_native` for each step
+    of the chunk, then `finish_chunk`.
+
+    Args:
+        network: The learner's network. Call `refresh_weights` after every change of its weights.
+        rows: R.
+        agents_per_env: N, of the environments whose observations `act_native` reads.
+
+    Attributes:
+        state: Recurrent state of the rows before the next step.
+    """
+
+    def __init__(self, network: ActorCritic, rows: int, agents_per_env: int = 1) -> None:
+        self._network, self._live = network, LiveNetwork(network)
+        self._step, self._native_step = self._live.step_for(rows), self._live.native_step_for(rows, agents_per_env)
+        self._scale = network.layout.noise_scale(network.log_std.detach())
+        self._noise: Float[Tensor, "L R P"] = torch.empty(0)
+        self._step_buffers: list[StepBuffers] = []
+        self._outputs: list[NetworkOutput] = []
+        self._native_outputs: Float[Tensor, "L R _"] = torch.empty(0)
+        self._native_states: Sequence[RecurrentState] = ()
+        self.state = network.initial_state(rows)
+
+    @torch.inference_mode()
+    def refresh_weights(self) -> None:
+        """Act with the network's current weights from now on."""
+        self._live.refresh()
+        self._scale = self._network.layout.noise_scale(self._network.log_std)
+
+    @torch.inference_mode()
+    def begin_chunk(self, buffer: RolloutBuffer, chunk: int, rng: torch.Generator) -> None:
+        """Store the recurrent state before a chunk and draw the chunk's action noise."""
+        buffer.hidden[chunk], buffer.cell[chunk] = self.state
+        self._noise = self._network.layout.draw_noise((buffer.bptt_horizon, len(self.state.hidden)), rng)
+        self._step_buffers = buffer.step_buffers(chunk)
+        self._outputs.clear()
+        if self._native_step is not None:
+            self._native_outputs = self._scale.new_empty(*self._noise.shape[:2], len(self._scale) + 1)
+            # Two states take turns: a native step reads one while it writes the other.
+            self._native_states = [RecurrentState(*(torch.empty_like(part) for part in self.state)) for _ in range(2)]
+
+    @torch.inference_mode()
+    def act(self, buffer: RolloutBuffer, t: int) -> Float[Tensor, "R A"]:
+        """Sample raw actions for the observations that the buffer holds at step t, and store them there."""
+        index = t % buffer.bptt_horizon
+        step, noise = self._step_buffers[index], self._noise[index]
+        output = self._step(step.observation, self.state, step.episode_start, step.active)
+        self._outputs.append(output)
+        self.state = output.state
+        return step.raw.copy_(self._network.layout.sample_with_noise(output.parameters, noise, self._scale, step.mask))
+
+    @property
+    def has_native_step(self) -> bool:
+        """Whether `act_native` is available for this network."""
+        return self._native_step is not None
+
+    @torch.inference_mode()
+    def act_native(self, buffer: RolloutBuffer, t: int, view: ObservationView, actions: Actions) -> None:
+        """Store the observation, act and store the raw action in one native call.
+
+        Equal to storing what the rows observe, `act`, and writing the result into `actions`.
+
+        Args:
+            buffer: The rollout.
+            t: Step.
+            view: Observation of the rows' agents.
+            actions: Actions of all agents (E * N, ...); those of the rows are overwritten.
+
+        Raises:
+            TrainerError: There is no native code for this network.
+        """
+        if self._native_step is None:
+            raise TrainerError("there is no native code for this network: call `act` instead")
+        index = t % buffer.bptt_horizon
+        outputs = NetworkOutputs(self._native_outputs[index], self._native_states[index % 2])
+        noise = ActionNoise(self._noise[index], self._scale)
+        self._native_step(view, self.state, noise, self._step_buffers[index], outputs, actions)
+        self.state = outputs.state
+
+    @torch.inference_mode()
+    def finish_chunk(self, buffer: RolloutBuffer, chunk: int) -> None:
+        """Store the values and log-probabilities of a chunk."""
+        steps = slice(chunk * buffer.bptt_horizon, (chunk + 1) * buffer.bptt_horizon)
+        parameters, value = self._chunk_outputs()
+        distribution = self._network.distribution(parameters, buffer.mask[steps])
+        buffer.log_prob[steps] = distribution.log_prob(buffer.raw_action[steps])
+        buffer.value[steps] = value
+
+    def _chunk_outputs(self) -> tuple[Float[Tensor, "L R P"], Float[Tensor, "L R"]]:
+        """Distribution parameters and values of the chunk."""
+        if self._native_step is not None and not self._outputs:
+            return self._native_outputs[..., :-1], self._native_outputs[..., -1]
+        parameters, values = zip(*((output.parameters, output.value) for output in self._outputs), strict=True)
+        return torch.stack(parameters), torch.stack(values)
+
+    @torch.inference_mode()
+    def predict_values(
+        self,
+        observation: Float[Tensor, "r D"],
+        state: RecurrentState,
+        episode_start: Bool[Tensor, " r"],
+        active: Bool[Tensor, " r"],
+    ) -> Float[Tensor, " r"]:
+        """Return V of some rows' observations without advancing `state`."""
+        step = self._step if len(observation) == len(self.state.hidden) else self._live.step_for(len(observation))
+        return step(observation, state, episode_start, active).value

@@ -1,0 +1,1 @@
+"""`trainer bench`: the speed of rollouts and updates of a configuration."""

@@ -1,0 +1,273 @@
+"""Dry run: sizes, step counts and an estimate of memory, before anything is collected."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from torch import Tensor
+
+from arena.environments import EnvironmentSpec, make
+from arena.environments.protocol import Environment
+from arena.policies import ActorCritic
+from arena.policies.nn.actor_critic import make_on_meta
+from trainer.config.algorithm import CompileBackend
+from trainer.config.schema import TrainerConfig
+from trainer.config.validation import check_discount, check_minibatches
+from trainer.ppo.learner import Learner
+from trainer.ppo.ppo import max_micro_batch
+from trainer.ppo.targets.gae import horizon
+from trainer.rollout.buffer import RolloutBuffer
+from trainer.rollout.curriculum import CurriculumSchedule
+from trainer.runtime.torch_setup import device_bytes, give_back_freed_memory, physical_bytes, process_memory
+
+FLOAT_BYTES = 4
+COPIES_OF_WEIGHTS = 4
+"""Weights, gradients, and Adam's two moments; averaged weights are one more."""
+
+OBSERVATIONS_ALIVE = 3
+"""Observations per environment that exist at once: current, next, and the final one of ended matches."""
+
+PROGRAM = "program and libraries"
+"""Name of the memory part that is always on the host."""
+
+PROBE_ROWS = 2
+"""Environments of the small update that measures memory per sample."""
+
+
+@runtime_checkable
+class MeasuredEnvironment(Environment, Protocol):
+    """An environment that reports its memory."""
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of all matches together, without observations."""
+        ...
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes that all matches share."""
+        ...
+
+
+@dataclass(frozen=True)
+class RunEstimate:
+    """Sizes and estimated memory of a run.
+
+    Attributes:
+        environment: Name of the environment.
+        signature: Environment signature.
+        device: Device of all memory but that of the program and of the cached opponents.
+        parameters: Number of trainable parameters by part of the network.
+        ranks: Ranks under torchrun; sizes are of all ranks together, memory is of each.
+        env_steps_per_update: Environment steps in a rollout.
+        agent_steps_per_update: The same, times the learning agents.
+        samples_per_minibatch: Samples of one optimiser step if all agents are active.
+        optimizer_steps_per_update: Upper limit; the KL stop may end an update sooner.
+        updates: Number of updates until `goal`.
+        goal: The setting that ends the run or, if it has no end, its schedules.
+        decisions_ahead: Effective horizon of an advantage, in decisions.
+        memory_bytes: Peak memory by part.
+        machine_bytes: Physical memory of the machine; None if unknown.
+        device_bytes: Memory of the GPU available to this process; None on a CPU.
+        opponents_limit_bytes: Memory that opponents may take in addition, from `league.memory_cache_bytes` and
+            `league.device_cache_bytes`.
+    """
+
+    environment: str
+    signature: str
+    device: str
+    parameters: Mapping[str, int]
+    ranks: int
+    env_steps_per_update: int
+    agent_steps_per_update: int
+    samples_per_minibatch: int
+    optimizer_steps_per_update: int
+    updates: int
+    goal: str
+    decisions_ahead: float
+    memory_bytes: Mapping[str, int]
+    machine_bytes: int | None
+    device_bytes: int | None
+    opponents_limit_bytes: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The estimate as JSON."""
+        sums = {"parameters_in_all": sum(self.parameters.values()), "bytes_in_all": sum(self.memory_bytes.values())}
+        return asdict(self) | sums
+
+    @property
+    def shortage(self) -> str | None:
+        """The device whose memory is too small for the run; None if there is enough."""
+        if self.device_bytes is None:
+            name, available, needed = "this machine", self.machine_bytes, sum(self.memory_bytes.values())
+        else:
+            name, available = self.device, self.device_bytes
+            needed = sum(size for part, size in self.memory_bytes.items() if part != PROGRAM)
+        return f"{name} has {_mebibytes(available)}" if available and needed > available else None
+
+
+def estimate_run(config: TrainerConfig, ranks: int = 1) -> RunEstimate:
+    """Estimate a run, after the same checks as `trainer run`.
+
+    Args:
+        config: Settings of one rank.
+        ranks: Number of ranks.
+
+    Raises:
+        ConfigError: Settings do not fit the environment.
+    """
+    env = make(config.environment.name, num_envs=1, device=config.run.device)
+    check_discount(env, config.ppo.gamma)
+    check_minibatches(config, env.spec)
+    CurriculumSchedule.from_settings([env], config.curriculum)
+    return _estimate(config, env, ranks)
+
+
+def print_estimate(estimate: RunEstimate, console: Console) -> None:
+    """Print the estimate as tables."""
+    sizes = {f"ranks, with {estimate.env_steps_per_update // estimate.ranks:,} of the steps each": f"{estimate.ranks}"}
+    sizes = {
+        **(sizes if estimate.ranks > 1 else {}),
+        "environment steps per update": f"{estimate.env_steps_per_update:,}",
+        "agents' steps per update": f"{estimate.agent_steps_per_update:,}",
+        "samples per minibatch": f"{estimate.samples_per_minibatch:,}",
+        "optimiser steps per update": f"{estimate.optimizer_steps_per_update:,} at most",
+        f"updates until {estimate.goal}": f"{estimate.updates:,}",
+        "advantages look ahead": f"{estimate.decisions_ahead:.1f} decisions",
+    }
+    parameters = {part: f"{count:,}" for part, count in estimate.parameters.items()}
+    memory = {part: _mebibytes(size) for part, size in estimate.memory_bytes.items()}
+    console.print(Text(f"{estimate.environment}, signature {estimate.signature}", "bold"))
+    console.print(_table("", sizes))
+    console.print(_table("parameters", parameters | {"in all": f"{sum(estimate.parameters.values()):,}"}))
+    where = ", of each rank" if estimate.ranks > 1 else ""
+    where += "" if estimate.device == "cpu" else f", all but the first on {estimate.device}"
+    console.print(
+        _table(f"memory, estimated{where}", memory | {"in all": _mebibytes(sum(estimate.memory_bytes.values()))})
+    )
+    if estimate.shortage:
+        remedy = "lower environment.num_envs or rollout.num_steps, and ppo.micro_batch_size for the update"
+        console.print(Text(f"{estimate.shortage}: {remedy}", "bold red"))
+    limit = _mebibytes(estimate.opponents_limit_bytes)
+    console.print(Text(f"opponents may take {limit} more (league.memory_cache_bytes, league.device_cache_bytes)"))
+
+
+def _estimate(config: TrainerConfig, env: Environment, ranks: int) -> RunEstimate:
+    spec, shape, ppo = env.spec, config.rollout, config.ppo
+    learner = Learner(config, spec)
+    env_steps = ranks * learner.env_steps_per_update
+    samples = shape.num_steps * learner.rows // ppo.num_minibatches
+    total = config.run.total_timesteps or config.schedules.horizon_steps
+    return RunEstimate(
+        environment=spec.name,
+        signature=spec.signature,
+        device=config.run.device,
+        parameters=_parameters(learner.network),
+        ranks=ranks,
+        env_steps_per_update=env_steps,
+        agent_steps_per_update=ranks * shape.num_steps * learner.rows,
+        samples_per_minibatch=ranks * samples,
+        optimizer_steps_per_update=ppo.update_epochs * ppo.num_minibatches,
+        updates=-(-total // env_steps),
+        goal="run.total_timesteps" if config.run.total_timesteps else "schedules.horizon_steps",
+        decisions_ahead=horizon(ppo.gamma, ppo.gae_lambda),
+        memory_bytes=_memory(config, env, learner, samples),
+        machine_bytes=physical_bytes(),
+        device_bytes=device_bytes(torch.device(config.run.device)),
+        opponents_limit_bytes=config.league.memory_cache_bytes + config.league.device_cache_bytes,
+    )
+
+
+def _parameters(network: ActorCritic) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name, parameter in network.named_parameters():
+        part = name.partition(".")[0]
+        counts[part] = counts.get(part, 0) + parameter.numel()
+    return counts
+
+
+def _memory(config: TrainerConfig, env: Environment, learner: Learner, samples: int) -> dict[str, int]:
+    rollout = _meta_buffer(config, learner)
+    micro_batch = min(samples, max_micro_batch(config.ppo, torch.device(config.run.device)))
+    update = micro_batch * _update_bytes_per_sample(config, env.spec)
+    weights = FLOAT_BYTES * sum(_parameters(learner.network).values())
+    return {
+        PROGRAM: _program_bytes(),  # all libraries are loaded by now
+        "network and optimiser": (COPIES_OF_WEIGHTS + int(config.league.averages)) * weights,
+        "rollout": sum(tensor.nbytes for tensor in vars(rollout).values()),
+        "update": max(update, rollout.observation.nbytes),  # the statistics copy the observations of active agents
+        "environment": _environment_bytes(config, env),
+    }
+
+
+def _meta_buffer(config: TrainerConfig, learner: Learner) -> RolloutBuffer:
+    """The rollout buffer of this run on the meta device, which allocates nothing."""
+    shape = config.rollout
+    network = make_on_meta(learner.network.architecture).to("meta")
+    with torch.device("meta"):
+        return RolloutBuffer.allocate(
+            network, steps=shape.num_steps, rows=learner.rows, bptt_horizon=shape.bptt_horizon
+        )
+
+
+def _update_bytes_per_sample(config: TrainerConfig, spec: EnvironmentSpec) -> int:
+    """Bytes that autograd saves per sample, measured in a small update."""
+    small = config.model_copy(
+        update={
+            "environment": config.environment.model_copy(update={"num_envs": PROBE_ROWS}),
+            "ppo": config.ppo.model_copy(
+                update={
+                    "update_epochs": 1,
+                    "num_minibatches": 1,
+                    "compile": CompileBackend.NONE,
+                    "micro_batch_size": sys.maxsize,
+                }
+            ),
+        }
+    )
+    learner = Learner(small, spec)
+    rollout = learner.allocate()
+    rollout.active.fill_(True)
+    rollout.mask.fill_(True)
+    saved: dict[int, int] = {}
+
+    def record(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        saved[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(record, lambda tensor: tensor):
+        learner.learn(rollout, lambda: False)
+    return sum(saved.values()) // (len(rollout.reward) * learner.rows)
+
+
+def _environment_bytes(config: TrainerConfig, env: Environment) -> int:
+    """Memory of all matches, computed from one."""
+    own, shared = (env.own_bytes, env.shared_bytes) if isinstance(env, MeasuredEnvironment) else (0, 0)
+    observations = OBSERVATIONS_ALIVE * FLOAT_BYTES * env.spec.num_agents * env.spec.observation_size
+    return shared + config.environment.num_envs * (own + observations)
+
+
+def _program_bytes() -> int:
+    """Resident memory of this process, without freed memory of the kernel compiler; 0 if unknown."""
+    give_back_freed_memory()
+    return process_memory(os.getpid()).now_bytes
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"
+
+
+def _table(title: str, rows: Mapping[str, str]) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=bool(title), padding=(0, 3, 0, 0))
+    table.add_column(title, min_width=30)
+    table.add_column("", justify="right", min_width=14)
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
