@@ -90,12 +90,14 @@ def make_algorithm(config: TrainerConfig, spec: EnvironmentSpec, ranks: ProcessG
     """
     name, options = config.algorithm.name, config.algorithm.options
     create = load_class(BUILT_IN.get(name, name), "algorithm.name", known=tuple(BUILT_IN))
+    signature = inspect.signature(create)
     try:
-        inspect.signature(create).bind(config, spec, ranks, **options)
+        signature.bind(config, spec, ranks, **options)
     except TypeError as error:
+        taken = [str(each) for each in signature.parameters.values() if each.kind is each.KEYWORD_ONLY]
         raise ConfigError(
             f"algorithm.name {name!r} cannot be called with (config, spec, ranks) and algorithm.options {options}: "
-            f"{error}; its parameters are {inspect.signature(create)}"
+            f"{error}; the options that it takes: {', '.join(taken) or 'none'}"
         ) from error
     algorithm = create(config, spec, ranks, **options)
     if not isinstance(algorithm, Algorithm):

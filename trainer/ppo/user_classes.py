@@ -26,8 +26,6 @@ def load_class(path: str, key: str, known: Sequence[str] = ()) -> Callable[..., 
             "module that Python finds, and install what it needs"
         ) from error
     if not isinstance(found, type):
-        remedy = "write MODULE:CLASS, such as mypackage.nets:MyNet"
-        raise ConfigError(
-            f"{key} names {path!r}, which is no class: " + (f"write {', '.join(known)}, or " if known else "") + remedy
-        )
+        forms = " or ".join([*known, "MODULE:CLASS"])
+        raise ConfigError(f"{key} names {path!r}, which is no class: write {forms}, such as mypackage.nets:MyNet")
     return found

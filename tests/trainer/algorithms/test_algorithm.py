@@ -51,7 +51,7 @@ def test_a_users_algorithm_is_found_in_the_working_directory_and_gets_its_option
 @pytest.mark.parametrize(
     ("name", "options", "parts"),
     [
-        ("impala", {}, ["'impala'", "ppo, vtrace", "MODULE:CLASS"]),
+        ("impala", {}, ["'impala'", "ppo or vtrace", "MODULE:CLASS"]),
         ("no_such_module:Own", {}, ["'no_such_module:Own'", "ModuleNotFoundError"]),
         ("own_algorithm:Empty", {}, ["'own_algorithm:Empty'", "allocate", "learn", "published", "Learner"]),
         ("own_algorithm:Slow", {"factors": 2.0}, ["'factors'", "factor=1.0"]),
