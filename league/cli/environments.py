@@ -21,7 +21,7 @@ from league.services.environment_deletion import Holdings
 from league.services.environment_records import EnvironmentListing
 from league.storage.opening import open_store
 
-app = typer.Typer(help="Create, list and delete environments, on the league's database.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and delete environments.", no_args_is_help=True)
 
 EnvironmentArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment, such as mech-duel.")]
 Archive = Annotated[

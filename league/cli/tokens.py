@@ -22,7 +22,7 @@ from league.errors import ConfigurationError
 from league.services import environments, false_reports, ownership, tokens
 from league.services.tokens import TokenListing
 
-app = typer.Typer(help="Make, list, renew and revoke bearer tokens, on the league's database.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, renew and revoke tokens.", no_args_is_help=True)
 
 _ANOTHER_FILE = "name another file, or delete that one"
 

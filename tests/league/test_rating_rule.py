@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arena.glicko2 import SCALE, Kind, Ratings, Results, rate_period
-from arena.refit import RefitConfig
+from arena.refit_config import RefitConfig
 from league.config import Settings
 from league.services.match_log import Games
 from league.services.rating import Entry, Rule, advance
