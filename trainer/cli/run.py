@@ -135,8 +135,8 @@ def run(
             cache = folder.opponents / f"rank-{info.rank}"
             Follower(own, cache, link, ranks=ranks, version=version(), run_context=run_context).run()
             return
-        if ranks.count > 1:
-            console.print(f"{ranks.count} ranks learn as one, with {own.environment.num_envs} environments each")
+        if ranks.world_size > 1:
+            console.print(f"{ranks.world_size} ranks learn as one, with {own.environment.num_envs} environments each")
         if offline:
             console.print(_offline_notice(league, folder), "yellow")
         Trainer(

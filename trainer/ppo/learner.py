@@ -53,8 +53,8 @@ class Learner:
         self._config, self._spec, self._ranks = config, spec, ranks
         device = torch.device(config.run.device)
         self.network = build_network(config.network, spec, config.run.seed).to(device).eval()
-        self.rng = _generator(device, derive(config.run.seed, "acting", ranks.number))
-        self._update_rng = _generator(device, derive(config.run.seed, "update", ranks.number))
+        self.rng = _generator(device, derive(config.run.seed, "acting", ranks.rank))
+        self._update_rng = _generator(device, derive(config.run.seed, "update", ranks.rank))
         played = config.environment
         self.rows = (played.num_envs + len(played.self_play_rows)) * max(spec.agents_per_side)
         self.ppo = PPO(self.network, config.ppo, config.optimizer, self._update_rng, ranks)
@@ -89,7 +89,7 @@ class Learner:
     @property
     def env_steps_per_update(self) -> int:
         """Environment steps of a rollout, over all ranks."""
-        return self._config.rollout.num_steps * self._config.environment.num_envs * self._ranks.count
+        return self._config.rollout.num_steps * self._config.environment.num_envs * self._ranks.world_size
 
     def learn(self, rollout: RolloutBuffer, should_stop: Callable[[], bool]) -> dict[str, float | None]:
         """Update the weights by one rollout, then the observation statistics for the next one; return metrics.
@@ -222,7 +222,7 @@ class Learner:
         if saved.shape == rng.get_state().shape:
             rng.set_state(saved)
         else:
-            rng.manual_seed(derive(self._config.run.seed, purpose, self._ranks.number, steps))
+            rng.manual_seed(derive(self._config.run.seed, purpose, self._ranks.rank, steps))
 
     def _moments(self) -> dict[str, RunningMoments]:
         return {

@@ -270,7 +270,7 @@ class TrainingSession:
 
     def _start_coordinator(self, saved: SavedState | None) -> Coordinator | None:
         """Send the initial state to the other ranks; None if there is one rank."""
-        if self._ranks.count == 1:
+        if self._ranks.world_size == 1:
             return None
         leased_self_play = not self._own.environment.self_play_rows
         coordinator = Coordinator(self._ranks, self.learner, self._membership, self_play=leased_self_play)

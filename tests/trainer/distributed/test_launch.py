@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import Threads
+from ranks import ThreadGroup
 from small_runs import logged, rps, same_results, spooled
 from two_ranks import SECOND_OF_TWO, Run, together
 from typer.testing import CliRunner
@@ -195,7 +195,7 @@ def test_what_nccl_raises_is_a_lost_rank(monkeypatch):
 
 
 def test_ranks_of_other_settings_or_versions_are_named_on_every_rank():
-    first, second = Threads(2).seats()
+    first, second = ThreadGroup(2).ranks()
     one, other = together(
         lambda: assert_same_config(first, rps("run.device=cuda:0"), "1.0"),
         lambda: assert_same_config(second, rps("run.device=cuda:1", "ppo.gamma=0.5"), "1.1"),

@@ -150,7 +150,7 @@ def test_what_is_not_finite_on_one_rank_reaches_the_weights_of_none(tmp_path, ro
 class Beside(SingleProcess):
     """This rank and another, which has as many samples, a gradient like this one's and a loss of its own."""
 
-    count = 2
+    world_size = 2
 
     def __init__(self, loss):
         self._loss = loss

@@ -83,7 +83,7 @@ def test_results_belong_to_the_opponent_that_played(play):
 class Pair(SingleProcess):
     """Two ranks, of which the other one is asked to stop before a number of exchanges."""
 
-    count, number = 2, 0
+    world_size, rank = 2, 0
 
     def __init__(self, other_stops_at):
         self.exchanges, self.other_stops_at = 0, other_stops_at

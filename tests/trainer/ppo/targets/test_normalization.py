@@ -103,7 +103,7 @@ def test_ranks_fade_their_statistics_once_an_update_whatever_their_number():
     class Two(SingleProcess):
         """This rank's batch and another one's."""
 
-        count = 2
+        world_size = 2
 
         def all_gather(self, values):
             return [values, other]
