@@ -42,7 +42,7 @@ SETTINGS_INTRODUCTION = (
     "spaces), then --set. "
     "An environment's preset changes some of these defaults: --dry-run shows what holds."
 )
-SETTINGS_HELP = f"{SETTINGS_INTRODUCTION}\n\n\b\n" + settings.describe().replace("\n\n", "\n\n\b\n")
+SETTINGS_HELP = f"{SETTINGS_INTRODUCTION}\n\n\b\n" + settings.settings_help().replace("\n\n", "\n\n\b\n")
 
 app = typer.Typer()
 

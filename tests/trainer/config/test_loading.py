@@ -7,7 +7,17 @@ from arena.environments.mech.composition import PRESETS
 from arena.environments.mech.rewards import RewardWeights
 from arena.environments.registry import declare
 from arena.policies import CoreKind
-from trainer.config.loading import describe, parse_assignments, preset, resolve, sections, to_toml, validate
+from trainer.config.loading import (
+    RENAMED,
+    parse_assignments,
+    preset,
+    resolve,
+    sections,
+    setting_schemas,
+    settings_help,
+    to_toml,
+    validate,
+)
 from trainer.errors import ConfigError
 
 
@@ -175,18 +185,27 @@ def test_every_setting_that_is_of_the_wrong_kind_is_refused_in_our_own_words(sec
 @pytest.mark.parametrize(
     ("unknown", "nearest"),
     [
-        ("ppo.clip", "ppo.clip_coef"),
-        ("ppo.epochs", "ppo.update_epochs"),
-        ("rollout.steps", "rollout.num_steps"),
-        ("run.total_steps", "run.total_timesteps"),
-        ("schedules.learning_rate", "optimizer.learning_rate"),
-        ("ppo.ent_coef", "ppo.normalized_ent_coef"),
+        *RENAMED.items(),
+        ("normalization.window", "normalization.return_window"),
+        ("optimizer.max_gradient_norm", "optimizer.max_grad_norm"),
+        ("ppo.magnet", "ppo.magnet_coef"),
+        ("ppo.microbatch", "ppo.micro_batch_size"),
+        ("ppo.minibatches", "ppo.num_minibatches"),
         ("ppo.gae_lamda", "ppo.gae_lambda"),
+        ("schedules.learning_rate", "optimizer.learning_rate"),
+        ("schedules.learning_rate_final", "optimizer.learning_rate_final"),
+        ("schedules.learning_rate_warm_up_steps", "optimizer.learning_rate_warm_up_steps"),
     ],
 )
-def test_an_unknown_key_is_answered_with_the_nearest_one(unknown, nearest):
+def test_an_unknown_or_renamed_key_is_answered_with_its_present_name(unknown, nearest):
     with pytest.raises(ConfigError, match=rf"^unknown setting '{unknown}': the nearest is '{nearest}'"):
         resolve(None, None, [f"{unknown}=1"])
+
+
+@pytest.mark.parametrize("name", RENAMED.values())
+def test_renamed_settings_exist(name):
+    section, _, key = name.partition(".")
+    assert key in sections()[section].model_fields
 
 
 def test_an_unknown_key_of_the_file_is_refused_by_name(tmp_path):
@@ -236,17 +255,17 @@ def test_the_resolved_configuration_is_a_file_that_gives_itself():
 
 
 def test_every_setting_has_a_description_a_default_and_a_line_of_help():
-    text = describe()
+    text = settings_help()
     for section, model in sections().items():
         assert model.__doc__
         for key, field in model.model_fields.items():
-            assert field.description, f"{section}.{key}"
+            assert setting_schemas()[section][key]["description"], f"{section}.{key}"
             assert not field.is_required()
             assert f"\n  {section}.{key}{' = ' if field.default is not None else ''}" in text
 
 
 def test_help_fits_a_window_of_eighty_columns_and_gives_ranges():
-    text = describe()
+    text = settings_help()
     assert max(map(len, text.splitlines())) <= 76
     assert "ppo.clip_coef = 0.2 (> 0, < 1): Clip range" in text
     assert "run.threads = 1 (>= 1, <= 256): Torch threads" in text
