@@ -1,6 +1,7 @@
 """`trainer bench`."""
 
 import json
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -20,7 +21,7 @@ app = typer.Typer()
 @app.command()
 def bench(
     environment: Annotated[
-        str, typer.Option("--environment", help="What to step; `synthetic` costs almost nothing.")
+        str, typer.Option("--environment", help="Environment; `synthetic` costs almost nothing to step.")
     ] = SYNTHETIC,
     consistency: Annotated[
         bool,
@@ -32,7 +33,7 @@ def bench(
     ] = None,
     acting: Annotated[
         int | None,
-        typer.Option("--acting", metavar="ROWS", min=1, help="Print decisions a second on so many rows alone instead."),
+        typer.Option("--acting", metavar="ROWS", min=1, help="Measure decisions per second on this many rows instead."),
     ] = None,
     iterations: Annotated[
         int | None,
@@ -52,9 +53,9 @@ def bench(
     preset: Preset = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure rollout and update, and who spends the rollout, without a league.
+    """Measure the speed of rollout and update, and the parts of the rollout, without a league.
 
-    Of several threads that step environments side by side, seconds of arena, acting and opponents are means.
+    If several threads step environments, the seconds of arena, acting and opponents are their mean.
 
     Example: trainer bench --environment mech-company --opponents 16 --set environment.num_envs=256
     """
@@ -81,36 +82,25 @@ def bench(
         _print(as_json, {"environment": environment, "ratio_errors": errors, "largest": max(errors)})
         return
     measured = item.measure(iterations or ITERATIONS)
-    _print(
-        as_json,
-        {
-            "environment": environment,
-            "num_envs": config.environment.num_envs,
-            "threads": config.run.threads,
-            "opponents": opponents or 0,
-            "self_play_envs": item.self_play_envs,
-            "rollout_s": measured.rollout_s,
-            "arena_s": measured.arena_s,
-            "acting_s": measured.acting_s,
-            "opponents_s": measured.opponents_s,
-            "update_s": measured.update_s,
-            "env_steps_per_s": measured.steps_per_s,
-            "agent_steps_per_s": measured.agent_steps_per_s,
-            "decisions_per_s": measured.decisions_per_s,
-            "resident_bytes": measured.resident_bytes,
-        },
-    )
+    sizes = {
+        "environment": environment,
+        "num_envs": config.environment.num_envs,
+        "threads": config.run.threads,
+        "opponents": opponents or 0,
+        "self_play_envs": item.self_play_envs,
+    }
+    _print(as_json, {**sizes, **asdict(measured)})
 
 
 def _refuse_idle(*pairs: tuple[str, float | None, str, bool]) -> None:
-    """Refuse options that would change nothing beside others: an option and its value, and what it would be idle with.
+    """Reject options without effect, given as (option, value, reason, whether it holds).
 
     Raises:
-        ConfigError: There is such a pair.
+        ConfigError: There is such an option.
     """
-    for idle, given, other, beside in pairs:
-        if given is not None and beside:
-            raise ConfigError(f"{idle} {given} changes nothing with {other}: leave one of them out")
+    for option, value, other, idle in pairs:
+        if value is not None and idle:
+            raise ConfigError(f"{option} {value} changes nothing with {other}: leave one of them out")
 
 
 def _print(as_json: bool, values: dict[str, object]) -> None:

@@ -20,7 +20,7 @@ from league.client import DEFAULT_URL
 from league.home import runs_folder
 from league.private_files import TOKEN, read_secret
 from league.wire import Role
-from trainer.cli.clients import open_terminal
+from trainer.cli.clients import make_console
 from trainer.cli.options import League, Overrides, Token
 from trainer.errors import ConfigError
 from trainer.fleet.driver import Fleet, MemberState
@@ -70,7 +70,7 @@ def fleet(
     Example: trainer fleet --environment mech-duel --trainers 4 --evaluators 2 --gpus-per-trainer 1 --address auto
     """
     if as_json and not dry_run:
-        raise ConfigError("--json prints what would run: give --dry-run too, or leave --json out")
+        raise ConfigError("--json prints the result of a dry run: give --dry-run too, or leave --json out")
     declare(environment)
     settings = tuple(overrides or ())
     folder = (runs or runs_folder()).absolute()
@@ -85,7 +85,7 @@ def fleet(
         check_capacity(members, [_this_machine()])
     secret = token or read_secret(TOKEN, os.environ) or ""
     given = {"LEAGUE_URL": league, TOKEN: secret, **variables(settings, os.environ)}
-    terminal = open_terminal()
+    terminal = make_console()
     with connect(address, members, league) as cluster:
         states = [MemberState(member, cluster.start(Launch(member, given))) for member in members]
         succeeded = Fleet(states, terminal.print).run()

@@ -17,7 +17,7 @@ from arena.environments import EnvironmentSpec
 from arena.policies import NetworkPolicy
 from league.wire import LeaseAnswer, UnplayablePlayer
 from trainer.config.schema import TrainerConfig
-from trainer.config.validation import check_discount, check_minibatches
+from trainer.config.validation import check_environment
 from trainer.distributed.launch import rank_seed
 from trainer.distributed.messages import InitialState, MatchMessage, Metrics, RankReport, StepCommand
 from trainer.league_client.leases import LEASES_PER_CALL, LeaseScheduler
@@ -102,8 +102,7 @@ class Follower:
         seed = rank_seed(config.run.seed, ranks.rank)
         batches = make_env_batches(config.environment, config.run.model_copy(update={"seed": seed}))
         spec = batches[0].spec
-        check_discount(batches[0], config.ppo.gamma)
-        check_minibatches(config, spec)
+        check_environment(config, batches[0])
         self._curriculum = CurriculumSchedule.from_settings(batches, config.curriculum)
         self._learner = Learner(config, spec, ranks)
         self._requests = PendingLeaseRequests()

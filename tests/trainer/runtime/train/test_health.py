@@ -102,7 +102,7 @@ def test_a_league_hears_verdicts_once_it_is_brought_up_to_date(worker_of, transp
         make_older(transport, before)
         worker = worker_of(client, frozen(updates=12))
         worker.run()
-    worker.session._membership.heartbeat(64 * 12, {}, [])
+    worker.session._league_session.heartbeat(64 * 12, {}, [])
     assert client.learners("rps").items[0].verdicts == []
 
 
@@ -110,7 +110,7 @@ def test_what_a_league_refuses_for_what_is_in_it_is_not_told_without_verdicts(wo
     worker = worker_of(client, frozen(updates=12))
     worker.run()
     told = client.learners("rps").items[0].verdicts
-    assert worker.session._membership.heartbeat(64 * 13, {}, told * 65) is None
+    assert worker.session._league_session.heartbeat(64 * 13, {}, told * 65) is None
     assert client.learners("rps").items[0].step == 64 * 12
     assert "at most 64 items" in caplog.text
     assert "too old to receive health verdicts" not in caplog.text
