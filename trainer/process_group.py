@@ -7,7 +7,7 @@ so that n ranks match one process with all their environments, and the weights a
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -22,9 +22,8 @@ SOURCE_PREFIX = re.compile(r"^\[[^]]*\] ")
 T = TypeVar("T")
 
 
-@runtime_checkable
-class ProcessGroup(Protocol):
-    """The ranks of a run.
+class ProcessGroup:
+    """The ranks of a run; this base class is a group of one process, whose operations return their input.
 
     All calls are collective: each rank makes the same calls in the same order, with tensors of the same shape.
     """
@@ -32,56 +31,34 @@ class ProcessGroup(Protocol):
     @property
     def world_size(self) -> int:
         """Number of ranks."""
-        ...
+        return 1
 
     @property
     def rank(self) -> int:
         """Rank of this process, from 0."""
-        ...
+        return 0
 
     def all_gather(self, values: Shaped[Tensor, "..."]) -> list[Tensor]:
         """Return the tensors of all ranks, in rank order."""
-        ...
-
-    def all_reduce_sum(self, values: Float[Tensor, "..."]) -> Tensor:
-        """Return the sum over ranks, bit-identical on every rank."""
-        ...
-
-    def all_gather_bytes(self, message: bytes) -> list[bytes]:
-        """Return the messages of all ranks, in rank order; lengths may differ."""
-        ...
-
-    def broadcast_bytes(self, message: bytes) -> bytes:
-        """Return rank 0's message; arguments of other ranks are ignored."""
-        ...
-
-
-class SingleProcess:
-    """A group of one process: every operation returns its own input."""
-
-    world_size, rank = 1, 0
-
-    def all_gather(self, values: Shaped[Tensor, "..."]) -> list[Tensor]:
-        """Return the input."""
         return [values]
 
     def all_reduce_sum(self, values: Float[Tensor, "..."]) -> Tensor:
-        """Return the input."""
+        """Return the sum over ranks, bit-identical on every rank."""
         return values
 
     def all_gather_bytes(self, message: bytes) -> list[bytes]:
-        """Return the input."""
+        """Return the messages of all ranks, in rank order; lengths may differ."""
         return [message]
 
     def broadcast_bytes(self, message: bytes) -> bytes:
-        """Return the input."""
+        """Return rank 0's message; arguments of other ranks are ignored."""
         return message
 
 
-SINGLE_PROCESS = SingleProcess()
+SINGLE_PROCESS = ProcessGroup()
 
 
-class TorchProcessGroup:
+class TorchProcessGroup(ProcessGroup):
     """The initialised default group of `torch.distributed`: gloo on CPUs, NCCL on GPUs.
 
     Byte messages always use gloo. Every call raises `RankLostError` if a rank is gone or does not answer in time.
@@ -95,26 +72,26 @@ class TorchProcessGroup:
 
     @property
     def world_size(self) -> int:
-        """Number of ranks."""
+        """See `ProcessGroup`."""
         return dist.get_world_size()
 
     @property
     def rank(self) -> int:
-        """Rank of this process, from 0."""
+        """See `ProcessGroup`."""
         return dist.get_rank()
 
     def all_gather(self, values: Shaped[Tensor, "..."]) -> list[Tensor]:
-        """Return the tensors of all ranks, in rank order."""
+        """See `ProcessGroup`."""
         return self._gather(values.contiguous(), None)
 
     def all_reduce_sum(self, values: Float[Tensor, "..."]) -> Tensor:
-        """Return the sum over ranks, bit-identical on every rank."""
+        """See `ProcessGroup`."""
         result = values.clone(memory_format=torch.contiguous_format)
         self._call(lambda: dist.all_reduce(result))
         return result
 
     def all_gather_bytes(self, message: bytes) -> list[bytes]:
-        """Return the messages of all ranks, in rank order; lengths may differ."""
+        """See `ProcessGroup`."""
         lengths = [int(each) for each in self._gather(torch.tensor(len(message)), self._messages)]
         own = torch.zeros(max(lengths), dtype=torch.uint8)
         own[: len(message)] = _tensor(message)
@@ -122,7 +99,7 @@ class TorchProcessGroup:
         return [each[:length].numpy().tobytes() for each, length in zip(messages, lengths, strict=True)]
 
     def broadcast_bytes(self, message: bytes) -> bytes:
-        """Return rank 0's message; arguments of other ranks are ignored."""
+        """See `ProcessGroup`."""
         length = torch.tensor(len(message))
         self._call(lambda: dist.broadcast(length, 0, group=self._messages))
         received = _tensor(message) if self.rank == 0 else torch.empty(int(length), dtype=torch.uint8)

@@ -16,7 +16,7 @@ from trainer.config.loading import validate
 from trainer.config.schema import TrainerConfig
 from trainer.errors import RankLostError
 from trainer.ppo.learner import Learner
-from trainer.process_group import TorchProcessGroup
+from trainer.process_group import ProcessGroup, TorchProcessGroup
 from trainer.rollout.buffer import RolloutBuffer
 
 ROW_FIRST = ("last_value", "last_active")
@@ -126,11 +126,19 @@ class ThreadGroup:
         return [ThreadRank(self, rank) for rank in range(self.world_size)]
 
 
-class ThreadRank:
+class ThreadRank(ProcessGroup):
     """The process group of one thread."""
 
     def __init__(self, group: ThreadGroup, rank: int) -> None:
-        self._group, self.rank, self.world_size = group, rank, group.world_size
+        self._group, self._rank = group, rank
+
+    @property
+    def world_size(self) -> int:
+        return self._group.world_size
+
+    @property
+    def rank(self) -> int:
+        return self._rank
 
     def leave(self) -> None:
         """Leave the group."""

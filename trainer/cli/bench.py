@@ -9,8 +9,8 @@ import typer
 from trainer.cli.options import ConfigFile, Overrides, Preset
 from trainer.config import loading as settings
 from trainer.errors import ConfigError
-from trainer.runtime.benchmark.bench import Bench, acting_steps_per_s
-from trainer.runtime.benchmark.synthetic_env import SYNTHETIC, SyntheticSpec
+from trainer.runtime.benchmark.bench import Bench
+from trainer.runtime.benchmark.synthetic_env import SYNTHETIC
 from trainer.runtime.torch_setup import configure_torch
 
 ITERATIONS = 5
@@ -31,22 +31,9 @@ def bench(
         int | None,
         typer.Option("--opponents", min=0, help="Different frozen opponents [default: the learner's live weights]."),
     ] = None,
-    acting: Annotated[
-        int | None,
-        typer.Option("--acting", metavar="ROWS", min=1, help="Measure decisions per second on this many rows instead."),
-    ] = None,
     iterations: Annotated[
         int | None,
         typer.Option("--iterations", min=1, help=f"Iterations; medians are printed [default: {ITERATIONS}]."),
-    ] = None,
-    end_chance: Annotated[
-        float | None,
-        typer.Option(
-            "--end-chance",
-            min=0.0,
-            max=1.0,
-            help=f"Chance that a synthetic episode ends at a step [default: {SyntheticSpec.end_chance}].",
-        ),
     ] = None,
     config_file: ConfigFile = None,
     overrides: Overrides = None,
@@ -59,48 +46,29 @@ def bench(
 
     Example: trainer bench --environment mech-company --opponents 16 --set environment.num_envs=256
     """
-    synthetic = environment == SYNTHETIC
-    stepped = acting is None and not synthetic
-    _refuse_idle(
-        ("--acting", acting, "--consistency", consistency),
+    for option, value, other, idle in (
         ("--iterations", iterations, "--consistency", consistency),
-        ("--opponents", opponents, "--acting", acting is not None),
-        ("--opponents", opponents, f"--environment {SYNTHETIC}, whose other side never acts", synthetic),
-        ("--end-chance", end_chance, f"--environment {environment}, which ends its own matches", stepped),
-    )
+        ("--opponents", opponents, f"--environment {SYNTHETIC}, whose other side never acts", environment == SYNTHETIC),
+    ):
+        if value is not None and idle:
+            raise ConfigError(f"{option} {value} changes nothing with {other}: leave one of them out")
     still = ["optimizer.learning_rate=0.0", "optimizer.learning_rate_final=0.0"] if consistency else []
     config = settings.resolve(environment, config_file, [*(overrides or []), *still], overlay=preset)
     configure_torch(config.run)
-    work = SyntheticSpec() if end_chance is None else SyntheticSpec(end_chance=end_chance)
-    if acting is not None:
-        steps_per_s = acting_steps_per_s(config, work, acting, iterations or ITERATIONS)
-        _print(as_json, {"rows": acting, "threads": config.run.threads, "acting_steps_per_s": steps_per_s})
-        return
-    item = Bench(config, work, opponents=opponents or 0)
+    bench = Bench(config, opponents=opponents or 0)
     if consistency:
-        errors = item.ratio_errors()
+        errors = bench.ratio_errors()
         _print(as_json, {"environment": environment, "ratio_errors": errors, "largest": max(errors)})
         return
-    measured = item.measure(iterations or ITERATIONS)
+    measured = bench.measure(iterations or ITERATIONS)
     sizes = {
         "environment": environment,
         "num_envs": config.environment.num_envs,
         "threads": config.run.threads,
         "opponents": opponents or 0,
-        "self_play_envs": item.self_play_envs,
+        "self_play_envs": bench.self_play_envs,
     }
     _print(as_json, {**sizes, **asdict(measured)})
-
-
-def _refuse_idle(*pairs: tuple[str, float | None, str, bool]) -> None:
-    """Reject options without effect, given as (option, value, reason, whether it holds).
-
-    Raises:
-        ConfigError: There is such an option.
-    """
-    for option, value, other, idle in pairs:
-        if value is not None and idle:
-            raise ConfigError(f"{option} {value} changes nothing with {other}: leave one of them out")
 
 
 def _print(as_json: bool, values: dict[str, object]) -> None:

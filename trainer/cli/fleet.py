@@ -24,8 +24,7 @@ from trainer.cli.clients import make_console
 from trainer.cli.options import League, Overrides, Token
 from trainer.errors import ConfigError
 from trainer.fleet.driver import Fleet, MemberState
-from trainer.fleet.members import FleetSpec, Member, Resources, plan_members, variables
-from trainer.fleet.placement import CapacityError, check_capacity
+from trainer.fleet.members import CapacityError, FleetSpec, Member, Resources, check_capacity, plan_members, variables
 from trainer.fleet.ray_cluster import connect
 from trainer.fleet.supervisor import Launch
 

@@ -169,7 +169,7 @@ class Follower:
         start = InitialState.model_validate_json(self._ranks.broadcast_bytes(b""))
         self._receive_weights(start.steps, start.updates, start.began_step)
         if self._curriculum is not None:
-            self._curriculum.advance(start.taught_at, ())
+            self._curriculum.advance(start.lesson_began, ())
         if self._ranks.rank <= len(start.states):
             own = start.states[self._ranks.rank - 1]
             self._leases.restore(own["leases"], start.written)

@@ -33,7 +33,7 @@ class InitialState(Message):
 
     Attributes:
         steps, updates, began_step: Counters of the learner.
-        taught_at: Number of matches after which the current lesson began.
+        lesson_began: Number of matches after which the current lesson began.
         states: Saved state of each rank except rank 0; shorter if fewer ranks were saved.
         written: Highest recorded sequence number of each lease.
     """
@@ -41,7 +41,7 @@ class InitialState(Message):
     steps: int
     updates: int
     began_step: int
-    taught_at: int
+    lesson_began: int
     states: list[dict[str, Any]]
     written: dict[str, int]
 

@@ -37,7 +37,7 @@ class Launch:
     Attributes:
         member: The member.
         environment: Variables added to the node's own environment, the league's token among them.
-        begun: Whether Ray has restarted it. A node that does not see its run folder then refuses to start it anew.
+        begun: Whether Ray has restarted it. A node without its run folder then refuses to start it.
     """
 
     member: Member
@@ -76,7 +76,7 @@ class Supervisor:
         return exit_status
 
     def stop(self) -> None:
-        """Ask the process to save and leave. Call it once: the process takes a second SIGTERM as an order to hurry."""
+        """Ask the process to save and leave. Call it once: a second SIGTERM ends the process without saving."""
         self._stop.set()
         if self._process is not None:
             self._process.terminate()

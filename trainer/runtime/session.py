@@ -33,7 +33,6 @@ from trainer.opponents.checkpoint_cache import CheckpointCache
 from trainer.opponents.pool import SELF, Opponent, OpponentPool
 from trainer.ppo.learner import Learner
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup
-from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.collector import CollectedMatch, RolloutCollector
 from trainer.rollout.curriculum import CurriculumSchedule
 from trainer.rollout.make_envs import make_env_batches
@@ -57,7 +56,7 @@ class TrainingSession:
         offline: Train without a league, against the learner itself and its own snapshots.
 
     Attributes:
-        config, folder, console, run_context: As given.
+        config, folder, console, run_context, ranks: As given.
         curriculum: Schedule of the environments' lessons; None without a curriculum.
         learner: Network, optimiser and their update.
         statistics: Statistics of recent matches.
@@ -69,7 +68,7 @@ class TrainingSession:
         saver: Saves the state that a restart resumes from.
         provenance: Record of the sessions of this run.
         collector: Plays the environments.
-        coordinator: Exchanges messages with the other ranks; None if there is one rank.
+        coordinator: Exchanges messages with the other ranks.
         disk: Retries writes while the disk is full.
 
     Raises:
@@ -92,7 +91,7 @@ class TrainingSession:
         offline: bool = False,
     ) -> None:
         self.config, self.folder, self.console, self.run_context = config, folder, console, run_context
-        self._own, self._ranks = own or config, ranks
+        self._own, self.ranks = own or config, ranks
         self.disk = DiskRetry(console.print)
         environment = self._own.environment
         saved = self._load(declare(environment.name))  # before kernels are compiled for a run that may be refused
@@ -137,14 +136,20 @@ class TrainingSession:
             self._resume(saved)
         folder.save_settings(config)
         self.provenance = self._begin_provenance(spec)
-        self.coordinator = self._start_coordinator(saved)
+        leased_self_play = not environment.self_play_rows
+        self.coordinator = Coordinator(ranks, self.learner, self._league_session, self_play=leased_self_play)
+        self.coordinator.begin(
+            0 if self.curriculum is None else self.curriculum.taught_at,
+            [] if saved is None else saved.counters["ranks"],
+            self.spool.highest_sequences(),
+        )
         self.receive_reports(self.learner.steps)
         self.send_command(stop=False)
         self.collector = self._make_collector()
 
     def save(self) -> bool:
         """Save the state of the run after the results that it counts; return False if the disk is full."""
-        return self.saver.save(self.collector.pending, self.coordinator.states if self.coordinator else ())
+        return self.saver.save(self.collector.pending, self.coordinator.states)
 
     def maybe_snapshot(self, metrics: Mapping[str, float | None]) -> bool:
         """Take a snapshot and reset the learner as the league decides; return whether there is something to save."""
@@ -160,17 +165,11 @@ class TrainingSession:
 
     def receive_reports(self, learner_step: int) -> None:
         """Receive the other ranks' reports, whose matches were played by the weights of `learner_step`."""
-        if self.coordinator is not None:
-            self.coordinator.receive(partial(self._record_match, learner_step), self._live)
+        self.coordinator.receive(partial(self._record_match, learner_step), self._live)
 
     def send_command(self, *, stop: bool, save: bool = False, reset: bool = False) -> None:
         """Answer the other ranks' reports; see `StepCommand`."""
-        if self.coordinator is not None:
-            self.coordinator.command(self.statistics.episodes, stop=stop, save=save, reset=reset)
-
-    def merge_across_ranks(self, buffer: RolloutBuffer, metrics: dict[str, float | None]) -> dict[str, float | None]:
-        """Merge the metrics of an update with those in the other ranks' reports; unchanged if there is one rank."""
-        return metrics if self.coordinator is None else self.coordinator.merge_metrics(buffer, metrics)
+        self.coordinator.command(self.statistics.episodes, stop=stop, save=save, reset=reset)
 
     def advance_curriculum(self) -> None:
         """Switch the environments to the lesson that is due."""
@@ -268,17 +267,6 @@ class TrainingSession:
         provenance.begin_session(run, self.run_context.now(), self.learner.steps)
         return provenance
 
-    def _start_coordinator(self, saved: SavedState | None) -> Coordinator | None:
-        """Send the initial state to the other ranks; None if there is one rank."""
-        if self._ranks.world_size == 1:
-            return None
-        leased_self_play = not self._own.environment.self_play_rows
-        coordinator = Coordinator(self._ranks, self.learner, self._league_session, self_play=leased_self_play)
-        states = [] if saved is None else saved.counters["ranks"]
-        taught_at = 0 if self.curriculum is None else self.curriculum.taught_at
-        coordinator.begin(taught_at, states, self.spool.highest_sequences())
-        return coordinator
-
     def _make_collector(self) -> RolloutCollector:
         return RolloutCollector(
             self._batches,
@@ -288,7 +276,7 @@ class TrainingSession:
             self.learner.rng,
             self_play=self._own.environment.self_play_rows,
             device_cache_bytes=self.config.league.device_cache_bytes,
-            process_group=self._ranks,
+            process_group=self.ranks,
         )
 
     def _on_match(self, match: CollectedMatch) -> None:

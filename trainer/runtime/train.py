@@ -86,7 +86,7 @@ class Trainer:
             if not complete:  # a signal cut the rollout short
                 session.send_command(stop=True)
                 break
-            metrics = session.merge_across_ranks(buffer, losses) | self._speed(started, collected)
+            metrics = session.coordinator.merge_metrics(buffer, losses) | self._speed(started, collected)
             self._report(metrics, metrics_logger)
             stop = self._save_and_sync(metrics)
         return metrics
@@ -122,8 +122,8 @@ class Trainer:
             self.save()
         if not self._run_context.stopping():
             session.league_sync.sync(step, metrics)
-        # The other ranks already have their command, so a later stop request ends the next rollout instead.
-        return stop if session.coordinator is not None else self._should_stop()
+        # other ranks already have their command, so a later stop request ends the next rollout instead
+        return stop if session.ranks.world_size > 1 else self._should_stop()
 
     def _should_stop(self) -> bool:
         stop_requested = self.session.league_sync.commands.stop_requested

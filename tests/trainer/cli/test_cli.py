@@ -293,10 +293,6 @@ def test_bench_prints_json_that_scripts_read(capsys):
     values = json.loads(capsys.readouterr().out)
     assert values["environment"] == "synthetic"
     assert values["env_steps_per_s"] > 0
-    run("bench", "--acting", "32", "--iterations", "1", "--json", *small)
-    values = json.loads(capsys.readouterr().out)
-    assert values["rows"] == 32
-    assert values["acting_steps_per_s"] > 0
     run("bench", "--environment", "rps", "--opponents", "2", "--iterations", "1", "--json", *small)
     values = json.loads(capsys.readouterr().out)
     assert (values["opponents"], values["self_play_envs"]) == (2, 1)
@@ -309,11 +305,8 @@ def test_bench_prints_json_that_scripts_read(capsys):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--acting", "8", "--consistency"],
         ["--iterations", "3", "--consistency"],
-        ["--opponents", "2", "--acting", "8", "--environment", "rps"],
         ["--opponents", "2"],
-        ["--end-chance", "0.0", "--environment", "rps"],
     ],
 )
 def test_bench_refuses_what_would_change_nothing(capsys, arguments):

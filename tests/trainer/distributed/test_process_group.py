@@ -9,7 +9,7 @@ from ranks import learn_alone, learn_in_turn, learn_together, settings, share
 
 from trainer.ppo.learner import Learner
 from trainer.ppo.update_metrics import MetricAccumulator
-from trainer.process_group import SingleProcess
+from trainer.process_group import ProcessGroup
 
 NEXT_OBSERVATION = {"trainer.ppo.extra_losses:NextObservationLoss": 0.5}
 
@@ -147,7 +147,7 @@ def test_what_is_not_finite_on_one_rank_reaches_the_weights_of_none(tmp_path, ro
     assert all(bool(torch.isfinite(tensor).all()) for tensor in one.values())
 
 
-class Beside(SingleProcess):
+class Beside(ProcessGroup):
     """This rank and another, which has as many samples, a gradient like this one's and a loss of its own."""
 
     world_size = 2

@@ -10,8 +10,16 @@ import pytest
 
 from trainer import cli
 from trainer.errors import ConfigError
-from trainer.fleet.members import FleetSpec, Member, Resources, plan_members, variables
-from trainer.fleet.placement import CapacityError, NodeSurvey, bundle, check_capacity, check_nodes
+from trainer.fleet.members import (
+    CapacityError,
+    FleetSpec,
+    Member,
+    Resources,
+    check_capacity,
+    check_nodes,
+    plan_members,
+    variables,
+)
 from trainer.fleet.ray_cluster import connect
 
 ALL_ROLES = ("main", "main_exploiter", "league_exploiter")
@@ -114,21 +122,21 @@ def test_fractions_of_resources_add_up():
 
 def test_a_bundle_has_what_a_member_needs():
     trainer, _, evaluator = plan_members(spec(resources=Resources(2.0, 1.0)))
-    assert bundle(trainer) == {"CPU": 2.0, "GPU": 1.0}
-    assert bundle(evaluator) == {"CPU": 1.0}
+    assert trainer.resources.bundle == {"CPU": 2.0, "GPU": 1.0}
+    assert evaluator.resources.bundle == {"CPU": 1.0}
 
 
 def test_nodes_must_have_one_version_and_see_the_same_runs():
-    league, here = "http://league:8000", NodeSurvey("1.0", frozenset({"main"}))
+    league, here = "http://league:8000", ("1.0", frozenset({"main"}))
     check_nodes({"a": here, "b": here}, "1.0", league)
     with pytest.raises(CapacityError, match=r"node b has echelon-league 0\.9, this machine 1\.0: install"):
-        check_nodes({"a": here, "b": NodeSurvey("0.9", here.begun)}, "1.0", league)
+        check_nodes({"a": here, "b": ("0.9", here[1])}, "1.0", league)
     with pytest.raises(CapacityError, match="node b does not see the run folder of main, another node does"):
-        check_nodes({"a": here, "b": NodeSurvey("1.0", frozenset())}, "1.0", league)
+        check_nodes({"a": here, "b": ("1.0", frozenset())}, "1.0", league)
 
 
 def test_a_league_on_loopback_is_refused_for_several_nodes():
-    node = NodeSurvey("1.0", frozenset())
+    node = ("1.0", frozenset())
     check_nodes({"a": node}, "1.0", "http://127.0.0.1:8000")
     with pytest.raises(ConfigError, match="another machine on each of the cluster's 2"):
         check_nodes({"a": node, "b": node}, "1.0", "http://localhost:8000")

@@ -20,8 +20,7 @@ from league.client import LeagueClient
 from trainer.errors import TrainerError
 from trainer.fleet import ray_cluster
 from trainer.fleet.driver import Fleet, MemberState
-from trainer.fleet.members import Member, Resources
-from trainer.fleet.placement import CapacityError
+from trainer.fleet.members import CapacityError, Member, Resources
 from trainer.fleet.ray_cluster import RayCluster
 from trainer.fleet.supervisor import LOG, Launch
 

@@ -34,7 +34,7 @@ def _width(monkeypatch):
 def test_a_healthy_recorded_run_is_healthy(tmp_path, capsys):
     doctor(run_folder(tmp_path / "run", recorded_lines()))
     printed = capsys.readouterr().out
-    assert printed == "main-mech-duel on mech-duel: 200 updates, 1,638,400 steps\nnothing wrong was found\n"
+    assert printed == "main-mech-duel on mech-duel: 200 updates, 1,638,400 steps\nno problems found\n"
 
 
 def test_the_report_has_findings_times_and_advice(broken_run, capsys):
@@ -84,20 +84,20 @@ def test_a_folder_without_a_run_is_bad_usage(tmp_path, capsys):
     def refusal(folder):
         doctor(folder, expect=2)
         error = capsys.readouterr().err
-        assert error.startswith(f"trainer: {folder} is no run folder: ")
+        assert error.startswith(f"trainer: {folder} is not a run folder: ")
         assert error.count("\n") == 1
         return error
 
     assert "config.toml cannot be read (No such file or directory)" in refusal(tmp_path / "missing")
     folder = run_folder(tmp_path / "run", [])
-    assert "holds no update yet" in refusal(folder)
+    assert "has no update yet" in refusal(folder)
     (folder / "metrics.jsonl").unlink()
     assert "metrics.jsonl cannot be read" in refusal(folder)
-    (folder / "config.toml").write_text("[league]\nlearner = 'main'\n")
     shutil.copy(__file__, folder / "metrics.jsonl")
-    assert "holds no update yet" in refusal(folder)
+    assert "has no update yet" in refusal(folder)
     (folder / "metrics.jsonl").write_text(line(1))
-    assert "config.toml lacks or garbles 'ppo'" in refusal(folder)
+    (folder / "config.toml").write_text("[league]\nlearner = 'main'\n")
+    assert "a setting in config.toml is missing or invalid: 'ppo'" in refusal(folder)
     (folder / "config.toml").write_text("environment = 3\n")
     assert "config.toml says environment = 3, and environment is a section" in refusal(folder)
     (folder / "config.toml").write_bytes(b"\xff\x00")

@@ -19,7 +19,7 @@ from trainer.monitoring.metrics import MatchStatistics
 from trainer.opponents.assignment import MatchAssignment
 from trainer.rollout.collector import CollectedMatch
 
-SETUP = Setup(learner="main", optimizer_steps=8, max_grad_norm=0.5, component_share=0.8)
+SETUP = Setup(learner="main", environment="mech-duel", optimizer_steps=8, max_grad_norm=0.5, component_share=0.8)
 
 FROZEN = {
     "losses/approx_kl": 1e-7,

@@ -3,7 +3,7 @@ import torch
 
 from trainer.config.loading import resolve
 from trainer.runtime.benchmark import bench
-from trainer.runtime.benchmark.bench import Bench, acting_steps_per_s
+from trainer.runtime.benchmark.bench import Bench
 from trainer.runtime.benchmark.synthetic_env import SYNTHETIC, SyntheticSpec
 
 SMALL = ["environment.num_envs=8", "rollout.num_steps=32", "network.encoder_sizes=[16]", "network.recurrent_size=16"]
@@ -38,11 +38,6 @@ def test_opponents_with_different_weights_are_assigned_in_turn():
     )
     assert all(torch.equal(weights[key], repeated[key]) for key in set(keys))
     assert not torch.equal(weights["opponent 0"], weights["opponent 1"])
-
-
-@pytest.mark.parametrize(("environment", "rows"), [(SYNTHETIC, 1), (SYNTHETIC, 64), ("mech-pack", 20)])
-def test_acting_is_measured_on_a_number_of_rows(environment, rows):
-    assert acting_steps_per_s(resolve(environment, None, SMALL), SyntheticSpec(), rows, 1) > 0.0
 
 
 @pytest.mark.parametrize("end_chance", [0.0, 0.05, 0.5])

@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from arena.environments import EnvironmentSpec, declare
+from arena.environments import EnvironmentSpec
 from arena.environments.protocol import Environment
 from arena.policies import NetworkPolicy
 from arena.seeding import derive
@@ -21,11 +20,9 @@ from trainer.opponents.pool import SELF, Opponent
 from trainer.ppo.learner import Learner, build_network
 from trainer.ppo.loss import probability_ratio
 from trainer.ppo.sequences import split_into_sequences
-from trainer.rollout.actor import RolloutActor
-from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.collector import RolloutCollector
 from trainer.rollout.make_envs import make_env_batches
-from trainer.runtime.benchmark.synthetic_env import SYNTHETIC, IdlePolicy, Synthetic, SyntheticSpec
+from trainer.runtime.benchmark.synthetic_env import DEFAULT_SIZES, SYNTHETIC, IdlePolicy, Synthetic, SyntheticSpec
 from trainer.runtime.torch_setup import process_memory
 
 
@@ -119,7 +116,7 @@ class Bench:
         rollout: The last rollout.
     """
 
-    def __init__(self, config: TrainerConfig, item: SyntheticSpec, *, opponents: int = 0) -> None:
+    def __init__(self, config: TrainerConfig, item: SyntheticSpec = DEFAULT_SIZES, *, opponents: int = 0) -> None:
         synthetic = config.environment.name == SYNTHETIC
         if synthetic:
             config = config.model_copy(update={"environment": config.environment.model_copy(update={"self_play": 0.0})})
@@ -218,43 +215,6 @@ class Bench:
         return [
             Opponent(name, name, NetworkPolicy(network, spec.name, spec.signature)) for name, network in named.items()
         ]
-
-
-def acting_steps_per_s(config: TrainerConfig, item: SyntheticSpec, rows: int, repeats: int) -> float:
-    """Decisions per second of the learner on a number of rows, without an environment.
-
-    A decision is the network's step, the sampled action, its log-probability, and storing them with the observation.
-    """
-    name = config.environment.name
-    spec = Synthetic(num_envs=1, seed=0, item=item).spec if name == SYNTHETIC else declare(name)
-    learner = Learner(config, spec)
-    network, rng, shape = learner.network, learner.rng, config.rollout
-    rollout = RolloutBuffer.allocate(network, steps=shape.num_steps, rows=rows, bptt_horizon=shape.bptt_horizon)
-    rollout.active.fill_(True)
-    rollout.mask.fill_(True)
-    frames = torch.randn(shape.num_steps, rows, spec.observation_size, generator=rng, device=rng.device)
-    ended = torch.rand(shape.num_steps, rows, generator=rng, device=rng.device) < item.end_chance
-    acting, settle, times = RolloutActor(network, rows), _settling(config), []
-    for _ in range(1 + repeats):
-        settle()
-        started = time.perf_counter()
-        _act(acting, rollout, frames, ended, rng)
-        settle()
-        times.append(time.perf_counter() - started)
-    return rows * config.rollout.num_steps / statistics.median(times[1:])
-
-
-@torch.inference_mode()
-def _act(acting: RolloutActor, rollout: RolloutBuffer, frames: Tensor, ended: Tensor, rng: torch.Generator) -> None:
-    for t in range(len(rollout.reward)):
-        chunk, place = divmod(t, rollout.bptt_horizon)
-        if place == 0:
-            acting.begin_chunk(rollout, chunk, rng)
-        rollout.observation[t] = frames[t]
-        rollout.episode_start[t] = ended[t]
-        acting.act(rollout, t)
-        if place == rollout.bptt_horizon - 1:
-            acting.finish_chunk(rollout, chunk)
 
 
 def _settling(config: TrainerConfig) -> Callable[[], None]:

@@ -26,6 +26,9 @@ class SyntheticSpec:
     end_chance: float = 0.01
 
 
+DEFAULT_SIZES = SyntheticSpec()
+
+
 class Synthetic:
     """Random observations, and episodes that end with a fixed probability; identical on every device.
 

@@ -39,7 +39,7 @@ def test_a_verdict_goes_to_the_terminal_the_metrics_tensorboard_and_the_league(w
     told = []
     worker_of(client, frozen(updates=12), lines=told).run()
     (verdict,) = [line for line in told if line.startswith("health: ")]
-    assert verdict.startswith("health: alarm frozen_policy since update 1: the policy does not move (KL 0,")
+    assert verdict.startswith("health: alarm frozen_policy since update 1: the policy does not change (KL 0,")
     assert [line["health/frozen_policy"] for line in lines_of(tmp_path)] == [0.0] * 9 + [3.0] * 3
     learner = client.learners("rps").items[0]
     assert learner.metrics["health/worst"] == 3.0
