@@ -67,16 +67,12 @@ class RolloutSettings(StrictModel):
     @model_validator(mode="after")
     def _chunks_fill_the_rollout(self) -> "RolloutSettings":
         if self.num_steps % self.bptt_horizon:
+            near = max(1, round(self.num_steps / self.bptt_horizon)) * self.bptt_horizon
             raise ValueError(
-                f"rollout.num_steps is {self.num_steps}, which is no multiple of rollout.bptt_horizon "
-                f"{self.bptt_horizon}: set it to {_multiple_near(self.num_steps, self.bptt_horizon)}, or "
-                "rollout.bptt_horizon to a divisor of it"
+                f"rollout.num_steps is {self.num_steps}, which is not a multiple of rollout.bptt_horizon "
+                f"{self.bptt_horizon}: set it to {near}, or rollout.bptt_horizon to a divisor of it"
             )
         return self
-
-
-def _multiple_near(number: int, divisor: int) -> int:
-    return max(1, round(number / divisor)) * divisor
 
 
 class CompileBackend(StrEnum):

@@ -32,29 +32,9 @@ EXPLOITERS = ("main_exploiter", "league_exploiter")
 OVERLAYS = ("gpu",)
 """Presets for hardware, applied over the environment's: folders of `presets`."""
 
-RENAMED = {
-    "health.component_share": "environment.max_reward_component_share",
-    "league.average_steps": "league.ema_horizon_steps",
-    "normalization.advantage_role_samples": "normalization.norm_adv_per_role_min_samples",
-    "optimizer.critic_learning_rate_factor": "optimizer.critic_lr_scale",
-    "optimizer.epsilon": "optimizer.adam_eps",
-    "ppo.auxiliary_weight": "ppo.extra_losses",
-    "ppo.clip": "ppo.clip_coef",
-    "ppo.ent_coef": "ppo.normalized_ent_coef",
-    "ppo.entropy_factors": "ppo.ent_coef_per_head",
-    "ppo.epochs": "ppo.update_epochs",
-    "ppo.recomputed_parts": "ppo.micro_batch_size",
-    "ppo.value_clip": "ppo.clip_range_vf",
-    "ppo.value_coefficient": "ppo.vf_coef",
-    "ppo.value_huber": "ppo.huber_delta",
-    "rollout.chunk": "rollout.bptt_horizon",
-    "rollout.steps": "rollout.num_steps",
-    "run.cudnn_tuner": "run.cudnn_benchmark",
-    "run.total_steps": "run.total_timesteps",
-    "schedules.entropy": "ppo.normalized_ent_coef",
-    "schedules.entropy_final": "ppo.normalized_ent_coef_final",
-    "schedules.value_warm_up_steps": "ppo.vf_coef_warm_up_steps",
-}
+RENAMED: dict[str, str] = tomllib.loads(
+    (resources.files("trainer.config") / "renamed.toml").read_text(encoding="utf-8")
+)
 """Settings by their former names and by those of other libraries, for error messages."""
 
 

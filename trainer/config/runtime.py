@@ -11,7 +11,7 @@ MAX_REWARD_COMPONENT_SHARE = 0.8
 """Largest share of the reward that one of its components may have before a health rule warns."""
 
 LEARNER_NAME_MAX = 56
-"""Longest name of a learner: its worker is called `trainer-`, this, and what of the game's name still fits."""
+"""Longest name of a learner: its worker is called `trainer-`, this, and as much of the game's name as fits."""
 
 
 WORKER_NAME_MAX = 64
@@ -19,10 +19,10 @@ WORKER_NAME_MAX = 64
 
 
 def check_name(name: str, longest: int) -> str:
-    """A name that the league takes.
+    """Check a name by the rules of the league.
 
     Raises:
-        ValueError: It has none of its form, or is too long.
+        ValueError: It has other characters, or is too long.
     """
     try:
         TypeAdapter(Name).validate_python(name)
@@ -89,9 +89,9 @@ class EnvironmentSettings(StrictModel):
 
     @property
     def self_play_rows(self) -> frozenset[int]:
-        """Numbers of the environments of self-play, always the same; neighbours have their share, however few.
+        """Indices of the environments with self-play, always the same and evenly spaced.
 
-        A share below 1 leaves one environment to others: a learner that met nobody would never be rated.
+        A share below 1 leaves at least one environment to opponents: without any, a learner would never be rated.
         """
         most = self.num_envs if self.self_play == 1.0 else self.num_envs - 1
         count = min(round(self.self_play * self.num_envs), most)
@@ -101,9 +101,9 @@ class EnvironmentSettings(StrictModel):
 
 
 class CurriculumSettings(StrictModel):
-    """Easier matches first, where the environment can be taught; none of them is reported to the league.
+    """Curriculum of easier matches, if the environment has lessons; they are not reported to the league.
 
-    How strong opponents are is the league's to say.
+    The strength of opponents is up to the league.
     """
 
     matches: int = Field(0, ge=0)

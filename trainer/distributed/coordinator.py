@@ -73,7 +73,7 @@ class Coordinator:
         self._reports = [RankReport.model_validate_json(each) for each in self._ranks.all_gather_bytes(b"")[1:]]
         for report in self._reports:
             for match in report.matches:
-                on_match(match.episode(policy))
+                on_match(match.match(policy))
 
     def merge_metrics(self, buffer: RolloutBuffer, metrics: Metrics) -> Metrics:
         """Merge the metrics of this rank with those in the last reports."""

@@ -4,7 +4,6 @@ Rank 0 sends `InitialState` once. Then, before the first rollout and after every
 `RankReport` and rank 0 answers all of them with one `StepCommand`.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -53,30 +52,23 @@ class MatchMessage(Message):
     score: float
     reason: str
     decisions: int
-    earned: float
+    mean_return: float
     components: dict[str, float]
 
     @classmethod
-    def of(cls, episode: CollectedMatch) -> "MatchMessage":
+    def of(cls, match: CollectedMatch) -> "MatchMessage":
         """Make the message for a match."""
-        return cls(
-            assignment=assignment_to_json(episode.assignment),
-            score=episode.score,
-            reason=episode.reason,
-            decisions=episode.decisions,
-            earned=episode.mean_return,
-            components=dict(episode.components),
-        )
+        return cls(**vars(match) | {"assignment": assignment_to_json(match.assignment)})
 
-    def episode(self, policy: Policy) -> CollectedMatch:
+    def match(self, policy: Policy) -> CollectedMatch:
         """Rebuild the match; `policy` replaces the opponent's, which is no longer needed."""
-        played: Mapping[str, Any] = self.assignment
+        played = self.assignment
         lease = Lease.model_validate(played["lease"]) if played["lease"] else None
         opponent = Opponent(played["opponent"], played["name"], policy)
         assignment = MatchAssignment(
             opponent, played["away"], played["seed"], lease, played["sequence"], self_play_match=played["both_sides"]
         )
-        return CollectedMatch(assignment, self.score, self.reason, self.decisions, self.earned, self.components)
+        return CollectedMatch(**dict(self) | {"assignment": assignment})
 
 
 class RankReport(Message):

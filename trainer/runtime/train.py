@@ -169,7 +169,7 @@ class Trainer:
         return all((snapshot_written, self.save(), metrics_logger.flush()))
 
     def _finish(self, metrics: Metrics, *, saved: bool) -> None:
-        """Deliver waiting results and snapshots. Leases are kept: a restart goes on with them, or they expire."""
+        """Deliver waiting results and snapshots. Leases stay: a restart uses them, or they expire."""
         delivery = self.session.league_sync.close(self.learner.steps, metrics)
         if not saved:
             raise UnsavedError(

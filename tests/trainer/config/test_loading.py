@@ -146,14 +146,14 @@ def test_the_environment_option_wins_over_the_file(tmp_path):
         ("ppo.gamma", "cannot read the setting 'ppo.gamma'"),
         (
             "rollout.bptt_horizon=7",
-            "rollout.num_steps is 64, which is no multiple of rollout.bptt_horizon 7: set it to",
+            "rollout.num_steps is 64, which is not a multiple of rollout.bptt_horizon 7: set it to",
         ),
         ("ppo.ent_coef_per_head={comm = -1}", "ppo.ent_coef_per_head.comm is -1: give a number of at least 0"),
         (
             "ppo.ent_coef_per_head=3",
             "ppo.ent_coef_per_head is 3: give a table { NAME = VALUE }, each value a number of",
         ),
-        ("ppo.burn_in=16", "ppo.burn_in is 16, which leaves nothing to learn from of a rollout.bptt_horizon of 16"),
+        ("ppo.burn_in=16", "ppo.burn_in is 16, which leaves no steps with a loss in a rollout.bptt_horizon of 16"),
         ("league.role=spy", "league.role is 'spy': give one of main, main_exploiter, league_exploiter"),
         ("league.learner=a/b", "league.learner is 'a/b': give 1 to 56 letters, digits, spaces and any of"),
         (f"league.learner={60 * 'x'}", "xx': it has 60 characters; give at most 56"),

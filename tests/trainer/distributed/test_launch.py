@@ -224,7 +224,7 @@ def test_a_match_of_another_rank_is_counted_as_it_was_played(leased):
     assignment = MatchAssignment(opponent, True, 2**62 + 3, lease() if leased else None, 3, self_play_match=not leased)
     episode = CollectedMatch(assignment, 0.25, "mate", 7, 1.5, {"speed": 0.1})
     report = RankReport(matches=[MatchMessage.of(episode)], decisions=7, metrics={}, **PendingLeaseRequests().take())
-    assert RankReport.model_validate_json(report.encode()).matches[0].episode(opponent.policy) == episode
+    assert RankReport.model_validate_json(report.encode()).matches[0].match(opponent.policy) == episode
 
 
 def test_lease_requests_ask_once_and_return_the_leases_that_were_granted():

@@ -165,7 +165,7 @@ def test_a_member_that_is_killed_comes_back_and_ctrl_c_ends_all(tmp_path: Path) 
             # a busy machine may not be done leaving in time: that loses nothing either
             assert left or "still runs and is killed" in running.output(), running.output()
             assert not running.members("run") + running.members("evaluate")
-            assert "the same command goes on" in running.output()
+            assert "the same command continues" in running.output()
         with fleet(served, runs, "--set", "run.total_timesteps=1", "--evaluators", "0") as running:
             assert running.process.wait() == 0, running.output()
         with LeagueClient(served.url) as client:

@@ -144,7 +144,7 @@ def test_a_trainer_with_two_gpus_is_two_ranks_that_go_on_when_their_torchrun_is_
         left = running.process.wait() == 0
         # a machine with much to do may not be done leaving in time: that loses nothing either
         assert left or "still runs and is killed" in running.said(), running.said()
-    assert "the same command goes on" in running.said()
+    assert "the same command continues" in running.said()
     with fleet(cluster, runs, *two, "--set", "run.total_timesteps=1", "--evaluators", "0", **token) as running:
         assert running.process.wait() == 0, running.said()
     with LeagueClient(cluster.served.url, token=(tmp_path / "token").read_text().strip()) as client:

@@ -11,7 +11,6 @@ from runs import HEALTHY, recorded_components, recorded_lines, solved_run
 
 from league.wire import Lease
 from trainer.config.loading import sections
-from trainer.monitoring.health import measurements
 from trainer.monitoring.health.history import HORIZON, History, Setup
 from trainer.monitoring.health.monitor import Monitor
 from trainer.monitoring.health.rules import HEALTH_RULES, Hysteresis, Severity
@@ -404,7 +403,7 @@ def test_advice_names_settings_that_exist():
     for rule in HEALTH_RULES.values():
         assert "exploiter" not in rule.advice, "roles are labels: nothing changes with them"
     advice = [rule.advice for rule in HEALTH_RULES.values()]
-    cases = [measurements.NO_RATE, measurements.LOWER_RATE, measurements.MORE_ENTROPY, measurements.SOME_ADVANTAGE]
+    cases = [text for rule in HEALTH_RULES.values() for text in rule.cases.values()]
     for text in (*advice, *cases):
         named = set(re.findall(rf"\b(?:{prefixes})\.[a-z_]+", text))
         assert named

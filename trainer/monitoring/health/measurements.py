@@ -1,21 +1,20 @@
 """Levels that the health rules judge, measured from the latest metrics. Pure and without torch."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median
 
 from trainer.monitoring.health.history import OPENING_UPDATES, History
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A rule's current level and the numbers behind it; `advice` replaces the rule's own if it is not empty."""
+    """A rule's current level and the numbers behind it; `case` names more specific advice of `rules.toml`."""
 
     level: float
     evidence: Mapping[str, float]
-    advice: str = ""
+    case: str = ""
 
 
 Measure = Callable[[History, int], Measurement | None]
@@ -42,23 +41,6 @@ HIGH_RATE = 0.03
 COLLAPSED = 0.1
 """Share of the initial entropy below which a policy is nearly deterministic."""
 
-NO_RATE = (
-    "set optimizer.learning_rate and optimizer.learning_rate_final above 0: at a learning rate of 0, no update can "
-    "change the policy"
-)
-LOWER_RATE = (
-    "lower optimizer.learning_rate, by a factor of 10 at first, and start a new run: too large updates made the policy "
-    "nearly deterministic, and few policies recover"
-)
-MORE_ENTROPY = (
-    "raise ppo.normalized_ent_coef and ppo.normalized_ent_coef_final or set ppo.entropy_floors, and start a new run: "
-    "the policy is nearly deterministic, so its gradient is close to 0 at any learning rate"
-)
-SOME_ADVANTAGE = (
-    "look for the reason why advantages are all 0: missing or constant rewards, or normalization.advantage_std_floor; "
-    "no learning rate helps without advantages"
-)
-
 
 def no_reward(history: History, window: int) -> Measurement | None:
     """1 if no agent has received a reward so far; undefined before some matches have ended."""
@@ -84,7 +66,7 @@ def frozen_policy(history: History, window: int) -> Measurement | None:
     }
     evidence = {name: value for name, value in named.items() if value is not None}
     if rate == 0.0:
-        return Measurement(0.0, evidence, NO_RATE)
+        return Measurement(0.0, evidence, "no_rate")
     changes = (clipped or 0.0) > 1e-3 or deviation > 0.01 or entropy_range > 0.05 * max(1.0, abs(median(entropy)))
     if kl is None or changes or history.setup.optimizer_steps == 1:
         return None
@@ -98,10 +80,10 @@ def _why_frozen(history: History, kl: float, evidence: dict[str, float]) -> Meas
     if collapsed := left <= COLLAPSED:
         evidence["entropy left"] = left
     if history.rewarded is False or (advantage == 0.0 and not collapsed):
-        return Measurement(kl, evidence | {"advantage deviation": advantage or 0.0}, SOME_ADVANTAGE)
+        return Measurement(kl, evidence | {"advantage deviation": advantage or 0.0}, "some_advantage")
     if rate >= HIGH_RATE or (collapsed and _had_large_update(history)):
-        return Measurement(kl, evidence | _peaks(history), LOWER_RATE)
-    return Measurement(kl, evidence, MORE_ENTROPY if collapsed else "")
+        return Measurement(kl, evidence | _peaks(history), "lower_rate")
+    return Measurement(kl, evidence, "more_entropy" if collapsed else "")
 
 
 def _had_large_update(history: History) -> bool:
@@ -119,11 +101,9 @@ def entropy_collapsed(history: History, window: int) -> Measurement | None:
     if not left:
         return None
     evidence, level = {f"{head} has left": share for head, share in left.items()}, max(left.values())
-    return (
-        Measurement(level, evidence | _peaks(history), LOWER_RATE)
-        if _had_large_update(history)
-        else Measurement(level, evidence)
-    )
+    if _had_large_update(history):
+        return Measurement(level, evidence | _peaks(history), "lower_rate")
+    return Measurement(level, evidence)
 
 
 def _entropy_left(history: History) -> dict[str, float]:
@@ -147,9 +127,7 @@ def _mean_of(metric: str, words: str) -> Measure:
 
     def measure(history: History, window: int) -> Measurement | None:
         values = history.full(metric, window)
-        return (
-            Measurement(math.fsum(values) / len(values), {words: math.fsum(values) / len(values)}) if values else None
-        )
+        return Measurement(fmean(values), {words: fmean(values)}) if values else None
 
     return measure
 
@@ -164,14 +142,14 @@ def clipped_gradient_norm(history: History, window: int) -> Measurement | None:
     clipped, norms = history.full("losses/gradient_clipped", window), history.full("losses/gradient_norm", window)
     if not clipped or not norms:
         return None
-    norm, limit = sum(norms) / len(norms), history.setup.max_grad_norm
+    norm, limit = fmean(norms), history.setup.max_grad_norm
     return Measurement(norm / limit if min(clipped) >= 0.99 else 0.0, {"gradient norm": norm, "limit": limit})
 
 
 def saturated_share(history: History, window: int) -> Measurement | None:
     """Share of saturated actions in the head with the most of them."""
     windows = {head: history.full(f"heads/{head}/saturated", window) for head in history.per_head("saturated")}
-    shares = {f"{head} saturated": sum(values) / len(values) for head, values in windows.items() if values}
+    shares = {f"{head} saturated": fmean(values) for head, values in windows.items() if values}
     return Measurement(max(shares.values()), shares) if shares else None
 
 

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from importlib import resources
 from typing import Any
@@ -49,6 +49,7 @@ class HealthRule:
     expected_when_solved: bool = False
     needs_learning: bool = True
     causes: Sequence[str] = ()
+    cases: Mapping[str, str] = field(default_factory=dict)
 
 
 def _rule(row: dict[str, Any]) -> HealthRule:
