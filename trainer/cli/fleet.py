@@ -50,9 +50,10 @@ def fleet(
     evaluators: Annotated[
         int, typer.Option("--evaluators", min=0, help="Number of evaluators, with one CPU each.")
     ] = 1,
-    cpus: Annotated[float, typer.Option("--cpus-per-trainer", min=0.1, help="CPUs of each trainer.")] = 1.0,
+    cpus: Annotated[float, typer.Option("--cpus-per-trainer", min=0.1, max=1e6, help="CPUs of each trainer.")] = 1.0,
     gpus: Annotated[
-        float, typer.Option("--gpus-per-trainer", min=0.0, help="GPUs of each trainer, with one rank for each GPU.")
+        float,
+        typer.Option("--gpus-per-trainer", min=0.0, max=1e6, help="GPUs of each trainer, with one rank for each GPU."),
     ] = 0.0,
     roles: Annotated[
         str, typer.Option("--roles", help="Roles of the learners, in turn: main,main_exploiter,league_exploiter.")
@@ -88,11 +89,11 @@ def fleet(
         check_capacity(members, [_this_machine()])
     secret = token or read_secret(TOKEN, os.environ) or ""
     given = {"LEAGUE_URL": league, TOKEN: secret, **variables(settings, os.environ)}
-    terminal = make_console()
+    console = make_console()
     with connect(address, members, league) as cluster:
         states = [MemberState(member, cluster.start(Launch(member, given))) for member in members]
-        succeeded = Fleet(states, terminal.print).run()
-    terminal.print(f"run folders are in {folder}: the same command continues")
+        succeeded = Fleet(states, console.print).run()
+    console.print(f"run folders are in {folder}: the same command continues")
     if not succeeded:
         raise typer.Exit(FAILURE)
 

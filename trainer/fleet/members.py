@@ -1,6 +1,5 @@
 """Plan of a fleet: its members, each with its command, run folder and resources, and whether a cluster can run them."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -183,10 +182,7 @@ def describe(members: Sequence[Member]) -> str:
 
 
 def _check(spec: FleetSpec) -> None:
-    cpus, gpus = spec.resources.cpus, spec.resources.gpus
-    for option, amount in (("--cpus-per-trainer", cpus), ("--gpus-per-trainer", gpus)):
-        if not math.isfinite(amount):
-            raise ConfigError(f"{option} is {amount:g}, which no machine has: give a number")
+    gpus = spec.resources.gpus
     if gpus > 1 and not gpus.is_integer():
         raise ConfigError(
             f"--gpus-per-trainer {gpus:g} is neither a part of one GPU nor a whole number of them: give {int(gpus)} "

@@ -26,10 +26,6 @@ TRY_LATER_S = 30.0
 """Pause before a process that ended because the league does not answer is started again."""
 
 
-class MissingRunError(TrainerError):
-    """The run folder of a run that has begun does not exist on this node."""
-
-
 @dataclass(frozen=True)
 class Launch:
     """A member to run.
@@ -56,11 +52,11 @@ class Supervisor:
         """Run the process to its end, again while the league does not answer; return its exit status, -N for signal N.
 
         Raises:
-            MissingRunError: The run has begun, and this node does not see its run folder.
+            TrainerError: The run has begun, and its run folder does not exist on this node.
         """
         folder, node = launch.member.folder, socket.gethostname()
         if launch.begun and not folder.exists():
-            raise MissingRunError(
+            raise TrainerError(
                 f"{launch.member.name} was trained on another node, and {node} does not see its run folder {folder}: "
                 "give --runs a folder that all nodes share"
             )

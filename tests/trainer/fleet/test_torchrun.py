@@ -127,9 +127,7 @@ def launchers(host: str) -> list[int]:
     return [pid for pid, words in commands.items() if b"torch.distributed.run" in words]
 
 
-def test_a_trainer_with_two_gpus_is_two_ranks_that_go_on_when_their_torchrun_is_killed(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_two_ranks_resume_after_their_torchrun_was_killed(cluster: Cluster, tmp_path: Path) -> None:
     runs, token = tmp_path / "runs", {"RAY_AUTH_MODE": "token"}
     two = ("--gpus-per-trainer", "2", "--cpus-per-trainer", "2")
     with fleet(cluster, runs, *two, **token) as running:
