@@ -198,7 +198,7 @@ class RolloutCollector:
 
         A rank that stopped alone would leave the others waiting in their next collective call.
         """
-        if self._process_group.count == 1:
+        if self._process_group.world_size == 1:
             return should_stop()
         return chunk_start and any_of(self._process_group, should_stop(), self._device)
 

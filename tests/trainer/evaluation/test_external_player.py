@@ -188,9 +188,9 @@ def test_an_entry_ends_where_its_player_is_out_of_play(enter, client):
 @pytest.mark.parametrize(
     ("policy", "options", "code", "told"),
     [
-        ("stone", (), 2, "is none of MODULE:ATTRIBUTE"),
+        ("stone", (), 2, "is not one of MODULE:ATTRIBUTE"),
         ("entered_bots:nobody", (), 1, "has no 'nobody'"),
-        ("entered_bots:stone", ("--name", "/etc"), 2, "is no name"),
+        ("entered_bots:stone", ("--name", "/etc"), 2, "is not a valid name"),
         ("entered_bots:stone", ("--environment", "recall"), 1, "head 'answer' is answered not"),
     ],
 )

@@ -40,7 +40,7 @@ def alarms(client):
 def run(worker, outside, alarms, opponents_by_update):
     """Train as long as there is something to tell, a minute an update."""
     learn = worker.learner.learn
-    own = worker.session._membership.registration.player_id
+    own = worker.session._league_session.registration.player_id
 
     def a_minute_later(*arguments):
         outside.time_s += 60.0

@@ -298,7 +298,7 @@ def test_exploiters_do_not_play_themselves_unless_they_are_told_to():
         (["role.reset=1.5"], "role.reset is 1.5: give a number from 0 to 1$"),
         (
             ["role.snapshot_steps=129", *PACE],
-            "role.snapshot_steps is 129, and after 128 steps .* league.snapshot_every_steps",
+            "role.snapshot_steps is 129, but a snapshot is taken after 128 steps .* league.snapshot_every_steps",
         ),
         (["role.start=best"], "role.start is 'best': give one of first, main$"),
         (["role.balance=roles"], "role.balance is 'roles': give one of snapshots, learners$"),

@@ -13,7 +13,7 @@ from trainer.errors import TrainerError
 from trainer.opponents.agent_index import AgentIndex
 from trainer.opponents.assignment import MatchAssignment
 from trainer.opponents.pool import SELF, Opponent
-from trainer.process_group import SingleProcess
+from trainer.process_group import ProcessGroup
 from trainer.rollout import collector as collectors
 from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.collector import RolloutCollector
@@ -80,10 +80,10 @@ def test_results_belong_to_the_opponent_that_played(play):
         assert episode.learner_score == (1.0 - episode.score if assignment.away else episode.score)
 
 
-class Pair(SingleProcess):
+class Pair(ProcessGroup):
     """Two ranks, of which the other one is asked to stop before a number of exchanges."""
 
-    count, number = 2, 0
+    world_size, rank = 2, 0
 
     def __init__(self, other_stops_at):
         self.exchanges, self.other_stops_at = 0, other_stops_at
