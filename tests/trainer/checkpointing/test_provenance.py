@@ -71,14 +71,6 @@ def test_a_checkout_tells_its_revision_and_whether_it_was_changed(tmp_path):
     assert revision(tmp_path) == {**told, "changed": True}
 
 
-def test_what_an_older_version_wrote_is_the_first_session(tmp_path):
-    (tmp_path / FILE).write_text(json.dumps({"started_at": "long ago", "torch": "2.0"}))
-    Provenance(tmp_path, DiskRetry(print)).begin_session({}, NOW, 7)
-    first, second = read(tmp_path)["sessions"]
-    assert first == {"started_at": "long ago", "torch": "2.0"}
-    assert second["from_step"] == 7
-
-
 @pytest.mark.parametrize("content", ["{", "[]", "3", '{"sessions": 3}'])
 def test_a_damaged_file_is_said_and_replaced(tmp_path, caplog, content):
     Path(tmp_path / FILE).write_text(content)
