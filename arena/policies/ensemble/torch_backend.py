@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.policies.ensemble.frozen_layers import FrozenLayers, NormReluLinear, Step
+from arena.policies.ensemble.frozen_layers import FrozenLayers, Step
 from arena.policies.nn.actor_critic import OBSERVATION_CLIP, ActorCritic, NetworkOutput
 from arena.policies.nn.architecture import Architecture
 from arena.policies.nn.packed_runs import RecurrentState, reset_rows
@@ -86,8 +86,8 @@ class TorchBackend:
         self._device, self._recurrent = device, shapes.gates is not None
         self._sets, self._rest = architecture.sets, remaining_slices(architecture.observation_size, architecture.sets)
         self._parts = head_rows(architecture.heads, architecture.sets).values()
-        self._rectified = [isinstance(layer, NormReluLinear) for layer in shapes.hidden]
-        self._members_rectified = [isinstance(layer, NormReluLinear) for layer in shapes.members]
+        self._rectified = [layer.norm is not None for layer in shapes.hidden]
+        self._members_rectified = [layer.norm is not None for layer in shapes.members]
         self._stacks = [torch.zeros(slots, *tensor.shape, device=device) for tensor in _stacked_tensors(shapes)]
 
     @property
@@ -170,8 +170,7 @@ def _stacked_tensors(layers: FrozenLayers) -> list[Tensor]:
     gates = [] if layers.gates is None else [layers.gates]
     parts = [layers.mean[None], layers.inverse_std[None]]
     for layer in (*layers.members, *layers.hidden, *gates, layers.readout):
-        parts += [layer.weight.t(), layer.bias[None]]
-        parts += [layer.scale[None], layer.offset[None]] if isinstance(layer, NormReluLinear) else []
+        parts += [layer.weight.t(), layer.bias[None], *(each[None] for each in layer.norm or ())]
     return parts
 
 
