@@ -7,9 +7,11 @@ import os
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
+from pydantic import Field
 from torch import Tensor, nn
 
 from arena.environments.spec import Channels, ChoiceBlock, EnvironmentSpec, ImageBlock, MemberMask, ObservationBlock
@@ -46,7 +48,7 @@ class Input:
         options: Number of categories of each entry of CHOICES; empty for other kinds.
         start: First index in the flat observation.
         limit: Divisor of an IMAGE; 1 for other kinds.
-        channels_last: Whether the environment gives an image as (height, width, depth).
+        channels_last: Whether the environment gives an image as (height, width, depth); `turned` in checkpoints.
     """
 
     name: str
@@ -55,7 +57,7 @@ class Input:
     options: tuple[int, ...]
     start: int
     limit: float
-    channels_last: bool
+    channels_last: Annotated[bool, Field(validation_alias="turned", serialization_alias="turned")]
 
     @classmethod
     def of(cls, block: ObservationBlock, start: int) -> "Input":
