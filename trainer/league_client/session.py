@@ -69,8 +69,8 @@ class WorkerSession:
         )
 
     def _send_heartbeat(self, learners: list[wire.LearnerProgress]) -> wire.HeartbeatAnswer | None:
-        beat = wire.Heartbeat(learners=learners)
-        answer = self._call_or_skip("heartbeats", lambda client: client.heartbeat(self.worker_id, beat))
+        request = wire.Heartbeat(learners=learners)
+        answer = self._call_or_skip("heartbeats", lambda client: client.heartbeat(self.worker_id, request))
         if answer is not None:
             self.heartbeat_s = max(self._own_heartbeat_s, answer.next_heartbeat_s)
         return answer

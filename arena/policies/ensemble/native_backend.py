@@ -31,7 +31,7 @@ MIN_ROWS_PER_THREAD = 24
 POINTERS, AGENT_POINTERS = 15, 9
 """Addresses of a call, and those of a bound step besides its heads', as in `policy_step.h`."""
 
-SLOTS, PARTS, SCRATCH, OBSERVED = 0, 4, 5, 8
+SLOTS, THREADS, SCRATCH, OBSERVED = 0, 4, 5, 8
 """Indices of the slots, the threads, the scratch size per thread and the observation size in the sizes of a call."""
 
 KINDS = {HeadKind.GAUSSIAN: 0, HeadKind.BERNOULLI: 1, HeadKind.CATEGORICAL: 2}
@@ -128,10 +128,10 @@ class NativeBackend:
         inputs = [tensor.contiguous() for tensor in given]
         after = RecurrentState(*(torch.empty_like(part) for part in inputs[1:3]))
         readout = values.new_empty(len(order), self._columns)
-        parts, team = _thread_team(len(order))
-        scratch = self._scratch = _scratch_for(self._scratch, parts)  # another thread may replace the slots' own
+        threads, team = _thread_team(len(order))
+        scratch = self._scratch = _scratch_for(self._scratch, threads)  # another thread may replace the slots' own
         tensors = (self.weights, first, order, *inputs, *after, readout, scratch)
-        sizes = [len(first) - 1, *self.sizes[1:4], parts, *self.sizes[5:]]
+        sizes = [len(first) - 1, *self.sizes[1:4], threads, *self.sizes[5:]]
         self._launch(sizes, [*(tensor.data_ptr() for tensor in tensors), *team])
         return NetworkOutput(readout[:, :-1], readout[:, -1], after)
 
@@ -176,9 +176,9 @@ class _BoundStep:
     ) -> None:
         """Run the step; see `NativeStep`."""
         values, active, episode_start, masks = self._checked(view)
-        parts, team = _thread_team(len(self._order))
-        self._scratch = _scratch_for(self._scratch, parts)
-        self._sizes[PARTS] = parts
+        threads, team = _thread_team(len(self._order))
+        self._scratch = _scratch_for(self._scratch, threads)
+        self._sizes[THREADS] = threads
         rows = (self._first, self._order, buffers.observation, *state, buffers.episode_start, buffers.active)
         call = (self._networks.weights, *rows, *outputs.state, outputs.outputs, self._scratch)
         own = (view.agent_index, view.present, values, active, episode_start, *noise, buffers.mask, buffers.raw)
@@ -192,10 +192,15 @@ class _BoundStep:
         Raises:
             ArenaError: A tensor has another shape or type, or is not on the CPU.
         """
-        seen, environments = view.observation, len(view.episode_start)
+        observation, environments = view.observation, len(view.episode_start)
         all_agents = (environments, self._agents)
         heads = [head for head in self._layout.heads if head.masked]
-        given = (seen.values, seen.active, view.episode_start, *(seen.masks[head.name] for head in heads))
+        given = (
+            observation.values,
+            observation.active,
+            view.episode_start,
+            *(observation.masks[head.name] for head in heads),
+        )
         shapes = (
             (*all_agents, self._sizes[OBSERVED]),
             all_agents,
@@ -219,9 +224,9 @@ def _thread_team(rows: int) -> tuple[int, tuple[int, ...]]:
     return (min(torch.get_num_threads(), max(1, rows // MIN_ROWS_PER_THREAD)), team) if team else (1, (0, 0, 0))
 
 
-def _scratch_for(scratch: Float[Tensor, "threads _"], parts: int) -> Float[Tensor, "parts _"]:
-    """Return scratch memory for at least `parts` threads."""
-    return scratch if len(scratch) >= parts else scratch.new_empty(parts, scratch.shape[1])
+def _scratch_for(scratch: Float[Tensor, "allocated _"], threads: int) -> Float[Tensor, "threads _"]:
+    """Return scratch memory for at least `threads` threads."""
+    return scratch if len(scratch) >= threads else scratch.new_empty(threads, scratch.shape[1])
 
 
 def _pack(layers: FrozenLayers) -> Float[Tensor, " slot_size"]:

@@ -122,17 +122,17 @@ class ModuleLayout:
         """
         found = _find(self.path)
         try:
-            made = found({each.name: each for each in self.inputs}, features)
+            module = found({each.name: each for each in self.inputs}, features)
         except Exception as error:  # whatever the user's code raises
             raise NetworkModuleError(
                 f"network module {self.path} cannot be created ({type(error).__name__}: {error}): its constructor must "
                 "take the inputs and the number of output features"
             ) from error
-        if not isinstance(made, nn.Module):
+        if not isinstance(module, nn.Module):
             raise NetworkModuleError(
-                f"network module {self.path} creates a {type(made).__name__}: name a subclass of torch.nn.Module"
+                f"network module {self.path} creates a {type(module).__name__}: name a subclass of torch.nn.Module"
             )
-        return made
+        return module
 
     def read(self, scaled: Float[Tensor, "N D"]) -> dict[str, Tensor]:
         """Return all blocks of scaled observations by name."""
@@ -173,11 +173,11 @@ class ModuleCore(nn.Module):
 
     def step(self, scaled: Float[Tensor, "R D"], state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """Advance R rows by one step."""
-        seen = self._layout.read(scaled)
+        blocks = self._layout.read(scaled)
         if not self.state_size:
-            features: Tensor = self.module(seen)
+            features: Tensor = self.module(blocks)
             return features, state
-        features, memory = self.module(seen, state.hidden)
+        features, memory = self.module(blocks, state.hidden)
         return features, state._replace(hidden=memory)
 
     def sequence(self, scaled: Float[Tensor, "N D"], state: RecurrentState, runs: PackedRuns) -> Float[Tensor, "N H"]:
@@ -196,9 +196,9 @@ class ModuleCore(nn.Module):
             return self.step(scaled, state)[0], scaled.new_zeros(len(scaled), 0)
         memory, features, memories = state.hidden.detach(), [], []
         for rows in torch.split(scaled, runs.first.diff().tolist()):
-            after, kept = self.step(rows, RecurrentState(memory[: len(rows)], memory[: len(rows)]))
-            memory = kept.hidden
-            features.append(after)
+            output, state_after = self.step(rows, RecurrentState(memory[: len(rows)], memory[: len(rows)]))
+            memory = state_after.hidden
+            features.append(output)
             memories.append(memory)
         return torch.cat(features), torch.cat(memories)
 

@@ -1,4 +1,4 @@
-"""Checks of a user-defined network module, made before training starts."""
+"""Checks of a user-defined network module, run before training starts."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -15,20 +15,20 @@ from arena.policies.nn.packed_runs import PackedRuns, RecurrentState
 from arena.policies.nn.set_encoder import PRESENT_ABOVE
 
 ROWS = 6
-"""Rows of the made-up batch."""
+"""Rows of the synthetic batch."""
 
 STEPS = 2
 """Decisions per run."""
 
 DEFAULT_BOUND = 3.0
-"""Bound of made-up numbers if the environment declares none."""
+"""Bound of synthetic numbers if the environment declares none."""
 
 TOLERANCE = 1e-4
 """Largest difference between a row alone and in a batch: products of other shapes round differently."""
 
 
 def check_module(architecture: Architecture, spec: EnvironmentSpec) -> None:
-    """Check an architecture's module on made-up observations of an environment.
+    """Check an architecture's module on synthetic observations of an environment.
 
     Raises:
         NetworkModuleError: The module returns wrong shapes, has no parameters, has parameters without gradient, mixes
@@ -78,23 +78,25 @@ def _features(network: ActorCritic, values: Tensor, runs: PackedRuns) -> Tensor:
     return network.core.sequence(encoded, network.initial_state(ROWS), runs)
 
 
-def _output_problems(architecture: Architecture, made: object, rows: int) -> Iterator[tuple[str, str]]:
+def _output_problems(architecture: Architecture, output: object, rows: int) -> Iterator[tuple[str, str]]:
     size, setting = architecture.encoder_sizes[-1], "the last of network.encoder_sizes"
     if architecture.core is CoreKind.MODULE:
         size, setting = architecture.recurrent_size, "network.recurrent_size"
-    if not isinstance(made, Tensor) or made.shape != (rows, size) or made.dtype is not torch.float32:
-        found = f"{tuple(made.shape)} of {made.dtype}" if isinstance(made, Tensor) else f"a {type(made).__name__}"
+    if not isinstance(output, Tensor) or output.shape != (rows, size) or output.dtype is not torch.float32:
+        found = (
+            f"{tuple(output.shape)} of {output.dtype}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
+        )
         remedy = f"return ({rows}, {size}) of torch.float32, as {setting} requires"
         yield f"it returns {found} for {rows} observations", remedy
-    elif not bool(made.isfinite().all()):
+    elif not bool(output.isfinite().all()):
         yield "it returns numbers that are not finite", "bound its output"
 
 
-def _gradient_problems(own: Mapping[str, torch.nn.Parameter], made: Tensor) -> Iterator[tuple[str, str]]:
+def _gradient_problems(own: Mapping[str, torch.nn.Parameter], output: Tensor) -> Iterator[tuple[str, str]]:
     """Require a gradient for every trainable parameter of the module."""
     trainable = {name: each for name, each in own.items() if each.requires_grad}
-    if made.requires_grad:
-        torch.autograd.backward((made * torch.linspace(0.5, 1.5, made.numel()).view_as(made)).sum())
+    if output.requires_grad:
+        torch.autograd.backward((output * torch.linspace(0.5, 1.5, output.numel()).view_as(output)).sum())
     without = [name for name, each in trainable.items() if each.grad is None]
     if without or not trainable:
         yield f"no gradient reaches {', '.join(without) or 'it'}", "use every trainable parameter, or remove it"

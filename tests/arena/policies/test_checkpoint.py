@@ -363,7 +363,7 @@ def test_missing_file_is_named(tmp_path: Path):
         checkpoint.load(tmp_path)
 
 
-def test_policy_of_the_first_format_is_read_for_ever():
+def test_policy_of_format_1_can_be_read():
     """The file was written when format 1 was the only one; whoever makes another writes the way from this one."""
     policy = checkpoint.load(Path(__file__).parent / "vectors" / "policy_v1.safetensors")
 

@@ -34,7 +34,7 @@ def test_a_learner_that_has_not_learned_yet_is_saved(play, tmp_path):
     assert state.load(tmp_path / "state") is not None
 
 
-def test_where_there_is_no_state_there_is_nothing_to_resume(tmp_path):
+def test_missing_state_loads_as_none(tmp_path):
     assert state.load(tmp_path / "state") is None
 
 
@@ -99,7 +99,7 @@ def test_no_changed_bit_of_a_state_goes_unnoticed(tmp_path):
         assert bool(saved.tensors["b"]), place
 
 
-def test_a_damaged_state_says_so_and_what_to_do(tmp_path):
+def test_damaged_state_is_rejected_with_a_remedy(tmp_path):
     path = tmp_path / "state"
     state.save(path, {"a": torch.zeros(1000)}, {})
     data = bytearray(path.read_bytes())
@@ -142,7 +142,7 @@ def test_weights_of_another_size_are_refused_by_name(play):
 
 
 @pytest.mark.parametrize("missing", ["rewards.count", "rng.update"])
-def test_a_state_without_something_is_refused_by_name(play, missing):
+def test_missing_tensor_is_named(play, missing):
     played = play()
     tensors = played.learner.tensors()
     del tensors[missing]
@@ -179,7 +179,7 @@ for prepare in deaths:
 """
 
 
-def test_a_run_that_moves_to_another_kind_of_device_draws_anew_from_its_seed(play):
+def test_rng_is_seeded_again_on_another_kind_of_device(play):
     """The state of a GPU's generator has 16 bytes, that of a CPU's 5,056: neither can be put into the other."""
     tensors = play().learner.tensors()
     elsewhere = tensors | {name: torch.zeros(16, dtype=torch.uint8) for name in ("rng.acting", "rng.update")}
@@ -193,7 +193,7 @@ def test_a_run_that_moves_to_another_kind_of_device_draws_anew_from_its_seed(pla
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a process is ended where its file has so many bytes")
-def test_kill_9_in_the_middle_of_saving_leaves_a_whole_state(tmp_path):
+def test_kill_9_during_a_save_leaves_a_complete_state(tmp_path):
     """Two savers end while they write, one before what it wrote is on the disk, one before that takes its place."""
     path = tmp_path / "state"
     command = [sys.executable, "-c", SAVER, str(path)]
@@ -203,7 +203,7 @@ def test_kill_9_in_the_middle_of_saving_leaves_a_whole_state(tmp_path):
     assert (state.load(path).tensors["numbers"] == 0.0).all()
 
 
-def test_a_state_of_this_format_is_resumed_for_ever(play, never):
+def test_state_of_format_2_can_be_resumed(play, never):
     """The file was written when its format was the latest."""
     saved = state.load(Path(__file__).parent / "vectors" / "state_v2.safetensors")
     played = play(network={"encoder_sizes": [3], "recurrent_size": 2})

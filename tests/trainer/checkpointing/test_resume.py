@@ -31,7 +31,7 @@ def test_settings_that_changed_are_named_with_both_values(folder):
 @pytest.mark.parametrize(
     "assignment", ["network.encoder_sizes=[8, 8]", "network.core=lstm", "run.seed=1", "league.role=main_exploiter"]
 )
-def test_what_was_learned_under_other_settings_does_not_go_on(folder, assignment):
+def test_changed_immutable_setting_is_rejected(folder, assignment):
     key = assignment.partition("=")[0]
     told_of = rf"has other settings \({key} .* -> .*choose another --run"
     with pytest.raises(StateError, match=told_of) as error:
@@ -53,14 +53,14 @@ def test_settings_that_cannot_be_read_are_not_compared(folder):
     assert told(folder, "ppo.clip_coef=0.1") == []
 
 
-def test_resuming_takes_the_settings_of_the_run_and_what_is_given_wins(folder):
+def test_given_settings_override_those_of_the_resumed_run(folder):
     config = resolve(None, None, ["ppo.clip_coef=0.1"], load_settings(folder))
     assert (config.environment.name, config.ppo.gamma, config.ppo.clip_coef) == ("rps", 0.5, 0.1)
     assert resolve(None, None, [], load_settings(folder)) == resolve("rps", None, ["ppo.gamma=0.5"])
     assert parse_assignments(["ppo.clip_coef=0.1"])["ppo"]["clip_coef"] != resolve("rps", None, []).ppo.clip_coef
 
 
-def test_there_must_be_something_to_resume(folder, tmp_path):
+def test_resume_requires_a_saved_state(folder, tmp_path):
     with pytest.raises(ConfigError, match="holds no saved state to resume"):
         load_settings(RunDirectory(tmp_path / "elsewhere"))
     folder.settings.write_text("[[")
@@ -82,7 +82,7 @@ def test_a_section_that_was_garbled_is_compared_as_if_it_had_its_defaults():
     assert changed_settings({"environment": {"name": "my-game"}, "ppo": 3}, resolve("my-game", None, [])) == []
 
 
-def test_settings_come_back_from_what_a_run_wrote(folder):
+def test_saved_settings_can_be_read_again(folder):
     assert folder.settings.read_text() == to_toml(resolve("rps", None, ["ppo.gamma=0.5"]))
 
 

@@ -223,7 +223,7 @@ def test_leases_fill_the_environment_and_are_of_one_pair_at_least(num_envs, budg
     assert EvaluationBudget({"rps": num_envs}, budget, 1.0).lease_count("rps", 0) == leases
 
 
-def test_an_evaluator_that_is_to_leave_takes_no_more_leases(worker_of, client, link, outside):
+def test_stopping_evaluator_requests_no_leases(worker_of, client, link, outside):
     publish(client, link, [1, 2, 3])
     worker, _ = worker_of()
     worker._pools["another"] = worker._pools["rps"]
@@ -263,7 +263,7 @@ def test_its_share_of_the_time_is_bounded(worker_of, client, link, outside):
     assert worker.matches / 12 * 10.0 <= 0.2 * (outside.time_s - began + 40.0)
 
 
-def test_it_beats_while_it_rests_from_a_long_round_and_heeds_the_answer(worker_of, client, link, outside):
+def test_heartbeats_are_sent_during_a_long_rest_and_commands_obeyed(worker_of, client, link, outside):
     publish(client, link, [1, 2])
     worker, _ = worker_of(rounds=100, duty=0.1)
     play = worker._play
@@ -287,7 +287,7 @@ def test_it_beats_while_it_rests_from_a_long_round_and_heeds_the_answer(worker_o
     assert outside.time_s < 60.0 / 0.1
 
 
-def test_where_there_is_nothing_to_play_it_waits_as_the_league_says(worker_of, client, outside):
+def test_idle_evaluator_waits_for_the_poll_interval(worker_of, client, outside):
     worker, _ = worker_of(rounds=3)
     worker.run()
     assert worker.matches == 0
@@ -322,7 +322,7 @@ def test_results_wait_while_the_league_is_away_and_come_once(worker_of, client, 
     assert len(matches_of(client)) == played
 
 
-def test_a_call_that_is_swallowed_is_not_rested_from(worker_of, client, link, outside, transport):
+def test_lost_calls_do_not_lengthen_the_rest(worker_of, client, link, outside, transport):
     """Waiting for the network takes no share of a core: the rest follows from the time of playing alone."""
     publish(client, link, [1, 2])
     worker, _ = worker_of(rounds=10**6, duty=0.25)
@@ -370,7 +370,7 @@ def test_a_lease_call_that_failed_is_made_again_soon(worker_of, client, link, ou
 
 
 @pytest.mark.parametrize("call", ["heartbeat", "report"])
-def test_a_heartbeat_or_a_delivery_that_failed_is_made_again_soon(worker_of, client, link, outside, call):
+def test_failed_heartbeat_or_delivery_is_retried_soon(worker_of, client, link, outside, call):
     """Not when the next one would be due: the first of them after 30 s, the second after 2 s."""
     publish(client, link, [1, 2])
     worker, _ = worker_of(rounds=10**6)
@@ -408,7 +408,7 @@ def test_a_round_waits_for_players_that_the_network_has_not_let_through_yet(work
     assert batches == [4], "a round of a few matches takes as long as one of many"
 
 
-def test_what_an_evaluator_leaves_unplayed_is_given_back(worker_of, client, link, outside):
+def test_unplayed_leases_are_released_at_the_end(worker_of, client, link, outside):
     publish(client, link, [1, 2])
     worker, _ = worker_of(rounds=3)
     granted, lease = [], worker._session.lease
@@ -427,7 +427,7 @@ def test_what_an_evaluator_leaves_unplayed_is_given_back(worker_of, client, link
             assert client.explain_lease(each.lease_id).released_at is not None
 
 
-def test_an_evaluator_says_at_its_end_how_many_results_wait(worker_of, client, link, transport):
+def test_evaluator_prints_at_its_end_how_many_results_wait(worker_of, client, link, transport):
     publish(client, link, [1, 2])
     told = io.StringIO()
     worker, _ = worker_of(rounds=1, console=Console(file=told, width=500))
@@ -489,14 +489,14 @@ def test_a_full_disk_stops_no_matches_and_results_are_reported_once_there_is_roo
     assert told.count("results can be written again") == 1
 
 
-def test_an_evaluator_that_leaves_a_full_disk_says_what_is_lost(worker_of, client, link, full_disk, tmp_path):
+def test_evaluator_ending_on_a_full_disk_reports_lost_results(worker_of, client, link, full_disk, tmp_path):
     publish(client, link, [1, 2])
     worker, _ = worker_of(rounds=1)
     with pytest.raises(UnsavedError, match=rf"{tmp_path}/spool \(.*No space left.*free space"):
         worker.run()
 
 
-def test_it_leaves_when_the_league_says_so(worker_of, client, link, outside):
+def test_evaluator_obeys_the_stop_command(worker_of, client, link, outside):
     publish(client, link, [1, 2])
     worker, _ = worker_of(rounds=1000)
     worker._session.register()
@@ -506,7 +506,7 @@ def test_it_leaves_when_the_league_says_so(worker_of, client, link, outside):
     assert not outside.asked
 
 
-def test_a_quarantine_is_said_once_with_the_reason_and_the_way_out(worker_of, client, link):
+def test_quarantine_is_printed_once_with_reason_and_remedy(worker_of, client, link):
     publish(client, link, [1, 2])
     told = io.StringIO()
     worker, _ = worker_of(rounds=60, console=Console(file=told, width=500))
@@ -539,7 +539,7 @@ def test_pairs_that_cannot_be_played_are_given_back(worker_of, client, link):
     assert len(released) > len(said) == len(set(said)) > 0, "each is said once"
 
 
-def test_who_is_damaged_is_named_and_no_longer_paired(worker_of, client, link):
+def test_damaged_player_is_reported_and_no_longer_paired(worker_of, client, link):
     publish(client, link, [1, 2])
     damaged = next(player for player in client.players("rps").items if player.kind == "snapshot")
     worker, _ = worker_of()
@@ -569,7 +569,7 @@ def test_a_live_learner_is_not_rated_as_if_frozen(worker_of):
         _load_player(worker._pools["rps"], wire.Seat(player_id=1, checkpoint=None, name="main"))
 
 
-def test_processes_are_kept_from_round_to_round_and_play_the_same_matches():
+def test_processes_are_reused_between_rounds_and_play_the_same_matches():
     game, grounds = "zoo_games:relay", EnvironmentCache(2)
     players = [RandomPolicy(declare(game).heads) for _ in range(2)]
     rounds = [([1, 2, 3], 0), ([4, 5, 6], 1), ([7, 8], 2)]

@@ -135,7 +135,7 @@ def test_a_process_plays_in_a_league(enter, client, tmp_path):
     assert external(client).metadata == {"form": "process", "identity": "recaller 1.0"}
 
 
-def test_what_is_not_allowed_loses_its_match_and_the_others_count(enter, client):
+def test_illegal_action_forfeits_its_match_and_others_count(enter, client):
     said = enter("entered_bots:Sometimes")
     player = external(client)
     matches = matches_of(client, player)
@@ -194,7 +194,7 @@ def test_an_entry_ends_where_its_player_is_out_of_play(enter, client):
         ("entered_bots:stone", ("--environment", "recall"), 1, "head 'answer' is answered not"),
     ],
 )
-def test_what_cannot_be_entered_is_said_in_a_line(enter, client, policy, options, code, told):
+def test_invalid_entry_is_rejected_in_one_line(enter, client, policy, options, code, told):
     said = " ".join(enter(policy, *options, expect=code).replace("│", " ").split())
     assert told in said
     assert "Traceback" not in said

@@ -51,7 +51,7 @@ def run(worker, outside, alarms, opponents_by_update):
     worker.run()
 
 
-def test_an_alarm_about_the_learner_is_said_once_and_so_is_its_end(worker_of, client, outside, alarms):
+def test_alarm_and_its_end_are_printed_once(worker_of, client, outside, alarms):
     lines = []
     worker = worker_of(client, rps("run.total_timesteps=320"), lines=lines)
     run(worker, outside, alarms, [[7], [7], [7, 8], [8], []])
@@ -67,7 +67,7 @@ def test_an_alarm_about_the_learner_is_said_once_and_so_is_its_end(worker_of, cl
     assert alarms.calls == 5
 
 
-def test_alarms_about_others_are_not_said(worker_of, client, alarms):
+def test_alarms_about_other_learners_are_not_printed(worker_of, client, alarms):
     lines = []
     alarms.told = [regression(12345, 7)]
     worker_of(client, rps("run.total_timesteps=128"), lines=lines).run()
@@ -75,7 +75,7 @@ def test_alarms_about_others_are_not_said(worker_of, client, alarms):
     assert not [line for line in lines if line.startswith(("alarm:", "over:"))]
 
 
-def test_the_league_watches_mains_alone_and_is_not_asked_for_others(worker_of, client, alarms):
+def test_only_main_learners_request_alarms(worker_of, client, alarms):
     worker_of(client, rps("run.total_timesteps=64", "league.role=main_exploiter")).run()
     assert alarms.calls == 0
 

@@ -31,7 +31,7 @@ def link(client, outside):
     return RetryingClient(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
 
 
-def test_a_trainer_beats_less_often_as_long_as_the_league_has_many_workers(census, link):
+def test_trainer_sends_heartbeats_less_often_if_the_league_has_many_workers(census, link):
     member = LeagueSession(link, LeagueSettings(heartbeat_s=10.0), SPEC, "0")
     assert member.register()
     spans_s = []
@@ -41,7 +41,7 @@ def test_a_trainer_beats_less_often_as_long_as_the_league_has_many_workers(censu
     assert spans_s == [10.0, pytest.approx(45.0, abs=5.0), pytest.approx(108.0, abs=12.0), 10.0]
 
 
-def test_an_evaluator_beats_less_often_as_long_as_the_league_has_many_workers(census, link):
+def test_evaluator_sends_heartbeats_less_often_if_the_league_has_many_workers(census, link):
     member = EvaluatorSession(link, [SPEC], name="evaluator", version="0")
     assert member.register()
     spans_s = []
@@ -51,7 +51,7 @@ def test_an_evaluator_beats_less_often_as_long_as_the_league_has_many_workers(ce
     assert spans_s == [HEARTBEAT_MAX_S, pytest.approx(90.0, abs=10.0), HEARTBEAT_MAX_S]
 
 
-def test_a_league_that_is_away_changes_nothing(census, link, transport):
+def test_unreachable_league_does_not_change_the_heartbeat_interval(census, link, transport):
     census.present = 5_000
     member = LeagueSession(link, LeagueSettings(heartbeat_s=10.0), SPEC, "0")
     assert member.register()
@@ -62,6 +62,6 @@ def test_a_league_that_is_away_changes_nothing(census, link, transport):
     assert member.heartbeat_s == told_s > 10.0
 
 
-def test_an_older_league_does_not_say_how_often_to_beat():
+def test_heartbeat_interval_is_optional_in_answers():
     answer = wire.HeartbeatAnswer.model_validate({"command": "continue", "next_poll_s": 1.0})
     assert answer.next_heartbeat_s == 0.0

@@ -100,7 +100,7 @@ def leave(leaving, link, spool):
     return lambda: LastCalls(link, leaving.run_context()).deliver(spool, deliver, report)
 
 
-def test_a_back_off_of_a_minute_holds_up_no_last_delivery(leaving, link, leave):
+def test_last_delivery_ignores_earlier_back_offs(leaving, link, leave):
     leaving.faults = 30 * [UNREACHABLE]
     while leaving.faults:
         link.call_or_skip("results", lambda client: leaving.answer([]), lambda client: None)
@@ -154,7 +154,7 @@ def test_a_league_that_stays_away_is_called_until_the_grace_ends_and_results_wai
     assert "run the same command again" in str(delivery)
 
 
-def test_calls_that_are_swallowed_leave_time_for_others(leaving, link, leave):
+def test_lost_calls_leave_time_for_retries(leaving, link, leave):
     leaving.signal_s = leaving.time_s
     leaving.lasts_s = CALL_S
     leaving.faults = 3 * [UNREACHABLE]
@@ -167,7 +167,7 @@ def test_a_worker_that_comes_late_to_its_end_delivers_all_the_same(leaving, leav
     assert leave().waiting == 0
 
 
-def test_a_worker_that_comes_late_to_its_end_does_not_insist(leaving, leave):
+def test_late_worker_retries_only_briefly(leaving, leave):
     leaving.signal_s, leaving.faults = leaving.time_s - 2.0 * GRACE_S, 1000 * [UNREACHABLE]
     began = leaving.time_s
     assert leave().waiting == 5

@@ -73,7 +73,7 @@ def test_a_league_that_answers_is_asked_every_time(link, client):
     assert not link.unreachable
 
 
-def test_a_league_that_does_not_know_the_token_is_left_alone_until_the_next_attempt_is_due(link, client, clock):
+def test_unknown_token_stops_all_calls_until_the_back_off_ends(link, client, clock):
     client.error = UnauthenticatedError("x", "no such token", "make one")
     assert call_or_skip(link, "leases") is None
     assert link.unreachable
@@ -111,7 +111,7 @@ def test_calls_of_a_kind_neither_shorten_nor_lengthen_the_back_off_of_another(li
     assert link.wait_s("leases") <= FIRST_BACKOFF_S, "a success of its kind ends a back-off"
 
 
-def test_a_league_that_answers_nothing_for_long_is_called_by_one_kind_at_a_time(link, client, clock):
+def test_unreachable_league_is_probed_by_one_call_at_a_time(link, client, clock):
     client.error = UNREACHABLE
     kinds = ["leases", "results", "heartbeats", "downloads", "replays"]
     assert len(kinds) == UNREACHABLE_AFTER
@@ -155,7 +155,7 @@ def test_the_last_calls_before_an_exit_are_made_at_once_and_soon_again(client, c
     assert client.timeout_s == 1.0
 
 
-def test_a_busy_league_holds_up_no_calls_of_another_kind(link, client, clock):
+def test_busy_league_delays_only_calls_of_that_kind(link, client, clock):
     client.error = BusyError("for POST /api/v1/leases", "others wait before it", "send it again in 4 s")
     assert try_call(link) is None
     assert not link.unreachable
@@ -195,7 +195,7 @@ def test_a_refusal_is_the_callers(link, client):
 @pytest.mark.parametrize(
     "error", [ForbiddenError("token", "has no such scope", "use another"), InternalError("x", "failed", "retry")]
 )
-def test_a_call_that_is_refused_or_fails_holds_up_those_of_its_kind_alone(link, client, clock, error):
+def test_rejected_or_failed_call_delays_only_calls_of_its_kind(link, client, clock, error):
     client.error = error
     assert call_or_skip(link, "leases") is None
     client.error = None
@@ -206,7 +206,7 @@ def test_a_call_that_is_refused_or_fails_holds_up_those_of_its_kind_alone(link, 
     assert call_or_skip(link, "leases") == "answer"
 
 
-def test_a_refusal_is_said_once_and_so_is_its_end(link, client, clock, caplog):
+def test_rejection_and_its_end_are_logged_once(link, client, clock, caplog):
     client.error = ForbiddenError("token", "has no such scope", "use another")
     for _ in range(3):
         call_or_skip(link, "leases")
@@ -219,7 +219,7 @@ def test_a_refusal_is_said_once_and_so_is_its_end(link, client, clock, caplog):
     assert caplog.text.count("the league accepts leases again after 3 failed attempts") == 1
 
 
-def test_a_league_that_refuses_something_is_back(link, client, clock, caplog):
+def test_league_that_rejects_a_call_counts_as_reachable(link, client, clock, caplog):
     client.error = UNREACHABLE
     for _ in range(UNREACHABLE_AFTER):
         call_or_skip(link, "leases")
@@ -230,7 +230,7 @@ def test_a_league_that_refuses_something_is_back(link, client, clock, caplog):
     assert not link.unreachable
 
 
-def test_what_the_league_will_never_have_is_the_senders_to_set_aside(link, client):
+def test_permanent_rejection_is_raised_to_the_sender(link, client):
     client.error = InvalidRequestError("results", "out of range", "report the match's own")
     with pytest.raises(InvalidRequestError):
         submit(link)
@@ -246,7 +246,7 @@ class TooFastError(LeagueError):
 @pytest.mark.parametrize(
     "error", [ForbiddenError, UnauthenticatedError, UnknownRouteError, TooFastError, InternalError]
 )
-def test_what_may_be_taken_later_is_sent_later(link, client, clock, error):
+def test_temporary_rejection_is_retried_later(link, client, clock, error):
     client.error = error("this", "is refused for now", "try again")
     assert submit(link) is None
     client.error = None
@@ -256,7 +256,7 @@ def test_what_may_be_taken_later_is_sent_later(link, client, clock, error):
 
 
 @pytest.mark.parametrize("way", ["call_or_skip", "submit"])
-def test_a_league_that_forgot_the_worker_is_told_again(link, client, way):
+def test_unknown_worker_registers_again(link, client, way):
     client.error = UnknownWorkerError("w", "no worker has this id", "register")
     registered = []
     assert (
@@ -267,7 +267,7 @@ def test_a_league_that_forgot_the_worker_is_told_again(link, client, way):
     assert submit(link) == "answer"
 
 
-def test_a_league_that_refuses_a_worker_it_forgot_is_not_troubled_with_its_calls(link, client, clock, caplog):
+def test_rejected_registration_backs_off_the_call_that_needs_it(link, client, clock, caplog):
     client.error = UnknownWorkerError("w", "no worker has this id", "register")
 
     def refused(client):
@@ -279,7 +279,7 @@ def test_a_league_that_refuses_a_worker_it_forgot_is_not_troubled_with_its_calls
     assert "until it accepts registrations" in caplog.text
 
 
-def test_going_away_and_coming_back_is_said_once(link, client, clock, caplog):
+def test_outage_and_recovery_are_logged_once(link, client, clock, caplog):
     client.error = UNREACHABLE
     for _ in range(UNREACHABLE_AFTER + 2):
         try_call(link)
@@ -290,7 +290,7 @@ def test_going_away_and_coming_back_is_said_once(link, client, clock, caplog):
     assert caplog.text.count("the league is back after 3 failed attempts") == 1
 
 
-def test_a_call_that_the_network_has_swallowed_is_given_up_soon_and_later_ones_wait_longer(link, client, clock):
+def test_timeout_doubles_after_each_lost_call(link, client, clock):
     client.error, waited = UNREACHABLE, []
     for _ in range(6):
         try_call(link)
