@@ -39,7 +39,7 @@ def test_missing_state_loads_as_none(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "problem"),
     [
         ("cut short", "cannot be read"),
         ("pickle", "cannot be read"),
@@ -49,7 +49,7 @@ def test_missing_state_loads_as_none(tmp_path):
         ("of no version", "has format version ''; this version reads 2"),
     ],
 )
-def test_a_state_that_cannot_be_read_is_refused_in_one_line(tmp_path, damage, told):
+def test_a_state_that_cannot_be_read_is_refused_in_one_line(tmp_path, damage, problem):
     path = tmp_path / "state"
     match damage:
         case "cut short":
@@ -65,7 +65,7 @@ def test_a_state_that_cannot_be_read_is_refused_in_one_line(tmp_path, damage, to
             save_file({"a": torch.zeros(1)}, path, {"format": state.FORMAT, "format_version": "3"})
         case "of no version":
             save_file({"a": torch.zeros(1)}, path, {"format": state.FORMAT})
-    with pytest.raises(StateError, match=told) as error:
+    with pytest.raises(StateError, match=problem) as error:
         state.load(path)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
@@ -197,9 +197,9 @@ def test_kill_9_during_a_save_leaves_a_complete_state(tmp_path):
     """Two savers end while they write, one before what it wrote is on the disk, one before that takes its place."""
     path = tmp_path / "state"
     command = [sys.executable, "-c", SAVER, str(path)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     too_large, killed = int(signal.SIGXFSZ), int(signal.SIGKILL)
-    assert said == [f"{too_large} 0", f"{too_large} 0", f"{killed} 0", f"{killed} 0"]
+    assert printed == [f"{too_large} 0", f"{too_large} 0", f"{killed} 0", f"{killed} 0"]
     assert (state.load(path).tensors["numbers"] == 0.0).all()
 
 

@@ -47,9 +47,9 @@ def test_session_records_command_packages_and_machine(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("secret", [["--token", "abc"], ["--token=abc"]])
 def test_secrets_in_the_command_are_masked(secret):
-    told = command_line(["trainer", "run", *secret, "--learner", "abc"])
-    assert "abc" not in " ".join(told[:-1])
-    assert told[-2:] == ["--learner", "abc"]
+    masked = command_line(["trainer", "run", *secret, "--learner", "abc"])
+    assert "abc" not in " ".join(masked[:-1])
+    assert masked[-2:] == ["--learner", "abc"]
 
 
 def git(folder, *arguments):
@@ -64,11 +64,11 @@ def test_a_checkout_tells_its_revision_and_whether_it_was_changed(tmp_path):
     (tmp_path / "file").write_text("1")
     git(tmp_path, "add", "file")
     git(tmp_path, "commit", "-m", "one")
-    told = revision(tmp_path)
-    assert len(told["revision"]) == 40
-    assert told["changed"] is False
+    found = revision(tmp_path)
+    assert len(found["revision"]) == 40
+    assert found["changed"] is False
     (tmp_path / "file").write_text("2")
-    assert revision(tmp_path) == {**told, "changed": True}
+    assert revision(tmp_path) == {**found, "changed": True}
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "3", '{"sessions": 3}'])

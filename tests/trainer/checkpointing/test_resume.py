@@ -16,13 +16,13 @@ def folder(tmp_path):
     return folder
 
 
-def told(folder, *assignments):
+def changes(folder, *assignments):
     return [str(each) for each in check_changes(folder, resolve("rps", None, ["ppo.gamma=0.5", *assignments]))]
 
 
 def test_settings_that_changed_are_named_with_both_values(folder):
-    assert told(folder) == []
-    assert told(folder, "ppo.clip_coef=0.1", "run.threads=2", "network.encoder_sizes=[16]") == [
+    assert changes(folder) == []
+    assert changes(folder, "ppo.clip_coef=0.1", "run.threads=2", "network.encoder_sizes=[16]") == [
         "run.threads 1 -> 2",
         "ppo.clip_coef 0.3 -> 0.1",
     ]
@@ -33,9 +33,9 @@ def test_settings_that_changed_are_named_with_both_values(folder):
 )
 def test_changed_immutable_setting_is_rejected(folder, assignment):
     key = assignment.partition("=")[0]
-    told_of = rf"has other settings \({key} .* -> .*choose another --run"
-    with pytest.raises(StateError, match=told_of) as error:
-        told(folder, assignment, "ppo.clip_coef=0.1")
+    message = rf"has other settings \({key} .* -> .*choose another --run"
+    with pytest.raises(StateError, match=message) as error:
+        changes(folder, assignment, "ppo.clip_coef=0.1")
     assert "ppo.clip_coef" not in str(error.value)
 
 
@@ -48,9 +48,9 @@ def test_a_setting_that_an_older_version_did_not_know_had_its_default():
 
 def test_settings_that_cannot_be_read_are_not_compared(folder):
     folder.settings.write_text("[[")
-    assert told(folder, "ppo.clip_coef=0.1") == []
+    assert changes(folder, "ppo.clip_coef=0.1") == []
     folder.settings.unlink()
-    assert told(folder, "ppo.clip_coef=0.1") == []
+    assert changes(folder, "ppo.clip_coef=0.1") == []
 
 
 def test_given_settings_override_those_of_the_resumed_run(folder):

@@ -22,7 +22,7 @@ def recording():
 
 
 class League:
-    """Takes recordings, until it is told to be away."""
+    """Accepts recordings unless `away`."""
 
     def __init__(self):
         self.away, self.got = False, {}

@@ -19,7 +19,7 @@ def result(lease="a", sequence=0, score=1.0):
 
 
 class Server:
-    """Takes every result once, and goes away when told to."""
+    """Accept every result once, unless `away`."""
 
     def __init__(self):
         self.taken: dict[tuple[str, int], Result] = {}
@@ -354,10 +354,10 @@ def test_kill_9_loses_nothing_that_was_synced(opened, tmp_path, server):
         for _ in range(15):  # more than a file's
             last = process.stdout.readline()
         os.kill(process.pid, signal.SIGKILL)
-        said = [last, *process.stdout.read().splitlines(keepends=True)]
+        printed = [last, *process.stdout.read().splitlines(keepends=True)]
         process.wait()
         process.stdout.close()
-        safe = int([line for line in said if line.endswith("\n")][-1])
+        safe = int([line for line in printed if line.endswith("\n")][-1])
         opened().deliver(server.report)
     delivered = sorted(key[1] for key in server.taken)
     assert delivered == list(range(len(delivered)))
