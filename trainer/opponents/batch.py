@@ -66,9 +66,10 @@ class OpponentBatch:
             joining.setdefault(group_key(opponent), {})[row] = opponent
         for name in {*self._groups, *joining}:
             before = self._groups[name].opponents if name in self._groups else {}
-            remaining = {row: opponent for row, opponent in before.items() if row not in assigned}
-            if name in joining or len(remaining) < len(before):
-                self._regroup(name, remaining | joining.get(name, {}))
+            own = joining.get(name, {})
+            leaving = before.keys() & assigned.keys() - own.keys()
+            if own or leaving:
+                self._regroup(name, {row: each for row, each in (before | own).items() if row not in leaving})
         # Sorted, so that the random numbers of a row do not depend on the opponents of earlier matches.
         self._groups = dict(sorted(self._groups.items()))
         for group in self._groups.values():
@@ -94,17 +95,20 @@ class OpponentBatch:
         group = self._groups.pop(name, None)
         if not opponents:
             return
-        opponents, agents = dict(sorted(opponents.items())), self._agents
+        agents = self._agents
         if group is None:
             representative = next(iter(opponents.values()))
             actor = make_actor(representative, agents.agents_per_env, agents.device, self._device_cache_bytes)
             group = _Group(actor, {}, actor.initial_state(0), agents.opponent_rows([]))
-        staying = group.opponents.keys() & opponents.keys()
-        source, target = (self._rows_in(each, staying) for each in (group.opponents, opponents))
-        fresh = group.actor.initial_state(len(opponents) * agents.agents_per_side)
-        group.state = _map_state(
-            lambda new, old: new.index_copy(0, target.to(new.device), old[source.to(old.device)]), fresh, group.state
-        )
+        if opponents.keys() != group.opponents.keys():
+            opponents = dict(sorted(opponents.items()))
+            staying = group.opponents.keys() & opponents.keys()
+            source, target = (self._rows_in(each, staying) for each in (group.opponents, opponents))
+            group.state = _map_state(
+                lambda new, old: new.index_copy(0, target.to(new.device), old[source.to(old.device)]),
+                group.actor.initial_state(len(opponents) * agents.agents_per_side),
+                group.state,
+            )
         group.opponents = opponents
         group.actor.assign(list(opponents.values()), agents.agents_per_side)
         self._groups[name] = group
