@@ -14,8 +14,10 @@ from arena.playing import FORFEIT
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from league.db.models import Lease, Match
+from league.errors import LeagueUnreachable
 from trainer import cli
 from trainer.config.schema import LeagueSettings
+from trainer.evaluation.external_player import Entry, ExternalPlayerSession
 from trainer.league_client.retrying_client import RetryingClient
 from trainer.league_client.session import LeagueSession
 
@@ -207,3 +209,24 @@ def test_the_leases_of_matches_that_were_under_way_are_given_back(enter, transpo
         unplayed = Lease.id.not_in(select(Match.lease_id)), Lease.kind == "rating"
         states = set(session.scalars(select(Lease.state).where(*unplayed)))
     assert states == {"released"}
+
+
+def test_player_whose_registration_was_lost_is_registered_again(league, client, outside):
+    retrying_client = RetryingClient(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
+    lines, failures, enter = [], iter([True]), client.enter
+    session = ExternalPlayerSession(
+        retrying_client, SPEC, Entry("stone", "python", None), version="0", instance=None, print_line=lines.append
+    )
+
+    def lost_once(request):
+        if next(failures, False):
+            raise LeagueUnreachable("here", "no answer", "start it")
+        return enter(request)
+
+    client.enter = lost_once
+    assert not session.register()
+    outside.time_s += 10.0
+    assert session.register()
+    assert session.player.name == "stone"
+    assert len(lines) == 1
+    assert session.lease("rps", 2, 1) is not None
