@@ -1,7 +1,7 @@
 """Rollout collector: plays the learner against its assigned opponents and fills one rollout buffer per call.
 
 `collect` calls `VectorWorker.step` for each batch of environments and each step. The worker stores observations,
-actions and rewards in the buffer; the collector hands finished matches on and assigns the next ones.
+actions and rewards in the buffer; the collector reports finished matches and assigns the next ones.
 """
 
 from collections import deque
