@@ -308,8 +308,12 @@ def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architectur
         raise _unreadable(source, reason) from error
     except (TypeError, ValueError, RecursionError) as error:  # the last: deeply nested JSON
         raise _unreadable(source, error) from error
-    read = _fields_of(architecture)
-    if inexact := sorted(name for name, value in fields.items() if name not in read or read[name] != value):
+    written = _fields_of(architecture)
+    # as text, in which 4.0 is not 4 and true is not 1
+    texts = {name: json.dumps(value, sort_keys=True) for name, value in written.items()}
+    if inexact := sorted(
+        name for name, value in fields.items() if texts.get(name) != json.dumps(value, sort_keys=True)
+    ):
         raise _unreadable(source, f"unknown fields or values of another type in {', '.join(inexact)}")
     return architecture
 

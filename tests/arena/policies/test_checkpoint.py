@@ -307,6 +307,8 @@ def test_unreadable_architecture_is_refused(data: bytes, architecture: str):
         ({"initial_log_std": 10**30}, "unreadable"),
         ({"recurrent_size": "4"}, "unreadable"),
         ({"recurrent_size": 4.5}, "unreadable"),
+        ({"recurrent_size": 4.0}, "unreadable"),
+        ({"recurrent_size": True}, "unreadable"),
         ({"layers": 2}, "unreadable"),
         (
             {
@@ -327,7 +329,15 @@ def test_unreadable_architecture_is_refused(data: bytes, architecture: str):
             "impossible",
         ),
     ],
-    ids=["a number beyond all", "text", "a fraction", "an unknown field", "an image without convolutions"],
+    ids=[
+        "a number beyond all",
+        "text",
+        "a fraction",
+        "a whole float",
+        "a boolean",
+        "an unknown field",
+        "an image without convolutions",
+    ],
 )
 def test_impossible_architecture_is_refused(data: bytes, strange: dict, problem: str):
     architecture = json.loads(header(data)["__metadata__"]["architecture"]) | strange
