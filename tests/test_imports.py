@@ -27,7 +27,7 @@ TORCH_FREE_ARENA = (
 )
 
 
-TRAINER = ("trainer.cli.commands", "trainer.runtime.train", "trainer.evaluation.evaluator")
+TRAINER = ("trainer.cli.run", "trainer.cli.enter", "trainer.runtime.train", "trainer.evaluation.evaluator")
 
 SLOW_TO_LOAD = ("scipy.stats", "torch._dynamo", "tensorboard", "wandb")
 """Each takes half a second or more, and few need it."""

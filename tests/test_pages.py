@@ -135,9 +135,10 @@ def wrong_with(command: str) -> str | None:
         name = rest.pop(0)
         if not re.fullmatch(r"[a-z][a-z-]*", name) or command.startswith(MESSAGE):  # such as COMMAND
             return None
-        if name not in called.commands:
+        found = called.get_command(typer.Context(called), name)
+        if found is None:
             return f"no command {name}"
-        called = called.commands[name]
+        called = found
     known = {option for each in called.params for option in (*each.opts, *each.secondary_opts)} | {"--help"}
     ends = next((place for place, word in enumerate(rest) if word in {"|", "&", "&&", ";", "--"}), len(rest))
     told = [re.match(r"--[a-z0-9-]+", word.strip("[]")) for word in rest[:ends]]

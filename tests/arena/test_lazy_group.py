@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 import typer
@@ -75,31 +76,35 @@ def test_an_unknown_command_is_refused_with_a_suggestion(app):
     assert "greet" in answer.output
 
 
-def commands_of_league():
-    from league.cli import app
-
-    return typer.main.get_group(app)
+APPS = {"league": "league.cli", "trainer": "trainer.cli.commands"}
 
 
-@pytest.mark.parametrize("name", list(commands_of_league().commands))
-def test_the_list_shows_the_first_paragraph_of_each_commands_own_help(name):
-    group = commands_of_league()
+def group_of(program):
+    return typer.main.get_group(import_module(APPS[program]).app)
+
+
+@pytest.mark.parametrize(
+    ("program", "name"), [(program, name) for program in APPS for name in group_of(program).commands]
+)
+def test_the_list_shows_the_first_paragraph_of_each_commands_own_help(program, name):
+    group = group_of(program)
     assert isinstance(group, LazyGroup)
-    context = typer.Context(group)
-    own = group.get_command(context, name).help
+    own = group.get_command(typer.Context(group), name).help
     assert group.lazy[name].help == " ".join(own.partition("\n\n")[0].split())
 
 
-def test_every_command_of_an_imported_module_is_in_the_list():
-    group = commands_of_league()
+@pytest.mark.parametrize("program", APPS)
+def test_every_command_of_an_imported_module_is_in_the_list(program):
+    group = group_of(program)
     for entry in group.lazy.values():
         module, _, name = entry.path.partition(":")
-        app = getattr(__import__(module, fromlist=[name]), name)
+        app = getattr(import_module(module), name)
         if not app.info.help:
             assert typer.main.get_group(app).commands.keys() <= group.lazy.keys()
 
 
 @pytest.mark.parametrize("package", ["numpy", "scipy", "sqlalchemy", "alembic", "httpx2", "torch"])
-def test_the_version_imports_no_heavy_package(package):
-    program = f"import sys, league.cli; sys.exit({package!r} in sys.modules)"
+@pytest.mark.parametrize("module", APPS.values())
+def test_the_list_of_commands_needs_no_heavy_package(module, package):
+    program = f"import sys, {module}; sys.exit({package!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -163,7 +163,7 @@ def _require_options(command: list[str]) -> None:
     group: Any = typer.main.get_command({"league": league_app, "trainer": trainer_app}[command[0]])
     words = command[1:]
     while hasattr(group, "commands"):
-        group = group.commands[words.pop(0)]
+        group = group.get_command(typer.Context(group), words.pop(0))
     options = {name for parameter in group.params for name in parameter.opts}
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= options
 

@@ -40,9 +40,10 @@ def bench(
     preset: Preset = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure the speed of rollout and update, and the parts of the rollout, without a league.
+    """Measure the speed of rollouts and updates.
 
-    If several threads step environments, the seconds of arena, acting and opponents are their mean.
+    It also measures the parts of a rollout, and needs no league. If several threads step environments, the seconds of
+    arena, acting and opponents are their mean.
 
     Example: trainer bench --environment mech-company --opponents 16 --set environment.num_envs=256
     """

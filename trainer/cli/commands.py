@@ -1,12 +1,23 @@
-"""The commands of `trainer`; importing them loads torch and the rest of the extra `train`."""
+"""The commands of `trainer`; each is imported, with torch if it needs it, when it runs."""
 
 import typer
 
+from arena.lazy_group import LazyCommand, lazy_group
 from arena.release import show_version
-from trainer.cli import bench, doctor, enter, evaluate, fleet, run
+
+COMMANDS = {
+    "run": LazyCommand("trainer.cli.run:app", "Train one learner, in a league or offline."),
+    "evaluate": LazyCommand("trainer.cli.evaluate:app", "Play rating matches for the league."),
+    "fleet": LazyCommand("trainer.cli.fleet:app", "Run trainers and evaluators on a Ray cluster."),
+    "enter": LazyCommand("trainer.cli.enter:app", "Enter your own policy as a rated player."),
+    "bench": LazyCommand("trainer.cli.bench:app", "Measure the speed of rollouts and updates."),
+    "doctor": LazyCommand("trainer.cli.doctor:app", "Report the problems of a run."),
+}
+"""All commands in the order of `trainer --help`. A test compares their helps with those of their functions."""
 
 app = typer.Typer(
     name="trainer",
+    cls=lazy_group(COMMANDS),
     help="Recurrent PPO for a self-play league.",
     epilog="Example: trainer run --environment mech-duel",
     rich_markup_mode=None,
@@ -15,5 +26,3 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.callback()(show_version)
-for part in (run, evaluate, fleet, enter, bench, doctor):
-    app.registered_commands.extend(part.app.registered_commands)

@@ -19,7 +19,9 @@ def doctor(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Report the problems of a run, when they occurred, and what to try.
+    """Report the problems of a run.
+
+    For each problem it prints when it occurred and what to try.
 
     Exits with 0 without problems or with hints only, with 1 after a problem, and with 2 if RUN is not a run folder.
 

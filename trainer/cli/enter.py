@@ -77,7 +77,9 @@ def enter(
     disk_cache_bytes: options.DiskCacheBytes = 2 * 2**30,
     memory_cache_bytes: options.MemoryCacheBytes = 256 * 2**20,
 ) -> None:
-    """Enter a policy of your own as a player and play its rating matches; the same name continues as the same player.
+    """Enter your own policy as a rated player.
+
+    The command plays the rating matches of the policy. The same name continues as the same player.
 
     Example: trainer enter --environment rps --name stone --policy mybots:stone
     """

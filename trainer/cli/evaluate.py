@@ -58,7 +58,7 @@ def evaluate(
     disk_cache_bytes: options.DiskCacheBytes = 2 * 2**30,
     memory_cache_bytes: options.MemoryCacheBytes = 256 * 2**20,
 ) -> None:
-    """Play the rating matches that the league asks for.
+    """Play rating matches for the league.
 
     Example: trainer evaluate --environment mech-duel --duty 1
     """

@@ -65,7 +65,7 @@ def fleet(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, then stop; needs no Ray.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with --dry-run.")] = False,
 ) -> None:
-    """Run trainers and evaluators of one league on the machines of a Ray cluster.
+    """Run trainers and evaluators on a Ray cluster.
 
     Without --address, the cluster is this machine. Ray restarts members that die, and they resume from their
     run folders, which all machines must share. Ctrl-C ends the fleet: trainers save and exit, and the same command

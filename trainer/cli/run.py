@@ -74,7 +74,9 @@ def run(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with --dry-run.")] = False,
 ) -> None:
-    """Train one learner against the league's population, or offline by self-play.
+    """Train one learner, in a league or offline.
+
+    It trains against the league's population. Without a league it trains offline by self-play.
 
     A league is named by --league, by LEAGUE_URL, or by the address that a running server left in the home folder. If
     none is named and no server answers at the default address, the learner trains offline: against itself and its own
