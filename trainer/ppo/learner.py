@@ -187,9 +187,9 @@ class Learner:
                     raise StateError(f"{error}: choose another --run, or its ppo.extra_losses") from error
         self.ppo.optimizer.restore(tensors_below(tensors, "adam."))
         try:
-            self._observations.moments = RunningMoments.of(tensors_below(tensors, "observations."), device)
+            self._observations.moments = RunningMoments.from_tensors(tensors_below(tensors, "observations."), device)
             self._observations.members = [
-                RunningMoments.of(tensors_below(tensors, f"members{number}."), device)
+                RunningMoments.from_tensors(tensors_below(tensors, f"members{number}."), device)
                 for number in range(len(self._observations.members))
             ]
             self.target_builder.restore(tensors)

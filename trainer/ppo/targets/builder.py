@@ -170,8 +170,8 @@ class TargetBuilder:
         Raises:
             KeyError: One is missing.
         """
-        self.rewards.moments = RunningMoments.of(tensors_below(tensors, "rewards."), self._device)
-        self.values.moments = RunningMoments.of(tensors_below(tensors, "values."), self._device)
+        self.rewards.moments = RunningMoments.from_tensors(tensors_below(tensors, "rewards."), self._device)
+        self.values.moments = RunningMoments.from_tensors(tensors_below(tensors, "values."), self._device)
         self.dead_agent_value.restore(tensors_below(tensors, "owed."))
         self._longest_wait = tensors["longest_wait"].to(self._device)
 

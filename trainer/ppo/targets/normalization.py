@@ -44,7 +44,7 @@ class RunningMoments:
         zeros = torch.zeros(shape, dtype=torch.float64, device=device)
         return cls(torch.zeros((), dtype=torch.float64, device=device), zeros, zeros)
 
-    def merged(self, batch: Float[Tensor, "n ..."]) -> "RunningMoments":
+    def with_samples(self, batch: Float[Tensor, "n ..."]) -> "RunningMoments":
         """Moments of everything so far and a batch; an empty batch changes nothing.
 
         Source: Chan, Golub and LeVeque 1983, equation 2.1.
@@ -53,17 +53,19 @@ class RunningMoments:
         for part in torch.split(batch, _at_once(batch)) if len(batch) else ():
             mean = part.mean(dim=0)
             squares = (part - mean).square().sum(dim=0).double()
-            moments = moments.joined(RunningMoments(self.count.new_tensor(len(part)), mean.double(), squares))
+            moments = moments.merge(RunningMoments(self.count.new_tensor(len(part)), mean.double(), squares))
         return moments
 
-    def joined(self, other: "RunningMoments") -> "RunningMoments":
+    def merge(self, other: "RunningMoments") -> "RunningMoments":
         """Moments of what both are of."""
         count, delta = self.count + other.count, other.mean - self.mean
         share = other.count / count.clamp(min=1.0)
         squares = self.squares + other.squares + delta.square() * (self.count * share)
         return RunningMoments(count, self.mean + delta * share, squares)
 
-    def pooled(self, batch: "RunningMoments", ranks: ProcessGroup, *, keep: float = 1.0) -> "RunningMoments":
+    def merge_across_ranks(
+        self, batch: "RunningMoments", ranks: ProcessGroup, *, keep: float = 1.0
+    ) -> "RunningMoments":
         """Moments of everything so far and the batches of all ranks, the same to the last bit on each.
 
         Args:
@@ -78,7 +80,7 @@ class RunningMoments:
             moments = RunningMoments(self.count * weight, self.mean, self.squares * weight)
         for each in batches:
             count, mean, squares = torch.split(each, [1, size, size])
-            moments = moments.joined(
+            moments = moments.merge(
                 RunningMoments(count.squeeze(0), mean.view_as(self.mean), squares.view_as(self.squares))
             )
         return moments
@@ -102,7 +104,7 @@ class RunningMoments:
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
 
     @classmethod
-    def of(cls, tensors: Mapping[str, Tensor], device: torch.device) -> "RunningMoments":
+    def from_tensors(cls, tensors: Mapping[str, Tensor], device: torch.device) -> "RunningMoments":
         """Continue from `tensors`, on a device."""
         return cls(*(tensors[name].to(device) for name in ("count", "mean", "squares")))
 
@@ -163,12 +165,12 @@ class ObservationNormalizer:
         grown = []
         for layout, own in zip(self._sets, members, strict=True):
             there = layout.present_mask(values)
-            grown.append(own.merged(layout.rows(values, there)[there.squeeze(-1)]))
-        return moments.merged(values), grown
+            grown.append(own.with_samples(layout.rows(values, there)[there.squeeze(-1)]))
+        return moments.with_samples(values), grown
 
     def _pool(self, moments: RunningMoments, members: list[RunningMoments]) -> None:
         seen = zip([self.moments, *self.members], [moments, *members], strict=True)
-        self.moments, *self.members = [own.pooled(each, self._ranks, keep=self._keep) for own, each in seen]
+        self.moments, *self.members = [own.merge_across_ranks(each, self._ranks, keep=self._keep) for own, each in seen]
 
     def write_to(self, network: ActorCritic) -> None:
         """Make the network normalise by the present statistics."""
@@ -229,7 +231,7 @@ class ReturnBasedRewardScaler:
         moments = _moments(samples)
         if self._keep < 1.0:
             moments = replace(moments, count=moments.count * samples.any())
-        self.moments = self.moments.pooled(moments, self._ranks, keep=self._keep)
+        self.moments = self.moments.merge_across_ranks(moments, self._ranks, keep=self._keep)
 
     def scale(self, reward: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Rewards in units of the return's deviation, clipped; unchanged in size while nothing varied."""
@@ -287,7 +289,7 @@ class ValueNormalizer:
     def update(self, returns: Float[Tensor, " n"]) -> "ChangeOfUnits":
         """Take in returns; the change of the critic's units, which its output layer has to follow."""
         before = self.moments
-        self.moments = before.pooled(_moments(returns), self._ranks, keep=self._keep)
+        self.moments = before.merge_across_ranks(_moments(returns), self._ranks, keep=self._keep)
         return ChangeOfUnits.between(before, self.moments)
 
     def rescaled(self, factor: float) -> "ValueNormalizer":
@@ -319,7 +321,9 @@ def normalise_advantages(
     A spread under `std_floor` is noise: such advantages are centred and not scaled up.
     """
     chosen = _moments(advantages[valid])
-    return _normalised(advantages, valid, RunningMoments.empty((), advantages.device).pooled(chosen, ranks), std_floor)
+    return _normalised(
+        advantages, valid, RunningMoments.empty((), advantages.device).merge_across_ranks(chosen, ranks), std_floor
+    )
 
 
 def normalise_by_role(
@@ -343,7 +347,7 @@ def normalise_by_role(
     result = normalise_advantages(advantages, valid, std_floor, ranks)
     for number in range(int(role.max()) + 1):
         own = valid & (role == number)
-        moments = RunningMoments.empty((), advantages.device).pooled(_moments(advantages[own]), ranks)
+        moments = RunningMoments.empty((), advantages.device).merge_across_ranks(_moments(advantages[own]), ranks)
         if float(moments.count) >= least_samples:
             result = torch.where(own, _normalised(advantages, own, moments, std_floor), result)
     return result
@@ -362,7 +366,7 @@ def _deviation(returns: RunningMoments) -> Float[Tensor, ""]:
 
 
 def _moments(samples: Float[Tensor, " n"]) -> RunningMoments:
-    return RunningMoments.empty((), samples.device).merged(samples)
+    return RunningMoments.empty((), samples.device).with_samples(samples)
 
 
 def _at_once(samples: Float[Tensor, "n ..."]) -> int:

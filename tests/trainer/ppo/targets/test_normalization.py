@@ -30,7 +30,7 @@ def test_running_moments_equal_pooled_moments_however_the_stream_is_split(sizes,
     batches = [rng.normal(1e3, 3.0, (size, 2)) for size in sizes]
     moments = RunningMoments.empty((2,))
     for batch in batches:
-        moments = moments.merged(torch.from_numpy(batch))
+        moments = moments.with_samples(torch.from_numpy(batch))
     pooled = np.concatenate(batches)
     if len(pooled):
         np.testing.assert_allclose(moments.mean.numpy(), pooled.mean(axis=0), rtol=1e-12)
@@ -42,7 +42,7 @@ def test_moments_of_single_precision_are_as_good_in_a_large_batch_as_in_a_small_
     """A feature far from 0 that hardly varies, and one that does not vary at all, over several slices."""
     rng = np.random.default_rng(0)
     batch = rng.normal((100.0, 0.0), (0.1, 1.0), (10_000, 2)).astype(np.float32)
-    moments = RunningMoments.empty((3,)).merged(
+    moments = RunningMoments.empty((3,)).with_samples(
         torch.tensor(np.column_stack([batch, np.full(10_000, 0.3, np.float32)]))
     )
     assert moments.count == 10_000
@@ -58,7 +58,9 @@ def test_with_every_update_earlier_samples_lose_a_share_of_their_weight(sizes, w
     batches = [rng.normal(1e3, 3.0, size) for size in sizes]
     moments, weights = RunningMoments.empty(()), np.zeros(0)
     for batch in batches:
-        moments = moments.pooled(RunningMoments.empty(()).merged(torch.from_numpy(batch)), SINGLE_PROCESS, keep=keep)
+        moments = moments.merge_across_ranks(
+            RunningMoments.empty(()).with_samples(torch.from_numpy(batch)), SINGLE_PROCESS, keep=keep
+        )
         weights = np.append(weights * (keep if len(batch) else 1.0), np.ones(len(batch)))
     samples = np.concatenate(batches)
     assert float(moments.count) == pytest.approx(weights.sum())
@@ -111,10 +113,10 @@ def test_ranks_fade_their_statistics_once_an_update_whatever_their_number():
     def packed(moments):
         return torch.stack([moments.count, moments.mean, moments.squares])
 
-    past, mine, theirs = (RunningMoments.empty(()).merged(torch.randn(size)) for size in (30, 10, 20))
+    past, mine, theirs = (RunningMoments.empty(()).with_samples(torch.randn(size)) for size in (30, 10, 20))
     other = packed(theirs)
-    found = past.pooled(mine, Two(), keep=0.5)
-    expected = replace(past, count=past.count * 0.5, squares=past.squares * 0.5).joined(mine).joined(theirs)
+    found = past.merge_across_ranks(mine, Two(), keep=0.5)
+    expected = replace(past, count=past.count * 0.5, squares=past.squares * 0.5).merge(mine).merge(theirs)
     torch.testing.assert_close(packed(found), packed(expected), rtol=1e-12, atol=0.0)
 
 
