@@ -21,7 +21,7 @@ from trainer.config.algorithm import CompileBackend
 from trainer.config.schema import TrainerConfig
 from trainer.config.validation import check_discount, check_minibatches
 from trainer.ppo.ppo import max_micro_batch
-from trainer.ppo.targets.gae import horizon
+from trainer.ppo.targets.gae import effective_horizon
 from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.curriculum import CurriculumSchedule
 from trainer.runtime.torch_setup import device_bytes, give_back_freed_memory, physical_bytes, process_memory
@@ -176,7 +176,7 @@ def _estimate(config: TrainerConfig, env: Environment, ranks: int) -> RunEstimat
         optimizer_steps_per_update=ppo.update_epochs * ppo.num_minibatches,
         updates=-(-total // env_steps),
         goal="run.total_timesteps" if config.run.total_timesteps else "schedules.horizon_steps",
-        decisions_ahead=horizon(ppo.gamma, ppo.gae_lambda),
+        decisions_ahead=effective_horizon(ppo.gamma, ppo.gae_lambda),
         memory_bytes=_memory(config, env, learner, samples),
         machine_bytes=physical_bytes(),
         device_bytes=device_bytes(torch.device(config.run.device)),

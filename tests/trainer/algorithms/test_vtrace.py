@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trainer.algorithms import make_algorithm
 from trainer.algorithms.vtrace import VTrace, VTraceLoss, vtrace
 from trainer.errors import ConfigError
-from trainer.ppo.targets.gae import agent_transitions, estimate
+from trainer.ppo.targets.gae import agent_transitions, masked_gae
 
 STEPS, ROWS = 9, 4
 
@@ -44,7 +44,7 @@ def random_transitions(seed, *, turn_based=False):
 def test_with_ratio_1_errors_and_advantages_are_those_of_gae(seed, turn_based, lam):
     transitions = random_transitions(seed, turn_based=turn_based)
     errors, advantages = vtrace(transitions, torch.ones(STEPS, ROWS), gamma=0.9, lam=lam)
-    expected = estimate(transitions, gamma=0.9, lam=lam)
+    expected = masked_gae(transitions, gamma=0.9, lam=lam)
     torch.testing.assert_close(errors, expected)
     torch.testing.assert_close(advantages, expected)
 

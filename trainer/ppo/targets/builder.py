@@ -21,7 +21,7 @@ from trainer.errors import ConfigError
 from trainer.ppo.loss import explained_variance
 from trainer.ppo.sequences import Targets
 from trainer.ppo.targets.dead_agent_value import DeadAgentValue
-from trainer.ppo.targets.gae import AgentTransitions, agent_transitions, estimate
+from trainer.ppo.targets.gae import AgentTransitions, agent_transitions, masked_gae
 from trainer.ppo.targets.normalization import (
     ReturnBasedRewardScaler,
     RunningMoments,
@@ -106,7 +106,7 @@ class TargetBuilder:
         advantage_penalty: Tensor | None = None,
     ) -> tuple[Targets, dict[str, float | None]]:
         """Compute the targets of the transitions of `scaled_transitions`; see `build`."""
-        advantage = estimate(transitions, gamma=self._settings.gamma, lam=self._settings.gae_lambda)
+        advantage = masked_gae(transitions, gamma=self._settings.gamma, lam=self._settings.gae_lambda)
         value, valid = transitions.value, transitions.valid
         returns = advantage + value
         if not self._spec.turn_based:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-WIDEST_MARGIN = 0.25
+MAX_EXCLUDED_SHARE = 0.25
 """Most of a rollout whose turns are left out at its end because agents may wait that long for their next one."""
 
 
@@ -48,7 +48,7 @@ def gae(
     return torch.stack(advantages[::-1])
 
 
-def horizon(gamma: float, lam: float) -> float:
+def effective_horizon(gamma: float, lam: float) -> float:
     """Turns over which an advantage estimate looks ahead: 1 / (1 - gamma lam), without end where both are 1."""
     return 1.0 / (1.0 - gamma * lam) if gamma * lam < 1.0 else math.inf
 
@@ -182,7 +182,7 @@ def _together(
         torch.stack(column).gather(0, order) for column in zip(*columns, strict=True)
     )
     known = known & active.gather(0, order)
-    settled = known & (order < len(active) - longest_wait.clamp(max=int(WIDEST_MARGIN * len(active))))
+    settled = known & (order < len(active) - longest_wait.clamp(max=int(MAX_EXCLUDED_SHARE * len(active))))
     return AgentTransitions(
         order=order,
         reward=earned,
@@ -197,7 +197,7 @@ def _together(
     )
 
 
-def estimate(transitions: AgentTransitions, *, gamma: float, lam: float) -> Float[Tensor, "T R"]:
+def masked_gae(transitions: AgentTransitions, *, gamma: float, lam: float) -> Float[Tensor, "T R"]:
     """Estimate advantages of transitions by `gae`; 0 where a transition is not settled, which also cuts the recursion.
 
     Args:
