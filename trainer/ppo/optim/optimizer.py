@@ -18,7 +18,7 @@ from trainer.config.schema import OptimizerSettings
 from trainer.errors import TrainerError
 from trainer.ppo.extra_losses import WeightedLoss
 
-LANES = 16
+ALIGNMENT = 16
 """Numbers that the place of every parameter in a row is a multiple of: those of the widest vector."""
 
 EXTRA, CRITIC = "extra", "critic."
@@ -67,15 +67,15 @@ class FlatAdamW:
 
     def __init__(self, named: Mapping[str, nn.Parameter], settings: OptimizerSettings) -> None:
         self._shapes = {name: each.detach().to("meta") for name, each in named.items()}
-        self._max_norm, size = settings.max_grad_norm, length(named)
+        self._max_norm, size = settings.max_grad_norm, flat_size(named)
         like = next(iter(named.values())).detach()
-        self._in_row = lie_in_a_row(like.device)
+        self._in_row = uses_flat_storage(like.device)
         self.values, self.gradient = like.new_zeros(size if self._in_row else 0), like.new_zeros(size)
         if self._in_row:
-            for name, place in parts(self.values, named).items():
+            for name, place in unflatten(self.values, named).items():
                 place.copy_(named[name].detach())
                 named[name].data = place
-        put_gradients(named, self.gradient)
+        use_flat_gradients(named, self.gradient)
         places = itertools.accumulate(map(_taken, named.values()), initial=0)
         self._placed = [(*each, place) for each, place in zip(named.items(), places, strict=False) if each[1].numel()]
         self._moments = {key: torch.zeros_like(self.gradient) for key in MOMENTS}
@@ -86,17 +86,17 @@ class FlatAdamW:
         self._groups = (
             [self._group(named, 0, *ALIKE)]
             if own == ALIKE
-            else [self._group(others, 0, *ALIKE), self._group(critic, length(others), *own)]
+            else [self._group(others, 0, *ALIKE), self._group(critic, flat_size(others), *own)]
         )
 
     def _group(self, named: Mapping[str, nn.Parameter], begin: int, decay: float, rate_factor: float) -> Group:
         """Neighbouring parameters, from a place in the rows on, with all that is known of them."""
-        within = slice(begin, begin + length(named))
+        within = slice(begin, begin + flat_size(named))
         rows = [row[within] for row in (self.gradient, *self._moments.values())]
         if self._in_row:
             values, gradients, means, squares = ([row] for row in (self.values[within], *rows))
         else:
-            lists = (named, *(parts(row, named) for row in rows))
+            lists = (named, *(unflatten(row, named) for row in rows))
             values, gradients, means, squares = ([each for each in own.values() if each.numel()] for own in lists)
         steps = [self.gradient.new_zeros(()) for _ in values]
         return Group(values, gradients, means, squares, steps, decay, rate_factor)
@@ -158,7 +158,7 @@ class FlatAdamW:
         named = {
             f"{name}.{key}": place
             for key, moment in self._moments.items()
-            for name, place in parts(moment.clone(), self._shapes).items()
+            for name, place in unflatten(moment.clone(), self._shapes).items()
         }
         return named | {f"{name}.{STEP}": self._groups[0].steps[0].clone() for name in self._shapes}
 
@@ -170,12 +170,12 @@ class FlatAdamW:
                 steps.fill_(self.steps)
         for key, moment in self._moments.items():
             moment.zero_()
-            for name, place in parts(moment, self._shapes).items():
+            for name, place in unflatten(moment, self._shapes).items():
                 if (saved := tensors.get(f"{name}.{key}")) is not None:
                     place.copy_(saved)
 
 
-def lie_in_a_row(device: torch.device) -> bool:
+def uses_flat_storage(device: torch.device) -> bool:
     """Whether parameters on a device are moved into one row.
 
     Only on a CPU, where one large tensor takes a step faster than many small ones. On a GPU the fused step goes through
@@ -194,12 +194,12 @@ def trainable_parameters(network: ActorCritic, extra_losses: Sequence[WeightedLo
     return dict(sorted(named.items(), key=lambda each: each[0].startswith(CRITIC)))
 
 
-def length(named: Mapping[str, Tensor]) -> int:
+def flat_size(named: Mapping[str, Tensor]) -> int:
     """How many numbers a row has in which all of these have their places."""
     return sum(_taken(each) for each in named.values())
 
 
-def parts(row: Float[Tensor, " numbers"], named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def unflatten(row: Float[Tensor, " numbers"], named: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """What of a row stands for each of these tensors, in its shape."""
     places = itertools.accumulate((_taken(each) for each in named.values()), initial=0)
     return {
@@ -208,11 +208,11 @@ def parts(row: Float[Tensor, " numbers"], named: Mapping[str, Tensor]) -> dict[s
     }
 
 
-def put_gradients(named: Mapping[str, nn.Parameter], row: Float[Tensor, " numbers"]) -> None:
+def use_flat_gradients(named: Mapping[str, nn.Parameter], row: Float[Tensor, " numbers"]) -> None:
     """Let gradients add up in a row from now on."""
-    for name, place in parts(row, named).items():
+    for name, place in unflatten(row, named).items():
         named[name].grad = place
 
 
 def _taken(tensor: Tensor) -> int:
-    return -(-tensor.numel() // LANES) * LANES
+    return -(-tensor.numel() // ALIGNMENT) * ALIGNMENT

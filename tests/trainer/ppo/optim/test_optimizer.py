@@ -7,7 +7,7 @@ from trainer.config.schema import OptimizerSettings
 from trainer.errors import TrainerError
 from trainer.ppo.extra_losses import NextObservationLoss, WeightedLoss
 from trainer.ppo.optim import optimizer as optimizers
-from trainer.ppo.optim.optimizer import LANES, FlatAdamW, length, parts, trainable_parameters
+from trainer.ppo.optim.optimizer import ALIGNMENT, FlatAdamW, flat_size, trainable_parameters, unflatten
 
 SETTINGS = OptimizerSettings(adam_eps=1e-6, max_grad_norm=0.3, critic_lr_scale=3.0, critic_weight_decay=0.5)
 RATE = 0.01
@@ -26,7 +26,7 @@ def optimizer(network):
 @pytest.fixture(params=[True, False], ids=["row", "list"])
 def _either_layout(request, monkeypatch):
     """Parameters in one row, as on a CPU, or where they were, as on a GPU."""
-    monkeypatch.setattr(optimizers, "lie_in_a_row", lambda device: request.param)
+    monkeypatch.setattr(optimizers, "uses_flat_storage", lambda device: request.param)
 
 
 def at_random(named, seed):
@@ -77,13 +77,13 @@ def test_every_parameter_has_a_place_of_its_own_that_a_vector_begins_at(network)
     optimizer = FlatAdamW(named, SETTINGS)
     for row in (optimizer.values, optimizer.gradient):
         row.fill_(1.0)
-        for number, place in enumerate(parts(row, named).values(), 2):
+        for number, place in enumerate(unflatten(row, named).values(), 2):
             assert bool((place == 1.0).all())  # nobody else has written there
-            assert (place.data_ptr() - row.data_ptr()) % (LANES * row.element_size()) == 0
+            assert (place.data_ptr() - row.data_ptr()) % (ALIGNMENT * row.element_size()) == 0
             place.fill_(number)
     assert all(torch.equal(each, torch.full_like(each, number)) for number, each in enumerate(named.values(), 2))
     assert all(torch.equal(each.grad, each.detach()) for each in named.values())
-    assert length(named) >= sum(each.numel() for each in named.values())
+    assert flat_size(named) >= sum(each.numel() for each in named.values())
 
 
 @pytest.mark.usefixtures("_either_layout")
@@ -110,7 +110,7 @@ def test_nothing_is_saved_of_an_optimiser_that_has_not_moved(optimizer):
 def test_a_state_saved_on_a_cpu_goes_on_on_a_gpu_and_back(network, optimizer, monkeypatch):
     step(optimizer, trainable_parameters(network), seed=0)
     saved = optimizer.tensors()
-    monkeypatch.setattr(optimizers, "lie_in_a_row", lambda device: False)
+    monkeypatch.setattr(optimizers, "uses_flat_storage", lambda device: False)
     elsewhere = FlatAdamW(trainable_parameters(copy.deepcopy(network)), SETTINGS)
     elsewhere.restore(saved)
     assert elsewhere.tensors().keys() == saved.keys()
@@ -119,7 +119,7 @@ def test_a_state_saved_on_a_cpu_goes_on_on_a_gpu_and_back(network, optimizer, mo
 
 def test_on_a_gpu_the_weights_of_an_lstm_stay_in_the_buffer_that_cudnn_reads(network, monkeypatch):
     """cuDNN wants them one behind the other from the beginning of a storage, as `flatten_parameters` lays them out."""
-    monkeypatch.setattr(optimizers, "lie_in_a_row", lambda device: False)
+    monkeypatch.setattr(optimizers, "uses_flat_storage", lambda device: False)
     weights = network.core.lstm.all_weights[0]
     buffer = torch.cat([each.detach().flatten() for each in weights])
     for each, place in zip(weights, buffer.split([each.numel() for each in weights]), strict=True):
