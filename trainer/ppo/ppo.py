@@ -272,11 +272,11 @@ class PPO:
     def evaluate_actions(self, batch: SequenceBatch, output: PolicyOutput) -> PolicyEvaluation:
         """Compare the current policy and critic with those that acted, at the n decisions that carry loss."""
         parameters, value, _ = output
-        if batch.chosen is not None:
-            parameters, value = (each.index_select(0, batch.chosen) for each in (parameters, value))
+        if batch.loss_index is not None:
+            parameters, value = (each.index_select(0, batch.loss_index) for each in (parameters, value))
         distribution = self._network.distribution(parameters, batch.mask)
         return PolicyEvaluation(
-            log_ratio=distribution.log_prob(batch.raw) - batch.log_prob,
+            log_ratio=distribution.log_prob(batch.raw_action) - batch.log_prob,
             relevant=self._network.layout.head_has_choice(batch.mask),
             entropy=distribution.entropy_from(batch.noise),
             value=value,
@@ -288,7 +288,7 @@ class PPO:
 
     def _forward(self, batch: SequenceBatch) -> PolicyOutput:
         half = self._settings.precision is Precision.BFLOAT16
-        return self._network.sequence(batch.seen, batch.state, batch.runs, half=half)
+        return self._network.sequence(batch.observation, batch.state, batch.runs, half=half)
 
     def _plain_loss(self, batch: SequenceBatch, weights: Tensor) -> tuple[LossOutput, PolicyOutput]:
         """Loss in PyTorch; nothing in it waits for the device, so that it compiles to one graph."""

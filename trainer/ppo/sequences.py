@@ -56,12 +56,12 @@ class Sequences:
         """How they follow each other."""
         return PackedRuns.of(self.lengths, len(self.index))
 
-    def take(self, chosen: Int[Tensor, " s"]) -> "Sequences":
+    def take(self, selected: Int[Tensor, " s"]) -> "Sequences":
         """Some of the segments."""
-        chosen = chosen[self.lengths[chosen].argsort(descending=True, stable=True)]
-        index = self.index.index_select(1, chosen)
-        state = RecurrentState(*(part.index_select(0, chosen) for part in self.state))
-        return Sequences(index, self.lengths[chosen], state, self.fresh[chosen])
+        selected = selected[self.lengths[selected].argsort(descending=True, stable=True)]
+        index = self.index.index_select(1, selected)
+        state = RecurrentState(*(part.index_select(0, selected) for part in self.state))
+        return Sequences(index, self.lengths[selected], state, self.fresh[selected])
 
     def split(self, count: int) -> "list[Sequences]":
         """Split into `count` parts of about equally many decisions."""
@@ -173,26 +173,26 @@ class SequenceBatch:
     """N decisions that go through the core, and what is needed of the n among them that carry loss.
 
     Attributes:
-        seen: Observations, before normalisation.
+        observation: Observations, before normalisation.
         state: State before each run.
         runs: How the N decisions follow each other.
-        counts: Which of them carry loss.
-        chosen: Where these n are among the N; None where that is all.
+        loss_mask: Which of them carry loss.
+        loss_index: Where these n are among the N; None where that is all.
         index: Position t * R + r of each of the n in the rollout.
         noise: Chance for the estimate of their entropy.
         mask: As in the rollout, as are `raw` and `log_prob`.
         old_value: As in the targets, as are `advantage` and `target`.
     """
 
-    seen: Float[Tensor, "N D"]
+    observation: Float[Tensor, "N D"]
     state: RecurrentState
     runs: PackedRuns
-    counts: Bool[Tensor, " N"]
-    chosen: Int[Tensor, " n"] | None
+    loss_mask: Bool[Tensor, " N"]
+    loss_index: Int[Tensor, " n"] | None
     index: Int[Tensor, " n"]
     noise: Float[Tensor, "n G"]
     mask: Bool[Tensor, "n M"]
-    raw: Float[Tensor, "n A"]
+    raw_action: Float[Tensor, "n A"]
     log_prob: Float[Tensor, "n heads"]
     old_value: Float[Tensor, " n"]
     advantage: Float[Tensor, " n"]
@@ -204,24 +204,24 @@ class SequenceBatch:
         rollout: RolloutBuffer,
         targets: Targets,
         segments: Sequences,
-        counts: Bool[Tensor, " N"],
+        loss_mask: Bool[Tensor, " N"],
         layout: ActionLayout,
         rng: torch.Generator,
     ) -> "SequenceBatch":
         """What whole segments hold, with the decisions that carry loss."""
         rows = segments.rows
-        chosen = None if bool(counts.all()) else counts.nonzero().squeeze(1)
-        index = rows if chosen is None else rows.index_select(0, chosen)
+        loss_index = None if bool(loss_mask.all()) else loss_mask.nonzero().squeeze(1)
+        index = rows if loss_index is None else rows.index_select(0, loss_index)
         return cls(
-            seen=take_flat(rollout.observation, rows),
+            observation=take_flat(rollout.observation, rows),
             state=segments.state,
             runs=segments.runs,
-            counts=counts,
-            chosen=chosen,
+            loss_mask=loss_mask,
+            loss_index=loss_index,
             index=index,
             noise=layout.draw_entropy_noise((len(index),), rng),
             mask=take_flat(rollout.mask, index),
-            raw=take_flat(rollout.raw_action, index),
+            raw_action=take_flat(rollout.raw_action, index),
             log_prob=take_flat(rollout.log_prob, index),
             old_value=take_flat(targets.old_value, index),
             advantage=take_flat(targets.advantage, index),

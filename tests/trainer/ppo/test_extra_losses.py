@@ -26,14 +26,14 @@ class Smooth(torch.nn.Module):
         self.scale = torch.nn.Parameter(torch.ones(()))
 
     def forward(self, batch, output):
-        return (self.scale * output.value[batch.counts]).square().mean()
+        return (self.scale * output.value[batch.loss_mask]).square().mean()
 
 class Plain:
     def __init__(self, network):
         pass
 
     def __call__(self, batch, output):
-        return output.parameters[batch.counts].square().mean()
+        return output.parameters[batch.loss_mask].square().mean()
 
 class Uncallable:
     def __init__(self, network):

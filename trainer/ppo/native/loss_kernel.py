@@ -111,7 +111,7 @@ class NativeLoss:
         self, parameters: Tensor, value: Tensor, log_std: Tensor, samples: SequenceBatch, weights: Tensor
     ) -> tuple[Call, Weighed]:
         """What makes the pass; what it leaves behind is there once that has run."""
-        known = (samples.mask, samples.raw, samples.log_prob, samples.noise)
+        known = (samples.mask, samples.raw_action, samples.log_prob, samples.noise)
         each = (samples.old_value, samples.advantage, samples.target)
         inputs = [tensor.contiguous() for tensor in (weights, parameters, value, log_std, *known, *each)]
         self._require(inputs, samples)
@@ -121,7 +121,7 @@ class NativeLoss:
         gradients = torch.zeros_like(inputs[1]), torch.zeros_like(inputs[2]), torch.empty_like(inputs[3])
         lanes = value.new_empty(2 * width + 4 * log_stds + heads, LANES)
         sums = torch.zeros(SINGLE_SUMS + SUMS_OF_HEADS * heads + log_stds, LANES, dtype=torch.float64)
-        chosen = samples.index.new_empty(0) if samples.chosen is None else samples.chosen
+        chosen = samples.index.new_empty(0) if samples.loss_index is None else samples.loss_index
         rules = (self._heads, self._rules, chosen)
         sizes = (len(samples.index), heads, width, layout.raw_size, layout.mask_size, log_stds)
         return Call(sizes, (*rules, *inputs, loss, figures, *gradients, lanes, sums)), Weighed(loss, figures, gradients)
@@ -129,13 +129,13 @@ class NativeLoss:
     def _require(self, inputs: Sequence[Tensor], samples: SequenceBatch) -> None:
         """Refuse what does not fit the layout and the number of decisions."""
         layout, heads, n = self._layout, len(self._layout.heads), len(samples.index)
-        rows = n if samples.chosen is None else len(samples.counts)
+        rows = n if samples.loss_index is None else len(samples.loss_mask)
         of_network = ((heads + 1,), (rows, layout.parameter_size), (rows,), (layout.log_std_size,))
         known = ((n, layout.mask_size), (n, layout.raw_size), (n, heads), (n, layout.log_std_size))
         types = [torch.float32] * 4 + [torch.bool] + [torch.float32] * 6
         require_memory(inputs, [*of_network, *known, (n,), (n,), (n,)], types)
-        if samples.chosen is not None:
-            require_memory([samples.chosen], [(n,)], [torch.int64])
+        if samples.loss_index is not None:
+            require_memory([samples.loss_index], [(n,)], [torch.int64])
 
 
 class _Loss(torch.autograd.Function):

@@ -45,23 +45,23 @@ class Case:
         self.log_std = (torch.rand(self.layout.log_std_size, generator=rng) - 1.0).requires_grad_()
         self.weights = torch.rand(len(heads) + 1, generator=rng)
         order = torch.randperm(rows, generator=rng)[:decisions].sort().values
-        counts = torch.zeros(rows, dtype=torch.bool).index_fill(0, order, True)
-        chosen = order if idle else None
+        loss_mask = torch.zeros(rows, dtype=torch.bool).index_fill(0, order, True)
+        loss_index = order if idle else None
         mask = torch.rand(decisions, self.layout.mask_size, generator=rng) < 0.4  # often nothing, or one option
         acted = ActionDistribution(self.layout, self.parameters.detach()[order], self.log_std.detach(), mask)
         raw = acted.sample(rng)
         entropy_noise = self.layout.draw_entropy_noise((decisions,), rng)
         old_value, advantage, target = torch.randn(3, decisions, generator=rng)
         self.samples = SequenceBatch(
-            seen=torch.zeros(rows, 1),
+            observation=torch.zeros(rows, 1),
             state=RecurrentState(torch.zeros(rows, 0), torch.zeros(rows, 0)),
             runs=PackedRuns.of(torch.ones(rows, dtype=torch.long), 1),
-            counts=counts,
-            chosen=chosen,
+            loss_mask=loss_mask,
+            loss_index=loss_index,
             index=order,
             noise=entropy_noise,
             mask=mask,
-            raw=raw,
+            raw_action=raw,
             log_prob=acted.log_prob(raw) + moved * torch.randn(decisions, len(heads), generator=rng),
             old_value=old_value,
             advantage=advantage,
@@ -78,11 +78,11 @@ class Case:
 
     def torchs(self):
         samples, parameters, value = self.samples, self.parameters, self.value
-        if samples.chosen is not None:
-            parameters, value = parameters[samples.chosen], value[samples.chosen]
+        if samples.loss_index is not None:
+            parameters, value = parameters[samples.loss_index], value[samples.loss_index]
         distribution = ActionDistribution(self.layout, parameters, self.log_std, samples.mask)
         batch = PolicyEvaluation(
-            log_ratio=distribution.log_prob(samples.raw) - samples.log_prob,
+            log_ratio=distribution.log_prob(samples.raw_action) - samples.log_prob,
             relevant=self.layout.head_has_choice(samples.mask),
             entropy=distribution.entropy_from(samples.noise),
             value=value,
@@ -165,7 +165,7 @@ def test_what_is_not_a_number_in_the_networks_answer_reaches_the_guard(name):
     assert is_finite(case.native()) is is_finite(case.torchs()) is False
 
 
-@pytest.mark.parametrize("name", ["raw", "log_prob", "noise", "old_value", "advantage", "target"])
+@pytest.mark.parametrize("name", ["raw_action", "log_prob", "noise", "old_value", "advantage", "target"])
 def test_what_is_not_a_number_in_samples_reaches_the_guard_and_the_same_figures(name):
     case = Case(7, HEADS[:4], clip_range_vf=0.2)
     getattr(case.samples, name)[40] = torch.nan
