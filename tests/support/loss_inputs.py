@@ -28,6 +28,6 @@ def inputs(
         log_prob=torch.zeros(len(loss_index), len(layout.heads)),
         old_value=numbers,
         advantage=numbers,
-        target=numbers,
+        returns=numbers,
     )
     return batch, PolicyOutput(torch.zeros(decisions, layout.parameter_size), torch.zeros(decisions), features)

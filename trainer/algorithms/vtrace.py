@@ -162,7 +162,7 @@ class VTrace(Learner):
         return replace(
             targets,
             advantage=normalised if penalty is None else normalised + penalty,
-            value=transitions.restore(builder.values.normalise(value + errors)),
+            returns=transitions.restore(builder.values.normalise(value + errors)),
         )
 
     @torch.no_grad()

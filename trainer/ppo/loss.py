@@ -45,7 +45,7 @@ def clipped_surrogate_loss(
 
 def value_loss(
     value: Float[Tensor, " n"],
-    target: Float[Tensor, " n"],
+    returns: Float[Tensor, " n"],
     old_value: Float[Tensor, " n"],
     *,
     clip: float,
@@ -53,22 +53,22 @@ def value_loss(
 ) -> Float[Tensor, " n"]:
     """The critic's error, per sample, everything in its normalised units.
 
-        L = max(e(value - target), e(old + clip(value - old, -c, c) - target)),    e(x) = x^2 / 2 up to |x| = h,
+        L = max(e(value - returns), e(old + clip(value - old, -c, c) - returns)),    e(x) = x^2 / 2 up to |x| = h,
                                                                                   h (|x| - h / 2) beyond
 
     Args:
         value: What the critic says now.
-        target: What it should say.
+        returns: What it should say.
         old_value: What it said when the sample was collected.
         clip: c, how far it may profit from moving; 0 for any distance.
         huber: h; 0 for squares throughout.
 
     Source: Schulman et al., OpenAI Baselines `ppo2` (2017); Huber 1964.
     """
-    error = _error(value - target, huber)
+    error = _error(value - returns, huber)
     if clip == 0.0:
         return error
-    return torch.maximum(error, _error(old_value + (value - old_value).clamp(-clip, clip) - target, huber))
+    return torch.maximum(error, _error(old_value + (value - old_value).clamp(-clip, clip) - returns, huber))
 
 
 def _error(difference: Float[Tensor, " n"], huber: float) -> Float[Tensor, " n"]:
@@ -141,7 +141,7 @@ class PolicyEvaluation:
     old_value: Float[Tensor, " n"]
     """What the critic said when the decision was made."""
     advantage: Float[Tensor, " n"]
-    target: Float[Tensor, " n"]
+    returns: Float[Tensor, " n"]
     index: Int[Tensor, " n"]
     """Position t * R + r of each sample in the rollout."""
 
@@ -208,7 +208,7 @@ class PPOLoss:
         ratio = probability_ratio(joint)
         policy = self.policy_loss(joint, ratio, batch.advantage).mean()
         value = value_loss(
-            batch.value, batch.target, batch.old_value, clip=settings.clip_range_vf, huber=settings.huber_delta
+            batch.value, batch.returns, batch.old_value, clip=settings.clip_range_vf, huber=settings.huber_delta
         ).mean()
         entropy = batch.entropy.masked_fill(~batch.relevant, 0.0)
         loss = policy + value_weight * value - (entropy * shares).sum(dim=-1).mean()

@@ -282,7 +282,7 @@ class PPO:
             value=value,
             old_value=batch.old_value,
             advantage=batch.advantage,
-            target=batch.target,
+            returns=batch.returns,
             index=batch.index,
         )
 

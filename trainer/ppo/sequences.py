@@ -157,13 +157,13 @@ class Targets:
 
     Attributes:
         advantage: Normalised advantage of each action.
-        value: Return of each decision, in the critic's units.
+        returns: Return of each decision, in the critic's units.
         old_value: What the critic said when the decision was made, in its present units.
         valid: Decisions that count.
     """
 
     advantage: Float[Tensor, "T R"]
-    value: Float[Tensor, "T R"]
+    returns: Float[Tensor, "T R"]
     old_value: Float[Tensor, "T R"]
     valid: Bool[Tensor, "T R"]
 
@@ -196,7 +196,7 @@ class SequenceBatch:
     log_prob: Float[Tensor, "n heads"]
     old_value: Float[Tensor, " n"]
     advantage: Float[Tensor, " n"]
-    target: Float[Tensor, " n"]
+    returns: Float[Tensor, " n"]
 
     @classmethod
     def gather(
@@ -225,7 +225,7 @@ class SequenceBatch:
             log_prob=take_flat(rollout.log_prob, index),
             old_value=take_flat(targets.old_value, index),
             advantage=take_flat(targets.advantage, index),
-            target=take_flat(targets.value, index),
+            returns=take_flat(targets.returns, index),
         )
 
 

@@ -99,7 +99,7 @@ def test_an_epoch_with_unchanged_weights_has_the_targets_of_the_first(play, neve
     again = learner._corrected_targets(rollout, transitions, targets, None)
     assert targets.valid.any()
     torch.testing.assert_close(again.advantage[targets.valid], targets.advantage[targets.valid], rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(again.value[targets.valid], targets.value[targets.valid], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(again.returns[targets.valid], targets.returns[targets.valid], rtol=1e-4, atol=1e-4)
 
 
 def test_every_epoch_sees_the_policy_of_the_one_before(play, never, monkeypatch):

@@ -48,7 +48,7 @@ def test_advantages_are_normalised_once_an_update_over_the_decisions_that_count(
     deviation, mean = torch.std_mean(targets.advantage[targets.valid], correction=0)
     assert (deviation.item(), mean.item()) == (pytest.approx(1.0, rel=1e-4), pytest.approx(0.0, abs=1e-4))
     # before any return was seen the critic's word counts as 0, and advantages are the returns
-    torch.testing.assert_close(targets.advantage[targets.valid], targets.value[targets.valid], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(targets.advantage[targets.valid], targets.returns[targets.valid], atol=1e-4, rtol=1e-4)
     assert not targets.valid.all()
     assert targets.advantage[~targets.valid].abs().max() == 0.0
     segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
@@ -86,10 +86,10 @@ def test_the_critic_learns_in_its_own_units_and_nothing_flows_back_through_targe
     played = play()
     played.learner.network.requires_grad_()
     targets, metrics = played.learner.targets(played.collect())
-    deviation, mean = torch.std_mean(targets.value[targets.valid], correction=0)
+    deviation, mean = torch.std_mean(targets.returns[targets.valid], correction=0)
     assert (deviation.item(), mean.item()) == (pytest.approx(1.0, rel=1e-4), pytest.approx(0.0, abs=1e-4))
     assert abs(metrics["scales/return_mean"]) > 0.1
-    assert not targets.value.requires_grad
+    assert not targets.returns.requires_grad
     assert not targets.advantage.requires_grad
 
 

@@ -119,7 +119,7 @@ def test_a_loss_that_is_not_finite_never_reaches_the_weights_whatever_its_gradie
     played = play(ppo={"update_epochs": 1, "num_minibatches": 1})
     rollout = played.collect()
     targets, _ = played.learner.targets(rollout)
-    targets.value[5, 1] = float("nan")
+    targets.returns[5, 1] = float("nan")
     before = parameters(played.learner)
     for parameter in played.learner.network.parameters():
         parameter.register_hook(torch.nan_to_num)
@@ -363,7 +363,7 @@ def test_what_is_not_finite_in_one_part_keeps_all_parts_from_the_weights(play, n
     played = play(ppo={"micro_batch_size": 5, "num_minibatches": 1, "update_epochs": 1})
     rollout = played.collect()
     targets, _ = played.learner.targets(rollout)
-    targets.value[5, 1] = float("nan")
+    targets.returns[5, 1] = float("nan")
     before = parameters(played.learner)
     metrics = played.learner.ppo.update(rollout, targets, played.learner.coefficients(), never)
     assert metrics["losses/rejected_steps"] == 1.0

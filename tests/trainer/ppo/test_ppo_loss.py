@@ -137,7 +137,7 @@ def test_losses_are_means_over_decisions_with_the_settings_ranges(play, ppo):
     settings, ratio = played.learner.config.ppo, losses.probability_ratio(batch.joint_log_ratio)
     of_policy = losses.clipped_surrogate_loss(ratio, batch.advantage, settings.clip_coef)
     of_critic = losses.value_loss(
-        batch.value, batch.target, batch.old_value, clip=settings.clip_range_vf, huber=settings.huber_delta
+        batch.value, batch.returns, batch.old_value, clip=settings.clip_range_vf, huber=settings.huber_delta
     )
     torch.testing.assert_close(figures.single("policy_loss"), of_policy.mean())
     torch.testing.assert_close(figures.single("value_loss"), of_critic.mean())

@@ -112,7 +112,7 @@ class NativeLoss:
     ) -> tuple[Call, Weighed]:
         """What makes the pass; what it leaves behind is there once that has run."""
         known = (samples.mask, samples.raw_action, samples.log_prob, samples.noise)
-        each = (samples.old_value, samples.advantage, samples.target)
+        each = (samples.old_value, samples.advantage, samples.returns)
         inputs = [tensor.contiguous() for tensor in (weights, parameters, value, log_std, *known, *each)]
         self._require(inputs, samples)
         layout, heads = self._layout, len(self._layout.heads)

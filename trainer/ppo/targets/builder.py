@@ -120,7 +120,7 @@ class TargetBuilder:
         normalised = self.normalise_advantages(transitions.restore(advantage), restored)
         targets = Targets(
             advantage=normalised if advantage_penalty is None else normalised + advantage_penalty,
-            value=transitions.restore(self.values.normalise(returns)),
+            returns=transitions.restore(self.values.normalise(returns)),
             old_value=change.convert(rollout.value),
             valid=restored,
         )

@@ -51,7 +51,7 @@ class Case:
         acted = ActionDistribution(self.layout, self.parameters.detach()[order], self.log_std.detach(), mask)
         raw = acted.sample(rng)
         entropy_noise = self.layout.draw_entropy_noise((decisions,), rng)
-        old_value, advantage, target = torch.randn(3, decisions, generator=rng)
+        old_value, advantage, returns = torch.randn(3, decisions, generator=rng)
         self.samples = SequenceBatch(
             observation=torch.zeros(rows, 1),
             state=RecurrentState(torch.zeros(rows, 0), torch.zeros(rows, 0)),
@@ -65,7 +65,7 @@ class Case:
             log_prob=acted.log_prob(raw) + moved * torch.randn(decisions, len(heads), generator=rng),
             old_value=old_value,
             advantage=advantage,
-            target=target,
+            returns=returns,
         )
 
     @property
@@ -88,7 +88,7 @@ class Case:
             value=value,
             old_value=samples.old_value,
             advantage=samples.advantage,
-            target=samples.target,
+            returns=samples.returns,
             index=samples.index,
         )
         return self._found(PPOLoss(self.settings, self.layout, torch.device("cpu")).compute(batch, self.weights))
@@ -165,7 +165,7 @@ def test_what_is_not_a_number_in_the_networks_answer_reaches_the_guard(name):
     assert is_finite(case.native()) is is_finite(case.torchs()) is False
 
 
-@pytest.mark.parametrize("name", ["raw_action", "log_prob", "noise", "old_value", "advantage", "target"])
+@pytest.mark.parametrize("name", ["raw_action", "log_prob", "noise", "old_value", "advantage", "returns"])
 def test_what_is_not_a_number_in_samples_reaches_the_guard_and_the_same_figures(name):
     case = Case(7, HEADS[:4], clip_range_vf=0.2)
     getattr(case.samples, name)[40] = torch.nan
