@@ -174,7 +174,7 @@ class VTrace(Learner):
         ratio, value = torch.ones_like(targets.old_value), targets.old_value.clone()
         sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
         limit = max_micro_batch(self.config.ppo, value.device)
-        for part in sequences.split(min(len(sequences), -(-len(sequences.rows) // limit))):
+        for part in sequences.split(min(len(sequences), -(-len(sequences.flat_index) // limit))):
             found = self.ppo.evaluate(rollout, targets, part)
             ratio.view(-1)[found.index] = probability_ratio(found.joint_log_ratio)
             value.view(-1)[found.index] = found.value

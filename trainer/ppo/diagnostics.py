@@ -88,9 +88,9 @@ def _hidden_after(network: ActorCritic, chunk: _Chunk) -> Float[Tensor, "R H"]:
     times = torch.arange(1, len(chunk.active) + 1, device=chunk.active.device).unsqueeze(1)
     acted, opened = ((times * flags).amax(dim=0) for flags in (chunk.active, chunk.episode_start))
     hidden = chunk.hidden[0].masked_fill((opened > 0).unsqueeze(1), 0.0)
-    segments = split_into_sequences(chunk.episode_start, chunk.active, chunk.hidden, chunk.cell)
-    if not len(segments):
+    sequences = split_into_sequences(chunk.episode_start, chunk.active, chunk.hidden, chunk.cell)
+    if not len(sequences):
         return hidden
-    output = network.hidden_states(take_flat(chunk.observation, segments.rows), segments.state, segments.runs)
-    last = (chunk.active & (times == acted) & (acted >= opened)).flatten()[segments.rows]
-    return hidden.index_copy(0, segments.rows[last] % len(hidden), output[last])
+    output = network.hidden_states(take_flat(chunk.observation, sequences.flat_index), sequences.state, sequences.runs)
+    last = (chunk.active & (times == acted) & (acted >= opened)).flatten()[sequences.flat_index]
+    return hidden.index_copy(0, sequences.flat_index[last] % len(hidden), output[last])

@@ -321,7 +321,7 @@ class PPO:
 
     def _loss_mask(self, targets: Targets, sequences: Sequences) -> Bool[Tensor, " N"]:
         """Decisions that carry loss: valid ones behind the burn-in of their sequence."""
-        return sequences.behind_burn_in(self._settings.burn_in) & take_flat(targets.valid, sequences.rows)
+        return sequences.after_burn_in(self._settings.burn_in) & take_flat(targets.valid, sequences.flat_index)
 
     def _micro_batches(self, targets: Targets, minibatch: Sequences) -> list[MicroBatch]:
         """Split a minibatch into micro-batches; those without a decision that carries loss are left out."""

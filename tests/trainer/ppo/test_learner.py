@@ -51,8 +51,8 @@ def test_advantages_are_normalised_once_an_update_over_the_decisions_that_count(
     torch.testing.assert_close(targets.advantage[targets.valid], targets.returns[targets.valid], atol=1e-4, rtol=1e-4)
     assert not targets.valid.all()
     assert targets.advantage[~targets.valid].abs().max() == 0.0
-    segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-    for part in segments.split(3):
+    sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    for part in sequences.split(3):
         batch = played.learner.ppo.evaluate(rollout, targets, part)
         assert torch.equal(batch.advantage, targets.advantage.flatten()[batch.index])
         assert targets.valid.flatten()[batch.index].all()

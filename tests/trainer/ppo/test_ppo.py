@@ -190,8 +190,8 @@ def test_the_entropy_bonus_moves_means_in_the_update(play):
     played = play()
     rollout = played.collect()
     targets, _ = played.learner.targets(rollout)
-    segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-    batch = played.learner.ppo.evaluate(rollout, targets, segments)
+    sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    batch = played.learner.ppo.evaluate(rollout, targets, sequences)
     batch.entropy[:, 0].sum().backward()
     move = played.learner.network.layout.parts[0].parameters
     assert played.learner.network.actor.weight.grad[move].abs().max() > 0
@@ -233,7 +233,7 @@ def test_every_epoch_deals_every_decision_once_in_an_order_of_its_own_that_the_s
         ppo, minibatches = played.learner.ppo, []
         compute = ppo._forward_backward
         ppo._forward_backward = lambda rollout, targets, parts, *rest: (
-            minibatches.append([row for part in parts for row in part.sequences.rows.tolist()])
+            minibatches.append([row for part in parts for row in part.sequences.flat_index.tolist()])
             or compute(rollout, targets, parts, *rest)
         )
         rollout = played.collect()
@@ -254,7 +254,7 @@ def test_minibatches_add_up_to_the_whole_gradient(play):
     played = play()
     rollout = played.collect()
     targets, _ = played.learner.targets(rollout)
-    segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
     network = played.learner.network
 
     def gradient(parts):
@@ -264,10 +264,10 @@ def test_minibatches_add_up_to_the_whole_gradient(play):
             (batch.joint_log_ratio.sum() + batch.value.sum()).backward()
         return [p.grad.clone() for p in network.parameters() if p.grad is not None]
 
-    half = len(segments) // 2
-    order = torch.arange(len(segments))
-    split = gradient([segments.take(order[:half]), segments.take(order[half:])])
-    for one, other in zip(gradient([segments]), split, strict=True):
+    half = len(sequences) // 2
+    order = torch.arange(len(sequences))
+    split = gradient([sequences.take(order[:half]), sequences.take(order[half:])])
+    for one, other in zip(gradient([sequences]), split, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 

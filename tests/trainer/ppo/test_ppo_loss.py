@@ -23,8 +23,8 @@ def objective_of(played):
 def decisions(played, rollout):
     """All decisions of a rollout as one batch, under the present weights."""
     targets, _ = played.learner.targets(rollout)
-    segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-    return played.learner.ppo.evaluate(rollout, targets, segments)
+    sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    return played.learner.ppo.evaluate(rollout, targets, sequences)
 
 
 def entropy_gradients(play, coefficients=(0.1, 0.1), raised=(), **ppo):

@@ -21,8 +21,8 @@ def at(play, precision, units, **sections):
 def evaluated(played):
     rollout, learner = played.rollout, played.learner
     targets, _ = learner.targets(rollout)
-    segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-    batch = learner.ppo.evaluate(rollout, targets, segments)
+    sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    batch = learner.ppo.evaluate(rollout, targets, sequences)
     objective = learner.ppo.loss
     loss = objective.compute(batch, objective.weights(learner.coefficients(), learner.ppo.under_floor)).loss
     loss.backward()

@@ -56,8 +56,8 @@ def test_the_pull_is_the_log_ratio_that_an_update_computes(play, agents, turn_ba
     other, targets = moved(learner.network, 0.3), learner.targets(rollout)[0]
     pull, _ = Magnet(2.0, learner.rows, learner.network).pull(other, rollout)
     learner.network.load_state_dict(other.state_dict())
-    segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-    batch = learner.ppo.evaluate(rollout, targets, segments)
+    sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    batch = learner.ppo.evaluate(rollout, targets, sequences)
     expected = 2.0 * batch.joint_log_ratio
     assert expected.abs().max() > 0.5
     torch.testing.assert_close(pull.flatten()[batch.index], expected, atol=1e-3, rtol=1e-3)
