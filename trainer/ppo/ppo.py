@@ -131,7 +131,7 @@ class PPO:
         Raises:
             NonFiniteLossError: Losses or gradients were not finite too often in a row.
         """
-        self.optimizer.set_rate(coefficients.learning_rate)
+        self.optimizer.learning_rate = coefficients.learning_rate
         metrics = MetricAccumulator()
         sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
         self._network.train()
@@ -182,7 +182,7 @@ class PPO:
         count = counts.sum()
         if not any_of(self._ranks, bool(micro_batches), self._device):
             return True
-        self.optimizer.clear()
+        self.optimizer.zero_grad()
         weights = self.loss.weights(coefficients, self.under_floor)
         result = self._forward_backward(rollout, targets, micro_batches, counts / count, weights)
         kl = torch.zeros_like(count) if result is None else result.metrics.single("approx_kl")
@@ -191,7 +191,7 @@ class PPO:
         if result is not None:
             self._record(result, metrics)
         if too_far:
-            self.optimizer.clear()
+            self.optimizer.zero_grad()
         else:
             self._step(result, count, metrics)
         return not too_far
@@ -233,13 +233,13 @@ class PPO:
 
     def _step(self, result: MinibatchResult | None, count: Tensor, metrics: MetricAccumulator) -> None:
         """Average the gradient over ranks, clip it, and take an optimiser step unless something is not finite."""
-        average_gradient(self._ranks, self.optimizer.gradient, count)
+        average_gradient(self._ranks, self.optimizer.flat_gradient, count)
         loss = average(self._ranks, torch.zeros_like(count) if result is None else result.loss, count)
         decided = torch.zeros_like(self.under_floor) if result is None else result.metrics.per_head("samples") > 0
         gradient_of_heads = head_gradients(self._network, decided)
-        norm = self.optimizer.clip()
+        norm = self.optimizer.clip_gradient()
         if not bool(torch.isfinite(loss + norm)):  # a norm is never -infinity
-            self.optimizer.clear()
+            self.optimizer.zero_grad()
             self.reject()
             return
         self.optimizer.step()

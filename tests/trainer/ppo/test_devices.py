@@ -76,7 +76,7 @@ def test_the_optimisers_state_follows_the_weights_and_nothing_is_left_behind(dev
     trained, moved = (
         FlatAdamW(trainable_parameters(each), OptimizerSettings()) for each in (network_of(), network_of().to(device))
     )
-    trained.gradient.fill_(1.0)
+    trained.flat_gradient.fill_(1.0)
     trained.step()
 
     moved.restore(trained.tensors())

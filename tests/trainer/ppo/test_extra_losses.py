@@ -133,7 +133,7 @@ def test_the_next_observation_loss_teaches_the_core_and_its_own_layer(play, neve
     loss = learner.ppo.extra_losses[0].module
     assert loss.weight.abs().sum().item() > 0.0
 
-    learner.ppo.optimizer.clear()
+    learner.ppo.optimizer.zero_grad()
     seen, runs = torch.randn(4, 4), PackedRuns.of(torch.tensor([2, 2]), 2)
     output = learner.network.sequence(seen, RecurrentState(*torch.zeros(2, 2, 6)), runs)
     loss_of(learner.network, loss, seen, output.features, [2, 2], torch.ones(4, dtype=torch.bool)).backward()

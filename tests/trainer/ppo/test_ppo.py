@@ -283,7 +283,7 @@ def test_every_minibatch_begins_without_the_gradient_of_the_one_before(play, nev
         learning._forward_backward = lambda rollout, targets, parts, *rest: (
             sizes.append(sum(int(part.loss_mask.sum()) for part in parts)) or compute(rollout, targets, parts, *rest)
         )
-        learning.optimizer.step = lambda: found.append(learning.optimizer.gradient.clone())
+        learning.optimizer.step = lambda: found.append(learning.optimizer.flat_gradient.clone())
         played.learner.learn(played.collect(), never)
         return [size / sum(sizes) * each for size, each in zip(sizes, found, strict=True)]
 
@@ -304,7 +304,7 @@ def test_a_minibatch_in_parts_gives_the_gradient_and_the_figures_of_the_whole(pl
         learning = played.learner.ppo
         learning.optimizer.step = dict  # the gradient stays
         metrics = played.learner.learn(rollout, never)
-        found.append((metrics, learning.optimizer.gradient))
+        found.append((metrics, learning.optimizer.flat_gradient))
     (metrics, gradient), (in_parts, of_parts) = found
     assert metrics.keys() == in_parts.keys()
     for name in (each for each in metrics if "entropy" not in each):  # parts draw the chance of its estimate elsewhere
@@ -356,7 +356,7 @@ def test_the_kl_stop_leaves_nothing_of_the_parts_that_have_gone_back(play, never
     assert played.learner.learn(rollout, never)["losses/kl_stop"] == 1.0
     assert same(before, parameters(played.learner))
     assert played.learner.ppo.optimizer.steps == 0
-    assert not played.learner.ppo.optimizer.gradient.any()
+    assert not played.learner.ppo.optimizer.flat_gradient.any()
 
 
 def test_what_is_not_finite_in_one_part_keeps_all_parts_from_the_weights(play, never):
@@ -432,7 +432,7 @@ def test_the_critic_learns_at_its_own_rate(play, never):
 def test_weight_decay_shrinks_the_critic_alone(play):
     learner = play(optimizer={"critic_weight_decay": 0.5}).learner
     before = parameters(learner)
-    learner.ppo.optimizer.set_rate(0.1)
+    learner.ppo.optimizer.learning_rate = 0.1
     learner.ppo.optimizer.step()
     for name, after in parameters(learner).items():
         factor = 0.95 if name == "critic.weight" else 1.0

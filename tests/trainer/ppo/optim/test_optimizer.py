@@ -36,11 +36,11 @@ def at_random(named, seed):
 
 
 def step(optimizer, named, seed):
-    optimizer.set_rate(RATE)
-    optimizer.clear()
+    optimizer.learning_rate = RATE
+    optimizer.zero_grad()
     for name, gradient in at_random(named, seed).items():
         named[name].grad.add_(gradient)
-    norm = optimizer.clip()
+    norm = optimizer.clip_gradient()
     optimizer.step()
     return norm
 
@@ -75,7 +75,7 @@ def test_steps_are_those_of_adamw_over_the_parameters_one_by_one(network, factor
 def test_every_parameter_has_a_place_of_its_own_that_a_vector_begins_at(network):
     named = trainable_parameters(network, [WeightedLoss("Next", 1.0, NextObservationLoss(network))])
     optimizer = FlatAdamW(named, SETTINGS)
-    for row in (optimizer.values, optimizer.gradient):
+    for row in (optimizer.flat_parameters, optimizer.flat_gradient):
         row.fill_(1.0)
         for number, place in enumerate(unflatten(row, named).values(), 2):
             assert bool((place == 1.0).all())  # nobody else has written there
@@ -143,8 +143,8 @@ def lose_the_gradient(parameter):
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (move, "^core.lstm.weight_ih_l0 has left the optimiser's row: make a new Optimizer"),
-        (lose_the_gradient, "^the gradient of core.lstm.weight_ih_l0 has left the optimiser's row"),
+        (move, "^core.lstm.weight_ih_l0 has left the flat storage: create a new FlatAdamW"),
+        (lose_the_gradient, "^the gradient of core.lstm.weight_ih_l0 has left the flat storage"),
     ],
 )
 def test_a_step_that_would_not_reach_a_parameter_is_refused_by_its_name(network, optimizer, change, error):
