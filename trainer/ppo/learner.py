@@ -142,13 +142,13 @@ class Learner:
         settings, steps = self.config.schedules, self.steps - self.began_step
         done = schedules.progress(steps, settings.horizon_steps)
         ppo, rates = self.config.ppo, self.config.optimizer
-        rate = schedules.falling(settings.shape, rates.learning_rate, rates.learning_rate_final, done)
-        bonus = schedules.falling(settings.shape, ppo.normalized_ent_coef, ppo.normalized_ent_coef_final, done)
+        rate = schedules.anneal(settings.shape, rates.learning_rate, rates.learning_rate_final, done)
+        bonus = schedules.anneal(settings.shape, ppo.normalized_ent_coef, ppo.normalized_ent_coef_final, done)
         return LossCoefficients(
-            learning_rate=rate * schedules.warm_up(steps, rates.learning_rate_warm_up_steps),
+            learning_rate=rate * schedules.linear_warmup(steps, rates.learning_rate_warm_up_steps),
             entropy=bonus,
             entropy_below_floor=ppo.normalized_ent_coef,
-            value=ppo.vf_coef * schedules.warm_up(steps, ppo.vf_coef_warm_up_steps),
+            value=ppo.vf_coef * schedules.linear_warmup(steps, ppo.vf_coef_warm_up_steps),
         )
 
     def tensors(self) -> dict[str, Tensor]:

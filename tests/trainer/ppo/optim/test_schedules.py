@@ -1,6 +1,6 @@
 import pytest
 
-from trainer.ppo.optim.schedules import Shape, cosine, falling, linear, progress, warm_up
+from trainer.ppo.optim.schedules import Shape, anneal, cosine, linear, linear_warmup, progress
 
 
 @pytest.mark.parametrize(
@@ -8,7 +8,7 @@ from trainer.ppo.optim.schedules import Shape, cosine, falling, linear, progress
     [(Shape.LINEAR, 4e-4, 2.2e-4, 4e-5), (Shape.COSINE, 4e-4, 2.2e-4, 4e-5)],
 )
 def test_a_value_falls_from_its_start_to_its_floor_and_no_further(shape, at_start, half_way, at_end):
-    values = [falling(shape, 4e-4, 4e-5, progress(step, 100)) for step in (0, 50, 100, 1000)]
+    values = [anneal(shape, 4e-4, 4e-5, progress(step, 100)) for step in (0, 50, 100, 1000)]
     assert values == pytest.approx([at_start, half_way, at_end, at_end])
 
 
@@ -19,8 +19,8 @@ def test_a_cosine_falls_slower_than_a_line_at_both_ends():
 
 
 def test_a_warm_up_rises_from_nothing_and_stays():
-    assert [warm_up(step, 10) for step in (0, 5, 10, 100)] == [0.0, 0.5, 1.0, 1.0]
-    assert warm_up(0, 0) == 1.0
+    assert [linear_warmup(step, 10) for step in (0, 5, 10, 100)] == [0.0, 0.5, 1.0, 1.0]
+    assert linear_warmup(0, 0) == 1.0
 
 
 COSINE = {"horizon_steps": 144, "shape": "cosine"}
