@@ -226,7 +226,7 @@ class Learner:
         if tensors:
             self._average.restore(tensors)
         else:
-            self._average.begin(self.network)
+            self._average.reset(self.network)
 
     def _restore_generator(self, rng: torch.Generator, saved: Tensor, purpose: str, steps: int) -> None:
         """Restore a generator; one of another kind of device cannot be restored, and is seeded anew."""
@@ -258,7 +258,7 @@ class Learner:
         """Take the weights after an update into their mean; how far they are from it."""
         if self._average is None:
             return {}
-        self._average.take(self.network)
+        self._average.update(self.network)
         return {"charts/average_distance": self._average.distance(self.network)}
 
 

@@ -43,7 +43,7 @@ def test_the_mean_is_the_one_that_is_documented(play, horizon):
     network = play().learner.network
     average, rows = WeightEMA(network, horizon), [row(network)]
     for _ in moved(network, 60):
-        average.take(network)
+        average.update(network)
         rows.append(row(network))
     np.testing.assert_allclose(row(average.network), expected(rows, horizon), atol=1e-4)
 
@@ -57,7 +57,7 @@ def test_weights_as_they_began_are_soon_forgotten(play):
         for each in network.parameters():
             each.zero_()
     for _ in range(100):
-        average.take(network)
+        average.update(network)
     assert 0.0 < np.abs(row(average.network)).max() < 1e-6 * np.abs(first).max()
 
 
