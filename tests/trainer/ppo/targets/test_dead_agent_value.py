@@ -60,12 +60,12 @@ def test_a_side_without_living_is_owed_nothing_and_teaches_nothing():
     owed = DeadAgentValue(2, CPU)
     seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(True, True), start=True)
     seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, False))
-    assert float(owed.squares.abs().max()) == 0.0
+    assert float(owed.gram.abs().max()) == 0.0
 
 
 def test_mates_are_averaged_over_the_living_of_the_own_side():
     owed = DeadAgentValue(3, CPU)
-    owed.squares, owed.products = torch.eye(2).double() * 1e9, torch.tensor([0.0, 1e9]).double()
+    owed.gram, owed.cross = torch.eye(2).double() * 1e9, torch.tensor([0.0, 1e9]).double()
     value, active = torch.tensor([9.0, 1.0, 2.0, 9.0, 7.0, 9.0]), torch.tensor([False, True, True, False, True, False])
     torch.testing.assert_close(owed.fill(value, active), torch.tensor([1.5, 1.0, 2.0, 7.0, 7.0, 7.0]))
 
@@ -74,12 +74,12 @@ def test_who_never_acted_in_a_match_teaches_nothing():
     """Spare rows, and those whom a lesson leaves out, also after another match in which they acted."""
     owed = DeadAgentValue(2, CPU)
     seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, True), times=3)
-    assert float(owed.squares.abs().max()) == 0.0
+    assert float(owed.gram.abs().max()) == 0.0
     seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(True, True))
     seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, True))
-    assert float(owed.squares[0, 0]) == 1.0
+    assert float(owed.gram[0, 0]) == 1.0
     seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, True), start=True)
-    assert float(owed.squares[0, 0]) == 0.95
+    assert float(owed.gram[0, 0]) == 0.95
 
 
 def test_who_has_fallen_is_what_a_loop_over_decisions_finds():
@@ -94,7 +94,7 @@ def test_who_has_fallen_is_what_a_loop_over_decisions_finds():
         for t, side in itertools.product(range(9), range(6)):
             played[side] = bool((played[side] and not start[t, 2 * side]) or active[t, 2 * side])
             lessons += played[side] and not active[t, 2 * side]
-        assert float(owed.squares[0, 0]) == pytest.approx(lessons)
+        assert float(owed.gram[0, 0]) == pytest.approx(lessons)
 
 
 def test_new_play_replaces_old():
