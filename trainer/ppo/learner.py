@@ -62,8 +62,8 @@ class Learner:
         self.ppo = self.make_ppo()
         horizon = config.league.ema_horizon_steps / self.env_steps_per_update
         self._average = WeightEMA(self.network, horizon) if config.league.averages else None
-        pulls = self._average is not None and config.ppo.magnet_coef > 0.0
-        self._magnet = Magnet(config.ppo.magnet_coef, self.rows, self.network) if pulls else None
+        has_magnet = self._average is not None and config.ppo.magnet_coef > 0.0
+        self._magnet = Magnet(config.ppo.magnet_coef, self.rows, self.network) if has_magnet else None
         self._observations = ObservationNormalizer(
             self.network.architecture,
             config.normalization.observation_std_floor,
@@ -251,8 +251,8 @@ class Learner:
         """Return the penalty that `ppo.magnet_coef` adds to advantages (T, R), None without one; and its metrics."""
         if self._magnet is None:
             return None, {}
-        pull, distance = self._magnet.pull(self.published, rollout)
-        return pull, {"losses/magnet_kl": distance}
+        penalty, kl = self._magnet.advantage_penalty(self.published, rollout)
+        return penalty, {"losses/magnet_kl": kl}
 
     def _update_average(self) -> dict[str, float]:
         """Take the weights after an update into their mean; how far they are from it."""

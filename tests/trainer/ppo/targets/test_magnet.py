@@ -18,7 +18,7 @@ from trainer.rollout.buffer import RolloutBuffer
 AVERAGED = {"ema_horizon_steps": 144}
 """Four updates of `play`'s learner: 12 decisions of 3 environments."""
 
-TOLD = "losses/magnet_kl"
+MAGNET_KL = "losses/magnet_kl"
 
 TEAMS = [((1, 1), False), ((1, 1), True), ((2, 2), False)]
 """Agents per side, and whether they take turns: in teams some die, in turns some wait."""
@@ -42,8 +42,8 @@ def test_a_magnet_remembers_running_episodes_as_the_policy_that_acted_does(play,
     for _ in range(4):
         rollout = played.collect()
         running += int((rollout.active[0] & ~rollout.episode_start[0]).sum())
-        pull, distance = magnet.pull(network, rollout)
-        torch.testing.assert_close(pull, torch.zeros_like(pull), atol=1e-4, rtol=0.0)
+        penalty, distance = magnet.advantage_penalty(network, rollout)
+        torch.testing.assert_close(penalty, torch.zeros_like(penalty), atol=1e-4, rtol=0.0)
         assert distance == pytest.approx(0.0, abs=1e-6)
     assert running > 0
 
@@ -54,13 +54,13 @@ def test_the_pull_is_the_log_ratio_that_an_update_computes(play, agents, turn_ba
     played = play(agents, turn_based=turn_based, rollout={"num_steps": 12, "bptt_horizon": 12})
     learner, rollout = played.learner, played.collect()
     other, targets = moved(learner.network, 0.3), learner.targets(rollout)[0]
-    pull, _ = Magnet(2.0, learner.rows, learner.network).pull(other, rollout)
+    penalty, _ = Magnet(2.0, learner.rows, learner.network).advantage_penalty(other, rollout)
     learner.network.load_state_dict(other.state_dict())
     sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
     batch = learner.ppo.evaluate(rollout, targets, sequences)
     expected = 2.0 * batch.joint_log_ratio
     assert expected.abs().max() > 0.5
-    torch.testing.assert_close(pull.flatten()[batch.index], expected, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(penalty.flatten()[batch.index], expected, atol=1e-3, rtol=1e-3)
 
 
 def logits(network):
@@ -92,9 +92,9 @@ def test_the_gradient_is_that_of_the_divergence_from_the_magnet():
     other = moved(network, 0.5)
     with torch.no_grad():
         rollout, magnet, at = every_action(network), logits(other).double(), logits(network).double()
-    pull, distance = Magnet(coefficient, 3, network).pull(other, rollout)
+    penalty, distance = Magnet(coefficient, 3, network).advantage_penalty(other, rollout)
     likely = logits(network).softmax(dim=-1)
-    (clipped_surrogate_loss(likely / likely.detach(), pull.squeeze(0), clip=0.2) * likely.detach()).sum().backward()
+    (clipped_surrogate_loss(likely / likely.detach(), penalty.squeeze(0), clip=0.2) * likely.detach()).sum().backward()
     assert divergence(at, magnet) > 0.01
     for found, change in zip(network.actor.bias.grad, step * torch.eye(3, dtype=torch.float64), strict=True):
         slope = (divergence(at + change, magnet) - divergence(at - change, magnet)) / (2 * step)
@@ -108,18 +108,20 @@ def test_who_did_not_act_is_not_pulled_and_nobody_is_pulled_beyond_the_limit_of_
     rollout = played.collect()
     assert not rollout.active.all()
     rollout.log_prob.fill_(1e6)
-    pull, _ = Magnet(2.0, played.learner.rows, played.learner.network).pull(played.learner.network, rollout)
-    assert set(pull[rollout.active].tolist()) == {-2.0 * LOG_RATIO_LIMIT}
-    assert set(pull[~rollout.active].tolist()) == {0.0}
+    penalty, _ = Magnet(2.0, played.learner.rows, played.learner.network).advantage_penalty(
+        played.learner.network, rollout
+    )
+    assert set(penalty[rollout.active].tolist()) == {-2.0 * LOG_RATIO_LIMIT}
+    assert set(penalty[~rollout.active].tolist()) == {0.0}
 
 
 def test_a_stronger_magnet_keeps_a_learner_nearer_to_its_mean(play, never):
-    told = {}
+    kl = {}
     for coefficient in (0.01, 30.0):
         played = play(ppo={"magnet_coef": coefficient}, league=AVERAGED, optimizer={"learning_rate": 0.01})
-        told[coefficient] = [played.learner.learn(played.collect(), never)[TOLD] for _ in range(7)]
-    assert told[0.01][0] == told[30.0][0] == pytest.approx(0.0, abs=1e-6)
-    assert 0.0 < sum(told[30.0]) < 0.8 * sum(told[0.01])
+        kl[coefficient] = [played.learner.learn(played.collect(), never)[MAGNET_KL] for _ in range(7)]
+    assert kl[0.01][0] == kl[30.0][0] == pytest.approx(0.0, abs=1e-6)
+    assert 0.0 < sum(kl[30.0]) < 0.8 * sum(kl[0.01])
 
 
 def test_a_coefficient_of_zero_and_who_publishes_no_mean_learn_as_without(play, never):
@@ -129,8 +131,8 @@ def test_a_coefficient_of_zero_and_who_publishes_no_mean_learn_as_without(play, 
         (play(league=exploiter), play(league=exploiter, ppo={"magnet_coef": 3.0})),
     ):
         for _ in range(2):
-            assert TOLD not in without.learner.learn(without.collect(), never)
-            assert TOLD not in given.learner.learn(given.collect(), never)
+            assert MAGNET_KL not in without.learner.learn(without.collect(), never)
+            assert MAGNET_KL not in given.learner.learn(given.collect(), never)
         found = given.learner.tensors()
         for name, tensor in without.learner.tensors().items():
             assert torch.equal(found[name], tensor), name
