@@ -21,12 +21,9 @@ from trainer.ppo.optim import schedules
 from trainer.ppo.optim.weight_ema import WeightEMA
 from trainer.ppo.ppo import PPO
 from trainer.ppo.sequences import Targets
-from trainer.ppo.targets.builder import TargetBuilder, kept_share, tensors_below
+from trainer.ppo.targets.builder import TargetBuilder, decay_of_window, tensors_below
 from trainer.ppo.targets.magnet import Magnet
-from trainer.ppo.targets.normalization import (
-    ObservationNormalizer,
-    RunningMoments,
-)
+from trainer.ppo.targets.normalization import ObservationNormalizer
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup, any_of
 from trainer.rollout.buffer import RolloutBuffer
 
@@ -69,7 +66,7 @@ class Learner:
             config.normalization.observation_std_floor,
             device,
             ranks,
-            keep=kept_share(config.normalization.observation_window),
+            decay=decay_of_window(config.normalization.observation_window),
         )
         self.target_builder = TargetBuilder(config, spec, self.rows, ranks)
         self.steps = 0
@@ -116,7 +113,7 @@ class Learner:
         coefficients = self.coefficients()
         metrics = self.update(rollout, coefficients, should_stop)
         metrics |= continuous_heads(self.network, rollout)
-        self._observations.update_where(rollout.active, rollout.observation)
+        self._observations.update(rollout.observation, rollout.active)
         self._observations.write_to(self.network)
         return metrics | {
             **self._update_average(),
@@ -160,9 +157,7 @@ class Learner:
         named |= {f"adam.{name}": tensor for name, tensor in self.ppo.optimizer.tensors().items()}
         if self._average is not None:
             named |= {f"average.{name}": tensor for name, tensor in self._average.tensors().items()}
-        for owner, moments in self._moments().items():
-            named |= {f"{owner}.{key}": value for key, value in moments.tensors().items()}
-        named |= self.target_builder.tensors()
+        named |= self._observations.tensors() | self.target_builder.tensors()
         chance = {"rng.acting": self.rng.get_state(), "rng.update": self._update_rng.get_state()}
         return named | chance | {"under_floor": self.ppo.under_floor}
 
@@ -187,11 +182,7 @@ class Learner:
                     raise StateError(f"{error}: choose another --run, or its ppo.extra_losses") from error
         self.ppo.optimizer.restore(tensors_below(tensors, "adam."))
         try:
-            self._observations.moments = RunningMoments.from_tensors(tensors_below(tensors, "observations."), device)
-            self._observations.members = [
-                RunningMoments.from_tensors(tensors_below(tensors, f"members{number}."), device)
-                for number in range(len(self._observations.members))
-            ]
+            self._observations.restore(tensors)
             self.target_builder.restore(tensors)
             self.ppo.under_floor = tensors["under_floor"].to(device)
             self._restore_generator(self.rng, tensors["rng.acting"], "acting", steps)
@@ -235,12 +226,6 @@ class Learner:
         else:
             rng.manual_seed(derive(self.config.run.seed, purpose, self._ranks.number, steps))
 
-    def _moments(self) -> dict[str, RunningMoments]:
-        return {
-            "observations": self._observations.moments,
-            **{f"members{number}": moments for number, moments in enumerate(self._observations.members)},
-        }
-
     def targets(
         self, rollout: RolloutBuffer, advantage_penalty: Tensor | None = None
     ) -> tuple[Targets, dict[str, float | None]]:
@@ -255,7 +240,7 @@ class Learner:
         return penalty, {"losses/magnet_kl": kl}
 
     def _update_average(self) -> dict[str, float]:
-        """Take the weights after an update into their mean; how far they are from it."""
+        """Add the current weights to their moving average; return their distance from it as a metric."""
         if self._average is None:
             return {}
         self._average.update(self.network)

@@ -15,9 +15,9 @@ def test_scales_are_logged_before_anything_is_normalised(play, never):
     rollout = played.collect()
     rollout.reward.mul_(5.0)
     builder = played.learner.target_builder
-    value, divisor = builder.values.denormalise(rollout.value), builder.rewards.deviation
+    value, divisor = builder.values.denormalise(rollout.value), builder.rewards.divisor
     targets, metrics = played.learner.targets(rollout)
-    value *= divisor / builder.rewards.deviation  # what the critic said, in the units that rewards now have
+    value *= divisor / builder.rewards.divisor  # what the critic said, in the units that rewards now have
     reward = builder.rewards.scale(rollout.reward)
     for name, samples in {"advantage": reward - value, "return": reward, "value": value, "reward": reward}.items():
         deviation, mean = torch.std_mean(samples, correction=0)
@@ -104,7 +104,7 @@ def test_statistics_are_those_of_who_acted_and_reach_the_network_after_the_updat
     torch.testing.assert_close(network.observation_mean, seen.mean(dim=0))
     torch.testing.assert_close(network.observation_std, seen.std(dim=0, correction=0).clamp(min=0.01))
     deviation = rollout.reward[rollout.active].double().std(correction=0)
-    assert played.learner.target_builder.rewards.deviation == pytest.approx(float(deviation), rel=1e-5)
+    assert played.learner.target_builder.rewards.divisor == pytest.approx(float(deviation), rel=1e-5)
 
 
 def test_a_learner_is_in_evaluation_mode_before_and_after_it_learns(play, never):

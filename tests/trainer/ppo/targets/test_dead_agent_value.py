@@ -133,7 +133,7 @@ def estimates(play, prize, rollouts):
     filled = learner.target_builder.dead_agent_value.fill(
         learner.target_builder.values.denormalise(rollout.value), rollout.active
     )
-    to_come = 0.9 ** (4.0 - rollout.observation[:, :, 1]) * prize / learner.target_builder.rewards.deviation
+    to_come = 0.9 ** (4.0 - rollout.observation[:, :, 1]) * prize / learner.target_builder.rewards.divisor
     return filled[~rollout.active], to_come[~rollout.active]
 
 

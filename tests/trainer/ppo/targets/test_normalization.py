@@ -17,7 +17,7 @@ from trainer.ppo.targets.normalization import (
     RunningMoments,
     ValueNormalizer,
     normalise_advantages,
-    normalise_by_role,
+    normalise_advantages_by_role,
 )
 from trainer.process_group import SINGLE_PROCESS, SingleProcess
 
@@ -54,14 +54,14 @@ def test_moments_of_single_precision_are_as_good_in_a_large_batch_as_in_a_small_
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=8), st.integers(1, 20), st.integers(0, 100))
 def test_with_every_update_earlier_samples_lose_a_share_of_their_weight(sizes, window, seed):
     """Updates that bring nothing take no weight away: what is known stays known."""
-    rng, keep = np.random.default_rng(seed), 1.0 - 1.0 / window
+    rng, decay = np.random.default_rng(seed), 1.0 - 1.0 / window
     batches = [rng.normal(1e3, 3.0, size) for size in sizes]
     moments, weights = RunningMoments.empty(()), np.zeros(0)
     for batch in batches:
         moments = moments.merge_across_ranks(
-            RunningMoments.empty(()).with_samples(torch.from_numpy(batch)), SINGLE_PROCESS, keep=keep
+            RunningMoments.empty(()).with_samples(torch.from_numpy(batch)), SINGLE_PROCESS, decay=decay
         )
-        weights = np.append(weights * (keep if len(batch) else 1.0), np.ones(len(batch)))
+        weights = np.append(weights * (decay if len(batch) else 1.0), np.ones(len(batch)))
     samples = np.concatenate(batches)
     assert float(moments.count) == pytest.approx(weights.sum())
     if len(samples):
@@ -73,28 +73,31 @@ def test_with_every_update_earlier_samples_lose_a_share_of_their_weight(sizes, w
 
 
 def test_a_window_forgets_a_scale_that_rewards_no_longer_have():
-    forgetful, pooled = ReturnBasedRewardScaler(4, 0.0, 10.0, CPU, keep=0.9), ReturnBasedRewardScaler(4, 0.0, 10.0, CPU)
+    forgetful, pooled = (
+        ReturnBasedRewardScaler(4, 0.0, 10.0, CPU, decay=0.9),
+        ReturnBasedRewardScaler(4, 0.0, 10.0, CPU),
+    )
     everywhere = torch.ones(50, 4, dtype=torch.bool)
     for scale in [10.0] * 40 + [1.0] * 60:
         reward = scale * torch.randn(50, 4)
         for scaler in (forgetful, pooled):
             scaler.update(reward, everywhere, everywhere, everywhere)
-    assert forgetful.deviation == pytest.approx(1.0, rel=0.2)
-    assert pooled.deviation > 5.0
+    assert forgetful.divisor == pytest.approx(1.0, rel=0.2)
+    assert pooled.divisor > 5.0
 
 
 def test_while_nothing_is_earned_rewards_keep_their_scale():
     """Otherwise the first reward after a while would be as large as the clip allows."""
-    scaler, everywhere = ReturnBasedRewardScaler(4, 0.0, 10.0, CPU, keep=0.9), torch.ones(50, 4, dtype=torch.bool)
+    scaler, everywhere = ReturnBasedRewardScaler(4, 0.0, 10.0, CPU, decay=0.9), torch.ones(50, 4, dtype=torch.bool)
     scaler.update(torch.randn(50, 4), everywhere, everywhere, everywhere)
-    before = scaler.deviation
+    before = scaler.divisor
     for _ in range(1000):
         scaler.update(torch.zeros(50, 4), everywhere, everywhere, everywhere)
-    assert scaler.deviation == before
+    assert scaler.divisor == before
 
 
 def test_the_critics_units_do_not_shrink_to_its_noise():
-    normalizer = ValueNormalizer(CPU, keep=0.5)
+    normalizer = ValueNormalizer(CPU, decay=0.5)
     normalizer.update(torch.randn(100))
     for _ in range(200):
         normalizer.update(torch.full((100,), 0.3) + 1e-9 * torch.randn(100))
@@ -115,7 +118,7 @@ def test_ranks_fade_their_statistics_once_an_update_whatever_their_number():
 
     past, mine, theirs = (RunningMoments.empty(()).with_samples(torch.randn(size)) for size in (30, 10, 20))
     other = packed(theirs)
-    found = past.merge_across_ranks(mine, Two(), keep=0.5)
+    found = past.merge_across_ranks(mine, Two(), decay=0.5)
     expected = replace(past, count=past.count * 0.5, squares=past.squares * 0.5).merge(mine).merge(theirs)
     torch.testing.assert_close(packed(found), packed(expected), rtol=1e-12, atol=0.0)
 
@@ -125,7 +128,7 @@ def test_observation_statistics_travel_in_the_network_and_a_constant_feature_sta
     normalizer = ObservationNormalizer(network.architecture, 0.01, CPU)
     values = torch.randn(100, 4)
     values[:, 2] = 3.0
-    normalizer.update(values)
+    normalizer.update(values.unsqueeze(1), torch.ones(len(values), 1, dtype=torch.bool))
     normalizer.write_to(network)
     torch.testing.assert_close(network.observation_mean, values.mean(dim=0))
     assert network.observation_std[2].item() == pytest.approx(0.01)
@@ -134,15 +137,15 @@ def test_observation_statistics_travel_in_the_network_and_a_constant_feature_sta
 
 def test_observations_of_who_is_out_of_the_game_are_in_no_statistics(monkeypatch):
     """In slices that end anywhere."""
-    monkeypatch.setattr("trainer.ppo.targets.normalization.SLICE", 3)
-    monkeypatch.setattr("trainer.ppo.targets.normalization.NUMBERS", 1)
+    monkeypatch.setattr("trainer.ppo.targets.normalization.MIN_SLICE", 3)
+    monkeypatch.setattr("trainer.ppo.targets.normalization.SLICE_ELEMENTS", 1)
     architecture = Architecture.of(fake_spec(), encoder_sizes=(4,), recurrent_size=3)
     all_at_once, sliced = (ObservationNormalizer(architecture, 0.01, CPU) for _ in range(2))
     active, values = torch.rand(5, 4) < 0.6, torch.randn(5, 4, architecture.observation_size)
     values[~active] = torch.nan
 
-    sliced.update_where(active, values)
-    all_at_once.update(values[active])
+    sliced.update(values, active)
+    all_at_once.update(values[active].unsqueeze(1), torch.ones(int(active.sum()), 1, dtype=torch.bool))
 
     assert float(sliced.moments.count) == int(active.sum()) > 3
     torch.testing.assert_close(sliced.moments.mean, values[active].double().mean(0))
@@ -157,7 +160,7 @@ def test_rewards_are_scaled_by_the_discounted_return_and_keep_their_sign():
     episode_end = torch.tensor([[False, False], [True, False], [False, False]])
     scaler.update(reward, valid, valid, episode_end)
     traces = [1.0, 2.0, 3.9, 5.8, 5.0, 6.0 + 0.9 * 5.8]
-    assert scaler.deviation == pytest.approx(np.std(traces))
+    assert scaler.divisor == pytest.approx(np.std(traces))
     torch.testing.assert_close(scaler.scale(reward), reward / np.std(traces))
 
 
@@ -169,7 +172,7 @@ def test_return_traces_cross_rollouts_and_skip_invalid_steps():
     whole.update(reward, valid, valid, end)
     parts.update(reward[:3], valid[:3], valid[:3], end[:3])
     parts.update(reward[3:], valid[3:], valid[3:], end[3:])
-    assert parts.deviation == pytest.approx(whole.deviation, rel=1e-12)
+    assert parts.divisor == pytest.approx(whole.divisor, rel=1e-12)
 
 
 def test_what_the_dead_are_paid_carries_the_trace_on_and_is_no_sample():
@@ -178,9 +181,9 @@ def test_what_the_dead_are_paid_carries_the_trace_on_and_is_no_sample():
     reward, known = torch.tensor([[2.0], [4.0], [1.0]]), torch.ones(3, 1, dtype=torch.bool)
     valid, end = torch.tensor([[True], [False], [True]]), torch.tensor([[False], [True], [False]])
     scaler.update(reward, known, valid, end)
-    assert scaler.deviation == pytest.approx(np.std([2.0, 1.0]))
+    assert scaler.divisor == pytest.approx(np.std([2.0, 1.0]))
     scaler.update(reward[:1], known[:1], valid[:1], end[:1])
-    assert scaler.deviation == pytest.approx(np.std([2.0, 1.0, 2.5]))
+    assert scaler.divisor == pytest.approx(np.std([2.0, 1.0, 2.5]))
 
 
 def test_traces_are_those_of_a_loop_over_turns():
@@ -195,7 +198,7 @@ def test_traces_are_those_of_a_loop_over_turns():
             trace[row] = 0.9 * trace[row] + float(reward[t, row]) if known[t, row] else trace[row]
             samples += [trace[row]] if valid[t, row] else []
             trace[row] = 0.0 if known[t, row] and end[t, row] else trace[row]
-        assert scaler.deviation == pytest.approx(np.std(samples), rel=1e-9)
+        assert scaler.divisor == pytest.approx(np.std(samples), rel=1e-9)
 
 
 def test_scaled_rewards_are_clipped():
@@ -228,21 +231,21 @@ def test_values_come_back_from_normalised_units(mean, spread):
     torch.testing.assert_close(normalizer.denormalise(normalised), returns)
 
 
-@pytest.mark.parametrize("keep", [1.0, 0.9])
+@pytest.mark.parametrize("decay", [1.0, 0.9])
 @given(mean=st.floats(-10.0, 10.0), spread=st.floats(0.01, 100.0))
-def test_what_the_critic_says_in_rewards_stays_the_same_when_its_scale_moves(keep, mean, spread):
+def test_what_the_critic_says_in_rewards_stays_the_same_when_its_scale_moves(decay, mean, spread):
     """PopArt: of its output layer, and of what it has said before."""
     torch.manual_seed(0)
-    normalizer, layer, features = ValueNormalizer(CPU, keep=keep), torch.nn.Linear(8, 1), torch.randn(40, 8)
+    normalizer, layer, features = ValueNormalizer(CPU, decay=decay), torch.nn.Linear(8, 1), torch.randn(40, 8)
     normalizer.update(torch.randn(100))
     said = layer(features).detach()
     before = normalizer.denormalise(said)
 
-    change = normalizer.update(mean + spread * torch.randn(100))
-    change.correct(layer)
+    rescaling = normalizer.update(mean + spread * torch.randn(100))
+    rescaling.rescale_layer(layer)
 
     assert float(normalizer.moments.variance.sqrt()) != pytest.approx(1.0, rel=1e-3)
-    for after in (layer(features).detach(), change.convert(said)):
+    for after in (layer(features).detach(), rescaling.rescale_values(said)):
         torch.testing.assert_close(
             normalizer.denormalise(after), before, rtol=1e-6, atol=1e-6 * (1.0 + spread + abs(mean))
         )
@@ -252,7 +255,7 @@ def test_a_critic_that_has_seen_no_return_keeps_its_layer():
     normalizer, layer = ValueNormalizer(CPU), torch.nn.Linear(3, 1)
     before = layer.weight.detach().clone()
     for returns in (torch.zeros(5), torch.randn(50), torch.full((5,), 0.5)):
-        normalizer.update(returns).correct(layer)
+        normalizer.update(returns).rescale_layer(layer)
         assert torch.isfinite(layer.weight).all()
         if returns.numel() == 50:
             assert torch.equal(layer.weight, before), "there was no scale that it could have had"
@@ -270,19 +273,19 @@ def test_a_change_of_the_reward_scale_changes_no_value_in_rewards(play, never, f
     rows = rollout.reward.shape[1]
 
     def in_rewards(value):
-        return learner.target_builder.values.denormalise(value) * learner.target_builder.rewards.deviation
+        return learner.target_builder.values.denormalise(value) * learner.target_builder.rewards.divisor
 
     def foreseen():
         yes = torch.ones(rows, dtype=torch.bool)
         with torch.no_grad():
             return in_rewards(network.step(rollout.observation[5], network.initial_state(rows), yes, yes).value)
 
-    before, said, divisor = foreseen(), in_rewards(rollout.value), learner.target_builder.rewards.deviation
+    before, said, divisor = foreseen(), in_rewards(rollout.value), learner.target_builder.rewards.divisor
     rollout.reward.mul_(factor)
     targets, _ = learner.targets(rollout)
 
-    assert abs(learner.target_builder.rewards.deviation / divisor - 1.0) > 0.1
-    close = {"rtol": 1e-5, "atol": 1e-5 * max(divisor, learner.target_builder.rewards.deviation)}
+    assert abs(learner.target_builder.rewards.divisor / divisor - 1.0) > 0.1
+    close = {"rtol": 1e-5, "atol": 1e-5 * max(divisor, learner.target_builder.rewards.divisor)}
     torch.testing.assert_close(foreseen(), before, **close)
     torch.testing.assert_close(in_rewards(targets.old_value), said, **close)
 
@@ -314,8 +317,10 @@ def test_no_valid_sample_gives_zeros():
 def test_a_role_whose_advantages_are_a_hundred_times_larger_leaves_the_others_as_they_were():
     role = torch.tensor([0, 1, 0, 2, 1])  # three: of two, each is all but the other
     advantages, valid = torch.randn(50, 5), torch.rand(50, 5) < 0.8
-    plain = normalise_by_role(advantages, valid, role, 1e-4, 10)
-    scaled = normalise_by_role(advantages * torch.tensor([100.0, 1.0, 100.0, 1.0, 1.0]), valid, role, 1e-4, 10)
+    plain = normalise_advantages_by_role(advantages, valid, role, 1e-4, 10)
+    scaled = normalise_advantages_by_role(
+        advantages * torch.tensor([100.0, 1.0, 100.0, 1.0, 1.0]), valid, role, 1e-4, 10
+    )
     assert torch.equal(plain[:, [1, 3, 4]], scaled[:, [1, 3, 4]])
     torch.testing.assert_close(plain, scaled)
     assert plain[~valid].abs().max() == 0.0
@@ -325,7 +330,7 @@ def test_a_role_with_few_samples_is_normalised_among_all():
     role = torch.tensor([0, 0, 1])
     advantages, valid = torch.randn(20, 3) + torch.tensor([0.0, 0.0, 5.0]), torch.ones(20, 3, dtype=torch.bool)
     valid[9:, 2] = False
-    result = normalise_by_role(advantages, valid, role, 1e-4, 10)
+    result = normalise_advantages_by_role(advantages, valid, role, 1e-4, 10)
     together = normalise_advantages(advantages, valid, 1e-4)
     assert torch.equal(result[:, 2], together[:, 2])
     assert result[:, :2].mean().item() == pytest.approx(0.0, abs=1e-6)
