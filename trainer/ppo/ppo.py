@@ -277,7 +277,7 @@ class PPO:
         distribution = self._network.distribution(parameters, batch.mask)
         return PolicyEvaluation(
             log_ratio=distribution.log_prob(batch.raw_action) - batch.log_prob,
-            relevant=self._network.layout.head_has_choice(batch.mask),
+            head_has_choice=self._network.layout.head_has_choice(batch.mask),
             entropy=distribution.entropy_from(batch.noise),
             value=value,
             old_value=batch.old_value,

@@ -117,7 +117,7 @@ def test_clip_fractions_and_ratio_alarms_are_those_of_each_head(play):
     objective.record(objective.compute(batch, weights).metrics, tally)
     figures = tally.means()
     assert [figures[f"heads/{name}/clipfrac"] for name in ("move", "switch", "choice")] == [0.0, 1.0, 0.0]
-    decided = batch.relevant[:, 1]
+    decided = batch.head_has_choice[:, 1]
     assert figures["losses/clipfrac"] == pytest.approx(float(decided.float().mean()))
     assert figures["losses/ratio_alarms"] == float(decided.sum()) > 0.0
 
@@ -151,7 +151,7 @@ def test_a_heads_figures_are_means_over_the_decisions_that_it_had(play):
     figures = objective.compute(
         batch, objective.weights(LossCoefficients(0.0, 0.0, 0.0, 0.0), no_heads(played))
     ).metrics
-    for head, decided in enumerate(batch.relevant.unbind(dim=1)):
+    for head, decided in enumerate(batch.head_has_choice.unbind(dim=1)):
         assert 0 < int(figures.per_head("samples")[head]) == int(decided.sum()) < len(decided)
         mean = batch.entropy[decided, head].mean()
         torch.testing.assert_close(figures.per_head("entropy")[head], mean)

@@ -83,7 +83,7 @@ class Case:
         distribution = ActionDistribution(self.layout, parameters, self.log_std, samples.mask)
         batch = PolicyEvaluation(
             log_ratio=distribution.log_prob(samples.raw_action) - samples.log_prob,
-            relevant=self.layout.head_has_choice(samples.mask),
+            head_has_choice=self.layout.head_has_choice(samples.mask),
             entropy=distribution.entropy_from(samples.noise),
             value=value,
             old_value=samples.old_value,
