@@ -228,7 +228,7 @@ class PPO:
         if not micro_batches:
             return None
         return MinibatchResult(
-            torch.stack(losses).sum(), MinibatchMetrics.merged(parts, shares), torch.stack(extras).sum(dim=0)
+            torch.stack(losses).sum(), MinibatchMetrics.combine(parts, shares), torch.stack(extras).sum(dim=0)
         )
 
     def _step(self, result: MinibatchResult | None, count: Tensor, metrics: MetricAccumulator) -> None:

@@ -112,10 +112,10 @@ def test_clip_fractions_and_ratio_alarms_are_those_of_each_head(play):
     played = play()
     rollout = played.collect()
     rollout.log_prob[..., 1] -= 2.0  # the ratio of `switch` is e^2
-    batch, objective, tally = decisions(played, rollout), objective_of(played), MetricAccumulator()
+    batch, objective, accumulator = decisions(played, rollout), objective_of(played), MetricAccumulator()
     weights = objective.weights(LossCoefficients(0.0, 0.0, 0.0, 0.0), no_heads(played))
-    objective.record(objective.compute(batch, weights).metrics, tally)
-    figures = tally.means()
+    objective.record(objective.compute(batch, weights).metrics, accumulator)
+    figures = accumulator.means()
     assert [figures[f"heads/{name}/clipfrac"] for name in ("move", "switch", "choice")] == [0.0, 1.0, 0.0]
     decided = batch.head_has_choice[:, 1]
     assert figures["losses/clipfrac"] == pytest.approx(float(decided.float().mean()))

@@ -32,7 +32,7 @@ def test_parts_count_as_much_as_they_have_decisions():
         figures({"samples": [6.0, 0.0], "entropy": [1.0, nothing]}, ratio_error=0.5, value_loss=1.0, ratio_alarms=1.0),
         figures({"samples": [2.0, 0.0], "entropy": [3.0, nothing]}, ratio_error=0.2, value_loss=5.0, ratio_alarms=2.0),
     ]
-    whole = MinibatchMetrics.merged(parts, torch.tensor([0.75, 0.25]))
+    whole = MinibatchMetrics.combine(parts, torch.tensor([0.75, 0.25]))
     assert [float(whole.single(name)) for name in ("ratio_error", "value_loss", "ratio_alarms")] == [0.5, 2.0, 3.0]
     assert whole.per_head("samples").tolist() == [8.0, 0.0]
     entropy, never = whole.per_head("entropy").tolist()
@@ -41,4 +41,4 @@ def test_parts_count_as_much_as_they_have_decisions():
 
 def test_a_part_alone_is_the_whole_to_the_bit():
     part = figures({"samples": [7.0, 3.0], "entropy": [0.1, 0.3]}, value_loss=0.7)
-    assert torch.equal(MinibatchMetrics.merged([part], torch.ones(1)).row, part.row)
+    assert torch.equal(MinibatchMetrics.combine([part], torch.ones(1)).row, part.row)
