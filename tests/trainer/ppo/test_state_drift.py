@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from arena.policies import RecurrentState
-from trainer.ppo.diagnostics import ROWS, state_drift
+from trainer.ppo.diagnostics import MAX_ROWS, state_drift
 
 
 def test_memory_is_not_stale_under_the_weights_that_acted(play):
@@ -32,11 +32,11 @@ def drift_step_by_step(network, rollout):
     """The same by its definition."""
     length = rollout.bptt_horizon
     begin = len(rollout.reward) - 2 * length
-    state = RecurrentState(rollout.hidden[-2, :ROWS], rollout.cell[-2, :ROWS])
+    state = RecurrentState(rollout.hidden[-2, :MAX_ROWS], rollout.cell[-2, :MAX_ROWS])
     for t in range(begin, begin + length):
-        seen = (rollout.observation[t, :ROWS], rollout.episode_start[t, :ROWS], rollout.active[t, :ROWS])
+        seen = (rollout.observation[t, :MAX_ROWS], rollout.episode_start[t, :MAX_ROWS], rollout.active[t, :MAX_ROWS])
         state = network.step(seen[0], state, seen[1], seen[2]).state
-    stored = rollout.hidden[-1, :ROWS]
+    stored = rollout.hidden[-1, :MAX_ROWS]
     return torch.linalg.vector_norm(state.hidden - stored) / torch.linalg.vector_norm(stored)
 
 
