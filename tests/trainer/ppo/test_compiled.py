@@ -20,7 +20,7 @@ def test_the_way_from_samples_to_loss_compiles_without_a_break_and_changes_nothi
     assert found["breaks"] == 0
     assert set(found["answers"]) == {"synthetic 16", "synthetic 64", "mech-pack 16", "mech-pack 64"}
     for answer in found["answers"].values():
-        assert not answer["given_up"]
+        assert not answer["fell_back"]
         assert answer["same_keys"]
         assert answer["same_figures"]
         assert answer["furthest"] < 1e-6
@@ -37,9 +37,11 @@ def test_what_has_too_many_graphs_goes_on_uncompiled_and_says_so_once(caplog):
     with torch._dynamo.config.patch(recompile_limit=2):
         found = [float(compiled(one, times)) for times in range(6)]
     assert found == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
-    assert compiled.given_up
-    told = "ppo.compile is 'eager', which does not work here (it takes more than 2 graphs)"
-    assert [told in record.getMessage() for record in caplog.records if record.name == "trainer.ppo.compiled"] == [True]
+    assert compiled.fell_back
+    message = "ppo.compile is 'eager', which does not work here (it needs more than 2 graphs)"
+    assert [message in record.getMessage() for record in caplog.records if record.name == "trainer.ppo.compiled"] == [
+        True
+    ]
 
 
 def test_an_update_goes_on_where_the_backend_fails(play, never, monkeypatch, caplog):
