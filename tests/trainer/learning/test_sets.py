@@ -34,7 +34,7 @@ def test_members_share_their_statistics_and_empty_places_do_not_count():
     pack = values[:, places["pack"]].view(50, 4, 13)
     values[:, places["pack"]] = torch.where(there.unsqueeze(-1), told, pack).flatten(1)
     for part in values.split(20):
-        normalizer.update(part)
+        normalizer.update(part.unsqueeze(1), torch.ones(len(part), 1, dtype=torch.bool))
 
     normalizer.write_to(network)
 

@@ -14,7 +14,7 @@ from trainer.ppo.loss import PolicyEvaluation, PPOLoss
 from trainer.ppo.ppo import PPO
 from trainer.ppo.sequences import SequenceBatch
 
-appraisal = pytest.importorskip("trainer.ppo.native.loss_kernel")
+loss_kernel = pytest.importorskip("trainer.ppo.native.loss_kernel")
 
 HEADS = (
     ActionHead("move", HeadKind.GAUSSIAN, 3, masked=False),
@@ -52,7 +52,7 @@ class Case:
         raw = acted.sample(rng)
         entropy_noise = self.layout.draw_entropy_noise((decisions,), rng)
         old_value, advantage, returns = torch.randn(3, decisions, generator=rng)
-        self.samples = SequenceBatch(
+        self.batch = SequenceBatch(
             observation=torch.zeros(rows, 1),
             state=RecurrentState(torch.zeros(rows, 0), torch.zeros(rows, 0)),
             runs=PackedRuns.of(torch.ones(rows, dtype=torch.long), 1),
@@ -73,25 +73,25 @@ class Case:
         return self.parameters, self.value, self.log_std
 
     def native(self):
-        compute = appraisal.NativeLoss(self.settings, self.layout)
-        return self._found(compute(*self.leaves, self.samples, self.weights))
+        compute = loss_kernel.NativeLoss(self.settings, self.layout)
+        return self._found(compute(*self.leaves, self.batch, self.weights))
 
-    def torchs(self):
-        samples, parameters, value = self.samples, self.parameters, self.value
-        if samples.loss_index is not None:
-            parameters, value = parameters[samples.loss_index], value[samples.loss_index]
-        distribution = ActionDistribution(self.layout, parameters, self.log_std, samples.mask)
-        batch = PolicyEvaluation(
-            log_ratio=distribution.log_prob(samples.raw_action) - samples.log_prob,
-            head_has_choice=self.layout.head_has_choice(samples.mask),
-            entropy=distribution.entropy_from(samples.noise),
+    def plain(self):
+        batch, parameters, value = self.batch, self.parameters, self.value
+        if batch.loss_index is not None:
+            parameters, value = parameters[batch.loss_index], value[batch.loss_index]
+        distribution = ActionDistribution(self.layout, parameters, self.log_std, batch.mask)
+        evaluation = PolicyEvaluation(
+            log_ratio=distribution.log_prob(batch.raw_action) - batch.log_prob,
+            head_has_choice=self.layout.head_has_choice(batch.mask),
+            entropy=distribution.entropy_from(batch.noise),
             value=value,
-            old_value=samples.old_value,
-            advantage=samples.advantage,
-            returns=samples.returns,
-            index=samples.index,
+            old_value=batch.old_value,
+            advantage=batch.advantage,
+            returns=batch.returns,
+            index=batch.index,
         )
-        return self._found(PPOLoss(self.settings, self.layout, torch.device("cpu")).compute(batch, self.weights))
+        return self._found(PPOLoss(self.settings, self.layout, torch.device("cpu")).compute(evaluation, self.weights))
 
     def _found(self, given):
         """Loss, figures and the gradients of twice the loss."""
@@ -103,7 +103,7 @@ class Case:
 
 
 def assert_same(case, rtol=1e-5):
-    for one, other in zip(case.native(), case.torchs(), strict=True):
+    for one, other in zip(case.native(), case.plain(), strict=True):
         torch.testing.assert_close(one, other, equal_nan=True, rtol=rtol, atol=1e-6)
 
 
@@ -143,16 +143,16 @@ def test_extreme_parameters_and_ratios_give_torchs_numbers(scale, moved):
 def test_small_ratios_show_their_divergence():
     """Of log-ratios around 1e-4 the divergence is around 1e-9: rounding of the ratio alone would hide it."""
     case = Case(4, HEADS[:1], moved=1e-4)
-    found, expected = (each()[1] for each in (case.native, case.torchs))
+    found, expected = (each()[1] for each in (case.native, case.plain))
     torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-11)
 
 
 def test_a_head_that_never_decides_has_no_figures_and_no_gradient():
     case = Case(5, HEADS[2:3])
-    case.samples = replace(case.samples, mask=torch.zeros_like(case.samples.mask))
+    case.batch = replace(case.batch, mask=torch.zeros_like(case.batch.mask))
     assert_same(case)
-    loss, figures, of_parameters, *_ = case.native()
-    assert figures.isnan().sum() == 3
+    loss, metrics, of_parameters, *_ = case.native()
+    assert metrics.isnan().sum() == 3
     assert loss.isfinite()
     assert not of_parameters.any()
 
@@ -161,25 +161,25 @@ def test_a_head_that_never_decides_has_no_figures_and_no_gradient():
 def test_what_is_not_a_number_in_the_networks_answer_reaches_the_guard(name):
     case = Case(6, clip_range_vf=0.2, huber_delta=0.3)
     with torch.no_grad():
-        getattr(case, name)[1 if name == "log_std" else int(case.samples.index[5])] = torch.nan
-    assert is_finite(case.native()) is is_finite(case.torchs()) is False
+        getattr(case, name)[1 if name == "log_std" else int(case.batch.index[5])] = torch.nan
+    assert is_finite(case.native()) is is_finite(case.plain()) is False
 
 
 @pytest.mark.parametrize("name", ["raw_action", "log_prob", "noise", "old_value", "advantage", "returns"])
 def test_what_is_not_a_number_in_samples_reaches_the_guard_and_the_same_figures(name):
     case = Case(7, HEADS[:4], clip_range_vf=0.2)
-    getattr(case.samples, name)[40] = torch.nan
-    native, torchs = case.native(), case.torchs()
-    assert is_finite(native) is is_finite(torchs) is False
-    torch.testing.assert_close(native[1], torchs[1], equal_nan=True, rtol=1e-5, atol=1e-6)
+    getattr(case.batch, name)[40] = torch.nan
+    native, plain = case.native(), case.plain()
+    assert is_finite(native) is is_finite(plain) is False
+    torch.testing.assert_close(native[1], plain[1], equal_nan=True, rtol=1e-5, atol=1e-6)
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_read():
     case = Case(8)
     short = case.value[:-1]
     with pytest.raises(ArenaError, match=r"got torch.float32 \(69,\) on cpu as its input 2: it takes .* \(70,\)"):
-        appraisal.NativeLoss(case.settings, case.layout).weigh(
-            case.parameters, short, case.log_std, case.samples, case.weights
+        loss_kernel.NativeLoss(case.settings, case.layout).run(
+            case.parameters, short, case.log_std, case.batch, case.weights
         )
 
 
@@ -190,14 +190,14 @@ def test_an_update_in_native_code_is_that_in_torch(play, never, monkeypatch, opt
         metrics = [played.learner.learn(played.collect(), never) for _ in range(2)]
         return played.learner, metrics[-1]
 
-    native, figures = learn()
+    native, metrics = learn()
     monkeypatch.setattr(PPO, "_native_loss", lambda ppo: None)
     plain, expected = learn()
     assert plain.ppo._compute_loss == plain.ppo._plain_loss
     assert native.ppo._compute_loss != native.ppo._plain_loss
     for name, tensor in plain.network.named_parameters():
         torch.testing.assert_close(native.network.get_parameter(name), tensor, rtol=1e-4, atol=1e-6)
-    assert figures == pytest.approx(expected, rel=1e-3, abs=1e-6)
+    assert metrics == pytest.approx(expected, rel=1e-3, abs=1e-6)
 
 
 def test_native_code_takes_single_precision_on_a_cpu_where_nothing_is_compiled(play):
