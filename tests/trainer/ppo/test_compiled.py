@@ -13,7 +13,7 @@ from trainer.ppo.compiled import CompiledOrEager
 COMPARE = Path(__file__).parents[2] / "support" / "compiled_update.py"
 
 
-def test_the_way_from_samples_to_loss_compiles_without_a_break_and_changes_nothing():
+def test_loss_compiles_without_graph_breaks_and_with_the_same_result():
     command = [sys.executable, "-W", "error::UserWarning", str(COMPARE), "eager", "16", "64"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
     found = json.loads(done.stdout.splitlines()[-1])
@@ -26,7 +26,7 @@ def test_the_way_from_samples_to_loss_compiles_without_a_break_and_changes_nothi
         assert answer["furthest"] < 1e-6
 
 
-def test_what_has_too_many_graphs_goes_on_uncompiled_and_says_so_once(caplog):
+def test_too_many_graphs_fall_back_to_eager_with_one_warning(caplog):
     def multiply(tensor, times):  # a graph for every number of times
         for _ in range(times):
             tensor = tensor * 2.0
@@ -44,7 +44,7 @@ def test_what_has_too_many_graphs_goes_on_uncompiled_and_says_so_once(caplog):
     ]
 
 
-def test_an_update_goes_on_where_the_backend_fails(play, never, monkeypatch, caplog):
+def test_update_falls_back_to_eager_if_the_backend_fails(play, never, monkeypatch, caplog):
     """As inductor does where there is no C++ compiler."""
 
     def compiled(function, **_):

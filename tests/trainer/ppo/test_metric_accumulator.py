@@ -7,7 +7,7 @@ import torch
 from trainer.ppo.update_metrics import MetricAccumulator
 
 
-def test_values_are_averaged_name_by_name():
+def test_values_are_averaged_per_name():
     accumulator = MetricAccumulator()
     for value in (1.0, 2.0, 6.0):
         accumulator.add("kl", torch.tensor(value))
@@ -15,7 +15,7 @@ def test_values_are_averaged_name_by_name():
     assert accumulator.means() == pytest.approx({"kl": 3.0, "move": 1.0, "speak": -1.0})
 
 
-def test_what_is_not_a_number_does_not_count_and_a_name_without_any_is_left_out():
+def test_nan_values_are_ignored_and_names_without_a_value_are_omitted():
     accumulator = MetricAccumulator()
     for move, speak in ((1.0, math.nan), (math.nan, math.nan), (3.0, math.nan)):
         accumulator.add_each(["move", "speak"], torch.tensor([move, speak]))

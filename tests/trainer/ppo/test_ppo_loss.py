@@ -40,14 +40,14 @@ def entropy_gradients(play, coefficients=(0.1, 0.1), raised=(), **ppo):
     return {part.head.name: gradient[part.parameters] for part in played.learner.network.layout.parts}
 
 
-def test_a_heads_share_of_the_entropy_bonus_changes_its_gradient_alone(play):
+def test_entropy_coefficient_of_a_head_changes_only_its_gradient(play):
     plain, scaled = entropy_gradients(play), entropy_gradients(play, ent_coef_per_head={"switch": 0.25})
     for name, gradient in plain.items():
         torch.testing.assert_close(scaled[name], gradient * (0.25 if name == "switch" else 1.0))
         assert gradient.abs().max() > 0.0
 
 
-def test_a_head_under_its_entropy_floor_gets_the_bonus_of_the_start(play):
+def test_head_below_its_entropy_floor_gets_the_initial_coefficient(play):
     plain = entropy_gradients(play, (0.1, 0.3))
     raised = entropy_gradients(play, (0.1, 0.3), raised=["choice"])
     for name, gradient in plain.items():
@@ -55,7 +55,7 @@ def test_a_head_under_its_entropy_floor_gets_the_bonus_of_the_start(play):
 
 
 @pytest.mark.parametrize("micro_batch_size", [0, 5])
-def test_heads_under_their_entropy_floors_are_those_of_whole_minibatches(play, never, micro_batch_size):
+def test_entropy_floors_apply_to_means_over_whole_minibatches(play, never, micro_batch_size):
     """Whatever the parts: a floor just above the whole's mean is one that it is under, one just below is not."""
     plain = play(ppo={"update_epochs": 1, "num_minibatches": 1})
     figures = plain.learner.learn(plain.collect(), never)
@@ -72,7 +72,7 @@ def test_heads_under_their_entropy_floors_are_those_of_whole_minibatches(play, n
 FALLING = {"normalized_ent_coef": 0.3, "normalized_ent_coef_final": 0.0}
 
 
-def test_heads_under_their_entropy_floors_are_raised_in_the_next_minibatch_also_after_a_resume(play, never):
+def test_entropy_floors_take_effect_in_the_next_minibatch_and_after_a_resume(play, never):
     options = {
         "ppo": {"update_epochs": 1, "num_minibatches": 1, "entropy_floors": {"choice": 2.0}, **FALLING},
         "schedules": {"horizon_steps": 1},
@@ -93,13 +93,13 @@ def test_heads_under_their_entropy_floors_are_raised_in_the_next_minibatch_also_
 
 
 @pytest.mark.parametrize("key", ["ent_coef_per_head", "entropy_floors"])
-def test_a_head_that_there_is_not_is_refused_by_name(play, key):
+def test_unknown_head_in_the_settings_is_rejected_by_name(play, key):
     with pytest.raises(ConfigError, match=rf"ppo.{key} names the head 'comm'.* it has move, switch, choice"):
         play(ppo={key: {"comm": 1.0}})
 
 
 @pytest.mark.parametrize("setting", ["clip_range_vf", "huber_delta"])
-def test_the_critics_loss_takes_its_settings(play, never, setting):
+def test_value_loss_uses_its_settings(play, never, setting):
     """A range so small that it always binds changes what the critic learns."""
     plain, bound = play(), play(ppo={setting: 1e-3})
     one, other = (each.learner.learn(each.collect(), never) for each in (plain, bound))
@@ -107,7 +107,7 @@ def test_the_critics_loss_takes_its_settings(play, never, setting):
     assert not torch.equal(plain.learner.network.critic.weight, bound.learner.network.critic.weight)
 
 
-def test_clip_fractions_and_ratio_alarms_are_those_of_each_head(play):
+def test_clip_fractions_are_per_head_and_ratio_alarms_are_counted(play):
     """One head's old log-probabilities are moved: its figures say so, the others' stay 0."""
     played = play()
     rollout = played.collect()
@@ -125,7 +125,7 @@ def test_clip_fractions_and_ratio_alarms_are_those_of_each_head(play):
 @pytest.mark.parametrize(
     "ppo", [{}, {"clip_coef": 0.05}, {"clip_range_vf": 0.3}, {"huber_delta": 0.1, "clip_coef": 0.5}], ids=str
 )
-def test_losses_are_means_over_decisions_with_the_settings_ranges(play, ppo):
+def test_losses_are_means_over_samples_with_the_configured_clip_ranges(play, ppo):
     played = play(ppo=ppo)
     rollout = played.collect()
     rollout.log_prob.add_(0.3 * torch.randn_like(rollout.log_prob))
@@ -143,7 +143,7 @@ def test_losses_are_means_over_decisions_with_the_settings_ranges(play, ppo):
     torch.testing.assert_close(figures.single("value_loss"), of_critic.mean())
 
 
-def test_a_heads_figures_are_means_over_the_decisions_that_it_had(play):
+def test_head_metrics_are_means_over_samples_with_a_choice(play):
     played = play()
     rollout = played.collect()
     rollout.mask[::2, :, played.learner.network.layout.parts[1].mask] = False  # `switch` matters now and then
@@ -159,7 +159,7 @@ def test_a_heads_figures_are_means_over_the_decisions_that_it_had(play):
         torch.testing.assert_close(figures.per_head("approx_kl")[head], divergence, atol=1e-9, rtol=1e-4)
 
 
-def test_the_critics_loss_weighs_as_much_as_its_coefficient_says(play):
+def test_value_loss_is_weighted_by_its_coefficient(play):
     """Its own layer has no gradient but that of its loss."""
 
     def gradient(weight):

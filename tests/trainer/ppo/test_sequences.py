@@ -47,7 +47,7 @@ def in_sequences(net, values, sequences):
     seed=st.integers(0, 1000),
 )
 @settings(deadline=None, max_examples=40)
-def test_segments_equal_the_step_loop_for_random_episode_starts(start_chance, active_chance, core, units, seed):
+def test_sequences_equal_the_step_loop_for_random_episode_starts(start_chance, active_chance, core, units, seed):
     torch.manual_seed(seed)
     steps, rows, chunk = 12, 5, 4
     net, values = network(core, units), torch.randn(steps, rows, 4)
@@ -63,7 +63,7 @@ def test_segments_equal_the_step_loop_for_random_episode_starts(start_chance, ac
     assert torch.equal(covered, active.flatten().nonzero().squeeze(1))
 
 
-def test_no_segment_crosses_a_chunk_or_an_episode():
+def test_no_sequence_crosses_a_chunk_or_an_episode():
     """States of the rollout open every chunk: no gradient goes further back, and no state is older than that."""
     steps, rows, chunk = 12, 2, 4
     episode_start = torch.zeros(steps, rows, dtype=torch.bool)
@@ -82,7 +82,7 @@ def test_no_segment_crosses_a_chunk_or_an_episode():
 
 
 @pytest.mark.parametrize("count", [1, 3, 7])
-def test_segments_are_dealt_each_to_one(count):
+def test_split_puts_each_sequence_into_one_part(count):
     lengths = torch.tensor([4, 1, 3, 2, 4, 2, 1])
     index, state = torch.arange(28).view(4, 7), RecurrentState(torch.zeros(7, 1), torch.zeros(7, 1))
     sequences = Sequences(index, lengths, state, torch.ones(7, dtype=torch.bool))
@@ -113,7 +113,7 @@ def test_gradients_equal_those_of_the_step_loop(units):
 
 
 @pytest.mark.parametrize("native", [False, True])
-def test_padding_hands_no_gradient_to_anybody(native, monkeypatch):
+def test_no_gradient_flows_between_sequences_or_from_padding(native, monkeypatch):
     monkeypatch.setattr(cores, "has_native_lstm", lambda units: native)
     episode_start = torch.tensor([[True], [True], [False], [False]])
     active = torch.ones(4, 1, dtype=torch.bool)
@@ -127,7 +127,7 @@ def test_padding_hands_no_gradient_to_anybody(native, monkeypatch):
     assert values.grad[1:].abs().sum() == 0
 
 
-def test_minibatches_deal_every_segment_once_per_epoch_and_repeat_with_the_seed():
+def test_minibatches_contain_each_sequence_once_and_repeat_with_the_seed():
     active = torch.ones(8, 6, dtype=torch.bool)
     state = torch.zeros(4, 6, WIDTH)
     sequences = split_into_sequences(torch.rand(8, 6) < 0.3, active, state, state)
@@ -143,7 +143,7 @@ def test_minibatches_deal_every_segment_once_per_epoch_and_repeat_with_the_seed(
 
 @given(weights=st.lists(st.integers(0, 16), max_size=60), count=st.integers(1, 9), seed=st.integers(0, 1000))
 @settings(deadline=None)
-def test_minibatches_differ_by_one_segments_decisions_at_most(weights, count, seed):
+def test_minibatches_differ_by_at_most_one_sequence(weights, count, seed):
     """By decisions that carry loss, and by segments, however many such decisions each segment has."""
     weights = torch.tensor(weights, dtype=torch.float32)
     order = shuffle_minibatches(weights, count, torch.Generator().manual_seed(seed))
@@ -153,7 +153,7 @@ def test_minibatches_differ_by_one_segments_decisions_at_most(weights, count, se
     assert [len(part) for part in order] == [len(part) for part in torch.arange(len(weights)).tensor_split(count)]
 
 
-def test_minibatches_of_equal_segments_are_random():
+def test_minibatches_of_equal_sequences_are_random():
     parts = {
         tuple(sorted(shuffle_minibatches(torch.full((6,), 3.0), 2, torch.Generator().manual_seed(seed))[0].tolist()))
         for seed in range(200)
@@ -161,7 +161,7 @@ def test_minibatches_of_equal_segments_are_random():
     assert len(parts) == 20, "every choice of three of six"
 
 
-def test_every_minibatch_of_an_update_has_as_many_decisions_that_count_as_the_others(play, never):
+def test_minibatches_of_an_update_have_balanced_numbers_of_loss_decisions(play, never):
     """Agents fall early, and the first decision of a chunk only refreshes its memory, so segments give unequal numbers.
 
     Minibatches of equally many sequences differed by up to nine decisions.
@@ -200,7 +200,7 @@ def test_ratio_is_one_in_every_chunk_under_the_weights_that_acted(play, either_w
     assert len(batch.index) == int(targets.valid.sum())
 
 
-def test_ratio_is_one_also_where_actions_are_saturated(play, never, either_way):
+def test_ratio_is_one_for_saturated_actions(play, never, either_way):
     """Squashed, these actions are 1 in single precision: what was drawn is to be known from nothing but the rollout."""
     played = play(network=either_way)
     network = played.learner.network
@@ -218,7 +218,7 @@ def test_ratio_is_one_also_where_actions_are_saturated(play, never, either_way):
     assert played.learner.learn(rollout, never)["losses/first_ratio_error"] < 1e-5
 
 
-def test_burn_in_advances_memory_and_carries_no_loss(play):
+def test_burn_in_updates_the_state_and_carries_no_loss(play):
     """Segments that start from a stored state lose their first two decisions; those at an episode's start lose none."""
     played = play(ppo={"burn_in": 2})
     for _ in range(2):  # the second rollout begins inside episodes

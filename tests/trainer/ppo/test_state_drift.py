@@ -7,14 +7,14 @@ from arena.policies import RecurrentState
 from trainer.ppo.diagnostics import MAX_ROWS, state_drift
 
 
-def test_memory_is_not_stale_under_the_weights_that_acted(play):
+def test_state_drift_is_zero_under_the_weights_that_acted(play):
     played = play((2, 2))
     for _ in range(2):  # the second rollout begins inside episodes
         rollout = played.collect()
     assert float(state_drift(played.learner.network, rollout)) < 1e-6
 
 
-def test_drift_grows_with_the_distance_that_weights_moved(play, never):
+def test_state_drift_grows_with_the_learning_rate(play, never):
     def drift(rate):
         played = play(optimizer={"learning_rate": rate, "learning_rate_final": rate}, ppo={"target_kl": 1e9})
         return played.learner.learn(played.collect(), never)["losses/state_drift"]
@@ -23,7 +23,7 @@ def test_drift_grows_with_the_distance_that_weights_moved(play, never):
 
 
 @pytest.mark.parametrize("settings", [{"network": {"core": "feedforward"}}, {"rollout": {"bptt_horizon": 12}}])
-def test_where_no_memory_was_stored_on_the_way_there_is_no_drift(play, never, settings):
+def test_no_state_drift_without_recurrence_or_with_a_single_chunk(play, never, settings):
     played = play(**settings)
     assert "losses/state_drift" not in played.learner.learn(played.collect(), never)
 
@@ -42,7 +42,7 @@ def drift_step_by_step(network, rollout):
 
 @pytest.mark.parametrize("acting", [0.0, 0.5, 1.0])
 @torch.no_grad()
-def test_drift_is_that_of_memory_taken_on_step_by_step_for_any_episode_starts_and_pauses(play, acting):
+def test_state_drift_equals_that_of_a_step_loop(play, acting):
     played = play()
     rollout, rng = played.collect(), torch.Generator().manual_seed(0)
     chance = torch.rand(3, *rollout.active.shape, generator=rng)

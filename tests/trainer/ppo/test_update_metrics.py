@@ -11,7 +11,7 @@ def figures(per_head, **single):
     return MinibatchMetrics.of(alone, {name: torch.tensor(per_head.get(name, [0.0, 0.0])) for name in PER_HEAD})
 
 
-def test_a_figure_is_found_by_its_name_and_goes_by_it_in_metrics():
+def test_metrics_are_found_and_logged_by_name():
     row = figures({"samples": [3.0, 4.0], "entropy": [0.5, 0.7]}, approx_kl=0.1, ratio_alarms=2.0)
     assert float(row.single("approx_kl")) == torch.tensor(0.1)
     assert row.per_head("entropy").tolist() == torch.tensor([0.5, 0.7]).tolist()
@@ -26,7 +26,7 @@ def test_a_figure_is_found_by_its_name_and_goes_by_it_in_metrics():
     }
 
 
-def test_parts_count_as_much_as_they_have_decisions():
+def test_micro_batches_are_weighted_by_their_samples():
     nothing = float("nan")
     parts = [
         figures({"samples": [6.0, 0.0], "entropy": [1.0, nothing]}, ratio_error=0.5, value_loss=1.0, ratio_alarms=1.0),
@@ -39,6 +39,6 @@ def test_parts_count_as_much_as_they_have_decisions():
     assert (entropy, never == never) == (1.5, False)
 
 
-def test_a_part_alone_is_the_whole_to_the_bit():
+def test_single_micro_batch_is_combined_bit_for_bit():
     part = figures({"samples": [7.0, 3.0], "entropy": [0.1, 0.3]}, value_loss=0.7)
     assert torch.equal(MinibatchMetrics.combine([part], torch.ones(1)).row, part.row)

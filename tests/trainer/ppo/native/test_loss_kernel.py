@@ -115,7 +115,7 @@ def is_finite(found):
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("seed", range(6))
-def test_loss_figures_and_gradients_are_torchs_for_heads_of_all_kinds_and_any_masks(seed, settings):
+def test_native_loss_equals_torch_for_all_head_kinds_and_masks(seed, settings):
     case = Case(seed, **settings)
     assert_same(case)
     assert is_finite(case.native())
@@ -124,13 +124,13 @@ def test_loss_figures_and_gradients_are_torchs_for_heads_of_all_kinds_and_any_ma
 
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)
 @pytest.mark.parametrize("decisions", [1, 15, 16, 17, 33])
-def test_loss_figures_and_gradients_are_torchs_for_every_head_alone_and_any_number_of_decisions(head, decisions):
+def test_native_loss_equals_torch_for_single_heads_and_any_number_of_samples(head, decisions):
     assert_same(Case(decisions, (head,), decisions, idle=decisions % 2))
 
 
 @pytest.mark.parametrize("scale", [10.0, 1e4])
 @pytest.mark.parametrize("moved", [1e-3, 30.0])
-def test_extreme_parameters_and_ratios_give_torchs_numbers(scale, moved):
+def test_native_loss_equals_torch_for_extreme_parameters_and_ratios(scale, moved):
     """Saturated actions, certain choices, and ratios far beyond what is exponentiated.
 
     Log-probabilities are in the hundreds: rounding of these is in every ratio.
@@ -140,14 +140,14 @@ def test_extreme_parameters_and_ratios_give_torchs_numbers(scale, moved):
     assert is_finite(case.native())
 
 
-def test_small_ratios_show_their_divergence():
+def test_native_kl_is_precise_for_small_log_ratios():
     """Of log-ratios around 1e-4 the divergence is around 1e-9: rounding of the ratio alone would hide it."""
     case = Case(4, HEADS[:1], moved=1e-4)
     found, expected = (each()[1] for each in (case.native, case.plain))
     torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-11)
 
 
-def test_a_head_that_never_decides_has_no_figures_and_no_gradient():
+def test_head_without_samples_has_nan_metrics_and_no_gradient():
     case = Case(5, HEADS[2:3])
     case.batch = replace(case.batch, mask=torch.zeros_like(case.batch.mask))
     assert_same(case)
@@ -158,7 +158,7 @@ def test_a_head_that_never_decides_has_no_figures_and_no_gradient():
 
 
 @pytest.mark.parametrize("name", ["parameters", "value", "log_std"])
-def test_what_is_not_a_number_in_the_networks_answer_reaches_the_guard(name):
+def test_nan_in_network_outputs_reaches_the_loss_or_gradient(name):
     case = Case(6, clip_range_vf=0.2, huber_delta=0.3)
     with torch.no_grad():
         getattr(case, name)[1 if name == "log_std" else int(case.batch.index[5])] = torch.nan
@@ -166,7 +166,7 @@ def test_what_is_not_a_number_in_the_networks_answer_reaches_the_guard(name):
 
 
 @pytest.mark.parametrize("name", ["raw_action", "log_prob", "noise", "old_value", "advantage", "returns"])
-def test_what_is_not_a_number_in_samples_reaches_the_guard_and_the_same_figures(name):
+def test_nan_in_samples_reaches_the_loss_and_the_same_metrics(name):
     case = Case(7, HEADS[:4], clip_range_vf=0.2)
     getattr(case.batch, name)[40] = torch.nan
     native, plain = case.native(), case.plain()
@@ -174,7 +174,7 @@ def test_what_is_not_a_number_in_samples_reaches_the_guard_and_the_same_figures(
     torch.testing.assert_close(native[1], plain[1], equal_nan=True, rtol=1e-5, atol=1e-6)
 
 
-def test_what_does_not_fit_is_refused_before_anything_is_read():
+def test_native_loss_rejects_wrong_shapes():
     case = Case(8)
     short = case.value[:-1]
     with pytest.raises(ArenaError, match=r"got torch.float32 \(69,\) on cpu as its input 2: it takes .* \(70,\)"):
@@ -184,7 +184,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_read():
 
 
 @pytest.mark.parametrize("options", [{}, {"burn_in": 2}, {"micro_batch_size": 5}])
-def test_an_update_in_native_code_is_that_in_torch(play, never, monkeypatch, options):
+def test_update_with_the_native_loss_equals_torch(play, never, monkeypatch, options):
     def learn():
         played = play((2, 2), ppo={"num_minibatches": 2, **options})
         metrics = [played.learner.learn(played.collect(), never) for _ in range(2)]
@@ -200,7 +200,7 @@ def test_an_update_in_native_code_is_that_in_torch(play, never, monkeypatch, opt
     assert metrics == pytest.approx(expected, rel=1e-3, abs=1e-6)
 
 
-def test_native_code_takes_single_precision_on_a_cpu_where_nothing_is_compiled(play):
+def test_native_loss_runs_only_in_float32_on_a_cpu(play):
     ppo, network = (played := play()).learner.ppo, played.learner.network
     assert ppo._native_loss() is not None
     network.double()

@@ -47,7 +47,7 @@ def step(optimizer, named, seed):
 
 @pytest.mark.usefixtures("_either_layout")
 @pytest.mark.parametrize(("factor", "decay"), [(3.0, 0.5), (1.0, 0.0)])
-def test_steps_are_those_of_adamw_over_the_parameters_one_by_one(network, factor, decay):
+def test_steps_equal_torch_adamw(network, factor, decay):
     settings = OptimizerSettings(adam_eps=1e-6, max_grad_norm=0.3, critic_lr_scale=factor, critic_weight_decay=decay)
     alone = copy.deepcopy(network)
     named, theirs = trainable_parameters(network), dict(alone.named_parameters())
@@ -72,7 +72,7 @@ def test_steps_are_those_of_adamw_over_the_parameters_one_by_one(network, factor
         torch.testing.assert_close(parameter, theirs[name])
 
 
-def test_every_parameter_has_a_place_of_its_own_that_a_vector_begins_at(network):
+def test_parameters_are_disjoint_aligned_views_of_flat_storage(network):
     named = trainable_parameters(network, [WeightedLoss("Next", 1.0, NextObservationLoss(network))])
     optimizer = FlatAdamW(named, SETTINGS)
     for row in (optimizer.flat_parameters, optimizer.flat_gradient):
@@ -87,7 +87,7 @@ def test_every_parameter_has_a_place_of_its_own_that_a_vector_begins_at(network)
 
 
 @pytest.mark.usefixtures("_either_layout")
-def test_what_is_saved_goes_on_as_if_nothing_had_happened(network):
+def test_restored_optimizer_continues_bit_for_bit(network):
     named = trainable_parameters(network)
     optimizer = FlatAdamW(named, SETTINGS)
     step(optimizer, named, seed=0)
@@ -101,13 +101,13 @@ def test_what_is_saved_goes_on_as_if_nothing_had_happened(network):
     assert all(torch.equal(tensor, other.tensors()[name]) for name, tensor in optimizer.tensors().items())
 
 
-def test_nothing_is_saved_of_an_optimiser_that_has_not_moved(optimizer):
+def test_state_is_empty_before_the_first_step(optimizer):
     assert optimizer.tensors() == {}
     optimizer.restore({})
     assert optimizer.steps == 0
 
 
-def test_a_state_saved_on_a_cpu_goes_on_on_a_gpu_and_back(network, optimizer, monkeypatch):
+def test_state_saved_on_a_cpu_restores_in_the_gpu_layout(network, optimizer, monkeypatch):
     step(optimizer, trainable_parameters(network), seed=0)
     saved = optimizer.tensors()
     monkeypatch.setattr(optimizers, "uses_flat_storage", lambda device: False)
@@ -117,7 +117,7 @@ def test_a_state_saved_on_a_cpu_goes_on_on_a_gpu_and_back(network, optimizer, mo
     assert all(torch.equal(tensor, saved[name]) for name, tensor in elsewhere.tensors().items())
 
 
-def test_on_a_gpu_the_weights_of_an_lstm_stay_in_the_buffer_that_cudnn_reads(network, monkeypatch):
+def test_gpu_layout_keeps_lstm_weights_in_their_cudnn_buffer(network, monkeypatch):
     """cuDNN wants them one behind the other from the beginning of a storage, as `flatten_parameters` lays them out."""
     monkeypatch.setattr(optimizers, "uses_flat_storage", lambda device: False)
     weights = network.core.lstm.all_weights[0]
@@ -147,7 +147,7 @@ def lose_the_gradient(parameter):
         (lose_the_gradient, "^the gradient of core.lstm.weight_ih_l0 has left the flat storage"),
     ],
 )
-def test_a_step_that_would_not_reach_a_parameter_is_refused_by_its_name(network, optimizer, change, error):
+def test_step_raises_an_error_if_a_parameter_left_the_flat_storage(network, optimizer, change, error):
     change(network.core.lstm.weight_ih_l0)
     with pytest.raises(TrainerError, match=error):
         optimizer.step()

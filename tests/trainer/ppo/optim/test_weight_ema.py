@@ -39,7 +39,7 @@ def moved(network, updates):
 
 
 @pytest.mark.parametrize("horizon", [0.5, 4.0, 1e9])
-def test_the_mean_is_the_one_that_is_documented(play, horizon):
+def test_average_follows_its_documented_formula(play, horizon):
     network = play().learner.network
     average, rows = WeightEMA(network, horizon), [row(network)]
     for _ in moved(network, 60):
@@ -48,7 +48,7 @@ def test_the_mean_is_the_one_that_is_documented(play, horizon):
     np.testing.assert_allclose(row(average.network), expected(rows, horizon), atol=1e-4)
 
 
-def test_weights_as_they_began_are_soon_forgotten(play):
+def test_initial_weights_are_forgotten_quickly(play):
     """Whatever the horizon, of the first ones less than a millionth is left after a hundred updates."""
     network = play().learner.network
     average = WeightEMA(network, 1e9)
@@ -61,7 +61,7 @@ def test_weights_as_they_began_are_soon_forgotten(play):
     assert 0.0 < np.abs(row(average.network)).max() < 1e-6 * np.abs(first).max()
 
 
-def test_a_mean_over_hardly_any_updates_is_of_the_present_weights(play, never):
+def test_average_with_a_short_horizon_is_close_to_the_weights(play, never):
     played = play(league={"ema_horizon_steps": 1})
     for _ in range(2):
         played.learner.learn(played.collect(), never)
@@ -72,7 +72,7 @@ def test_a_mean_over_hardly_any_updates_is_of_the_present_weights(play, never):
     "settings",
     [{}, {"ppo": {"precision": "bfloat16", "extra_losses": {"trainer.ppo.extra_losses:NextObservationLoss": 0.1}}}],
 )
-def test_what_is_trained_does_not_know_of_the_mean(play, never, settings):
+def test_averaging_does_not_change_training(play, never, settings):
     """Weights, optimiser, statistics and chance are those of a learner without; what is published is the mean."""
     plain, averaged = play(**settings), play(**settings, **AVERAGED)
     rows = [row(plain.learner.network)]
@@ -90,7 +90,7 @@ def test_what_is_trained_does_not_know_of_the_mean(play, never, settings):
     assert plain.learner.published is plain.learner.network
 
 
-def test_what_is_published_has_the_statistics_of_the_weights_that_are_trained(play, never):
+def test_published_network_has_the_current_observation_statistics(play, never):
     played = play(**AVERAGED)
     for _ in range(3):
         played.learner.learn(played.collect(), never)
@@ -99,7 +99,7 @@ def test_what_is_published_has_the_statistics_of_the_weights_that_are_trained(pl
     assert played.learner.network.observation_mean.abs().max() > 0.0
 
 
-def test_a_saved_mean_is_gone_on_with_and_a_missing_one_begins_with_the_weights(play, never):
+def test_saved_average_is_restored_and_a_missing_one_starts_at_the_weights(play, never):
     played, resumed, late = play(**AVERAGED), play(**AVERAGED), play(**AVERAGED)
     for _ in range(3):
         played.learner.learn(played.collect(), never)
@@ -115,7 +115,7 @@ def test_a_saved_mean_is_gone_on_with_and_a_missing_one_begins_with_the_weights(
     assert counts == [4, 4, 1]
 
 
-def test_a_learner_that_begins_anew_publishes_what_it_begins_with(play, never):
+def test_reset_weights_resets_the_average(play, never):
     played, other = play(**AVERAGED), play(run={"seed": 5}).learner.network
     first = row(played.learner.network)
     for start, weights in ((None, first), (other, row(other))):
@@ -130,12 +130,12 @@ def test_a_learner_that_begins_anew_publishes_what_it_begins_with(play, never):
 
 
 @pytest.mark.parametrize("role", ["main_exploiter", "league_exploiter"])
-def test_exploiters_publish_their_weights_as_they_are(play, role):
+def test_exploiters_publish_their_weights_without_averaging(play, role):
     learner = play(league={"ema_horizon_steps": 144, "role": role}).learner
     assert learner.published is learner.network
 
 
-def test_snapshots_and_the_run_folder_have_the_mean(worker_of, client, tmp_path):
+def test_snapshots_and_the_run_folder_contain_the_average(worker_of, client, tmp_path):
     config = rps("run.total_timesteps=192", "league.snapshot_every_steps=128", "league.ema_horizon_steps=256")
     worker = worker_of(client, config)
     worker.run()

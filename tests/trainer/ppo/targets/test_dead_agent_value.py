@@ -33,12 +33,12 @@ def fitted(offset, slope, *, times=1):
     return owed
 
 
-def test_the_dead_are_owed_what_they_got_where_their_mates_expected_as_much():
+def test_expected_return_of_the_dead_is_linear_in_their_teammates_value():
     value = fitted(2.0, 0.5).fill(torch.tensor([50.0, 3.0, 1.0, 50.0]), torch.tensor([False, True, True, False]))
     torch.testing.assert_close(value, torch.tensor([3.5, 3.0, 1.0, 2.5]), rtol=0.01, atol=0.0)
 
 
-def test_in_other_units_the_dead_are_owed_the_same():
+def test_rescaling_rescales_the_expected_return():
     """Values and returns of a tenth: so is what is owed, but for what the ridge takes off."""
     owed = fitted(2.0, 0.5)
     owed.rescale(0.1)
@@ -46,16 +46,16 @@ def test_in_other_units_the_dead_are_owed_the_same():
     torch.testing.assert_close(value, torch.tensor([0.35, 0.3, 0.1, 0.25]), rtol=0.05, atol=0.0)
 
 
-def test_where_the_dead_earn_nothing_nothing_is_owed():
+def test_expected_return_is_zero_if_the_dead_earn_nothing():
     value = fitted(0.0, 0.0, times=3).fill(torch.tensor([50.0, 3.0]), torch.tensor([False, True]))
     assert value.tolist() == [0.0, 3.0]
 
 
-def test_before_anything_was_seen_nothing_is_owed():
+def test_expected_return_is_zero_before_the_first_sample():
     assert DeadAgentValue(2, CPU).fill(torch.tensor([50.0, 3.0]), torch.tensor([False, True])).tolist() == [0.0, 3.0]
 
 
-def test_a_side_without_living_is_owed_nothing_and_teaches_nothing():
+def test_side_without_living_agents_has_value_zero_and_adds_no_samples():
     assert fitted(2.0, 0.5).fill(torch.tensor([50.0, 3.0]), torch.tensor([False, False])).tolist() == [0.0, 0.0]
     owed = DeadAgentValue(2, CPU)
     seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(True, True), start=True)
@@ -63,14 +63,14 @@ def test_a_side_without_living_is_owed_nothing_and_teaches_nothing():
     assert float(owed.gram.abs().max()) == 0.0
 
 
-def test_mates_are_averaged_over_the_living_of_the_own_side():
+def test_teammate_value_is_the_mean_over_living_agents_of_the_same_side():
     owed = DeadAgentValue(3, CPU)
     owed.gram, owed.cross = torch.eye(2).double() * 1e9, torch.tensor([0.0, 1e9]).double()
     value, active = torch.tensor([9.0, 1.0, 2.0, 9.0, 7.0, 9.0]), torch.tensor([False, True, True, False, True, False])
     torch.testing.assert_close(owed.fill(value, active), torch.tensor([1.5, 1.0, 2.0, 7.0, 7.0, 7.0]))
 
 
-def test_who_never_acted_in_a_match_teaches_nothing():
+def test_agents_that_never_acted_in_a_match_add_no_samples():
     """Spare rows, and those whom a lesson leaves out, also after another match in which they acted."""
     owed = DeadAgentValue(2, CPU)
     seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, True), times=3)
@@ -82,7 +82,7 @@ def test_who_never_acted_in_a_match_teaches_nothing():
     assert float(owed.gram[0, 0]) == 0.95
 
 
-def test_who_has_fallen_is_what_a_loop_over_decisions_finds():
+def test_dead_agents_equal_those_of_a_loop_over_steps():
     """The first of every side falls and returns; its mate lives throughout, so that every fallen decision teaches."""
     rng = torch.Generator().manual_seed(0)
     owed, played, lessons = DeadAgentValue(2, CPU), [False] * 6, 0.0
@@ -97,7 +97,7 @@ def test_who_has_fallen_is_what_a_loop_over_decisions_finds():
         assert float(owed.gram[0, 0]) == pytest.approx(lessons)
 
 
-def test_new_play_replaces_old():
+def test_old_rollouts_decay():
     owed = fitted(2.0, 0.0)
     mates = torch.linspace(-3.0, 3.0, 400)
     value = torch.stack([mates, mates], dim=1).flatten().unsqueeze(0)
@@ -137,13 +137,13 @@ def estimates(play, prize, rollouts):
     return filled[~rollout.active], to_come[~rollout.active]
 
 
-def test_a_learner_finds_out_what_its_dead_are_owed(play):
+def test_learner_learns_the_expected_return_of_dead_agents(play):
     owed, to_come = estimates(play, 5.0, 60)
     assert owed.mean().item() == pytest.approx(to_come.mean().item(), rel=0.1)
     assert float((owed - to_come).abs().mean()) < 0.25 * to_come.mean().item()
 
 
-def test_a_learner_owes_nothing_where_the_dead_get_nothing(play):
+def test_learner_expects_nothing_for_the_dead_if_they_earn_nothing(play):
     owed, _ = estimates(play, 0.0, 5)
     assert owed.numel() > 0
     assert float(owed.abs().max()) == 0.0

@@ -34,7 +34,7 @@ def moved(network, by):
 
 
 @pytest.mark.parametrize(("agents", "turn_based"), TEAMS)
-def test_a_magnet_remembers_running_episodes_as_the_policy_that_acted_does(play, either_way, agents, turn_based):
+def test_magnet_state_equals_the_actors_state_across_rollouts(play, either_way, agents, turn_based):
     """Its memory is that of the network that acted, rollout by rollout, so that nothing pulls at its own weights."""
     played = play(agents, turn_based=turn_based, network=either_way)
     network = played.learner.network
@@ -49,7 +49,7 @@ def test_a_magnet_remembers_running_episodes_as_the_policy_that_acted_does(play,
 
 
 @pytest.mark.parametrize(("agents", "turn_based"), TEAMS)
-def test_the_pull_is_the_log_ratio_that_an_update_computes(play, agents, turn_based):
+def test_advantage_penalty_is_the_log_ratio_that_an_update_computes(play, agents, turn_based):
     """In the first rollout all memory is zero: run by run as an update does, and step by step, come to the same."""
     played = play(agents, turn_based=turn_based, rollout={"num_steps": 12, "bptt_horizon": 12})
     learner, rollout = played.learner, played.collect()
@@ -85,7 +85,7 @@ def divergence(of, magnet):
     return float((pi * (pi / rho).log()).sum())
 
 
-def test_the_gradient_is_that_of_the_divergence_from_the_magnet():
+def test_policy_gradient_of_the_penalty_is_that_of_the_kl_divergence():
     """PPO's surrogate, weighed by how likely each action is, against differences of c KL(pi || rho)."""
     coefficient, step = 0.7, 1e-5
     network = Learner(rps(), declare("rps")).network
@@ -103,7 +103,7 @@ def test_the_gradient_is_that_of_the_divergence_from_the_magnet():
     assert distance == pytest.approx(float((log_ratio.expm1() - log_ratio).mean()), rel=1e-4)
 
 
-def test_who_did_not_act_is_not_pulled_and_nobody_is_pulled_beyond_the_limit_of_log_ratios(play):
+def test_penalty_is_zero_at_inactive_steps_and_clamped_elsewhere(play):
     played = play((1, 1), turn_based=True)
     rollout = played.collect()
     assert not rollout.active.all()
@@ -115,7 +115,7 @@ def test_who_did_not_act_is_not_pulled_and_nobody_is_pulled_beyond_the_limit_of_
     assert set(penalty[~rollout.active].tolist()) == {0.0}
 
 
-def test_a_stronger_magnet_keeps_a_learner_nearer_to_its_mean(play, never):
+def test_larger_magnet_coefficient_keeps_the_policy_closer_to_its_average(play, never):
     kl = {}
     for coefficient in (0.01, 30.0):
         played = play(ppo={"magnet_coef": coefficient}, league=AVERAGED, optimizer={"learning_rate": 0.01})
@@ -124,7 +124,7 @@ def test_a_stronger_magnet_keeps_a_learner_nearer_to_its_mean(play, never):
     assert 0.0 < sum(kl[30.0]) < 0.8 * sum(kl[0.01])
 
 
-def test_a_coefficient_of_zero_and_who_publishes_no_mean_learn_as_without(play, never):
+def test_magnet_is_off_without_a_coefficient_or_an_average(play, never):
     exploiter = {"ema_horizon_steps": 144, "role": "main_exploiter"}
     for without, given in (
         (play(league=AVERAGED), play(league=AVERAGED, ppo={"magnet_coef": 0.0})),
@@ -138,7 +138,7 @@ def test_a_coefficient_of_zero_and_who_publishes_no_mean_learn_as_without(play, 
             assert torch.equal(found[name], tensor), name
 
 
-def test_a_main_without_a_mean_is_told_what_is_missing():
+def test_magnet_without_an_average_is_rejected_for_mains():
     with pytest.raises(ConfigError, match=r"ppo\.magnet_coef is 0\.2.*league\.ema_horizon_steps"):
         resolve("rps", None, ["ppo.magnet_coef=0.2"])
     assert resolve("openspiel:kuhn_poker", None, ["ppo.magnet_coef=0.2"]).ppo.magnet_coef == 0.2

@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=8), st.integers(0, 100))
-def test_running_moments_equal_pooled_moments_however_the_stream_is_split(sizes, seed):
+def test_running_moments_equal_moments_of_the_concatenated_batches(sizes, seed):
     rng = np.random.default_rng(seed)
     batches = [rng.normal(1e3, 3.0, (size, 2)) for size in sizes]
     moments = RunningMoments.empty((2,))
@@ -38,7 +38,7 @@ def test_running_moments_equal_pooled_moments_however_the_stream_is_split(sizes,
     assert moments.mean.dtype == torch.float64
 
 
-def test_moments_of_single_precision_are_as_good_in_a_large_batch_as_in_a_small_one():
+def test_large_float32_batches_keep_precision():
     """A feature far from 0 that hardly varies, and one that does not vary at all, over several slices."""
     rng = np.random.default_rng(0)
     batch = rng.normal((100.0, 0.0), (0.1, 1.0), (10_000, 2)).astype(np.float32)
@@ -52,7 +52,7 @@ def test_moments_of_single_precision_are_as_good_in_a_large_batch_as_in_a_small_
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=8), st.integers(1, 20), st.integers(0, 100))
-def test_with_every_update_earlier_samples_lose_a_share_of_their_weight(sizes, window, seed):
+def test_earlier_samples_decay_at_each_nonempty_update(sizes, window, seed):
     """Updates that bring nothing take no weight away: what is known stays known."""
     rng, decay = np.random.default_rng(seed), 1.0 - 1.0 / window
     batches = [rng.normal(1e3, 3.0, size) for size in sizes]
@@ -72,7 +72,7 @@ def test_with_every_update_earlier_samples_lose_a_share_of_their_weight(sizes, w
         )
 
 
-def test_a_window_forgets_a_scale_that_rewards_no_longer_have():
+def test_decay_forgets_an_old_reward_scale():
     forgetful, pooled = (
         ReturnBasedRewardScaler(4, 0.0, 10.0, CPU, decay=0.9),
         ReturnBasedRewardScaler(4, 0.0, 10.0, CPU),
@@ -86,7 +86,7 @@ def test_a_window_forgets_a_scale_that_rewards_no_longer_have():
     assert pooled.divisor > 5.0
 
 
-def test_while_nothing_is_earned_rewards_keep_their_scale():
+def test_reward_scale_does_not_decay_without_rewards():
     """Otherwise the first reward after a while would be as large as the clip allows."""
     scaler, everywhere = ReturnBasedRewardScaler(4, 0.0, 10.0, CPU, decay=0.9), torch.ones(50, 4, dtype=torch.bool)
     scaler.update(torch.randn(50, 4), everywhere, everywhere, everywhere)
@@ -96,7 +96,7 @@ def test_while_nothing_is_earned_rewards_keep_their_scale():
     assert scaler.divisor == before
 
 
-def test_the_critics_units_do_not_shrink_to_its_noise():
+def test_critic_std_has_a_floor():
     normalizer = ValueNormalizer(CPU, decay=0.5)
     normalizer.update(torch.randn(100))
     for _ in range(200):
@@ -104,7 +104,7 @@ def test_the_critics_units_do_not_shrink_to_its_noise():
     assert normalizer.normalise(torch.tensor(0.3 + 1e-4)) < 1.1
 
 
-def test_ranks_fade_their_statistics_once_an_update_whatever_their_number():
+def test_statistics_decay_once_per_update_for_any_number_of_ranks():
     class Two(SingleProcess):
         """This rank's batch and another one's."""
 
@@ -123,7 +123,7 @@ def test_ranks_fade_their_statistics_once_an_update_whatever_their_number():
     torch.testing.assert_close(packed(found), packed(expected), rtol=1e-12, atol=0.0)
 
 
-def test_observation_statistics_travel_in_the_network_and_a_constant_feature_stays_finite():
+def test_observation_statistics_are_stored_in_the_network_with_a_floor():
     network = ActorCritic(Architecture.of(fake_spec(), encoder_sizes=(4,), recurrent_size=4))
     normalizer = ObservationNormalizer(network.architecture, 0.01, CPU)
     values = torch.randn(100, 4)
@@ -135,7 +135,7 @@ def test_observation_statistics_travel_in_the_network_and_a_constant_feature_sta
     torch.testing.assert_close(network.observation_std[0], values[:, 0].std(correction=0))
 
 
-def test_observations_of_who_is_out_of_the_game_are_in_no_statistics(monkeypatch):
+def test_observation_statistics_exclude_inactive_agents(monkeypatch):
     """In slices that end anywhere."""
     monkeypatch.setattr("trainer.ppo.targets.normalization.MIN_SLICE", 3)
     monkeypatch.setattr("trainer.ppo.targets.normalization.SLICE_ELEMENTS", 1)
@@ -175,7 +175,7 @@ def test_return_traces_cross_rollouts_and_skip_invalid_steps():
     assert parts.divisor == pytest.approx(whole.divisor, rel=1e-12)
 
 
-def test_what_the_dead_are_paid_carries_the_trace_on_and_is_no_sample():
+def test_rewards_after_death_continue_the_trace_without_being_samples():
     """They are paid 4 at the end of a match that goes on for one decision without them; another match follows."""
     scaler = ReturnBasedRewardScaler(1, 0.5, 10.0, CPU)
     reward, known = torch.tensor([[2.0], [4.0], [1.0]]), torch.ones(3, 1, dtype=torch.bool)
@@ -186,7 +186,7 @@ def test_what_the_dead_are_paid_carries_the_trace_on_and_is_no_sample():
     assert scaler.divisor == pytest.approx(np.std([2.0, 1.0, 2.5]))
 
 
-def test_traces_are_those_of_a_loop_over_turns():
+def test_return_traces_equal_those_of_a_loop():
     rng = torch.Generator().manual_seed(0)
     scaler, trace, samples = ReturnBasedRewardScaler(5, 0.9, 10.0, CPU), [0.0] * 5, []
     for _ in range(4):
@@ -209,7 +209,7 @@ def test_scaled_rewards_are_clipped():
     assert (scaler.scale(reward).min(), scaler.scale(reward).max()) == (-10.0, 10.0)
 
 
-def test_rewards_that_never_vary_are_left_alone():
+def test_constant_rewards_are_not_scaled():
     scaler = ReturnBasedRewardScaler(1, 0.9, 10.0, CPU)
     nothing = torch.zeros(5, 1)
     everywhere = torch.ones(5, 1, dtype=torch.bool)
@@ -217,12 +217,12 @@ def test_rewards_that_never_vary_are_left_alone():
     assert scaler.scale(torch.tensor([2.0])).item() == 2.0
 
 
-def test_the_critic_counts_as_nothing_before_any_return_was_seen():
+def test_denormalised_values_are_zero_before_the_first_return():
     assert ValueNormalizer(CPU).denormalise(torch.tensor([3.0])).item() == 0.0
 
 
 @given(st.floats(-1e3, 1e3), st.floats(0.1, 1e3))
-def test_values_come_back_from_normalised_units(mean, spread):
+def test_denormalise_inverts_normalise(mean, spread):
     normalizer = ValueNormalizer(CPU)
     returns = mean + spread * torch.linspace(-1.0, 1.0, 50, dtype=torch.float64)
     normalizer.update(returns)
@@ -233,7 +233,7 @@ def test_values_come_back_from_normalised_units(mean, spread):
 
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 @given(mean=st.floats(-10.0, 10.0), spread=st.floats(0.01, 100.0))
-def test_what_the_critic_says_in_rewards_stays_the_same_when_its_scale_moves(decay, mean, spread):
+def test_popart_preserves_denormalised_values(decay, mean, spread):
     """PopArt: of its output layer, and of what it has said before."""
     torch.manual_seed(0)
     normalizer, layer, features = ValueNormalizer(CPU, decay=decay), torch.nn.Linear(8, 1), torch.randn(40, 8)
@@ -251,7 +251,7 @@ def test_what_the_critic_says_in_rewards_stays_the_same_when_its_scale_moves(dec
         )
 
 
-def test_a_critic_that_has_seen_no_return_keeps_its_layer():
+def test_popart_keeps_the_layer_until_returns_have_varied():
     normalizer, layer = ValueNormalizer(CPU), torch.nn.Linear(3, 1)
     before = layer.weight.detach().clone()
     for returns in (torch.zeros(5), torch.randn(50), torch.full((5,), 0.5)):
@@ -263,7 +263,7 @@ def test_a_critic_that_has_seen_no_return_keeps_its_layer():
 
 
 @pytest.mark.parametrize("factor", [10.0, 0.1, 1e3])
-def test_a_change_of_the_reward_scale_changes_no_value_in_rewards(play, never, factor):
+def test_change_of_the_reward_scale_preserves_values_in_rewards(play, never, factor):
     """Neither by what rewards are divided by, nor by the critic's units; nor what it said when it acted."""
     played = play((2, 2), normalization={"return_window": 3})
     learner, network = played.learner, played.learner.network
@@ -303,18 +303,18 @@ def test_normalising_twice_changes_nothing():
 
 
 @pytest.mark.parametrize("samples", [[2.0, 2.0 + 1e-6], [5.0]])
-def test_advantages_that_hardly_spread_are_only_centred(samples):
+def test_advantages_with_a_tiny_std_are_only_centred(samples):
     advantages = torch.tensor(samples).unsqueeze(1)
     result = normalise_advantages(advantages, torch.ones_like(advantages, dtype=torch.bool), 1e-4)
     assert result.abs().max() < 1e-5
 
 
-def test_no_valid_sample_gives_zeros():
+def test_advantages_without_a_valid_sample_are_zero():
     nothing = normalise_advantages(torch.randn(2, 2), torch.zeros(2, 2, dtype=torch.bool), 1e-4)
     assert nothing.tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
-def test_a_role_whose_advantages_are_a_hundred_times_larger_leaves_the_others_as_they_were():
+def test_advantages_of_one_role_do_not_affect_other_roles():
     role = torch.tensor([0, 1, 0, 2, 1])  # three: of two, each is all but the other
     advantages, valid = torch.randn(50, 5), torch.rand(50, 5) < 0.8
     plain = normalise_advantages_by_role(advantages, valid, role, 1e-4, 10)
@@ -326,7 +326,7 @@ def test_a_role_whose_advantages_are_a_hundred_times_larger_leaves_the_others_as
     assert plain[~valid].abs().max() == 0.0
 
 
-def test_a_role_with_few_samples_is_normalised_among_all():
+def test_role_with_few_samples_is_normalised_over_all_roles():
     role = torch.tensor([0, 0, 1])
     advantages, valid = torch.randn(20, 3) + torch.tensor([0.0, 0.0, 5.0]), torch.ones(20, 3, dtype=torch.bool)
     valid[9:, 2] = False
@@ -336,7 +336,7 @@ def test_a_role_with_few_samples_is_normalised_among_all():
     assert result[:, :2].mean().item() == pytest.approx(0.0, abs=1e-6)
 
 
-def test_roles_are_told_apart_by_the_learner(play, config):
+def test_learner_normalises_advantages_per_role(play, config):
     """Agent 0 of each side earns a hundred times as much: agent 1's advantages stay."""
     settings = config(normalization={"norm_adv_per_role_min_samples": 2})
     spec = replace(fake_spec((2, 2)), roles=("heavy", "scout") * 2)
@@ -349,7 +349,7 @@ def test_roles_are_told_apart_by_the_learner(play, config):
     assert (together.advantage - scaled.advantage)[:, 1::2].abs().max() > 0.1
 
 
-def test_agents_of_alike_sides_share_roles_by_index_under_names_of_their_own(play, config):
+def test_sides_with_differently_named_roles_share_them_by_index(play, config):
     settings = config(normalization={"norm_adv_per_role_min_samples": 2})
     same = replace(fake_spec((2, 2)), roles=("heavy", "scout") * 2)
     named = replace(same, roles=("red_heavy", "red_scout", "blue_heavy", "blue_scout"), alike_sides=True)
@@ -368,13 +368,13 @@ def test_agents_of_alike_sides_share_roles_by_index_under_names_of_their_own(pla
         (("red", "red", "blue_0", "blue_1"), True),
     ],
 )
-def test_roles_without_a_counterpart_at_their_index_cannot_be_normalised_by_role(config, roles, alike):
+def test_roles_without_a_counterpart_at_their_index_are_rejected(config, roles, alike):
     spec = replace(fake_spec((len(roles) // 2,) * 2), roles=roles, alike_sides=alike)
     with pytest.raises(ConfigError, match=r"norm_adv_per_role_min_samples needs sides of the same roles"):
         Learner(config(normalization={"norm_adv_per_role_min_samples": 2}), spec)
 
 
-def test_roles_that_differ_between_sides_cannot_be_told_apart(config):
+def test_roles_that_differ_between_sides_are_rejected(config):
     spec = replace(fake_spec((2, 2)), roles=("heavy", "scout", "light", "light"))
     with pytest.raises(ConfigError, match=r"norm_adv_per_role_min_samples needs sides of the same roles.*set it to 0"):
         Learner(config(normalization={"norm_adv_per_role_min_samples": 2}), spec)
