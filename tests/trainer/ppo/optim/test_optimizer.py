@@ -23,14 +23,14 @@ def optimizer(network):
     return FlatAdamW(trainable_parameters(network), SETTINGS)
 
 
-@pytest.fixture(params=[True, False], ids=["row", "list"])
+@pytest.fixture(params=[True, False], ids=["flat", "list"])
 def _either_layout(request, monkeypatch):
-    """Parameters in one row, as on a CPU, or where they were, as on a GPU."""
+    """Parameters in flat storage, as on a CPU, or in their own, as on a GPU."""
     monkeypatch.setattr(optimizers, "uses_flat_storage", lambda device: request.param)
 
 
-def at_random(named, seed):
-    """A gradient for each parameter."""
+def random_gradients(named, seed):
+    """Return a random gradient for each parameter."""
     rng = torch.Generator().manual_seed(seed)
     return {name: torch.randn(each.shape, generator=rng) for name, each in named.items()}
 
@@ -38,7 +38,7 @@ def at_random(named, seed):
 def step(optimizer, named, seed):
     optimizer.learning_rate = RATE
     optimizer.zero_grad()
-    for name, gradient in at_random(named, seed).items():
+    for name, gradient in random_gradients(named, seed).items():
         named[name].grad.add_(gradient)
     norm = optimizer.clip_gradient()
     optimizer.step()
@@ -63,7 +63,7 @@ def test_steps_equal_torch_adamw(network, factor, decay):
     )
     for seed in range(3):
         norm = step(optimizer, named, seed)
-        for name, gradient in at_random(named, seed).items():
+        for name, gradient in random_gradients(named, seed).items():
             theirs[name].grad = gradient
         torch.testing.assert_close(norm, torch.nn.utils.clip_grad_norm_(theirs.values(), 0.3))
         reference.step()
@@ -75,12 +75,12 @@ def test_steps_equal_torch_adamw(network, factor, decay):
 def test_parameters_are_disjoint_aligned_views_of_flat_storage(network):
     named = trainable_parameters(network, [WeightedLoss("Next", 1.0, NextObservationLoss(network))])
     optimizer = FlatAdamW(named, SETTINGS)
-    for row in (optimizer.flat_parameters, optimizer.flat_gradient):
-        row.fill_(1.0)
-        for number, place in enumerate(unflatten(row, named).values(), 2):
-            assert bool((place == 1.0).all())  # nobody else has written there
-            assert (place.data_ptr() - row.data_ptr()) % (ALIGNMENT * row.element_size()) == 0
-            place.fill_(number)
+    for flat in (optimizer.flat_parameters, optimizer.flat_gradient):
+        flat.fill_(1.0)
+        for number, view in enumerate(unflatten(flat, named).values(), 2):
+            assert bool((view == 1.0).all())  # no other parameter overlaps
+            assert (view.data_ptr() - flat.data_ptr()) % (ALIGNMENT * flat.element_size()) == 0
+            view.fill_(number)
     assert all(torch.equal(each, torch.full_like(each, number)) for number, each in enumerate(named.values(), 2))
     assert all(torch.equal(each.grad, each.detach()) for each in named.values())
     assert flat_size(named) >= sum(each.numel() for each in named.values())
@@ -118,17 +118,17 @@ def test_state_saved_on_a_cpu_restores_in_the_gpu_layout(network, optimizer, mon
 
 
 def test_gpu_layout_keeps_lstm_weights_in_their_cudnn_buffer(network, monkeypatch):
-    """cuDNN wants them one behind the other from the beginning of a storage, as `flatten_parameters` lays them out."""
+    """cuDNN needs them contiguous from the start of a storage, as `flatten_parameters` allocates them."""
     monkeypatch.setattr(optimizers, "uses_flat_storage", lambda device: False)
     weights = network.core.lstm.all_weights[0]
     buffer = torch.cat([each.detach().flatten() for each in weights])
-    for each, place in zip(weights, buffer.split([each.numel() for each in weights]), strict=True):
-        each.data = place.view(each.shape)
-    places, before = [each.data_ptr() for each in weights], buffer.clone()
+    for each, view in zip(weights, buffer.split([each.numel() for each in weights]), strict=True):
+        each.data = view.view(each.shape)
+    pointers, before = [each.data_ptr() for each in weights], buffer.clone()
     named = trainable_parameters(network)
     step(FlatAdamW(named, SETTINGS), named, seed=0)
-    assert [each.data_ptr() for each in weights] == places
-    assert places[0] == buffer.data_ptr()
+    assert [each.data_ptr() for each in weights] == pointers
+    assert pointers[0] == buffer.data_ptr()
     assert bool((buffer != before).all())
 
 

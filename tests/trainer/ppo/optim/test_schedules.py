@@ -42,5 +42,5 @@ def test_schedule_continues_after_a_resume(play, never):
     whole, resumed = (play(schedules=COSINE, optimizer=RATES) for _ in range(2))
     whole.learner.learn(whole.collect(), never)
     resumed.learner.restore(whole.learner.tensors(), whole.learner.steps, whole.learner.updates)
-    told = [each.learner.learn(each.collect(), never)["charts/learning_rate"] for each in (whole, resumed)]
-    assert told == pytest.approx([cosine(1e-3, 1e-4, 0.5)] * 2)
+    rates = [each.learner.learn(each.collect(), never)["charts/learning_rate"] for each in (whole, resumed)]
+    assert rates == pytest.approx([cosine(1e-3, 1e-4, 0.5)] * 2)

@@ -1,4 +1,4 @@
-"""The mean of weights that is published in place of those that are trained."""
+"""Moving average of the weights, which is published instead of them."""
 
 import numpy as np
 import pytest
@@ -12,16 +12,16 @@ from trainer.ppo.optim.weight_ema import WeightEMA
 AVERAGED = {"league": {"ema_horizon_steps": 144}}
 """Four updates of `play`'s learner: 12 decisions of 3 environments."""
 
-TOLD = "charts/average_distance"
+AVERAGE_DISTANCE = "charts/average_distance"
 
 
 def row(network):
-    """All weights of a network in one row, in double precision."""
+    """Return all weights of a network as one vector, in float64."""
     return torch.cat([each.detach().flatten() for each in network.parameters()]).double().numpy()
 
 
 def expected(rows, horizon):
-    """The mean after all updates, as the docstring has it."""
+    """Compute the average by the formula in the docstring of `WeightEMA`."""
     mean = rows[0]
     for update, weights in enumerate(rows[1:], 1):
         rate = max(1.0 / (1.0 + horizon), 9.0 / (9.0 + update))
@@ -49,7 +49,7 @@ def test_average_follows_its_documented_formula(play, horizon):
 
 
 def test_initial_weights_are_forgotten_quickly(play):
-    """Whatever the horizon, of the first ones less than a millionth is left after a hundred updates."""
+    """After a hundred updates their weight is below 1e-6 for any horizon."""
     network = play().learner.network
     average = WeightEMA(network, 1e9)
     first = row(network)
@@ -73,12 +73,12 @@ def test_average_with_a_short_horizon_is_close_to_the_weights(play, never):
     [{}, {"ppo": {"precision": "bfloat16", "extra_losses": {"trainer.ppo.extra_losses:NextObservationLoss": 0.1}}}],
 )
 def test_averaging_does_not_change_training(play, never, settings):
-    """Weights, optimiser, statistics and chance are those of a learner without; what is published is the mean."""
+    """Weights, optimiser, statistics and random numbers are those of a learner without averaging."""
     plain, averaged = play(**settings), play(**settings, **AVERAGED)
     rows = [row(plain.learner.network)]
     for _ in range(6):
-        assert TOLD not in plain.learner.learn(plain.collect(), never)
-        told = averaged.learner.learn(averaged.collect(), never)
+        assert AVERAGE_DISTANCE not in plain.learner.learn(plain.collect(), never)
+        metrics = averaged.learner.learn(averaged.collect(), never)
         rows.append(row(plain.learner.network))
     found = averaged.learner.tensors()
     for name, tensor in plain.learner.tensors().items():
@@ -86,7 +86,9 @@ def test_averaging_does_not_change_training(play, never, settings):
     assert all(name.startswith("average.") for name in found.keys() - plain.learner.tensors().keys())
     mean = expected(rows, horizon=4.0)
     np.testing.assert_allclose(row(averaged.learner.published), mean, atol=1e-6)
-    assert told[TOLD] == pytest.approx(np.linalg.norm(rows[-1] - mean) / np.linalg.norm(rows[-1]), rel=1e-3)
+    assert metrics[AVERAGE_DISTANCE] == pytest.approx(
+        np.linalg.norm(rows[-1] - mean) / np.linalg.norm(rows[-1]), rel=1e-3
+    )
     assert plain.learner.published is plain.learner.network
 
 
@@ -141,9 +143,9 @@ def test_snapshots_and_the_run_folder_contain_the_average(worker_of, client, tmp
     worker.run()
     learner: Learner = worker.learner
     newest = max(client.players("rps", kind="snapshot").items, key=lambda each: each.step)
-    told = decode(client.download(newest.checkpoint), device="cpu", source="the league").network
-    kept = decode((tmp_path / "run" / "policy.safetensors").read_bytes(), device="cpu", source="the folder").network
-    for network in (told, kept):
+    snapshot = decode(client.download(newest.checkpoint), device="cpu", source="the league").network
+    saved = decode((tmp_path / "run" / "policy.safetensors").read_bytes(), device="cpu", source="the folder").network
+    for network in (snapshot, saved):
         assert np.array_equal(row(network), row(learner.published))
     assert not np.array_equal(row(learner.published), row(learner.network))
     assert worker_of(client, config).learner.published is not learner.published

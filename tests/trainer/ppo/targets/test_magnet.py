@@ -1,4 +1,4 @@
-"""The pull towards the mean of a learner's own weights."""
+"""Magnetic mirror descent: the penalty on the distance from the average of the weights."""
 
 import copy
 
@@ -21,11 +21,11 @@ AVERAGED = {"ema_horizon_steps": 144}
 MAGNET_KL = "losses/magnet_kl"
 
 TEAMS = [((1, 1), False), ((1, 1), True), ((2, 2), False)]
-"""Agents per side, and whether they take turns: in teams some die, in turns some wait."""
+"""Agents per side, and whether the game is turn-based: some agents die in teams, some wait for their turns."""
 
 
 def moved(network, by):
-    """A copy of a network with other weights."""
+    """Return a copy of a network with randomly changed weights."""
     other = copy.deepcopy(network)
     with torch.no_grad():
         for each in other.parameters():
@@ -35,7 +35,7 @@ def moved(network, by):
 
 @pytest.mark.parametrize(("agents", "turn_based"), TEAMS)
 def test_magnet_state_equals_the_actors_state_across_rollouts(play, either_way, agents, turn_based):
-    """Its memory is that of the network that acted, rollout by rollout, so that nothing pulls at its own weights."""
+    """The penalty is therefore 0 if the magnet has the weights that acted."""
     played = play(agents, turn_based=turn_based, network=either_way)
     network = played.learner.network
     magnet, running = Magnet(2.0, played.learner.rows, network), 0
@@ -50,7 +50,7 @@ def test_magnet_state_equals_the_actors_state_across_rollouts(play, either_way, 
 
 @pytest.mark.parametrize(("agents", "turn_based"), TEAMS)
 def test_advantage_penalty_is_the_log_ratio_that_an_update_computes(play, agents, turn_based):
-    """In the first rollout all memory is zero: run by run as an update does, and step by step, come to the same."""
+    """In the first rollout all states start at zero, so sequences and single steps give the same."""
     played = play(agents, turn_based=turn_based, rollout={"num_steps": 12, "bptt_horizon": 12})
     learner, rollout = played.learner, played.collect()
     other, targets = moved(learner.network, 0.3), learner.targets(rollout)[0]
@@ -64,13 +64,13 @@ def test_advantage_penalty_is_the_log_ratio_that_an_update_computes(play, agents
 
 
 def logits(network):
-    """What a network says of the one state of rock-paper-scissors."""
+    """Return the logits in the single state of rock-paper-scissors."""
     yes = torch.ones(1, dtype=torch.bool)
     return network.step(torch.ones(1, 1), network.initial_state(1), yes, yes).parameters.squeeze(0)
 
 
 def every_action(network):
-    """A rollout of one decision, in which every action of rock-paper-scissors was taken once."""
+    """Return a rollout of one step, in which each action of rock-paper-scissors was taken once."""
     rollout = RolloutBuffer.allocate(network, steps=1, rows=3, bptt_horizon=1)
     for field in (rollout.observation, rollout.mask, rollout.active, rollout.episode_start):
         field.fill_(1)
@@ -80,13 +80,13 @@ def every_action(network):
 
 
 def divergence(of, magnet):
-    """KL(pi || rho) of two rows of logits."""
+    """Return KL(pi || rho) of two rows of logits."""
     pi, rho = (each.softmax(dim=-1) for each in (of, magnet))
     return float((pi * (pi / rho).log()).sum())
 
 
 def test_policy_gradient_of_the_penalty_is_that_of_the_kl_divergence():
-    """PPO's surrogate, weighed by how likely each action is, against differences of c KL(pi || rho)."""
+    """The expected surrogate gradient, against finite differences of c KL(pi || rho)."""
     coefficient, step = 0.7, 1e-5
     network = Learner(rps(), declare("rps")).network
     other = moved(network, 0.5)

@@ -39,7 +39,7 @@ def test_running_moments_equal_moments_of_the_concatenated_batches(sizes, seed):
 
 
 def test_large_float32_batches_keep_precision():
-    """A feature far from 0 that hardly varies, and one that does not vary at all, over several slices."""
+    """A feature with a small variance far from 0, and a constant one, over several slices."""
     rng = np.random.default_rng(0)
     batch = rng.normal((100.0, 0.0), (0.1, 1.0), (10_000, 2)).astype(np.float32)
     moments = RunningMoments.empty((3,)).with_samples(
@@ -53,7 +53,7 @@ def test_large_float32_batches_keep_precision():
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=8), st.integers(1, 20), st.integers(0, 100))
 def test_earlier_samples_decay_at_each_nonempty_update(sizes, window, seed):
-    """Updates that bring nothing take no weight away: what is known stays known."""
+    """Empty updates do not decay earlier samples."""
     rng, decay = np.random.default_rng(seed), 1.0 - 1.0 / window
     batches = [rng.normal(1e3, 3.0, size) for size in sizes]
     moments, weights = RunningMoments.empty(()), np.zeros(0)
@@ -73,21 +73,21 @@ def test_earlier_samples_decay_at_each_nonempty_update(sizes, window, seed):
 
 
 def test_decay_forgets_an_old_reward_scale():
-    forgetful, pooled = (
+    decaying, full = (
         ReturnBasedRewardScaler(4, 0.0, 10.0, CPU, decay=0.9),
         ReturnBasedRewardScaler(4, 0.0, 10.0, CPU),
     )
     everywhere = torch.ones(50, 4, dtype=torch.bool)
     for scale in [10.0] * 40 + [1.0] * 60:
         reward = scale * torch.randn(50, 4)
-        for scaler in (forgetful, pooled):
+        for scaler in (decaying, full):
             scaler.update(reward, everywhere, everywhere, everywhere)
-    assert forgetful.divisor == pytest.approx(1.0, rel=0.2)
-    assert pooled.divisor > 5.0
+    assert decaying.divisor == pytest.approx(1.0, rel=0.2)
+    assert full.divisor > 5.0
 
 
 def test_reward_scale_does_not_decay_without_rewards():
-    """Otherwise the first reward after a while would be as large as the clip allows."""
+    """Otherwise the next reward would be scaled up to the clip range."""
     scaler, everywhere = ReturnBasedRewardScaler(4, 0.0, 10.0, CPU, decay=0.9), torch.ones(50, 4, dtype=torch.bool)
     scaler.update(torch.randn(50, 4), everywhere, everywhere, everywhere)
     before = scaler.divisor
@@ -106,7 +106,7 @@ def test_critic_std_has_a_floor():
 
 def test_statistics_decay_once_per_update_for_any_number_of_ranks():
     class Two(SingleProcess):
-        """This rank's batch and another one's."""
+        """This rank and another one."""
 
         count = 2
 
@@ -136,7 +136,7 @@ def test_observation_statistics_are_stored_in_the_network_with_a_floor():
 
 
 def test_observation_statistics_exclude_inactive_agents(monkeypatch):
-    """In slices that end anywhere."""
+    """Slices may end anywhere."""
     monkeypatch.setattr("trainer.ppo.targets.normalization.MIN_SLICE", 3)
     monkeypatch.setattr("trainer.ppo.targets.normalization.SLICE_ELEMENTS", 1)
     architecture = Architecture.of(fake_spec(), encoder_sizes=(4,), recurrent_size=3)
@@ -176,7 +176,7 @@ def test_return_traces_cross_rollouts_and_skip_invalid_steps():
 
 
 def test_rewards_after_death_continue_the_trace_without_being_samples():
-    """They are paid 4 at the end of a match that goes on for one decision without them; another match follows."""
+    """An agent gets reward 4 one step after its death, at the end of the match; another match follows."""
     scaler = ReturnBasedRewardScaler(1, 0.5, 10.0, CPU)
     reward, known = torch.tensor([[2.0], [4.0], [1.0]]), torch.ones(3, 1, dtype=torch.bool)
     valid, end = torch.tensor([[True], [False], [True]]), torch.tensor([[False], [True], [False]])
@@ -234,18 +234,18 @@ def test_denormalise_inverts_normalise(mean, spread):
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 @given(mean=st.floats(-10.0, 10.0), spread=st.floats(0.01, 100.0))
 def test_popart_preserves_denormalised_values(decay, mean, spread):
-    """PopArt: of its output layer, and of what it has said before."""
+    """Those of the output layer, and earlier predictions."""
     torch.manual_seed(0)
     normalizer, layer, features = ValueNormalizer(CPU, decay=decay), torch.nn.Linear(8, 1), torch.randn(40, 8)
     normalizer.update(torch.randn(100))
-    said = layer(features).detach()
-    before = normalizer.denormalise(said)
+    predictions = layer(features).detach()
+    before = normalizer.denormalise(predictions)
 
     rescaling = normalizer.update(mean + spread * torch.randn(100))
     rescaling.rescale_layer(layer)
 
     assert float(normalizer.moments.variance.sqrt()) != pytest.approx(1.0, rel=1e-3)
-    for after in (layer(features).detach(), rescaling.rescale_values(said)):
+    for after in (layer(features).detach(), rescaling.rescale_values(predictions)):
         torch.testing.assert_close(
             normalizer.denormalise(after), before, rtol=1e-6, atol=1e-6 * (1.0 + spread + abs(mean))
         )
@@ -258,13 +258,13 @@ def test_popart_keeps_the_layer_until_returns_have_varied():
         normalizer.update(returns).rescale_layer(layer)
         assert torch.isfinite(layer.weight).all()
         if returns.numel() == 50:
-            assert torch.equal(layer.weight, before), "there was no scale that it could have had"
+            assert torch.equal(layer.weight, before), "there was no scale to preserve"
     assert not torch.equal(layer.weight, before)
 
 
 @pytest.mark.parametrize("factor", [10.0, 0.1, 1e3])
 def test_change_of_the_reward_scale_preserves_values_in_rewards(play, never, factor):
-    """Neither by what rewards are divided by, nor by the critic's units; nor what it said when it acted."""
+    """Neither the divisor of rewards nor the critic's units change them, nor old values."""
     played = play((2, 2), normalization={"return_window": 3})
     learner, network = played.learner, played.learner.network
     for _ in range(3):
@@ -275,19 +275,19 @@ def test_change_of_the_reward_scale_preserves_values_in_rewards(play, never, fac
     def in_rewards(value):
         return learner.target_builder.values.denormalise(value) * learner.target_builder.rewards.divisor
 
-    def foreseen():
+    def predicted_values():
         yes = torch.ones(rows, dtype=torch.bool)
         with torch.no_grad():
             return in_rewards(network.step(rollout.observation[5], network.initial_state(rows), yes, yes).value)
 
-    before, said, divisor = foreseen(), in_rewards(rollout.value), learner.target_builder.rewards.divisor
+    before, predictions, divisor = predicted_values(), in_rewards(rollout.value), learner.target_builder.rewards.divisor
     rollout.reward.mul_(factor)
     targets, _ = learner.targets(rollout)
 
     assert abs(learner.target_builder.rewards.divisor / divisor - 1.0) > 0.1
     close = {"rtol": 1e-5, "atol": 1e-5 * max(divisor, learner.target_builder.rewards.divisor)}
-    torch.testing.assert_close(foreseen(), before, **close)
-    torch.testing.assert_close(in_rewards(targets.old_value), said, **close)
+    torch.testing.assert_close(predicted_values(), before, **close)
+    torch.testing.assert_close(in_rewards(targets.old_value), predictions, **close)
 
 
 def test_advantages_are_normalised_over_valid_samples_alone():
@@ -315,7 +315,7 @@ def test_advantages_without_a_valid_sample_are_zero():
 
 
 def test_advantages_of_one_role_do_not_affect_other_roles():
-    role = torch.tensor([0, 1, 0, 2, 1])  # three: of two, each is all but the other
+    role = torch.tensor([0, 1, 0, 2, 1])  # three roles: with two, each is the complement of the other
     advantages, valid = torch.randn(50, 5), torch.rand(50, 5) < 0.8
     plain = normalise_advantages_by_role(advantages, valid, role, 1e-4, 10)
     scaled = normalise_advantages_by_role(
@@ -337,7 +337,7 @@ def test_role_with_few_samples_is_normalised_over_all_roles():
 
 
 def test_learner_normalises_advantages_per_role(play, config):
-    """Agent 0 of each side earns a hundred times as much: agent 1's advantages stay."""
+    """Rewards of agent 0 of each side are multiplied by 100: advantages of agent 1 stay the same."""
     settings = config(normalization={"norm_adv_per_role_min_samples": 2})
     spec = replace(fake_spec((2, 2)), roles=("heavy", "scout") * 2)
     rollout = play((2, 2)).collect()
