@@ -21,7 +21,7 @@ from trainer.ppo.optim import schedules
 from trainer.ppo.optim.weight_ema import WeightEMA
 from trainer.ppo.ppo import PPO
 from trainer.ppo.sequences import Targets
-from trainer.ppo.targets.builder import TargetBuilder, decay_of_window, tensors_below
+from trainer.ppo.targets.builder import TargetBuilder, decay_of_window
 from trainer.ppo.targets.magnet import Magnet
 from trainer.ppo.targets.normalization import ObservationNormalizer
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup, any_of
@@ -115,8 +115,12 @@ class Learner:
         metrics |= continuous_heads(self.network, rollout)
         self._observations.update(rollout.observation, rollout.active)
         self._observations.write_to(self.network)
+        average = {}
+        if self._average is not None:
+            self._average.update(self.network)
+            average["charts/average_distance"] = self._average.distance(self.network)
         return metrics | {
-            **self._update_average(),
+            **average,
             **self.target_builder.metrics(),
             "charts/learning_rate": coefficients.learning_rate,
             "charts/normalized_ent_coef": coefficients.entropy,
@@ -168,19 +172,18 @@ class Learner:
             StateError: The weights do not fit the configured network, or a tensor is missing.
         """
         device = torch.device(self.config.run.device)
+        remedy = "the [network] of its config.toml"
         try:
-            load_strictly(self.network, tensors_below(tensors, "network."), "the saved state")
+            load_strictly(self.network, _below(tensors, "network."), "the saved state")
             self.network.clamp_log_std()
-            self._restore_average(tensors_below(tensors, "average."))
+            self._restore_average(_below(tensors, "average."))
+            remedy = "its ppo.extra_losses"
+            for each in self.ppo.extra_losses:
+                if each.parameters is not None:
+                    load_strictly(each.parameters, _below(tensors, f"extra.{each.name}."), "the saved state")
         except CheckpointError as error:
-            raise StateError(f"{error}: choose another --run, or the [network] of its config.toml") from error
-        for each in self.ppo.extra_losses:
-            if each.parameters is not None:
-                try:
-                    load_strictly(each.parameters, tensors_below(tensors, f"extra.{each.name}."), "the saved state")
-                except CheckpointError as error:
-                    raise StateError(f"{error}: choose another --run, or its ppo.extra_losses") from error
-        self.ppo.optimizer.restore(tensors_below(tensors, "adam."))
+            raise StateError(f"{error}: choose another --run, or {remedy}") from error
+        self.ppo.optimizer.restore(_below(tensors, "adam."))
         try:
             self._observations.restore(tensors)
             self.target_builder.restore(tensors)
@@ -239,20 +242,13 @@ class Learner:
         penalty, kl = self._magnet.advantage_penalty(self.published, rollout)
         return penalty, {"losses/magnet_kl": kl}
 
-    def _update_average(self) -> dict[str, float]:
-        """Add the current weights to their moving average; return their distance from it as a metric."""
-        if self._average is None:
-            return {}
-        self._average.update(self.network)
-        return {"charts/average_distance": self._average.distance(self.network)}
-
 
 def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -> ActorCritic:
-    """The configured network with fresh weights; torch's global generator is left as it was.
+    """Create the configured network with fresh weights; torch's global generator is not advanced.
 
     Raises:
-        ConfigError: The environment shows no sets.
-        NetworkModuleError: The user's module is not there, or does not do what a network has to.
+        ConfigError: `network.member_size` is set, but the environment has no sets.
+        NetworkModuleError: The user's module does not load, or breaks the contract of networks.
     """
     architecture = Architecture.of(
         spec,
@@ -274,6 +270,11 @@ def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -
             check_module(architecture, spec)
             torch.manual_seed(derive(seed, "weights"))
         return ActorCritic(architecture)
+
+
+def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names start with a prefix, with the prefix removed."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _generator(device: torch.device, seed: int) -> torch.Generator:

@@ -73,14 +73,14 @@ class FlatAdamW:
         like = next(iter(named.values())).detach()
         self._flat = uses_flat_storage(like.device)
         self.flat_parameters, self.flat_gradient = like.new_zeros(size if self._flat else 0), like.new_zeros(size)
-        if self._flat:
-            for name, view in unflatten(self.flat_parameters, named).items():
-                view.copy_(named[name].detach())
-                named[name].data = view
-        for name, view in unflatten(self.flat_gradient, named).items():
-            named[name].grad = view
-        offsets = itertools.accumulate(map(_padded_size, named.values()), initial=0)
-        self._offsets = [(*each, offset) for each, offset in zip(named.items(), offsets, strict=False)]
+        self._named = dict(named)
+        self._views = unflatten(self.flat_parameters, named) if self._flat else {}
+        for name, view in self._views.items():
+            view.copy_(named[name].detach())
+            named[name].data = view
+        self._gradients = unflatten(self.flat_gradient, named)
+        for name, gradient in self._gradients.items():
+            named[name].grad = gradient
         self._moments = {key: torch.zeros_like(self.flat_gradient) for key in MOMENTS}
         self._eps, self.learning_rate, self.steps = settings.adam_eps, 0.0, 0
         critic_group = settings.critic_weight_decay, settings.critic_lr_scale
@@ -146,14 +146,10 @@ class FlatAdamW:
 
     def _check_storage(self) -> None:
         """Raise an error if a parameter was reallocated: `.to()` and `flatten_parameters()` do so silently."""
-        itemsize = self.flat_gradient.element_size()
-        parameters, gradients = self.flat_parameters.data_ptr(), self.flat_gradient.data_ptr()
-        for name, each, offset in self._offsets:
-            if not each.numel():
-                continue
-            if each.grad is None or each.grad.data_ptr() != gradients + itemsize * offset:
+        for name, each in self._named.items():
+            if each.grad is None or each.grad.data_ptr() != self._gradients[name].data_ptr():
                 raise TrainerError(f"the gradient of {name} has left the flat storage: create a new FlatAdamW")
-            if self._flat and each.data_ptr() != parameters + itemsize * offset:
+            if self._flat and each.data_ptr() != self._views[name].data_ptr():
                 raise TrainerError(f"{name} has left the flat storage: create a new FlatAdamW after moving a network")
 
     def tensors(self) -> dict[str, Tensor]:

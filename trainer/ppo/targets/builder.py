@@ -89,7 +89,7 @@ class TargetBuilder:
         divisor = self.rewards.divisor
         self.rewards.update(transitions.reward, transitions.known, transitions.valid, transitions.episode_end)
         factor = divisor / self.rewards.divisor
-        self.values = self.values.rescaled(factor)
+        self.values.rescale(factor)
         self.dead_agent_value.rescale(factor)
         return replace(
             transitions,
@@ -159,12 +159,10 @@ class TargetBuilder:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all statistics by name, for a saved state."""
-        # Saved states depend on these keys: "owed" is the expected return of dead agents.
-        dead = {f"owed.{key}": value for key, value in self.dead_agent_value.tensors().items()}
         return {
             **self.rewards.moments.tensors("rewards."),
             **self.values.moments.tensors("values."),
-            **dead,
+            **self.dead_agent_value.tensors(),
             "longest_wait": self._longest_wait,
         }
 
@@ -176,7 +174,7 @@ class TargetBuilder:
         """
         self.rewards.moments = RunningMoments.from_tensors(tensors, "rewards.", self._device)
         self.values.moments = RunningMoments.from_tensors(tensors, "values.", self._device)
-        self.dead_agent_value.restore(tensors_below(tensors, "owed."))
+        self.dead_agent_value.restore(tensors)
         self._longest_wait = tensors["longest_wait"].to(self._device)
 
     def normalise_advantages(self, advantages: Tensor, valid: Tensor) -> Tensor:
@@ -219,8 +217,3 @@ def _scale_metrics(advantage: Tensor, returns: Tensor, value: Tensor, reward: Te
 def decay_of_window(window: int) -> float:
     """Return the decay per update of statistics over about `window` updates; 1 (no decay) if `window` is 0."""
     return 1.0 - 1.0 / window if window else 1.0
-
-
-def tensors_below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors whose names start with a prefix, with the prefix removed."""
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -88,13 +88,14 @@ class DeadAgentValue:
         self.cross = self.cross * units * factor
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the statistics by name, for a saved state: `squares` is the Gram matrix, `products` is X^T y."""
-        return {"squares": self.gram, "products": self.cross}
+        """Return the statistics by name, for a saved state."""
+        # Saved states depend on these older names.
+        return {"owed.squares": self.gram, "owed.products": self.cross}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Continue from the result of `tensors`."""
-        self.gram = tensors["squares"].to(self.gram.device)
-        self.cross = tensors["products"].to(self.cross.device)
+        self.gram = tensors["owed.squares"].to(self.gram.device)
+        self.cross = tensors["owed.products"].to(self.cross.device)
 
     @property
     def _coefficients(self) -> Float[Tensor, "2"]:

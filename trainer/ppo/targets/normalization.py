@@ -4,7 +4,6 @@ No other module changes the units of rewards, values or advantages. Statistics a
 of all ranks. They can decay, so that old samples count less.
 """
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -310,11 +309,9 @@ class ValueNormalizer:
         shift = (before.mean - self.moments.mean) / new
         return PopArtRescaling(torch.where(both, old / new, 1.0), torch.where(both, shift, 0.0))
 
-    def rescaled(self, factor: float) -> "ValueNormalizer":
-        """Return a normaliser for returns that are `factor` times as large."""
-        other = copy.copy(self)
-        other.moments = self.moments.rescaled(factor)
-        return other
+    def rescale(self, factor: float) -> None:
+        """Convert the statistics to units in which returns are `factor` times as large."""
+        self.moments = self.moments.rescaled(factor)
 
     def normalise(self, returns: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Convert scaled rewards to the critic's units; only centred while the standard deviation is 0."""
