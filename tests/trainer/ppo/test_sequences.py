@@ -12,15 +12,15 @@ from trainer.ppo.loss import probability_ratio
 from trainer.ppo.sequences import Sequences, shuffle_minibatches, split_into_sequences
 
 WIDTH, UNITS = 5, 64
-"""Units that native code cannot take through time, and units that it can."""
+"""Recurrent sizes without and with a native LSTM."""
 
 
 def network(core=CoreKind.LSTM, units=WIDTH):
     return ActorCritic(Architecture.of(fake_spec(), encoder_sizes=(7,), recurrent_size=units, core=core))
 
 
-def stepped(net, values, episode_start, active, chunk):
-    """Outputs of the actor, one decision after another, and its states at the chunks' starts."""
+def step_loop(net, values, episode_start, active, chunk):
+    """Run the actor step by step; return its outputs, and its states at the starts of chunks."""
     steps, rows = active.shape
     state = RecurrentState(*torch.randn(2, rows, net.core.state_size))
     outputs, hidden, cell = [], [], []
@@ -53,7 +53,7 @@ def test_sequences_equal_the_step_loop_for_random_episode_starts(start_chance, a
     net, values = network(core, units), torch.randn(steps, rows, 4)
     episode_start, active = torch.rand(steps, rows) < start_chance, torch.rand(steps, rows) < active_chance
     with torch.no_grad():
-        expected, hidden, cell = stepped(net, values, episode_start, active, chunk)
+        expected, hidden, cell = step_loop(net, values, episode_start, active, chunk)
         sequences = split_into_sequences(episode_start, active, hidden, cell)
         if len(sequences):
             result = in_sequences(net, values, sequences)
@@ -64,7 +64,7 @@ def test_sequences_equal_the_step_loop_for_random_episode_starts(start_chance, a
 
 
 def test_no_sequence_crosses_a_chunk_or_an_episode():
-    """States of the rollout open every chunk: no gradient goes further back, and no state is older than that."""
+    """Each chunk starts from a stored state, so gradients and states go back no further."""
     steps, rows, chunk = 12, 2, 4
     episode_start = torch.zeros(steps, rows, dtype=torch.bool)
     episode_start[6, 1] = True
@@ -87,10 +87,10 @@ def test_split_puts_each_sequence_into_one_part(count):
     index, state = torch.arange(28).view(4, 7), RecurrentState(torch.zeros(7, 1), torch.zeros(7, 1))
     sequences = Sequences(index, lengths, state, torch.ones(7, dtype=torch.bool))
 
-    dealt = [part.index[0].tolist() for part in sequences.split(count)]
+    parts = [part.index[0].tolist() for part in sequences.split(count)]
 
-    assert sorted(chain.from_iterable(dealt)) == list(range(7))
-    assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
+    assert sorted(chain.from_iterable(parts)) == list(range(7))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 @pytest.mark.parametrize("units", [WIDTH, UNITS])
@@ -99,7 +99,7 @@ def test_gradients_equal_those_of_the_step_loop(units):
     steps, rows = 8, 3
     net, values = network(units=units), torch.randn(steps, rows, 4)
     episode_start, active = torch.rand(steps, rows) < 0.3, torch.rand(steps, rows) < 0.8
-    expected, hidden, cell = stepped(net, values, episode_start, active, steps)
+    expected, hidden, cell = step_loop(net, values, episode_start, active, steps)
     weights = torch.randn_like(expected)
     (expected * weights)[active].sum().backward()
     looped = [parameter.grad.clone() for parameter in net.parameters() if parameter.grad is not None]
@@ -132,19 +132,19 @@ def test_minibatches_contain_each_sequence_once_and_repeat_with_the_seed():
     state = torch.zeros(4, 6, WIDTH)
     sequences = split_into_sequences(torch.rand(8, 6) < 0.3, active, state, state)
 
-    def dealt(seed):
+    def minibatches(seed):
         order = shuffle_minibatches(sequences.lengths.float(), 5, torch.Generator().manual_seed(seed))
         return [sequences.take(part).flat_index.tolist() for part in order]
 
-    assert dealt(1) == dealt(1)
-    assert dealt(1) != dealt(2)
-    assert sorted(index for part in dealt(1) for index in part) == list(range(48))
+    assert minibatches(1) == minibatches(1)
+    assert minibatches(1) != minibatches(2)
+    assert sorted(index for part in minibatches(1) for index in part) == list(range(48))
 
 
 @given(weights=st.lists(st.integers(0, 16), max_size=60), count=st.integers(1, 9), seed=st.integers(0, 1000))
 @settings(deadline=None)
 def test_minibatches_differ_by_at_most_one_sequence(weights, count, seed):
-    """By decisions that carry loss, and by segments, however many such decisions each segment has."""
+    """By decisions that carry loss, and by sequences, whatever the number of such decisions in each."""
     weights = torch.tensor(weights, dtype=torch.float32)
     order = shuffle_minibatches(weights, count, torch.Generator().manual_seed(seed))
     totals = [weights[part].sum().item() for part in order]
@@ -162,24 +162,24 @@ def test_minibatches_of_equal_sequences_are_random():
 
 
 def test_minibatches_of_an_update_have_balanced_numbers_of_loss_decisions(play, never):
-    """Agents fall early, and the first decision of a chunk only refreshes its memory, so segments give unequal numbers.
+    """Agents die early, and the first decision of a chunk is burn-in, so sequences have unequal numbers.
 
     Minibatches of equally many sequences differed by up to nine decisions.
     """
     played = play((4, 4), ppo={"burn_in": 1, "num_minibatches": 4, "update_epochs": 3, "target_kl": 1e9})
-    learner, seen = played.learner, []
+    learner, loss_decisions = played.learner, []
     ppo, step = learner.ppo, learner.ppo._update_minibatch
 
     def watched(rollout, targets, minibatch, *rest):
-        seen.append(ppo._loss_mask(targets, minibatch).sum().item())
+        loss_decisions.append(ppo._loss_mask(targets, minibatch).sum().item())
         return step(rollout, targets, minibatch, *rest)
 
     ppo._update_minibatch = watched
     for _ in range(3):
-        seen.clear()
+        loss_decisions.clear()
         learner.learn(played.collect(), never)
-        assert len(seen) == 12
-        assert max(seen) - min(seen) <= 4.0, "decisions of one segment"
+        assert len(loss_decisions) == 12
+        assert max(loss_decisions) - min(loss_decisions) <= 4.0, "decisions of one sequence"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_ratio_is_one_for_saturated_actions(play, never, either_way):
 
 
 def test_burn_in_updates_the_state_and_carries_no_loss(play):
-    """Segments that start from a stored state lose their first two decisions; those at an episode's start lose none."""
+    """Sequences that start from a stored state lose their first two decisions, those at an episode start none."""
     played = play(ppo={"burn_in": 2})
     for _ in range(2):  # the second rollout begins inside episodes
         rollout = played.collect()

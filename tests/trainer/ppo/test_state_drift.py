@@ -34,8 +34,8 @@ def drift_step_by_step(network, rollout):
     begin = len(rollout.reward) - 2 * length
     state = RecurrentState(rollout.hidden[-2, :MAX_ROWS], rollout.cell[-2, :MAX_ROWS])
     for t in range(begin, begin + length):
-        seen = (rollout.observation[t, :MAX_ROWS], rollout.episode_start[t, :MAX_ROWS], rollout.active[t, :MAX_ROWS])
-        state = network.step(seen[0], state, seen[1], seen[2]).state
+        step = (rollout.observation[t, :MAX_ROWS], rollout.episode_start[t, :MAX_ROWS], rollout.active[t, :MAX_ROWS])
+        state = network.step(step[0], state, step[1], step[2]).state
     stored = rollout.hidden[-1, :MAX_ROWS]
     return torch.linalg.vector_norm(state.hidden - stored) / torch.linalg.vector_norm(stored)
 
