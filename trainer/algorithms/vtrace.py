@@ -127,7 +127,7 @@ class VTrace(Learner):
         """Update the weights by one rollout of finite numbers; return metrics, averaged over epochs."""
         penalty, magnet_metrics = self.magnet_penalty(rollout)
         transitions = self.target_builder.scaled_transitions(rollout)
-        targets, metrics = self.target_builder.build_from(transitions, rollout, self.network.critic, penalty)
+        targets, metrics = self.target_builder.build(transitions, rollout, self.network.critic, penalty)
         epochs: list[dict[str, float | None]] = []
         for epoch in range(self.config.ppo.update_epochs):
             if epoch:

@@ -232,8 +232,9 @@ class Learner:
     def targets(
         self, rollout: RolloutBuffer, advantage_penalty: Tensor | None = None
     ) -> tuple[Targets, dict[str, float | None]]:
-        """Return advantages and returns of a rollout with their scales; see `TargetBuilder.build`."""
-        return self.target_builder.build(rollout, self.network.critic, advantage_penalty)
+        """Return the targets of a rollout, and metrics of their scales; see `TargetBuilder.build`."""
+        transitions = self.target_builder.scaled_transitions(rollout)
+        return self.target_builder.build(transitions, rollout, self.network.critic, advantage_penalty)
 
     def magnet_penalty(self, rollout: RolloutBuffer) -> tuple[Tensor | None, dict[str, float]]:
         """Return the penalty that `ppo.magnet_coef` adds to advantages (T, R), None without one; and its metrics."""

@@ -178,7 +178,7 @@ class PPOLoss:
         device: Device of the batches.
 
     Attributes:
-        has_floors: Whether any head has an entropy floor.
+        entropy_floors: Entropy floor of each head (heads,), -inf for a head without one; None if no head has one.
 
     Raises:
         ConfigError: A setting names a head that does not exist.
@@ -189,16 +189,11 @@ class PPOLoss:
         self._names = [head.name for head in layout.heads]
         self._factors = self._per_head("ent_coef_per_head", settings.ent_coef_per_head, 1.0).to(device)
         floors = self._per_head("entropy_floors", settings.entropy_floors, -torch.inf)
-        self.has_floors = bool(floors.isfinite().any())
-        self._floors = floors.to(device)
+        self.entropy_floors = floors.to(device) if settings.entropy_floors else None
 
     def record(self, minibatch: MinibatchMetrics, metrics: MetricAccumulator) -> None:
         """Add the metrics of a minibatch to those of the update, except `ratio_error`, which only the first logs."""
         metrics.add_each(MinibatchMetrics.names(self._names)[1:], minibatch.row[1:])
-
-    def under_floor(self, entropy: Float[Tensor, " heads"]) -> Bool[Tensor, " heads"]:
-        """Whether the mean entropy of each head is below its floor."""
-        return entropy < self._floors
 
     def weights(
         self, coefficients: LossCoefficients, under_floor: Bool[Tensor, " heads"]

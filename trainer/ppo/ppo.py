@@ -332,14 +332,14 @@ class PPO:
 
     def _update_floors(self, result: MinibatchResult | None) -> None:
         """Find the heads whose mean entropy, over the decisions of all ranks, is below their floor."""
-        if not self.loss.has_floors:
+        if self.loss.entropy_floors is None:
             return
         sums = torch.zeros(2, len(self.under_floor), device=self._device)
         if result is not None:
             samples, entropy = result.metrics.per_head("samples"), result.metrics.per_head("entropy")
             sums = torch.stack([samples, torch.where(samples > 0, samples * entropy, 0.0)])
         samples, total = self._ranks.all_reduce_sum(sums).unbind()
-        self.under_floor = torch.where(samples > 0, self.loss.under_floor(total / samples), self.under_floor)
+        self.under_floor = torch.where(samples > 0, total / samples < self.loss.entropy_floors, self.under_floor)
 
     def _record(self, result: MinibatchResult, metrics: MetricAccumulator) -> None:
         """Add the metrics of one minibatch to those of the update."""

@@ -95,7 +95,7 @@ def test_an_epoch_with_unchanged_weights_has_the_targets_of_the_first(play, neve
     played.learner.network.load_state_dict(learner.network.state_dict())
     rollout = played.collect()
     transitions = learner.target_builder.scaled_transitions(rollout)
-    targets, _ = learner.target_builder.build_from(transitions, rollout, learner.network.critic)
+    targets, _ = learner.target_builder.build(transitions, rollout, learner.network.critic)
     again = learner._corrected_targets(rollout, transitions, targets, None)
     assert targets.valid.any()
     torch.testing.assert_close(again.advantage[targets.valid], targets.advantage[targets.valid], rtol=1e-4, atol=1e-4)

@@ -68,7 +68,6 @@ class FlatAdamW:
     """
 
     def __init__(self, named: Mapping[str, nn.Parameter], settings: OptimizerSettings) -> None:
-        self._shapes = {name: each.detach().to("meta") for name, each in named.items()}
         self._max_norm, size = settings.max_grad_norm, flat_size(named)
         like = next(iter(named.values())).detach()
         self._flat = uses_flat_storage(like.device)
@@ -159,9 +158,9 @@ class FlatAdamW:
         named = {
             f"{name}.{key}": view
             for key, moment in self._moments.items()
-            for name, view in unflatten(moment.clone(), self._shapes).items()
+            for name, view in unflatten(moment.clone(), self._named).items()
         }
-        return named | {f"{name}.{STEP}": self._groups[0].steps[0].clone() for name in self._shapes}
+        return named | {f"{name}.{STEP}": self._groups[0].steps[0].clone() for name in self._named}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Continue from the result of `tensors`, from whatever device; parameters without a saved state start at 0."""
@@ -171,7 +170,7 @@ class FlatAdamW:
                 steps.fill_(self.steps)
         for key, moment in self._moments.items():
             moment.zero_()
-            for name, view in unflatten(moment, self._shapes).items():
+            for name, view in unflatten(moment, self._named).items():
                 if (saved := tensors.get(f"{name}.{key}")) is not None:
                     view.copy_(saved)
 

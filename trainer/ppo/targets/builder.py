@@ -66,21 +66,6 @@ class TargetBuilder:
         self._role = _role_of_row(spec, rows).to(self._device) if per_role else None
         self._longest_wait = torch.zeros((), dtype=torch.int64, device=self._device)
 
-    def build(
-        self, rollout: RolloutBuffer, critic: nn.Linear, advantage_penalty: Tensor | None = None
-    ) -> tuple[Targets, dict[str, float | None]]:
-        """Compute the targets of a rollout, and add it to the statistics.
-
-        Args:
-            rollout: T decisions of R agents.
-            critic: Output layer of the critic, which PopArt rescales in place.
-            advantage_penalty: Term to add to normalised advantages (T, R), such as the magnet's; None without one.
-
-        Returns:
-            The targets, and metrics from before normalisation.
-        """
-        return self.build_from(self.scaled_transitions(rollout), rollout, critic, advantage_penalty)
-
     def scaled_transitions(self, rollout: RolloutBuffer) -> AgentTransitions:
         """Add a rollout to the reward scale; return its transitions with scaled rewards and values."""
         transitions = self.transitions(rollout)
@@ -98,14 +83,24 @@ class TargetBuilder:
             next_value=transitions.next_value * factor,
         )
 
-    def build_from(
+    def build(
         self,
         transitions: AgentTransitions,
         rollout: RolloutBuffer,
         critic: nn.Linear,
         advantage_penalty: Tensor | None = None,
     ) -> tuple[Targets, dict[str, float | None]]:
-        """Compute the targets of the transitions of `scaled_transitions`; see `build`."""
+        """Compute the targets of a rollout, and add it to the statistics.
+
+        Args:
+            transitions: Result of `scaled_transitions`.
+            rollout: T decisions of R agents.
+            critic: Output layer of the critic, which PopArt rescales in place.
+            advantage_penalty: Term to add to normalised advantages (T, R), such as the magnet's; None without one.
+
+        Returns:
+            The targets, and metrics from before normalisation.
+        """
         advantage = masked_gae(transitions, gamma=self._settings.gamma, lam=self._settings.gae_lambda)
         value, valid = transitions.value, transitions.valid
         returns = advantage + value
