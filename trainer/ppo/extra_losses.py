@@ -97,10 +97,10 @@ class NextObservationLoss(nn.Module):
         [network] = self._network
         before, after = successive(batch.runs)
         chosen = batch.loss_mask[before].nonzero().squeeze(1)
-        seen = batch.observation.index_select(0, after[chosen])
-        numeric = network.numeric_mask(seen)
+        target = batch.observation.index_select(0, after[chosen])
+        numeric = network.numeric_mask(target)
         predicted = torch.addmm(self.bias, output.features.index_select(0, before[chosen]), self.weight.t())
-        error = (predicted - network.normalise(seen).where(numeric, 0.0)).square().where(numeric, 0.0).sum()
+        error = (predicted - network.normalise(target).where(numeric, 0.0)).square().where(numeric, 0.0).sum()
         mean: Tensor = error / (len(self.bias) * len(batch.index))
         return mean
 

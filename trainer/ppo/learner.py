@@ -202,11 +202,11 @@ class Learner:
         """
         own = self.tensors()
         tensors = type(self)(self.config, self._spec, self._ranks, **self.config.algorithm.options).tensors()
-        kept: tuple[str, ...] = ("rng.", "longest_wait")
+        preserved: tuple[str, ...] = ("rng.", "longest_wait")
         if start is not None:
             tensors |= {f"network.{name}": tensor for name, tensor in start.state_dict().items()}
-            kept += ("observations.", "members")
-        tensors |= {name: tensor for name, tensor in own.items() if name.startswith(kept)}
+            preserved += ("observations.", "members")
+        tensors |= {name: tensor for name, tensor in own.items() if name.startswith(preserved)}
         self.restore(tensors, self.steps, self.updates)
         if start is not None:
             self._observations.write_to(self.network)

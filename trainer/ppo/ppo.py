@@ -208,7 +208,7 @@ class PPO:
 
         Args:
             rollout: Holds the decisions.
-            targets: What they are learned from.
+            targets: Advantages and returns of the rollout.
             micro_batches: Parts of the minibatch; none on a rank without valid decisions.
             shares: Share of each part in the minibatch's decisions that carry loss.
             weights: See `PPOLoss.weights`.
@@ -296,7 +296,7 @@ class PPO:
         return self.loss.compute(self.evaluate_actions(batch, output), weights), output
 
     def _choose_loss(self, *, own_loss: bool) -> ComputeLoss:
-        """Choose PPO's native loss if it runs here, else the plain one; compiled if `ppo.compile` says so."""
+        """Choose PPO's native loss if it runs here, else the plain one; compiled if `ppo.compile` is set."""
         chosen = (None if own_loss else self._native_loss()) or self._plain_loss
         backend = self._settings.compile
         if backend is CompileBackend.NONE:

@@ -163,7 +163,7 @@ class FlatAdamW:
         return named | {f"{name}.{STEP}": self._groups[0].steps[0].clone() for name in self._named}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Continue from the result of `tensors`, from whatever device; parameters without a saved state start at 0."""
+        """Continue from the result of `tensors`, from any device; parameters without a saved state start at 0."""
         self.steps = max((int(tensor) for name, tensor in tensors.items() if name.endswith(f".{STEP}")), default=0)
         for group in self._groups:
             for steps in group.steps:

@@ -285,7 +285,7 @@ class PopArtRescaling(NamedTuple):
 class ValueNormalizer:
     """Value normalisation: the critic predicts returns in units of their running mean and standard deviation.
 
-    Before the first return, denormalised values are 0: an untrained critic says nothing in any scale of rewards.
+    Before the first return, denormalised values are 0: the outputs of an untrained critic mean nothing in any units.
 
     Args:
         device: Device of the statistics.
