@@ -81,9 +81,9 @@ def returns_of(played):
     for value in (0.0, 50.0):
         rollout.final_value[rollout.truncated] = value
         learner = played.learner
-        turns = learner.target_builder.transitions(rollout)
-        advantage = masked_gae(turns, turns.reward, turns.value, turns.next_value, gamma=0.995, lam=0.95)
-        advantages.append(turns.restore(advantage)[cut])
+        transitions = learner.target_builder.transitions(rollout)
+        advantage = masked_gae(transitions, gamma=0.995, lam=0.95)
+        advantages.append(transitions.restore(advantage)[cut])
     assert torch.equal(rollout.truncated, kept[0])
     assert torch.equal(rollout.terminated, kept[1])
     return advantages
