@@ -11,20 +11,14 @@ def progress(step: int, horizon_steps: int) -> float:
 
 
 def anneal(shape: Shape, start: float, final: float, fraction: float) -> float:
-    """Anneal from `start` at fraction 0 to `final` at fraction 1, linearly or along a cosine."""
-    return {Shape.LINEAR: linear, Shape.COSINE: cosine}[shape](start, final, fraction)
+    """Anneal from `start` at fraction 0 to `final` at fraction 1, linearly or along half a cosine.
 
-
-def linear(start: float, final: float, fraction: float) -> float:
-    """Interpolate linearly between `start` and `final`."""
-    return start + (final - start) * fraction
-
-
-def cosine(start: float, final: float, fraction: float) -> float:
-    """Interpolate along half a cosine: slowly at both ends, halfway at fraction 0.5.
+    The cosine is slower at both ends, and halfway at fraction 0.5.
 
     Source: Loshchilov and Hutter, "SGDR" (2017), equation 5, without restarts.
     """
+    if shape is Shape.LINEAR:
+        return start + (final - start) * fraction
     return final + (start - final) * (1.0 + math.cos(math.pi * fraction)) / 2.0
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from trainer.ppo.optim.schedules import Shape, anneal, cosine, linear, linear_warmup, progress
+from trainer.ppo.optim.schedules import Shape, anneal, linear_warmup, progress
 
 
 @pytest.mark.parametrize(
@@ -13,9 +13,9 @@ def test_anneal_goes_from_start_to_final_and_stays_there(shape, at_start, half_w
 
 
 def test_cosine_is_slower_than_linear_at_both_ends():
-    assert cosine(1.0, 0.0, 0.25) == pytest.approx(0.5 + 0.5**1.5)
-    assert cosine(1.0, 0.0, 0.25) > linear(1.0, 0.0, 0.25)
-    assert cosine(1.0, 0.0, 0.75) < linear(1.0, 0.0, 0.75)
+    assert anneal(Shape.COSINE, 1.0, 0.0, 0.25) == pytest.approx(0.5 + 0.5**1.5)
+    assert anneal(Shape.COSINE, 1.0, 0.0, 0.25) > anneal(Shape.LINEAR, 1.0, 0.0, 0.25)
+    assert anneal(Shape.COSINE, 1.0, 0.0, 0.75) < anneal(Shape.LINEAR, 1.0, 0.0, 0.75)
 
 
 def test_linear_warmup_rises_to_one_and_stays_there():
@@ -34,7 +34,7 @@ def test_settings_choose_shape_final_value_and_warmup(play):
     for steps in (0, 18, 36, 72, 144, 999):
         learner.steps = steps
         rates.append(learner.coefficients().learning_rate)
-    early = [0.5 * cosine(1e-3, 1e-4, 18 / 144), cosine(1e-3, 1e-4, 36 / 144)]
+    early = [0.5 * anneal(Shape.COSINE, 1e-3, 1e-4, 18 / 144), anneal(Shape.COSINE, 1e-3, 1e-4, 36 / 144)]
     assert rates == pytest.approx([0.0, *early, 5.5e-4, 1e-4, 1e-4])
 
 
@@ -43,4 +43,4 @@ def test_schedule_continues_after_a_resume(play, never):
     whole.learner.learn(whole.collect(), never)
     resumed.learner.restore(whole.learner.tensors(), whole.learner.steps, whole.learner.updates)
     rates = [each.learner.learn(each.collect(), never)["charts/learning_rate"] for each in (whole, resumed)]
-    assert rates == pytest.approx([cosine(1e-3, 1e-4, 0.5)] * 2)
+    assert rates == pytest.approx([anneal(Shape.COSINE, 1e-3, 1e-4, 0.5)] * 2)
