@@ -41,7 +41,7 @@ def main() -> None:
         (one, figures), (other, again) = (learn(each, units, environment) for each in ("none", backend))
         plain, compiled = one.learner.tensors(), other.learner.tensors()
         answers[f"{environment} {units}"] = {
-            "given_up": other.learner.ppo._compute_loss.given_up,
+            "fell_back": other.learner.ppo._compute_loss.fell_back,
             "same_keys": list(plain) == list(compiled),
             "furthest": max(float((plain[name].double() - compiled[name].double()).abs().max()) for name in plain),
             "same_figures": figures.keys() == again.keys(),

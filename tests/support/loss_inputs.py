@@ -9,25 +9,25 @@ from trainer.ppo.sequences import SequenceBatch
 
 
 def inputs(
-    network: ActorCritic, seen: Tensor, features: Tensor, lengths: list[int], counts: Tensor
+    network: ActorCritic, seen: Tensor, features: Tensor, lengths: list[int], loss_mask: Tensor
 ) -> tuple[SequenceBatch, PolicyOutput]:
     """A batch of sequences and the network's output at its decisions; all that is not given is 0."""
-    layout, decisions, chosen = network.layout, len(seen), counts.nonzero().squeeze(1)
-    numbers = torch.zeros(len(chosen))
+    layout, decisions, loss_index = network.layout, len(seen), loss_mask.nonzero().squeeze(1)
+    numbers = torch.zeros(len(loss_index))
     state = torch.zeros(len(lengths), network.core.state_size)
     batch = SequenceBatch(
-        seen=seen,
+        observation=seen,
         state=RecurrentState(state, state),
         runs=PackedRuns.of(torch.tensor(lengths), max(lengths)),
-        counts=counts,
-        chosen=None if len(chosen) == decisions else chosen,
-        index=chosen,
-        noise=torch.zeros(len(chosen), layout.log_std_size),
-        mask=torch.ones(len(chosen), layout.mask_size, dtype=torch.bool),
-        raw=torch.zeros(len(chosen), layout.raw_size),
-        log_prob=torch.zeros(len(chosen), len(layout.heads)),
+        loss_mask=loss_mask,
+        loss_index=None if len(loss_index) == decisions else loss_index,
+        index=loss_index,
+        noise=torch.zeros(len(loss_index), layout.log_std_size),
+        mask=torch.ones(len(loss_index), layout.mask_size, dtype=torch.bool),
+        raw_action=torch.zeros(len(loss_index), layout.raw_size),
+        log_prob=torch.zeros(len(loss_index), len(layout.heads)),
         old_value=numbers,
         advantage=numbers,
-        target=numbers,
+        returns=numbers,
     )
     return batch, PolicyOutput(torch.zeros(decisions, layout.parameter_size), torch.zeros(decisions), features)

@@ -127,7 +127,7 @@ class VTrace(Learner):
         """Update the weights by one rollout of finite numbers; return metrics, averaged over epochs."""
         penalty, magnet_metrics = self.magnet_penalty(rollout)
         transitions = self.target_builder.scaled_transitions(rollout)
-        targets, metrics = self.target_builder.build_from(transitions, rollout, self.network.critic, penalty)
+        targets, metrics = self.target_builder.build(transitions, rollout, self.network.critic, penalty)
         epochs: list[dict[str, float | None]] = []
         for epoch in range(self.config.ppo.update_epochs):
             if epoch:
@@ -162,7 +162,7 @@ class VTrace(Learner):
         return replace(
             targets,
             advantage=normalised if penalty is None else normalised + penalty,
-            value=transitions.restore(builder.values.normalise(value + errors)),
+            returns=transitions.restore(builder.values.normalise(value + errors)),
         )
 
     @torch.no_grad()
@@ -174,7 +174,7 @@ class VTrace(Learner):
         ratio, value = torch.ones_like(targets.old_value), targets.old_value.clone()
         sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
         limit = max_micro_batch(self.config.ppo, value.device)
-        for part in sequences.split(min(len(sequences), -(-len(sequences.rows) // limit))):
+        for part in sequences.split(min(len(sequences), -(-len(sequences.flat_index) // limit))):
             found = self.ppo.evaluate(rollout, targets, part)
             ratio.view(-1)[found.index] = probability_ratio(found.joint_log_ratio)
             value.view(-1)[found.index] = found.value

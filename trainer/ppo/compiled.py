@@ -1,4 +1,4 @@
-"""The way to the loss through torch.compile, which must never be the end of a run."""
+"""torch.compile with a fallback to the eager function, so that a compiler error never ends a run."""
 
 import logging
 from collections.abc import Callable
@@ -8,8 +8,8 @@ import torch
 
 from arena.policies.nn.recurrent import has_bfloat16_lstm, has_native_lstm
 
-MOST_GRAPHS = 64
-"""Most graphs of the way to the loss: parts of one run or decision, or without idle ones, have graphs of their own."""
+MAX_GRAPHS = 64
+"""Limit of recompilations: micro-batches of one sequence or sample, or without padding, have graphs of their own."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -18,46 +18,46 @@ logger = logging.getLogger(__name__)
 
 
 class CompiledOrEager(Generic[P, R]):
-    """A function in one graph, for as long as that can be had; the network's modules are left as they are.
+    """A function under torch.compile as one full graph; the fallback replaces it after the first compiler error.
 
     Args:
-        function: It changes nothing, or could not be begun anew.
-        backend: Of torch.compile.
-        otherwise: Takes its place where it does not compile, or has more graphs than `MOST_GRAPHS`.
+        function: A function without side effects, because a failed call is repeated by the fallback.
+        backend: Backend of torch.compile.
+        fallback: Used if the backend fails or more than `MAX_GRAPHS` graphs are needed.
 
     Attributes:
-        given_up: Whether that has happened.
+        fell_back: Whether the fallback is in use.
     """
 
-    def __init__(self, function: Callable[P, R], backend: str, otherwise: Callable[P, R]) -> None:
-        # Imported here: it takes longer than all else that a trainer starts with.
+    def __init__(self, function: Callable[P, R], backend: str, fallback: Callable[P, R]) -> None:
+        # Imported here, because it takes longer than all other imports of a trainer.
         import torch._dynamo
 
         torch._dynamo.config.allow_rnn = True
-        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_GRAPHS)
-        for of_this_machine in (has_native_lstm, has_bfloat16_lstm):
-            torch.compiler.assume_constant_result(of_this_machine)  # type: ignore[no-untyped-call]
-        self.given_up = False
-        self._backend, self._otherwise = backend, otherwise
+        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MAX_GRAPHS)
+        for constant in (has_native_lstm, has_bfloat16_lstm):
+            torch.compiler.assume_constant_result(constant)  # type: ignore[no-untyped-call]
+        self.fell_back = False
+        self._backend, self._fallback = backend, fallback
         self._compiled = torch.compile(function, fullgraph=True, backend=backend)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """What the function gives."""
-        if not self.given_up:
+        """Call the compiled function, or the fallback."""
+        if not self.fell_back:
             try:
                 return self._compiled(*args, **kwargs)
             except (torch._dynamo.exc.BackendCompilerFailed, torch._dynamo.exc.FailOnRecompileLimitHit) as error:
-                self.given_up = True
+                self.fell_back = True
                 logger.warning(
-                    "ppo.compile is %r, which does not work here (%s): nothing is lost, but updates go on uncompiled; "
-                    "set it to none to skip the attempt",
+                    "ppo.compile is %r, which does not work here (%s): updates continue without compilation and lose "
+                    "nothing; set it to none to skip the attempt",
                     self._backend,
                     _reason(error),
                 )
-        return self._otherwise(*args, **kwargs)
+        return self._fallback(*args, **kwargs)
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, torch._dynamo.exc.FailOnRecompileLimitHit):
-        return f"it takes more than {torch._dynamo.config.recompile_limit} graphs"
+        return f"it needs more than {torch._dynamo.config.recompile_limit} graphs"
     return f"{type(error).__name__}: {error}".splitlines()[0]

@@ -1,6 +1,4 @@
-"""Diagnostics of an update: gradients and saturation by action head, and drift of the recurrent state."""
-
-from typing import NamedTuple
+"""Diagnostics of an update: gradient norm and saturation per action head, and drift of the recurrent state."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,26 +10,26 @@ from trainer.ppo.sequences import split_into_sequences, take_flat
 from trainer.rollout.buffer import RolloutBuffer
 
 SATURATED_AT = 2.65
-"""Raw continuous actions beyond +- this are squashed to more than 0.99: the tanh hardly passes gradient there."""
+"""Raw continuous actions beyond +- this have |tanh| > 0.99, where tanh passes almost no gradient."""
 
 
-def head_gradients(network: ActorCritic, decided: Bool[Tensor, " heads"]) -> Float[Tensor, " heads"]:
-    """Norm of the gradient of every head's own rows of the last layer.
+def head_gradients(network: ActorCritic, has_samples: Bool[Tensor, " heads"]) -> Float[Tensor, " heads"]:
+    """Gradient norm of each head's rows of the actor's output layer.
 
-    A head that `decided` nothing in the whole minibatch has no gradient, which is not the same as 0: NaN.
+    NaN for a head without samples in the minibatch: it has no gradient, which is not the same as gradient 0.
     """
     weight, bias = network.actor.weight.grad, network.actor.bias.grad
     if weight is None or bias is None:
-        return torch.full_like(decided, torch.nan, dtype=torch.float32)
+        return torch.full_like(has_samples, torch.nan, dtype=torch.float32)
     squares = weight.square().sum(dim=1) + bias.square()
-    of_heads = [squares[network.head_rows[part.head.name].rows].sum() for part in network.layout.parts]
-    return torch.stack(of_heads).sqrt().masked_fill(~decided, torch.nan)
+    per_head = [squares[network.head_rows[part.head.name].rows].sum() for part in network.layout.parts]
+    return torch.stack(per_head).sqrt().masked_fill(~has_samples, torch.nan)
 
 
 def continuous_heads(network: ActorCritic, rollout: RolloutBuffer) -> dict[str, float | None]:
-    """Share of saturated actions, and mean standard deviation before squashing, of every gaussian head.
+    """Share of saturated actions, and mean standard deviation before squashing, of each gaussian head.
 
-    Counted over the agents that acted; dimensions that did not matter count too, for they are drawn alike.
+    Over the actions of active agents, including masked dimensions, which are sampled alike.
     """
     metrics: dict[str, float | None] = {}
     for part in network.layout.parts:
@@ -43,54 +41,47 @@ def continuous_heads(network: ActorCritic, rollout: RolloutBuffer) -> dict[str, 
 
 
 def saturated(raw: Float[Tensor, "n A"]) -> float:
-    """Share of raw continuous actions that squashing holds at a limit."""
+    """Share of raw continuous actions that tanh saturates."""
     return float((raw.abs() > SATURATED_AT).float().mean())
 
 
-ROWS = 16
-"""Rows that are looked at: enough for a mean, few enough to cost nothing beside an update."""
+MAX_ROWS = 16
+"""Rows that the drift is measured on: enough for a mean, and cheap next to an update."""
 
 
 @torch.no_grad()
 def state_drift(network: ActorCritic, rollout: RolloutBuffer) -> Float[Tensor, ""] | None:
-    """Distance between the memory stored at the last chunk's start and what the present weights make of it.
+    """Recurrent state drift: relative distance between stored hidden states and those under the current weights.
 
-    They go through the chunk before it from the state stored there. The distance is in norms of the stored memory; 0
-    while the weights are those that acted. None for networks without memory and rollouts of a single chunk.
+        |h' - h| / |h|
+
+    Here h is stored at the start of the last chunk. h' results from the chunk before it, from the state stored at that
+    chunk's start. 0 under the weights that acted. None for feedforward networks, or if a rollout is a single chunk.
+
+    Source: Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (2019), section 3.
     """
     chunks, _, units = rollout.hidden.shape
     if chunks < 2 or units == 0:
         return None
-    before, stored = _chunk(rollout.select_rows(slice(ROWS)), chunks - 2), rollout.hidden[-1, :ROWS]
-    moved, size = (torch.linalg.vector_norm(each) for each in (_hidden_after(network, before) - stored, stored))
-    drift: Tensor = moved / size.clamp(min=torch.finfo(stored.dtype).tiny)
+    stored = rollout.hidden[-1, :MAX_ROWS]
+    recomputed = _hidden_after_chunk(network, rollout.select_rows(slice(MAX_ROWS)), chunks - 2)
+    distance, norm = (torch.linalg.vector_norm(each) for each in (recomputed - stored, stored))
+    drift: Tensor = distance / norm.clamp(min=torch.finfo(stored.dtype).tiny)
     return drift
 
 
-class _Chunk(NamedTuple):
-    """L decisions of some rows."""
-
-    observation: Float[Tensor, "L R D"]
-    episode_start: Bool[Tensor, "L R"]
-    active: Bool[Tensor, "L R"]
-    hidden: Float[Tensor, "1 R H"]
-    cell: Float[Tensor, "1 R H"]
-
-
-def _chunk(rollout: RolloutBuffer, number: int) -> _Chunk:
-    steps = slice(number * rollout.bptt_horizon, (number + 1) * rollout.bptt_horizon)
-    decisions = (rollout.observation[steps], rollout.episode_start[steps], rollout.active[steps])
-    return _Chunk(*decisions, rollout.hidden[number : number + 1], rollout.cell[number : number + 1])
-
-
-def _hidden_after(network: ActorCritic, chunk: _Chunk) -> Float[Tensor, "R H"]:
-    """Memory behind a chunk: what the last decision left, unless an episode has begun since, or nothing was decided."""
-    times = torch.arange(1, len(chunk.active) + 1, device=chunk.active.device).unsqueeze(1)
-    acted, opened = ((times * flags).amax(dim=0) for flags in (chunk.active, chunk.episode_start))
-    hidden = chunk.hidden[0].masked_fill((opened > 0).unsqueeze(1), 0.0)
-    segments = split_into_sequences(chunk.episode_start, chunk.active, chunk.hidden, chunk.cell)
-    if not len(segments):
+def _hidden_after_chunk(network: ActorCritic, rollout: RolloutBuffer, chunk: int) -> Float[Tensor, "R H"]:
+    """Return the hidden state after a chunk; 0 if an episode has started since the agent's last action."""
+    steps = slice(chunk * rollout.bptt_horizon, (chunk + 1) * rollout.bptt_horizon)
+    active, episode_start = rollout.active[steps], rollout.episode_start[steps]
+    before, cell = rollout.hidden[chunk : chunk + 1], rollout.cell[chunk : chunk + 1]
+    times = torch.arange(1, len(active) + 1, device=active.device).unsqueeze(1)
+    last_action, last_start = ((times * flags).amax(dim=0) for flags in (active, episode_start))
+    hidden = before[0].masked_fill((last_start > 0).unsqueeze(1), 0.0)
+    sequences = split_into_sequences(episode_start, active, before, cell)
+    if not len(sequences):
         return hidden
-    output = network.hidden_states(take_flat(chunk.observation, segments.rows), segments.state, segments.runs)
-    last = (chunk.active & (times == acted) & (acted >= opened)).flatten()[segments.rows]
-    return hidden.index_copy(0, segments.rows[last] % len(hidden), output[last])
+    index = sequences.flat_index
+    output = network.hidden_states(take_flat(rollout.observation[steps], index), sequences.state, sequences.runs)
+    is_last = (active & (times == last_action) & (last_action >= last_start)).flatten()[index]
+    return hidden.index_copy(0, index[is_last] % len(hidden), output[is_last])

@@ -25,7 +25,7 @@ class ExtraLoss(Protocol):
     """
 
     def __call__(self, batch: SequenceBatch, output: PolicyOutput) -> Float[Tensor, ""]:
-        """Return the term for one micro-batch: a mean over its decisions that carry loss (`batch.counts`).
+        """Return the term for one micro-batch: a mean over its decisions that carry loss (`batch.loss_mask`).
 
         Args:
             batch: N decisions in sequences, with observations, actions, advantages and returns.
@@ -96,11 +96,11 @@ class NextObservationLoss(nn.Module):
         """Return the mean squared error over the decisions that carry loss."""
         [network] = self._network
         before, after = successive(batch.runs)
-        chosen = batch.counts[before].nonzero().squeeze(1)
-        seen = batch.seen.index_select(0, after[chosen])
-        numeric = network.numeric_mask(seen)
+        chosen = batch.loss_mask[before].nonzero().squeeze(1)
+        target = batch.observation.index_select(0, after[chosen])
+        numeric = network.numeric_mask(target)
         predicted = torch.addmm(self.bias, output.features.index_select(0, before[chosen]), self.weight.t())
-        error = (predicted - network.normalise(seen).where(numeric, 0.0)).square().where(numeric, 0.0).sum()
+        error = (predicted - network.normalise(target).where(numeric, 0.0)).square().where(numeric, 0.0).sum()
         mean: Tensor = error / (len(self.bias) * len(batch.index))
         return mean
 

@@ -21,12 +21,9 @@ from trainer.ppo.optim import schedules
 from trainer.ppo.optim.weight_ema import WeightEMA
 from trainer.ppo.ppo import PPO
 from trainer.ppo.sequences import Targets
-from trainer.ppo.targets.builder import TargetBuilder, kept_share, tensors_below
+from trainer.ppo.targets.builder import TargetBuilder, decay_of_window
 from trainer.ppo.targets.magnet import Magnet
-from trainer.ppo.targets.normalization import (
-    ObservationNormalizer,
-    RunningMoments,
-)
+from trainer.ppo.targets.normalization import ObservationNormalizer
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup, any_of
 from trainer.rollout.buffer import RolloutBuffer
 
@@ -62,14 +59,14 @@ class Learner:
         self.ppo = self.make_ppo()
         horizon = config.league.ema_horizon_steps / self.env_steps_per_update
         self._average = WeightEMA(self.network, horizon) if config.league.averages else None
-        pulls = self._average is not None and config.ppo.magnet_coef > 0.0
-        self._magnet = Magnet(config.ppo.magnet_coef, self.rows, self.network) if pulls else None
+        has_magnet = self._average is not None and config.ppo.magnet_coef > 0.0
+        self._magnet = Magnet(config.ppo.magnet_coef, self.rows, self.network) if has_magnet else None
         self._observations = ObservationNormalizer(
             self.network.architecture,
             config.normalization.observation_std_floor,
             device,
             ranks,
-            keep=kept_share(config.normalization.observation_window),
+            decay=decay_of_window(config.normalization.observation_window),
         )
         self.target_builder = TargetBuilder(config, spec, self.rows, ranks)
         self.steps = 0
@@ -116,10 +113,14 @@ class Learner:
         coefficients = self.coefficients()
         metrics = self.update(rollout, coefficients, should_stop)
         metrics |= continuous_heads(self.network, rollout)
-        self._observations.update_where(rollout.active, rollout.observation)
+        self._observations.update(rollout.observation, rollout.active)
         self._observations.write_to(self.network)
+        average = {}
+        if self._average is not None:
+            self._average.update(self.network)
+            average["charts/average_distance"] = self._average.distance(self.network)
         return metrics | {
-            **self._update_average(),
+            **average,
             **self.target_builder.metrics(),
             "charts/learning_rate": coefficients.learning_rate,
             "charts/normalized_ent_coef": coefficients.entropy,
@@ -142,13 +143,13 @@ class Learner:
         settings, steps = self.config.schedules, self.steps - self.began_step
         done = schedules.progress(steps, settings.horizon_steps)
         ppo, rates = self.config.ppo, self.config.optimizer
-        rate = schedules.falling(settings.shape, rates.learning_rate, rates.learning_rate_final, done)
-        bonus = schedules.falling(settings.shape, ppo.normalized_ent_coef, ppo.normalized_ent_coef_final, done)
+        rate = schedules.anneal(settings.shape, rates.learning_rate, rates.learning_rate_final, done)
+        bonus = schedules.anneal(settings.shape, ppo.normalized_ent_coef, ppo.normalized_ent_coef_final, done)
         return LossCoefficients(
-            learning_rate=rate * schedules.warm_up(steps, rates.learning_rate_warm_up_steps),
+            learning_rate=rate * schedules.linear_warmup(steps, rates.learning_rate_warm_up_steps),
             entropy=bonus,
             entropy_below_floor=ppo.normalized_ent_coef,
-            value=ppo.vf_coef * schedules.warm_up(steps, ppo.vf_coef_warm_up_steps),
+            value=ppo.vf_coef * schedules.linear_warmup(steps, ppo.vf_coef_warm_up_steps),
         )
 
     def tensors(self) -> dict[str, Tensor]:
@@ -160,9 +161,7 @@ class Learner:
         named |= {f"adam.{name}": tensor for name, tensor in self.ppo.optimizer.tensors().items()}
         if self._average is not None:
             named |= {f"average.{name}": tensor for name, tensor in self._average.tensors().items()}
-        for owner, moments in self._moments().items():
-            named |= {f"{owner}.{key}": value for key, value in moments.tensors().items()}
-        named |= self.target_builder.tensors()
+        named |= self._observations.tensors() | self.target_builder.tensors()
         chance = {"rng.acting": self.rng.get_state(), "rng.update": self._update_rng.get_state()}
         return named | chance | {"under_floor": self.ppo.under_floor}
 
@@ -173,25 +172,20 @@ class Learner:
             StateError: The weights do not fit the configured network, or a tensor is missing.
         """
         device = torch.device(self.config.run.device)
+        remedy = "the [network] of its config.toml"
         try:
-            load_strictly(self.network, tensors_below(tensors, "network."), "the saved state")
+            load_strictly(self.network, _below(tensors, "network."), "the saved state")
             self.network.clamp_log_std()
-            self._restore_average(tensors_below(tensors, "average."))
+            self._restore_average(_below(tensors, "average."))
+            remedy = "its ppo.extra_losses"
+            for each in self.ppo.extra_losses:
+                if each.parameters is not None:
+                    load_strictly(each.parameters, _below(tensors, f"extra.{each.name}."), "the saved state")
         except CheckpointError as error:
-            raise StateError(f"{error}: choose another --run, or the [network] of its config.toml") from error
-        for each in self.ppo.extra_losses:
-            if each.parameters is not None:
-                try:
-                    load_strictly(each.parameters, tensors_below(tensors, f"extra.{each.name}."), "the saved state")
-                except CheckpointError as error:
-                    raise StateError(f"{error}: choose another --run, or its ppo.extra_losses") from error
-        self.ppo.optimizer.restore(tensors_below(tensors, "adam."))
+            raise StateError(f"{error}: choose another --run, or {remedy}") from error
+        self.ppo.optimizer.restore(_below(tensors, "adam."))
         try:
-            self._observations.moments = RunningMoments.of(tensors_below(tensors, "observations."), device)
-            self._observations.members = [
-                RunningMoments.of(tensors_below(tensors, f"members{number}."), device)
-                for number in range(len(self._observations.members))
-            ]
+            self._observations.restore(tensors)
             self.target_builder.restore(tensors)
             self.ppo.under_floor = tensors["under_floor"].to(device)
             self._restore_generator(self.rng, tensors["rng.acting"], "acting", steps)
@@ -208,11 +202,11 @@ class Learner:
         """
         own = self.tensors()
         tensors = type(self)(self.config, self._spec, self._ranks, **self.config.algorithm.options).tensors()
-        kept: tuple[str, ...] = ("rng.", "longest_wait")
+        preserved: tuple[str, ...] = ("rng.", "longest_wait")
         if start is not None:
             tensors |= {f"network.{name}": tensor for name, tensor in start.state_dict().items()}
-            kept += ("observations.", "members")
-        tensors |= {name: tensor for name, tensor in own.items() if name.startswith(kept)}
+            preserved += ("observations.", "members")
+        tensors |= {name: tensor for name, tensor in own.items() if name.startswith(preserved)}
         self.restore(tensors, self.steps, self.updates)
         if start is not None:
             self._observations.write_to(self.network)
@@ -226,7 +220,7 @@ class Learner:
         if tensors:
             self._average.restore(tensors)
         else:
-            self._average.begin(self.network)
+            self._average.reset(self.network)
 
     def _restore_generator(self, rng: torch.Generator, saved: Tensor, purpose: str, steps: int) -> None:
         """Restore a generator; one of another kind of device cannot be restored, and is seeded anew."""
@@ -235,39 +229,27 @@ class Learner:
         else:
             rng.manual_seed(derive(self.config.run.seed, purpose, self._ranks.rank, steps))
 
-    def _moments(self) -> dict[str, RunningMoments]:
-        return {
-            "observations": self._observations.moments,
-            **{f"members{number}": moments for number, moments in enumerate(self._observations.members)},
-        }
-
     def targets(
         self, rollout: RolloutBuffer, advantage_penalty: Tensor | None = None
     ) -> tuple[Targets, dict[str, float | None]]:
-        """Return advantages and returns of a rollout with their scales; see `TargetBuilder.build`."""
-        return self.target_builder.build(rollout, self.network.critic, advantage_penalty)
+        """Return the targets of a rollout, and metrics of their scales; see `TargetBuilder.build`."""
+        transitions = self.target_builder.scaled_transitions(rollout)
+        return self.target_builder.build(transitions, rollout, self.network.critic, advantage_penalty)
 
     def magnet_penalty(self, rollout: RolloutBuffer) -> tuple[Tensor | None, dict[str, float]]:
         """Return the penalty that `ppo.magnet_coef` adds to advantages (T, R), None without one; and its metrics."""
         if self._magnet is None:
             return None, {}
-        pull, distance = self._magnet.pull(self.published, rollout)
-        return pull, {"losses/magnet_kl": distance}
-
-    def _update_average(self) -> dict[str, float]:
-        """Take the weights after an update into their mean; how far they are from it."""
-        if self._average is None:
-            return {}
-        self._average.take(self.network)
-        return {"charts/average_distance": self._average.distance(self.network)}
+        penalty, kl = self._magnet.advantage_penalty(self.published, rollout)
+        return penalty, {"losses/magnet_kl": kl}
 
 
 def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -> ActorCritic:
-    """The configured network with fresh weights; torch's global generator is left as it was.
+    """Create the configured network with fresh weights; torch's global generator is not advanced.
 
     Raises:
-        ConfigError: The environment shows no sets.
-        NetworkModuleError: The user's module is not there, or does not do what a network has to.
+        ConfigError: `network.member_size` is set, but the environment has no sets.
+        NetworkModuleError: The user's module does not load, or breaks the contract of networks.
     """
     architecture = Architecture.of(
         spec,
@@ -289,6 +271,11 @@ def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -
             check_module(architecture, spec)
             torch.manual_seed(derive(seed, "weights"))
         return ActorCritic(architecture)
+
+
+def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names start with a prefix, with the prefix removed."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _generator(device: torch.device, seed: int) -> torch.Generator:

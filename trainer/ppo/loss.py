@@ -1,4 +1,4 @@
-"""PPO loss: its terms, one function a formula, and their sum over a minibatch with its metrics."""
+"""PPO loss: clipped surrogate, value loss and entropy bonus, and their sum over a minibatch with its metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,74 +14,75 @@ from trainer.errors import ConfigError
 from trainer.ppo.update_metrics import MetricAccumulator, MinibatchMetrics
 
 LOG_RATIO_LIMIT = 20.0
-"""Log-ratios are clamped to +- this before they are exponentiated."""
+"""Log-ratios are clamped to +- this before exponentiation."""
 
 RATIO_RANGE = (0.1, 5.0)
-"""Ratios outside this range say that rollout and update disagree."""
+"""Ratios outside this range are counted as alarms: rollout and update may disagree."""
 
 
 def masked_mean(values: Float[Tensor, "n ..."], mask: Bool[Tensor, "n ..."]) -> Float[Tensor, "..."]:
-    """Mean over the first axis of the entries that count; 0 where none does."""
+    """Mean of masked-in entries over the first axis; 0 if there are none."""
     count = mask.sum(dim=0).clamp(min=1)
     return values.masked_fill(~mask, 0.0).sum(dim=0) / count
 
 
 def probability_ratio(log_ratio: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """exp(log_ratio), finite for every finite input."""
+    """Probability ratio exp(log_ratio), finite for every finite input."""
     return log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
 
 
 def clipped_surrogate_loss(
     ratio: Float[Tensor, " n"], advantage: Float[Tensor, " n"], clip: float
 ) -> Float[Tensor, " n"]:
-    """PPO's clipped objective as a loss, per sample.
+    """Clipped surrogate loss of PPO, per sample.
 
         L = -min(ratio A, clip(ratio, 1 - clip, 1 + clip) A)
 
-    Source: Schulman et al. 2017, equation 7.
+    Source: Schulman et al., "Proximal Policy Optimization Algorithms" (2017), equation 7.
     """
     return -torch.minimum(ratio * advantage, ratio.clamp(1.0 - clip, 1.0 + clip) * advantage)
 
 
 def value_loss(
     value: Float[Tensor, " n"],
-    target: Float[Tensor, " n"],
+    returns: Float[Tensor, " n"],
     old_value: Float[Tensor, " n"],
     *,
     clip: float,
     huber: float,
 ) -> Float[Tensor, " n"]:
-    """The critic's error, per sample, everything in its normalised units.
+    """Value loss, clipped and with Huber's error, per sample, in the critic's units.
 
-        L = max(e(value - target), e(old + clip(value - old, -c, c) - target)),    e(x) = x^2 / 2 up to |x| = h,
-                                                                                  h (|x| - h / 2) beyond
+        L = max(e(value - returns), e(old_value + clip(value - old_value, -c, c) - returns))
+        e(x) = x^2 / 2 if |x| <= h, else h (|x| - h / 2)
 
     Args:
-        value: What the critic says now.
-        target: What it should say.
-        old_value: What it said when the sample was collected.
-        clip: c, how far it may profit from moving; 0 for any distance.
-        huber: h; 0 for squares throughout.
+        value: Prediction of the current critic.
+        returns: Returns, the regression target.
+        old_value: Prediction of the critic when the agent acted.
+        clip: c, the clip range; 0 for no clipping.
+        huber: h, the threshold of Huber's error; 0 for squared errors only.
 
-    Source: Schulman et al., OpenAI Baselines `ppo2` (2017); Huber 1964.
+    Sources: OpenAI Baselines, `ppo2` (2017); Huber, "Robust Estimation of a Location Parameter" (1964).
     """
-    error = _error(value - target, huber)
+    error = _huber_error(value - returns, huber)
     if clip == 0.0:
         return error
-    return torch.maximum(error, _error(old_value + (value - old_value).clamp(-clip, clip) - target, huber))
+    return torch.maximum(error, _huber_error(old_value + (value - old_value).clamp(-clip, clip) - returns, huber))
 
 
-def _error(difference: Float[Tensor, " n"], huber: float) -> Float[Tensor, " n"]:
+def _huber_error(difference: Float[Tensor, " n"], huber: float) -> Float[Tensor, " n"]:
+    squared = 0.5 * difference.square()
     if huber == 0.0:
-        return 0.5 * difference.square()
-    size = difference.abs()
-    return torch.where(size <= huber, 0.5 * difference.square(), huber * (size - 0.5 * huber))
+        return squared
+    magnitude = difference.abs()
+    return torch.where(magnitude <= huber, squared, huber * (magnitude - 0.5 * huber))
 
 
 def approx_kl(log_ratio: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """Estimate KL(old || new) from samples of old: (ratio - 1) - ln ratio, never negative.
+    """Approximate KL(old || new) from samples of the old policy: (ratio - 1) - ln ratio, never negative.
 
-    ratio - 1 is computed in one: of a small log-ratio single precision would leave nothing but noise of 1e-7.
+    `expm1` keeps the precision of small log-ratios: exp(x) - 1 in float32 has an error of 1e-7.
 
     Source: Schulman, "Approximating KL divergence" (2020), estimator k3.
     """
@@ -89,25 +90,26 @@ def approx_kl(log_ratio: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 
 
 def is_clipped(ratio: Float[Tensor, "..."], clip: float) -> Bool[Tensor, "..."]:
-    """Whether a ratio lies outside the clip range."""
+    """Whether the ratio is outside the clip range 1 +- clip."""
     return (ratio - 1.0).abs() > clip
 
 
 def is_ratio_outlier(ratio: Float[Tensor, "..."]) -> Bool[Tensor, "..."]:
-    """Whether a ratio is so far off that something between rollout and update is wrong."""
+    """Whether the ratio is so extreme that rollout and update may disagree."""
     low, high = RATIO_RANGE
     return (ratio < low) | (ratio > high)
 
 
 def explained_variance(predicted: Float[Tensor, " n"], actual: Float[Tensor, " n"]) -> float | None:
-    """Share of the variance of `actual` that `predicted` explains.
+    """Explained variance of `actual` by `predicted`.
 
         1 - Var[actual - predicted] / Var[actual]
 
-    1 is perfect, 0 no better than the mean, negative worse; None where `actual` does not vary.
+    1 is perfect, 0 is as good as predicting the mean, negative is worse. None if `actual` is constant or empty.
     """
-    variance = actual.double().var(correction=0) if actual.numel() else torch.zeros(())
-    scale = actual.double().square().mean() if actual.numel() else torch.zeros(())
+    if not actual.numel():
+        return None
+    variance, scale = actual.double().var(correction=0), actual.double().square().mean()
     if float(variance) <= 1e-12 * float(scale) or float(variance) == 0.0:
         return None
     return 1.0 - float((actual - predicted).double().var(correction=0) / variance)
@@ -115,13 +117,13 @@ def explained_variance(predicted: Float[Tensor, " n"], actual: Float[Tensor, " n
 
 @dataclass(frozen=True)
 class LossCoefficients:
-    """What schedules say for this update.
+    """Learning rate and coefficients of the loss for one update, after their schedules.
 
     Attributes:
-        learning_rate: Of the policy; the critic's is a multiple of it.
-        entropy: Weight of the entropy bonus.
-        entropy_below_floor: Weight of it for a head whose entropy is under its floor.
-        value: Weight of the critic's loss.
+        learning_rate: Learning rate; that of the critic's output layer is a multiple of it.
+        entropy: Coefficient of the entropy bonus.
+        entropy_below_floor: Coefficient for a head whose entropy is below its floor.
+        value: Coefficient of the value loss.
     """
 
     learning_rate: float
@@ -132,45 +134,54 @@ class LossCoefficients:
 
 @dataclass(frozen=True)
 class PolicyEvaluation:
-    """The decisions of a minibatch that count, flattened to n samples, under the present weights."""
+    """n samples of a minibatch under the current policy and critic.
+
+    Attributes:
+        log_ratio: Log-ratio of the current to the old policy, per head.
+        head_has_choice: Whether the action mask left the head a choice; otherwise it carries no loss.
+        entropy: Normalised entropy, per head.
+        value: Prediction of the current critic.
+        old_value: As in `SequenceBatch`, like the following.
+        advantage: Normalised advantage.
+        returns: Return, in the critic's units.
+        index: Flat position t * R + r of each sample in the rollout.
+    """
 
     log_ratio: Float[Tensor, "n heads"]
-    relevant: Bool[Tensor, "n heads"]
+    head_has_choice: Bool[Tensor, "n heads"]
     entropy: Float[Tensor, "n heads"]
     value: Float[Tensor, " n"]
     old_value: Float[Tensor, " n"]
-    """What the critic said when the decision was made."""
     advantage: Float[Tensor, " n"]
-    target: Float[Tensor, " n"]
+    returns: Float[Tensor, " n"]
     index: Int[Tensor, " n"]
-    """Position t * R + r of each sample in the rollout."""
 
     @property
     def joint_log_ratio(self) -> Float[Tensor, " n"]:
-        """Log-ratio of the whole action: heads that had nothing to decide do not count."""
-        return self.log_ratio.masked_fill(~self.relevant, 0.0).sum(dim=-1)
+        """Log-ratio of the whole action: the sum over heads that had a choice."""
+        return self.log_ratio.masked_fill(~self.head_has_choice, 0.0).sum(dim=-1)
 
 
 class LossOutput(NamedTuple):
-    """Loss of some decisions with its gradient, and their metrics."""
+    """Loss of a batch, with a gradient, and its metrics, without."""
 
     loss: Float[Tensor, ""]
     metrics: MinibatchMetrics
 
 
 class PPOLoss:
-    """PPO's loss for one layout of heads.
+    """PPO loss: L = policy loss + vf_coef value loss - sum over heads of ent_coef entropy, as means over samples.
 
     Args:
-        settings: Clip ranges and the heads' shares of the entropy bonus.
-        layout: The heads.
-        device: Where batches are.
+        settings: Clip ranges, and entropy coefficients and floors per head.
+        layout: Action layout with the heads.
+        device: Device of the batches.
 
     Attributes:
-        has_floors: Whether a head has a floor.
+        entropy_floors: Entropy floor of each head (heads,), -inf for a head without one; None if no head has one.
 
     Raises:
-        ConfigError: A setting names a head that there is none of.
+        ConfigError: A setting names a head that does not exist.
     """
 
     def __init__(self, settings: PPOSettings, layout: ActionLayout, device: torch.device) -> None:
@@ -178,40 +189,37 @@ class PPOLoss:
         self._names = [head.name for head in layout.heads]
         self._factors = self._per_head("ent_coef_per_head", settings.ent_coef_per_head, 1.0).to(device)
         floors = self._per_head("entropy_floors", settings.entropy_floors, -torch.inf)
-        self.has_floors = bool(floors.isfinite().any())
-        self._floors = floors.to(device)
+        self.entropy_floors = floors.to(device) if settings.entropy_floors else None
 
     def record(self, minibatch: MinibatchMetrics, metrics: MetricAccumulator) -> None:
-        """Add the metrics of a minibatch to those of the update, but for `ratio_error`, which the first one gives."""
+        """Add the metrics of a minibatch to those of the update, except `ratio_error`, which only the first logs."""
         metrics.add_each(MinibatchMetrics.names(self._names)[1:], minibatch.row[1:])
 
-    def under_floor(self, entropy: Float[Tensor, " heads"]) -> Bool[Tensor, " heads"]:
-        """Which heads' mean entropies are less than their floors."""
-        return entropy < self._floors
-
-    def weights(self, coefficients: LossCoefficients, raised: Bool[Tensor, " heads"]) -> Float[Tensor, " heads_and_1"]:
-        """Weight of each head's entropy, where it is raised or not, and of the critic's loss behind them."""
-        most = max(coefficients.entropy, coefficients.entropy_below_floor)
-        shares = self._factors * torch.where(raised, most, coefficients.entropy)
-        return torch.cat([shares, shares.new_tensor([coefficients.value])])
+    def weights(
+        self, coefficients: LossCoefficients, under_floor: Bool[Tensor, " heads"]
+    ) -> Float[Tensor, " heads_and_1"]:
+        """Return the entropy coefficient of each head, raised under its floor, then the value coefficient."""
+        raised = max(coefficients.entropy, coefficients.entropy_below_floor)
+        entropy = self._factors * torch.where(under_floor, raised, coefficients.entropy)
+        return torch.cat([entropy, entropy.new_tensor([coefficients.value])])
 
     def policy_loss(
         self, log_ratio: Float[Tensor, " n"], ratio: Float[Tensor, " n"], advantage: Float[Tensor, " n"]
     ) -> Float[Tensor, " n"]:
-        """Loss of the policy per decision; `log_ratio` is that of the whole action, and `ratio` its exponential."""
+        """Policy loss per sample, from the log-ratio of the whole action and its exponential."""
         return clipped_surrogate_loss(ratio, advantage, self._settings.clip_coef)
 
     def compute(self, batch: PolicyEvaluation, weights: Float[Tensor, " heads_and_1"]) -> LossOutput:
-        """Compute the loss of a minibatch, without extra losses, and its metrics; see `weights`."""
+        """Compute the loss of a batch and its metrics, given the result of `weights`; extra losses are not included."""
         settings, joint = self._settings, batch.joint_log_ratio
-        shares, value_weight = weights[:-1], weights[-1]
+        entropy_coefs, value_coef = weights[:-1], weights[-1]
         ratio = probability_ratio(joint)
         policy = self.policy_loss(joint, ratio, batch.advantage).mean()
         value = value_loss(
-            batch.value, batch.target, batch.old_value, clip=settings.clip_range_vf, huber=settings.huber_delta
+            batch.value, batch.returns, batch.old_value, clip=settings.clip_range_vf, huber=settings.huber_delta
         ).mean()
-        entropy = batch.entropy.masked_fill(~batch.relevant, 0.0)
-        loss = policy + value_weight * value - (entropy * shares).sum(dim=-1).mean()
+        entropy = batch.entropy.masked_fill(~batch.head_has_choice, 0.0)
+        loss = policy + value_coef * value - (entropy * entropy_coefs).sum(dim=-1).mean()
         with torch.no_grad():
             deviation = (ratio - 1.0).abs()
             single = {
@@ -224,18 +232,18 @@ class PPOLoss:
                 "normalized_entropy": entropy.sum(dim=-1).mean(),
                 "ratio_alarms": is_ratio_outlier(ratio).float().sum(),
             }
-            return LossOutput(loss, MinibatchMetrics.of(single, self._of_heads(batch)))
+            return LossOutput(loss, MinibatchMetrics.of(single, self._head_metrics(batch)))
 
-    def _of_heads(self, batch: PolicyEvaluation) -> dict[str, Float[Tensor, " heads"]]:
-        samples = batch.relevant.sum(dim=0)
-        of_decisions = {
+    def _head_metrics(self, batch: PolicyEvaluation) -> dict[str, Float[Tensor, " heads"]]:
+        samples = batch.head_has_choice.sum(dim=0)
+        per_sample = {
             "approx_kl": approx_kl(batch.log_ratio),
             "clipfrac": is_clipped(probability_ratio(batch.log_ratio), self._settings.clip_coef).float(),
             "entropy": batch.entropy,
         }
         means = {
-            name: masked_mean(values, batch.relevant).masked_fill(samples == 0, torch.nan)
-            for name, values in of_decisions.items()
+            name: masked_mean(values, batch.head_has_choice).masked_fill(samples == 0, torch.nan)
+            for name, values in per_sample.items()
         }
         return {"samples": samples.float(), **means}
 
@@ -243,7 +251,7 @@ class PPOLoss:
         for name in given:
             if name not in self._names:
                 raise ConfigError(
-                    f"ppo.{key} names the head {name!r}, which this environment has not: it has "
+                    f"ppo.{key} names the head {name!r}, which this environment does not have: it has "
                     f"{', '.join(self._names)}"
                 )
         return torch.tensor([given.get(name, default) for name in self._names])

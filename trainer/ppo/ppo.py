@@ -131,7 +131,7 @@ class PPO:
         Raises:
             NonFiniteLossError: Losses or gradients were not finite too often in a row.
         """
-        self.optimizer.set_rate(coefficients.learning_rate)
+        self.optimizer.learning_rate = coefficients.learning_rate
         metrics = MetricAccumulator()
         sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
         self._network.train()
@@ -182,7 +182,7 @@ class PPO:
         count = counts.sum()
         if not any_of(self._ranks, bool(micro_batches), self._device):
             return True
-        self.optimizer.clear()
+        self.optimizer.zero_grad()
         weights = self.loss.weights(coefficients, self.under_floor)
         result = self._forward_backward(rollout, targets, micro_batches, counts / count, weights)
         kl = torch.zeros_like(count) if result is None else result.metrics.single("approx_kl")
@@ -191,7 +191,7 @@ class PPO:
         if result is not None:
             self._record(result, metrics)
         if too_far:
-            self.optimizer.clear()
+            self.optimizer.zero_grad()
         else:
             self._step(result, count, metrics)
         return not too_far
@@ -208,7 +208,7 @@ class PPO:
 
         Args:
             rollout: Holds the decisions.
-            targets: What they are learned from.
+            targets: Advantages and returns of the rollout.
             micro_batches: Parts of the minibatch; none on a rank without valid decisions.
             shares: Share of each part in the minibatch's decisions that carry loss.
             weights: See `PPOLoss.weights`.
@@ -228,18 +228,18 @@ class PPO:
         if not micro_batches:
             return None
         return MinibatchResult(
-            torch.stack(losses).sum(), MinibatchMetrics.merged(parts, shares), torch.stack(extras).sum(dim=0)
+            torch.stack(losses).sum(), MinibatchMetrics.combine(parts, shares), torch.stack(extras).sum(dim=0)
         )
 
     def _step(self, result: MinibatchResult | None, count: Tensor, metrics: MetricAccumulator) -> None:
         """Average the gradient over ranks, clip it, and take an optimiser step unless something is not finite."""
-        average_gradient(self._ranks, self.optimizer.gradient, count)
+        average_gradient(self._ranks, self.optimizer.flat_gradient, count)
         loss = average(self._ranks, torch.zeros_like(count) if result is None else result.loss, count)
         decided = torch.zeros_like(self.under_floor) if result is None else result.metrics.per_head("samples") > 0
         gradient_of_heads = head_gradients(self._network, decided)
-        norm = self.optimizer.clip()
+        norm = self.optimizer.clip_gradient()
         if not bool(torch.isfinite(loss + norm)):  # a norm is never -infinity
-            self.optimizer.clear()
+            self.optimizer.zero_grad()
             self.reject()
             return
         self.optimizer.step()
@@ -272,23 +272,23 @@ class PPO:
     def evaluate_actions(self, batch: SequenceBatch, output: PolicyOutput) -> PolicyEvaluation:
         """Compare the current policy and critic with those that acted, at the n decisions that carry loss."""
         parameters, value, _ = output
-        if batch.chosen is not None:
-            parameters, value = (each.index_select(0, batch.chosen) for each in (parameters, value))
+        if batch.loss_index is not None:
+            parameters, value = (each.index_select(0, batch.loss_index) for each in (parameters, value))
         distribution = self._network.distribution(parameters, batch.mask)
         return PolicyEvaluation(
-            log_ratio=distribution.log_prob(batch.raw) - batch.log_prob,
-            relevant=self._network.layout.head_has_choice(batch.mask),
+            log_ratio=distribution.log_prob(batch.raw_action) - batch.log_prob,
+            head_has_choice=self._network.layout.head_has_choice(batch.mask),
             entropy=distribution.entropy_from(batch.noise),
             value=value,
             old_value=batch.old_value,
             advantage=batch.advantage,
-            target=batch.target,
+            returns=batch.returns,
             index=batch.index,
         )
 
     def _forward(self, batch: SequenceBatch) -> PolicyOutput:
         half = self._settings.precision is Precision.BFLOAT16
-        return self._network.sequence(batch.seen, batch.state, batch.runs, half=half)
+        return self._network.sequence(batch.observation, batch.state, batch.runs, half=half)
 
     def _plain_loss(self, batch: SequenceBatch, weights: Tensor) -> tuple[LossOutput, PolicyOutput]:
         """Loss in PyTorch; nothing in it waits for the device, so that it compiles to one graph."""
@@ -296,7 +296,7 @@ class PPO:
         return self.loss.compute(self.evaluate_actions(batch, output), weights), output
 
     def _choose_loss(self, *, own_loss: bool) -> ComputeLoss:
-        """Choose PPO's native loss if it runs here, else the plain one; compiled if `ppo.compile` says so."""
+        """Choose PPO's native loss if it runs here, else the plain one; compiled if `ppo.compile` is set."""
         chosen = (None if own_loss else self._native_loss()) or self._plain_loss
         backend = self._settings.compile
         if backend is CompileBackend.NONE:
@@ -321,7 +321,7 @@ class PPO:
 
     def _loss_mask(self, targets: Targets, sequences: Sequences) -> Bool[Tensor, " N"]:
         """Decisions that carry loss: valid ones behind the burn-in of their sequence."""
-        return sequences.behind_burn_in(self._settings.burn_in) & take_flat(targets.valid, sequences.rows)
+        return sequences.after_burn_in(self._settings.burn_in) & take_flat(targets.valid, sequences.flat_index)
 
     def _micro_batches(self, targets: Targets, minibatch: Sequences) -> list[MicroBatch]:
         """Split a minibatch into micro-batches; those without a decision that carries loss are left out."""
@@ -332,14 +332,14 @@ class PPO:
 
     def _update_floors(self, result: MinibatchResult | None) -> None:
         """Find the heads whose mean entropy, over the decisions of all ranks, is below their floor."""
-        if not self.loss.has_floors:
+        if self.loss.entropy_floors is None:
             return
         sums = torch.zeros(2, len(self.under_floor), device=self._device)
         if result is not None:
             samples, entropy = result.metrics.per_head("samples"), result.metrics.per_head("entropy")
             sums = torch.stack([samples, torch.where(samples > 0, samples * entropy, 0.0)])
         samples, total = self._ranks.all_reduce_sum(sums).unbind()
-        self.under_floor = torch.where(samples > 0, self.loss.under_floor(total / samples), self.under_floor)
+        self.under_floor = torch.where(samples > 0, total / samples < self.loss.entropy_floors, self.under_floor)
 
     def _record(self, result: MinibatchResult, metrics: MetricAccumulator) -> None:
         """Add the metrics of one minibatch to those of the update."""

@@ -1,4 +1,4 @@
-"""Metrics of an update: of each minibatch, and their means, without waiting for the device."""
+"""Metrics of an update: one tensor per minibatch, averaged without waiting for the device."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,65 +8,64 @@ from jaxtyping import Float
 from torch import Tensor
 
 MEANS = ("approx_kl", "clipfrac", "ratio_deviation", "policy_loss", "value_loss", "normalized_entropy")
-"""Means over all decisions."""
+"""Means over all samples."""
 
 TOTALS = ("ratio_alarms",)
-"""Numbers of decisions."""
+"""Counts of samples."""
 
 SINGLE = ("ratio_error", *MEANS, *TOTALS)
-"""All that there is one of, in the order of a row."""
+"""Metrics of the whole action, in the order of a row."""
 
 PER_HEAD = ("samples", "approx_kl", "clipfrac", "entropy")
-"""All that there is one of for each head, in the order of a row."""
+"""Metrics of each head, in the order of a row."""
 
 
 @dataclass(frozen=True)
 class MinibatchMetrics:
-    """Figures of some decisions, without gradient.
+    """Metrics of a minibatch or micro-batch, without gradient.
 
-    `ratio_error` is the largest |ratio - 1|: under the weights that acted it says how well the update sees what the
-    rollout did, 0 but for rounding. `samples` are the decisions at which a head had something to decide, and a head's
-    other figures are means over these, NaN where there are none.
+    `ratio_error` is the largest |ratio - 1|. Before the first optimiser step it is rounding error, unless rollout and
+    update disagree. `samples` counts the samples at which a head had a choice. The other metrics of a head are means
+    over these, NaN if there are none.
 
     Attributes:
-        row: Those of `SINGLE`, then those of `PER_HEAD`, each for all heads.
+        row: The metrics of `SINGLE`, then those of `PER_HEAD`, each for all heads.
     """
 
-    row: Float[Tensor, " figures"]
+    row: Float[Tensor, " metrics"]
 
     @classmethod
     def of(
         cls, single: Mapping[str, Float[Tensor, ""]], per_head: Mapping[str, Float[Tensor, " heads"]]
     ) -> "MinibatchMetrics":
-        """A row of figures that are known by their names."""
-        alone = torch.stack([single[name] for name in SINGLE])
-        return cls(torch.cat([alone, *(per_head[name] for name in PER_HEAD)]))
+        """Create a row from metrics by name."""
+        return cls(torch.cat([torch.stack([single[name] for name in SINGLE]), *(per_head[name] for name in PER_HEAD)]))
 
     @staticmethod
     def size(heads: int) -> int:
-        """How many numbers a row has."""
+        """Return the length of a row."""
         return len(SINGLE) + len(PER_HEAD) * heads
 
     @staticmethod
     def names(heads: Sequence[str]) -> list[str]:
-        """What the numbers of a row are called in metrics, where the heads are called that."""
+        """Return the logged names of a row's metrics, given the names of the heads."""
         return [f"losses/{name}" for name in SINGLE] + [f"heads/{head}/{name}" for name in PER_HEAD for head in heads]
 
     def single(self, name: str) -> Float[Tensor, ""]:
-        """One of `SINGLE`."""
+        """Return a metric of the whole action."""
         return self.row[SINGLE.index(name)]
 
     def per_head(self, name: str) -> Float[Tensor, " heads"]:
-        """One of `PER_HEAD`."""
+        """Return a metric of all heads."""
         return self.row[len(SINGLE) :].view(len(PER_HEAD), -1)[PER_HEAD.index(name)]
 
     @classmethod
-    def merged(cls, parts: "Sequence[MinibatchMetrics]", shares: Float[Tensor, " parts"]) -> "MinibatchMetrics":
-        """What figures of the parts of a minibatch say of all of it.
+    def combine(cls, parts: "Sequence[MinibatchMetrics]", shares: Float[Tensor, " parts"]) -> "MinibatchMetrics":
+        """Combine the metrics of micro-batches into those of their minibatch.
 
         Args:
-            parts: Of each part.
-            shares: What share of the minibatch's decisions each part has.
+            parts: Metrics of each micro-batch.
+            shares: Share of each micro-batch in the minibatch's samples.
         """
         if len(parts) == 1:
             return parts[0]
@@ -76,33 +75,29 @@ class MinibatchMetrics:
         sums = (per_head.masked_fill(samples == 0, 0.0) * samples).sum(dim=0)
         count = samples.sum(dim=0)
         singles = [errors.amax(dim=0), (means * shares.unsqueeze(1)).sum(dim=0), totals.sum(dim=0)]
-        return cls(torch.cat([*singles, count.flatten(), (sums / count).flatten()]))  # 0 / 0 where there are none
+        return cls(torch.cat([*singles, count.flatten(), (sums / count).flatten()]))  # 0 / 0 is NaN: no samples
 
 
 class MetricAccumulator:
-    """Means of numbers over an update; they stay tensors until asked for, and what is not a number does not count."""
+    """Means of metrics over an update, NaN excluded; values stay on their device until `means`."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, ...], list[Tensor]] = {}
 
     def __len__(self) -> int:
-        """How many different groups of names there are."""
+        """Return the number of different groups of names."""
         return len(self._values)
 
     def add(self, name: str, value: Float[Tensor, ""]) -> None:
-        """Take in one value."""
+        """Add a value of one metric."""
         self.add_each((name,), value.reshape(1))
 
     def add_each(self, names: Sequence[str], values: Float[Tensor, " names"]) -> None:
-        """Take in a value for each of several names."""
+        """Add a value of each of several metrics, detached from its graph."""
         self._values.setdefault(tuple(names), []).append(values.detach())
 
-    def latest(self, name: str) -> Float[Tensor, ""]:
-        """The value that came last."""
-        return self._values[(name,)][-1][0]
-
     def means(self) -> dict[str, float]:
-        """Mean of every name that had a number."""
+        """Return the mean of each metric that had a value other than NaN."""
         if not self._values:
             return {}
         means = torch.cat([torch.stack(values).nanmean(dim=0) for values in self._values.values()]).tolist()

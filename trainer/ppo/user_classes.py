@@ -20,7 +20,7 @@ def load_class(path: str, key: str, known: Sequence[str] = ()) -> Callable[..., 
     module, _, name = path.partition(":")
     try:
         found = getattr(import_user_module(module), name, None) if module and name else None
-    except Exception as error:  # whatever the user's code raises
+    except Exception as error:  # the user's code can raise anything
         raise ConfigError(
             f"{key} names {path!r}, which does not load ({type(error).__name__}: {error}): write MODULE:CLASS of a "
             "module that Python finds, and install what it needs"

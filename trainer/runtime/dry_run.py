@@ -21,7 +21,7 @@ from trainer.config.loading import merge, validate
 from trainer.config.schema import TrainerConfig
 from trainer.config.validation import check_environment
 from trainer.ppo.ppo import max_micro_batch
-from trainer.ppo.targets.gae import horizon
+from trainer.ppo.targets.gae import effective_horizon
 from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.curriculum import CurriculumSchedule
 from trainer.runtime.torch_setup import device_bytes, give_back_freed_memory, physical_bytes, process_memory
@@ -130,7 +130,7 @@ def estimate_run(config: TrainerConfig, ranks: int = 1) -> RunEstimate:
         optimizer_steps_per_update=ppo.update_epochs * ppo.num_minibatches,
         updates=-(-(config.run.total_timesteps or config.schedules.horizon_steps) // env_steps),
         goal=goal,
-        decisions_ahead=horizon(ppo.gamma, ppo.gae_lambda),
+        decisions_ahead=effective_horizon(ppo.gamma, ppo.gae_lambda),
         memory_bytes=_memory(config, env, learner, samples, sum(parameters.values())),
         machine_bytes=physical_bytes(),
         device_bytes=device_bytes(torch.device(config.run.device)),

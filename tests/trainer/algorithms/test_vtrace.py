@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trainer.algorithms import make_algorithm
 from trainer.algorithms.vtrace import VTrace, VTraceLoss, vtrace
 from trainer.errors import ConfigError
-from trainer.ppo.targets.gae import agent_transitions, estimate
+from trainer.ppo.targets.gae import agent_transitions, masked_gae
 
 STEPS, ROWS = 9, 4
 
@@ -44,7 +44,7 @@ def random_transitions(seed, *, turn_based=False):
 def test_with_ratio_1_errors_and_advantages_are_those_of_gae(seed, turn_based, lam):
     transitions = random_transitions(seed, turn_based=turn_based)
     errors, advantages = vtrace(transitions, torch.ones(STEPS, ROWS), gamma=0.9, lam=lam)
-    expected = estimate(transitions, gamma=0.9, lam=lam)
+    expected = masked_gae(transitions, gamma=0.9, lam=lam)
     torch.testing.assert_close(errors, expected)
     torch.testing.assert_close(advantages, expected)
 
@@ -95,11 +95,11 @@ def test_an_epoch_with_unchanged_weights_has_the_targets_of_the_first(play, neve
     played.learner.network.load_state_dict(learner.network.state_dict())
     rollout = played.collect()
     transitions = learner.target_builder.scaled_transitions(rollout)
-    targets, _ = learner.target_builder.build_from(transitions, rollout, learner.network.critic)
+    targets, _ = learner.target_builder.build(transitions, rollout, learner.network.critic)
     again = learner._corrected_targets(rollout, transitions, targets, None)
     assert targets.valid.any()
     torch.testing.assert_close(again.advantage[targets.valid], targets.advantage[targets.valid], rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(again.value[targets.valid], targets.value[targets.valid], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(again.returns[targets.valid], targets.returns[targets.valid], rtol=1e-4, atol=1e-4)
 
 
 def test_every_epoch_sees_the_policy_of_the_one_before(play, never, monkeypatch):

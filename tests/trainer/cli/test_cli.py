@@ -163,7 +163,11 @@ def test_missing_wandb_is_reported_before_the_run_starts(capsys, monkeypatch):
         (["--set", "run.device=quantum"], 2, "run.device is 'quantum'"),
         (["--preset", "tpu"], 2, "--preset is 'tpu': give one of gpu"),
         (["--config", "nothing.toml"], 2, "cannot read nothing.toml"),
-        (["--set", "ppo.ent_coef_per_head={comm = 1}"], 2, "names the head 'comm', which this environment has not"),
+        (
+            ["--set", "ppo.ent_coef_per_head={comm = 1}"],
+            2,
+            "names the head 'comm', which this environment does not have",
+        ),
         (["--dry-run", "--set", "ppo.entropy_floors={comm = 1}"], 2, "it has choice"),
         (["--set", "ppo.num_minibatches=99"], 2, "ppo.num_minibatches is 99, but a rollout of 8 decisions has"),
         (["--dry-run", "--set", "ppo.num_minibatches=99"], 2, "set it to"),

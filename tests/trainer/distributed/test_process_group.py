@@ -164,9 +164,9 @@ class Beside(ProcessGroup):
 def test_a_nan_loss_on_another_rank_changes_no_weights(loss, moves):
     """Its gradient may well be finite."""
     ppo = Learner(settings(3), fake_spec(), Beside(loss)).ppo
-    before = ppo.optimizer.values.clone()
-    ppo.optimizer.set_rate(0.01)
-    ppo.optimizer.gradient.fill_(0.01)
+    before = ppo.optimizer.flat_parameters.clone()
+    ppo.optimizer.learning_rate = 0.01
+    ppo.optimizer.flat_gradient.fill_(0.01)
     ppo._step(None, torch.tensor(5.0), MetricAccumulator())
-    assert torch.equal(ppo.optimizer.values, before) is not moves
+    assert torch.equal(ppo.optimizer.flat_parameters, before) is not moves
     assert ppo.rejected_steps == (not moves)

@@ -34,7 +34,7 @@ def test_members_share_their_statistics_and_empty_places_do_not_count():
     pack = values[:, places["pack"]].view(50, 4, 13)
     values[:, places["pack"]] = torch.where(there.unsqueeze(-1), told, pack).flatten(1)
     for part in values.split(20):
-        normalizer.update(part)
+        normalizer.update(part.unsqueeze(1), torch.ones(len(part), 1, dtype=torch.bool))
 
     normalizer.write_to(network)
 
@@ -48,7 +48,7 @@ def test_members_share_their_statistics_and_empty_places_do_not_count():
 
 def test_the_statistics_of_members_are_saved_and_restored():
     one, other = (Learner(resolve("mech-pack", None, [*SETS, f"run.seed={seed}"]), PACK) for seed in (0, 1))
-    one._observations.update(torch.rand(100, PACK.observation_size))
+    one._observations.update(torch.rand(20, 5, PACK.observation_size), torch.ones(20, 5, dtype=torch.bool))
     other.restore(one.tensors(), 0, 0)
     for mine, theirs in zip(one._observations.members, other._observations.members, strict=True):
         assert float(theirs.count) > 0.0

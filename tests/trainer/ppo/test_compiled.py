@@ -13,20 +13,20 @@ from trainer.ppo.compiled import CompiledOrEager
 COMPARE = Path(__file__).parents[2] / "support" / "compiled_update.py"
 
 
-def test_the_way_from_samples_to_loss_compiles_without_a_break_and_changes_nothing():
+def test_loss_compiles_without_graph_breaks_and_with_the_same_result():
     command = [sys.executable, "-W", "error::UserWarning", str(COMPARE), "eager", "16", "64"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["breaks"] == 0
     assert set(found["answers"]) == {"synthetic 16", "synthetic 64", "mech-pack 16", "mech-pack 64"}
     for answer in found["answers"].values():
-        assert not answer["given_up"]
+        assert not answer["fell_back"]
         assert answer["same_keys"]
         assert answer["same_figures"]
         assert answer["furthest"] < 1e-6
 
 
-def test_what_has_too_many_graphs_goes_on_uncompiled_and_says_so_once(caplog):
+def test_too_many_graphs_fall_back_to_eager_with_one_warning(caplog):
     def multiply(tensor, times):  # a graph for every number of times
         for _ in range(times):
             tensor = tensor * 2.0
@@ -37,12 +37,14 @@ def test_what_has_too_many_graphs_goes_on_uncompiled_and_says_so_once(caplog):
     with torch._dynamo.config.patch(recompile_limit=2):
         found = [float(compiled(one, times)) for times in range(6)]
     assert found == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
-    assert compiled.given_up
-    told = "ppo.compile is 'eager', which does not work here (it takes more than 2 graphs)"
-    assert [told in record.getMessage() for record in caplog.records if record.name == "trainer.ppo.compiled"] == [True]
+    assert compiled.fell_back
+    message = "ppo.compile is 'eager', which does not work here (it needs more than 2 graphs)"
+    assert [message in record.getMessage() for record in caplog.records if record.name == "trainer.ppo.compiled"] == [
+        True
+    ]
 
 
-def test_an_update_goes_on_where_the_backend_fails(play, never, monkeypatch, caplog):
+def test_update_falls_back_to_eager_if_the_backend_fails(play, never, monkeypatch, caplog):
     """As inductor does where there is no C++ compiler."""
 
     def compiled(function, **_):

@@ -27,7 +27,7 @@ def network_of(**options: int) -> ActorCritic:
     return ActorCritic(Architecture.of(SPEC, encoder_sizes=(16,), recurrent_size=16, **options)).eval()
 
 
-def seen(device: torch.device) -> tuple[Tensor, Tensor]:
+def observed(device: torch.device) -> tuple[Tensor, Tensor]:
     """Observations and a flag of three rows."""
     values = torch.zeros(ROWS, SPEC.observation_size, device=device)
     return values, torch.ones(ROWS, dtype=torch.bool, device=device)
@@ -36,9 +36,9 @@ def seen(device: torch.device) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("member_size", [0, 8])
 def test_a_players_memory_lives_where_its_weights_do(device: torch.device, member_size: int):
     policy = NetworkPolicy(network_of(member_size=member_size).to(device), "mech-duel", SPEC.signature)
-    state, (values, everybody) = policy.initial_state(ROWS), seen(device)
+    state, (values, all_active) = policy.initial_state(ROWS), observed(device)
 
-    after = policy.network.step(values, state, everybody, everybody)
+    after = policy.network.step(values, state, all_active, all_active)
 
     for tensor in (*state, *after.state, after.parameters):
         assert tensor.device.type == device.type
@@ -51,9 +51,9 @@ def test_an_opponents_memory_lives_where_it_acts_wherever_it_was_loaded(device: 
     actor = make_actor(opponent, SPEC.num_agents, device, 2**20)
     assert isinstance(actor, StackedActor)
     actor.assign([opponent], ROWS)
-    state, (values, everybody) = actor.initial_state(ROWS), seen(device)
+    state, (values, all_active) = actor.initial_state(ROWS), observed(device)
 
-    after = actor._binding.step(values, state, everybody, everybody)
+    after = actor._binding.step(values, state, all_active, all_active)
 
     for tensor in (*state, *after.state, after.parameters):
         assert tensor.device.type == device.type
@@ -64,11 +64,11 @@ def test_the_work_item_lives_where_it_is_learned_from(device: torch.device):
     env = Synthetic(num_envs=ROWS, seed=0, item=item, device=str(device))
     observation = env.reset()
     starts = torch.ones(ROWS, dtype=torch.bool, device=device)
-    nobody, _ = IdlePolicy(item.action_size).act(observation, (), starts, torch.Generator())
+    actions, _ = IdlePolicy(item.action_size).act(observation, (), starts, torch.Generator())
     step = env.step({"act": torch.zeros(ROWS, 2, item.action_size, device=device)})
     outcome = step.outcome
-    told = (step.observation.values, step.observation.active, step.reward, step.terminated, step.truncated)
-    for tensor in (*told, outcome.score, outcome.reason, outcome.decisions, env.next_seeds, nobody["act"]):
+    fields = (step.observation.values, step.observation.active, step.reward, step.terminated, step.truncated)
+    for tensor in (*fields, outcome.score, outcome.reason, outcome.decisions, env.next_seeds, actions["act"]):
         assert tensor.device.type == device.type
 
 
@@ -76,7 +76,7 @@ def test_the_optimisers_state_follows_the_weights_and_nothing_is_left_behind(dev
     trained, moved = (
         FlatAdamW(trainable_parameters(each), OptimizerSettings()) for each in (network_of(), network_of().to(device))
     )
-    trained.gradient.fill_(1.0)
+    trained.flat_gradient.fill_(1.0)
     trained.step()
 
     moved.restore(trained.tensors())

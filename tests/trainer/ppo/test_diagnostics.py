@@ -4,12 +4,12 @@ import torch
 from trainer.ppo.diagnostics import head_gradients, saturated
 
 
-def test_saturated_actions_are_those_whose_squashed_value_is_beyond_0_99():
+def test_saturated_actions_have_a_squashed_value_above_0_99():
     raw = torch.atanh(torch.tensor([[0.5, 0.985, -0.995, 0.999]], dtype=torch.float64))
     assert saturated(raw) == 0.5
 
 
-def test_an_update_says_how_hard_each_head_is_pushed(play, never):
+def test_update_logs_gradient_norms_per_head(play, never):
     played = play(ppo={"update_epochs": 1, "num_minibatches": 1})
     metrics = played.learner.learn(played.collect(), never)
     norms = [metrics[f"heads/{name}/gradient_norm"] for name in ("move", "switch", "choice")]
@@ -21,7 +21,7 @@ def test_an_update_says_how_hard_each_head_is_pushed(play, never):
     assert "heads/switch/std" not in metrics
 
 
-def test_a_head_with_nothing_to_decide_has_no_gradient_which_is_not_zero(play):
+def test_head_without_samples_has_gradient_norm_nan(play):
     network = play().learner.network
     network.actor(torch.ones(1, network.actor.in_features)).sum().backward()
     decided = torch.tensor([True, False, True])

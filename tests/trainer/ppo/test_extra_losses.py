@@ -26,14 +26,14 @@ class Smooth(torch.nn.Module):
         self.scale = torch.nn.Parameter(torch.ones(()))
 
     def forward(self, batch, output):
-        return (self.scale * output.value[batch.counts]).square().mean()
+        return (self.scale * output.value[batch.loss_mask]).square().mean()
 
 class Plain:
     def __init__(self, network):
         pass
 
     def __call__(self, batch, output):
-        return output.parameters[batch.counts].square().mean()
+        return output.parameters[batch.loss_mask].square().mean()
 
 class Uncallable:
     def __init__(self, network):
@@ -57,8 +57,8 @@ def test_a_decision_is_followed_by_the_next_of_its_run_and_the_last_by_none():
 @pytest.mark.parametrize("agents", [1, 3])
 def test_what_follows_is_the_agents_next_decision_in_its_episode_and_chunk(play, agents):
     rollout = play((agents, agents)).collect()
-    segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-    before, after = (segments.rows[each] for each in successive(segments.runs))
+    sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    before, after = (sequences.flat_index[each] for each in successive(sequences.runs))
     rows, chunk = rollout.reward.shape[1], 4
     followed = set(zip(before.tolist(), after.tolist(), strict=True))
     expected = set()
@@ -133,7 +133,7 @@ def test_the_next_observation_loss_teaches_the_core_and_its_own_layer(play, neve
     loss = learner.ppo.extra_losses[0].module
     assert loss.weight.abs().sum().item() > 0.0
 
-    learner.ppo.optimizer.clear()
+    learner.ppo.optimizer.zero_grad()
     seen, runs = torch.randn(4, 4), PackedRuns.of(torch.tensor([2, 2]), 2)
     output = learner.network.sequence(seen, RecurrentState(*torch.zeros(2, 2, 6)), runs)
     loss_of(learner.network, loss, seen, output.features, [2, 2], torch.ones(4, dtype=torch.bool)).backward()

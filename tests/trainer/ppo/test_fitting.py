@@ -85,7 +85,7 @@ def test_images_and_choices_keep_their_declared_scale_and_all_else_is_measured()
         network = ActorCritic(Architecture.of(BAZAAR, member_size=4, module=module))
         normalizer = ObservationNormalizer(network.architecture, 0.01, CPU)
         values = 50.0 + 9.0 * torch.randn(300, BAZAAR.observation_size)
-        normalizer.update(values)
+        normalizer.update(values.unsqueeze(1), torch.ones(len(values), 1, dtype=torch.bool))
         normalizer.write_to(network)
         mean, std = network.observation_mean, network.observation_std
         assert torch.equal(std[PLACES["picture"]], torch.full((243,), 255.0))

@@ -28,7 +28,7 @@ def all_but_the_critic(learner):
     return {name: tensor for name, tensor in parameters(learner).items() if not name.startswith("critic.")}
 
 
-def test_an_update_changes_the_weights_and_says_how_it_went(play, never):
+def test_update_changes_the_weights_and_returns_metrics(play, never):
     played = play()
     before = parameters(played.learner)
     metrics = played.learner.learn(played.collect(), never)
@@ -39,27 +39,27 @@ def test_an_update_changes_the_weights_and_says_how_it_went(play, never):
     assert {"scales/advantage_std", "scales/return_mean", "losses/explained_variance"} <= metrics.keys()
 
 
-def test_kl_stop_comes_before_the_step_and_leaves_the_parameters_bit_equal(play, never, monkeypatch):
+def test_kl_stop_leaves_the_parameters_bit_equal(play, never, monkeypatch):
     played = play(optimizer={"learning_rate": 1.0, "learning_rate_final": 1.0})
-    seen = []
+    calls = []
     ppo = played.learner.ppo
     step = ppo._update_minibatch
 
     def watched(*arguments):
         before = parameters(played.learner)
         went_on = step(*arguments)
-        seen.append((went_on, same(before, parameters(played.learner))))
+        calls.append((went_on, same(before, parameters(played.learner))))
         return went_on
 
     monkeypatch.setattr(ppo, "_update_minibatch", watched)
     metrics = played.learner.learn(played.collect(), never)
-    assert seen[0] == (True, False)
-    assert seen[-1] == (False, True)
+    assert calls[0] == (True, False)
+    assert calls[-1] == (False, True)
     assert metrics["losses/kl_stop"] == 1.0
-    assert metrics["losses/approx_kl"] > 0.0  # the stopped minibatch is in the figures
+    assert metrics["losses/approx_kl"] > 0.0  # the stopped minibatch is in the metrics
 
 
-def test_the_kl_stop_is_a_multiple_of_the_target(play, never):
+def test_kl_stop_is_a_multiple_of_the_target(play, never):
     """Of a policy that is moved away from the one that acted, so that its KL is known before anything is learned."""
 
     def learned(target_kl):
@@ -76,7 +76,7 @@ def test_the_kl_stop_is_a_multiple_of_the_target(play, never):
         assert metrics["losses/approx_kl"] == pytest.approx(kl)
 
 
-def test_the_kl_stop_moves_no_weight_by_what_the_optimiser_remembers(play, never):
+def test_kl_stop_does_not_apply_adams_moments(play, never):
     """Its moments would move weights also where there is no gradient."""
     played = play(ppo={"update_epochs": 1, "num_minibatches": 1, "target_kl": 1e-9})
     played.learner.learn(played.collect(), never)
@@ -91,7 +91,7 @@ def test_the_kl_stop_moves_no_weight_by_what_the_optimiser_remembers(play, never
     assert same(moments, played.learner.ppo.optimizer.tensors())
 
 
-def test_a_nan_reward_reaches_neither_weights_nor_statistics(play, never):
+def test_nan_reward_changes_neither_weights_nor_statistics(play, never):
     played = play()
     played.learner.learn(played.collect(), never)
     before = {name: tensor.clone() for name, tensor in played.learner.tensors().items() if "rng" not in name}
@@ -103,7 +103,7 @@ def test_a_nan_reward_reaches_neither_weights_nor_statistics(play, never):
     assert metrics["losses/rejected_steps"] == 1.0
 
 
-def test_a_gradient_that_is_not_finite_never_reaches_the_weights(play, never):
+def test_nonfinite_gradient_never_changes_the_weights(play, never):
     played = play(ppo={"nonfinite_limit": 100})
     rollout = played.collect()
     before = weights(played.learner)
@@ -115,11 +115,11 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(play, never):
     assert played.learner.ppo.rejected_steps == 4
 
 
-def test_a_loss_that_is_not_finite_never_reaches_the_weights_whatever_its_gradient(play, never):
+def test_nonfinite_loss_never_changes_the_weights(play, never):
     played = play(ppo={"update_epochs": 1, "num_minibatches": 1})
     rollout = played.collect()
     targets, _ = played.learner.targets(rollout)
-    targets.value[5, 1] = float("nan")
+    targets.returns[5, 1] = float("nan")
     before = parameters(played.learner)
     for parameter in played.learner.network.parameters():
         parameter.register_hook(torch.nan_to_num)
@@ -128,7 +128,7 @@ def test_a_loss_that_is_not_finite_never_reaches_the_weights_whatever_its_gradie
     assert same(before, parameters(played.learner))
 
 
-def test_training_gives_up_after_so_many_non_finite_updates_in_a_row(play, never):
+def test_training_stops_after_nonfinite_updates_in_a_row(play, never):
     played = play(ppo={"nonfinite_limit": 3})
     rollout = played.collect()
     played.learner.learn(rollout, never)
@@ -139,7 +139,7 @@ def test_training_gives_up_after_so_many_non_finite_updates_in_a_row(play, never
         played.learner.learn(rollout, never)
 
 
-def test_a_finite_update_in_between_counts_anew(play, never):
+def test_finite_update_resets_the_nonfinite_count(play, never):
     played = play(ppo={"nonfinite_limit": 2})
     for _ in range(3):
         rollout = played.collect()
@@ -151,7 +151,7 @@ def test_a_finite_update_in_between_counts_anew(play, never):
     assert played.learner.ppo.rejected_steps == 3
 
 
-def test_the_logged_gradient_norm_is_that_before_clipping(play, never):
+def test_logged_gradient_norm_is_before_clipping(play, never):
     loose = play(optimizer={"max_grad_norm": 1e9}, ppo={"update_epochs": 1, "num_minibatches": 1})
     tight = play(optimizer={"max_grad_norm": 1e-3}, ppo={"update_epochs": 1, "num_minibatches": 1})
     one = loose.learner.learn(loose.collect(), never)
@@ -163,7 +163,7 @@ def test_the_logged_gradient_norm_is_that_before_clipping(play, never):
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
-def test_the_scale_of_rewards_changes_neither_step_nor_explained_variance(play, never, factor):
+def test_update_is_invariant_to_the_reward_scale(play, never, factor):
     plain, scaled = play(), play()
     for _ in range(3):
         one = plain.learner.learn(plain.collect(), never)
@@ -175,7 +175,7 @@ def test_the_scale_of_rewards_changes_neither_step_nor_explained_variance(play, 
         torch.testing.assert_close(theirs[name], tensor, rtol=1e-3, atol=1e-4)
 
 
-def test_the_entropy_bonus_raises_entropy(play, never):
+def test_entropy_bonus_raises_entropy(play, never):
     def entropy_after(coefficient):
         bonus = {"normalized_ent_coef": coefficient, "normalized_ent_coef_final": coefficient}
         played = play(ppo=bonus, optimizer={"learning_rate": 3e-3})
@@ -186,22 +186,22 @@ def test_the_entropy_bonus_raises_entropy(play, never):
     assert entropy_after(5.0) > entropy_after(0.0) + 0.05
 
 
-def test_the_entropy_bonus_moves_means_in_the_update(play):
+def test_entropy_bonus_has_a_gradient_for_means(play):
     played = play()
     rollout = played.collect()
     targets, _ = played.learner.targets(rollout)
-    segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-    batch = played.learner.ppo.evaluate(rollout, targets, segments)
+    sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    batch = played.learner.ppo.evaluate(rollout, targets, sequences)
     batch.entropy[:, 0].sum().backward()
     move = played.learner.network.layout.parts[0].parameters
     assert played.learner.network.actor.weight.grad[move].abs().max() > 0
 
 
-def test_a_head_that_had_nothing_to_decide_gets_no_gradient_and_no_figures(play, never):
+def test_head_without_a_choice_gets_no_gradient_and_no_metrics(play, never):
     played = play()
     rollout = played.collect()
     layout = played.learner.network.layout
-    rollout.mask[..., layout.parts[0].mask] = False  # `move` never mattered
+    rollout.mask[..., layout.parts[0].mask] = False  # `move` never had a choice
     metrics = played.learner.learn(rollout, never)
     assert metrics["heads/move/samples"] == 0.0
     assert "heads/move/approx_kl" not in metrics
@@ -211,7 +211,7 @@ def test_a_head_that_had_nothing_to_decide_gets_no_gradient_and_no_figures(play,
     assert played.learner.network.actor.weight.grad[layout.parts[0].parameters].abs().max() == 0.0
 
 
-def test_inactive_rows_change_nothing(play, never):
+def test_inactive_entries_do_not_affect_the_update(play, never):
     """Whatever stands in the entries of agents that did not act: the update is the same bit for bit."""
     one, other = play((2, 2)), play((2, 2))
     first, second = one.collect(), other.collect()
@@ -227,34 +227,34 @@ def test_inactive_rows_change_nothing(play, never):
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in mine.items())
 
 
-def test_every_epoch_deals_every_decision_once_in_an_order_of_its_own_that_the_seed_says(play, never):
-    def dealt(seed):
+def test_each_epoch_shuffles_all_decisions_by_the_seed(play, never):
+    def minibatches_of(seed):
         played = play((2, 2), run={"seed": seed}, ppo={"target_kl": 1e9})
         ppo, minibatches = played.learner.ppo, []
         compute = ppo._forward_backward
         ppo._forward_backward = lambda rollout, targets, parts, *rest: (
-            minibatches.append([row for part in parts for row in part.sequences.rows.tolist()])
+            minibatches.append([row for part in parts for row in part.sequences.flat_index.tolist()])
             or compute(rollout, targets, parts, *rest)
         )
         rollout = played.collect()
         played.learner.learn(rollout, never)
         return minibatches, rollout.active.flatten().nonzero().squeeze(1).tolist()
 
-    minibatches, active = dealt(1)
+    minibatches, active = minibatches_of(1)
     first, second = minibatches[:2], minibatches[2:]
     assert [len(first), len(second)] == [2, 2]
     for epoch in (first, second):
         assert sorted(row for rows in epoch for row in rows) == active
     assert {*first[0]} not in ({*rows} for rows in second)
-    assert dealt(1)[0] == minibatches
-    assert dealt(2)[0] != minibatches
+    assert minibatches_of(1)[0] == minibatches
+    assert minibatches_of(2)[0] != minibatches
 
 
-def test_minibatches_add_up_to_the_whole_gradient(play):
+def test_gradients_of_minibatches_add_up(play):
     played = play()
     rollout = played.collect()
     targets, _ = played.learner.targets(rollout)
-    segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
     network = played.learner.network
 
     def gradient(parts):
@@ -264,14 +264,14 @@ def test_minibatches_add_up_to_the_whole_gradient(play):
             (batch.joint_log_ratio.sum() + batch.value.sum()).backward()
         return [p.grad.clone() for p in network.parameters() if p.grad is not None]
 
-    half = len(segments) // 2
-    order = torch.arange(len(segments))
-    split = gradient([segments.take(order[:half]), segments.take(order[half:])])
-    for one, other in zip(gradient([segments]), split, strict=True):
+    half = len(sequences) // 2
+    order = torch.arange(len(sequences))
+    split = gradient([sequences.take(order[:half]), sequences.take(order[half:])])
+    for one, other in zip(gradient([sequences]), split, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
-def test_every_minibatch_begins_without_the_gradient_of_the_one_before(play, never):
+def test_each_minibatch_starts_from_zero_gradient(play, never):
     """Under weights that stay, the gradients of two minibatches are together that of one of all their decisions."""
 
     def gradients(minibatches):
@@ -283,7 +283,7 @@ def test_every_minibatch_begins_without_the_gradient_of_the_one_before(play, nev
         learning._forward_backward = lambda rollout, targets, parts, *rest: (
             sizes.append(sum(int(part.loss_mask.sum()) for part in parts)) or compute(rollout, targets, parts, *rest)
         )
-        learning.optimizer.step = lambda: found.append(learning.optimizer.gradient.clone())
+        learning.optimizer.step = lambda: found.append(learning.optimizer.flat_gradient.clone())
         played.learner.learn(played.collect(), never)
         return [size / sum(sizes) * each for size, each in zip(sizes, found, strict=True)]
 
@@ -293,7 +293,7 @@ def test_every_minibatch_begins_without_the_gradient_of_the_one_before(play, nev
 
 
 @pytest.mark.parametrize("options", [{}, {"burn_in": 2}, {"extra_losses": NEXT_OBSERVATION}])
-def test_a_minibatch_in_parts_gives_the_gradient_and_the_figures_of_the_whole(play, never, options):
+def test_micro_batches_give_the_gradient_and_metrics_of_the_minibatch(play, never, options):
     """Parts of at most seven decisions; some of them hold none that carries loss."""
     found = []
     for micro_batch_size in (0, 7):
@@ -304,26 +304,26 @@ def test_a_minibatch_in_parts_gives_the_gradient_and_the_figures_of_the_whole(pl
         learning = played.learner.ppo
         learning.optimizer.step = dict  # the gradient stays
         metrics = played.learner.learn(rollout, never)
-        found.append((metrics, learning.optimizer.gradient))
+        found.append((metrics, learning.optimizer.flat_gradient))
     (metrics, gradient), (in_parts, of_parts) = found
     assert metrics.keys() == in_parts.keys()
-    for name in (each for each in metrics if "entropy" not in each):  # parts draw the chance of its estimate elsewhere
+    for name in (each for each in metrics if "entropy" not in each):  # micro-batches sample other entropy noise
         assert in_parts[name] == pytest.approx(metrics[name], rel=1e-3, abs=1e-6), name
     torch.testing.assert_close(gradient, of_parts, rtol=1e-4, atol=1e-6)
 
 
-def test_every_epoch_of_an_update_has_the_same_targets(play, never):
+def test_all_epochs_use_the_same_targets(play, never):
     played = play(ppo={"update_epochs": 3, "num_minibatches": 1, "target_kl": 1e9})
-    seen, step = [], played.learner.ppo._update_minibatch
+    used, step = [], played.learner.ppo._update_minibatch
 
     def watched(rollout, targets, *rest):
-        seen.append(targets)
+        used.append(targets)
         return step(rollout, targets, *rest)
 
     played.learner.ppo._update_minibatch = watched
     played.learner.learn(played.collect(), never)
-    assert len(seen) == 3
-    assert all(targets is seen[0] for targets in seen)
+    assert len(used) == 3
+    assert all(targets is used[0] for targets in used)
 
 
 @pytest.fixture
@@ -331,15 +331,15 @@ def at_a_time(monkeypatch):
     """Decisions of every call of the network by an update."""
     counts, sequence = [], ActorCritic.sequence
 
-    def counted(network, seen, *given, **how):
-        counts.append(len(seen))
-        return sequence(network, seen, *given, **how)
+    def counted(network, observation, *given, **how):
+        counts.append(len(observation))
+        return sequence(network, observation, *given, **how)
 
     monkeypatch.setattr(ActorCritic, "sequence", counted)
     return counts
 
 
-def test_no_more_than_a_part_goes_through_the_network_at_a_time(play, never, at_a_time):
+def test_forward_passes_are_no_larger_than_a_micro_batch(play, never, at_a_time):
     """A part may be longer than it should by one run of four decisions."""
     played = play(ppo={"micro_batch_size": 8, "num_minibatches": 1, "target_kl": 1e9})
     played.learner.learn(played.collect(), never)
@@ -348,7 +348,7 @@ def test_no_more_than_a_part_goes_through_the_network_at_a_time(play, never, at_
     assert len(at_a_time) >= 2 * 5
 
 
-def test_the_kl_stop_leaves_nothing_of_the_parts_that_have_gone_back(play, never):
+def test_kl_stop_discards_gradients_of_micro_batches(play, never):
     played = play(ppo={"micro_batch_size": 5, "num_minibatches": 1, "target_kl": 1e-9})
     rollout = played.collect()
     rollout.log_prob.add_(0.1 * torch.randn_like(rollout.log_prob))
@@ -356,21 +356,21 @@ def test_the_kl_stop_leaves_nothing_of_the_parts_that_have_gone_back(play, never
     assert played.learner.learn(rollout, never)["losses/kl_stop"] == 1.0
     assert same(before, parameters(played.learner))
     assert played.learner.ppo.optimizer.steps == 0
-    assert not played.learner.ppo.optimizer.gradient.any()
+    assert not played.learner.ppo.optimizer.flat_gradient.any()
 
 
-def test_what_is_not_finite_in_one_part_keeps_all_parts_from_the_weights(play, never):
+def test_nonfinite_micro_batch_rejects_the_minibatch(play, never):
     played = play(ppo={"micro_batch_size": 5, "num_minibatches": 1, "update_epochs": 1})
     rollout = played.collect()
     targets, _ = played.learner.targets(rollout)
-    targets.value[5, 1] = float("nan")
+    targets.returns[5, 1] = float("nan")
     before = parameters(played.learner)
     metrics = played.learner.ppo.update(rollout, targets, played.learner.coefficients(), never)
     assert metrics["losses/rejected_steps"] == 1.0
     assert same(before, parameters(played.learner))
 
 
-def test_a_head_whose_figure_is_not_a_number_in_one_part_has_none(play, never):
+def test_head_metric_is_nan_if_it_is_nan_in_one_micro_batch(play, never):
     """The mean of the other parts would look like that of all."""
     played = play(ppo={"micro_batch_size": 5, "num_minibatches": 1, "update_epochs": 1})
     rollout = played.collect()
@@ -381,7 +381,7 @@ def test_a_head_whose_figure_is_not_a_number_in_one_part_has_none(play, never):
     assert "heads/choice/entropy" in metrics
 
 
-def test_schedules_reach_the_optimiser(play, never):
+def test_schedules_set_the_learning_rate_of_the_optimiser(play, never):
     rates = {"learning_rate": 1e-3, "learning_rate_final": 0.0}
     played = play(schedules={"horizon_steps": 72}, optimizer=rates, ppo={"normalized_ent_coef": 0.2})
     rates, moved = [], []
@@ -394,7 +394,7 @@ def test_schedules_reach_the_optimiser(play, never):
     assert played.learner.coefficients().entropy == pytest.approx(0.01)
 
 
-def test_an_update_that_is_told_to_stop_stops_between_minibatches(play):
+def test_should_stop_ends_the_update_between_minibatches(play):
     played = play()
     rollout = played.collect()
     answers = iter([False, True])
@@ -403,9 +403,9 @@ def test_an_update_that_is_told_to_stop_stops_between_minibatches(play):
     assert played.learner.ppo.optimizer.steps == 1
 
 
-def test_memory_is_reused_and_nothing_of_an_earlier_rollout_leaks(play, never, either_way):
+def test_buffers_are_reused_without_leaks_from_earlier_rollouts(play, never, either_way):
     clean, dirty = play(network=either_way), play(network=either_way)
-    places = dirty.rollout.observation.data_ptr()
+    address = dirty.rollout.observation.data_ptr()
     for field in vars(dirty.rollout).values():
         if field.is_floating_point():
             field.fill_(float("nan"))
@@ -413,10 +413,10 @@ def test_memory_is_reused_and_nothing_of_an_earlier_rollout_leaks(play, never, e
     dirty.learner.learn(dirty.collect(), never)
     mine, theirs = clean.learner.tensors(), dirty.learner.tensors()
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in mine.items())
-    assert dirty.rollout.observation.data_ptr() == places
+    assert dirty.rollout.observation.data_ptr() == address
 
 
-def test_the_critic_learns_at_its_own_rate(play, never):
+def test_critic_has_its_own_learning_rate(play, never):
     def moved(factor):
         played = play(optimizer={"critic_lr_scale": factor}, ppo={"update_epochs": 1, "num_minibatches": 1})
         before = parameters(played.learner)
@@ -429,17 +429,17 @@ def test_the_critic_learns_at_its_own_rate(play, never):
         torch.testing.assert_close(fast[name], factor * step, rtol=1e-3, atol=1e-7)
 
 
-def test_weight_decay_shrinks_the_critic_alone(play):
+def test_weight_decay_applies_to_the_critic_only(play):
     learner = play(optimizer={"critic_weight_decay": 0.5}).learner
     before = parameters(learner)
-    learner.ppo.optimizer.set_rate(0.1)
+    learner.ppo.optimizer.learning_rate = 0.1
     learner.ppo.optimizer.step()
     for name, after in parameters(learner).items():
         factor = 0.95 if name == "critic.weight" else 1.0
         torch.testing.assert_close(after, factor * before[name])
 
 
-def test_the_critics_weight_warms_up(play, never):
+def test_value_coefficient_warms_up(play, never):
     """A rollout is 36 environment steps."""
     played = play(ppo={"vf_coef": 0.8, "vf_coef_warm_up_steps": 144})
     weights_of_the_critic = []
@@ -451,7 +451,7 @@ def test_the_critics_weight_warms_up(play, never):
 
 
 @pytest.mark.parametrize(("push", "bound"), [(1.0, LOG_STD_RANGE[1]), (-1.0, LOG_STD_RANGE[0])])
-def test_a_log_std_that_is_pushed_over_its_bound_stays_there_and_comes_back(play, never, either_way, push, bound):
+def test_log_std_stays_at_its_bound_and_can_leave_it(play, never, either_way, push, bound):
     """Of actions at the mean, good ones narrow a distribution and bad ones widen it."""
     played = play(
         network=either_way,
@@ -479,7 +479,7 @@ def test_a_log_std_that_is_pushed_over_its_bound_stays_there_and_comes_back(play
     assert all(0.0 < (bound - raw) * push < 1.0 for raw in pushed(push))
 
 
-def test_a_saved_log_std_outside_its_bounds_is_taken_to_the_nearer_one(play):
+def test_saved_log_std_is_clamped_to_its_bounds(play):
     learner = play().learner
     with torch.no_grad():
         learner.network.raw_log_std.copy_(torch.tensor([-9.0, 7.0]))

@@ -1,4 +1,4 @@
-"""The loss of a minibatch: what settings and coefficients make of it, and the figures of each head."""
+"""The loss of a minibatch: what settings and coefficients make of it, and the metrics of each head."""
 
 from dataclasses import replace
 
@@ -16,15 +16,15 @@ def no_heads(played):
     return torch.zeros(len(played.learner.network.layout.heads), dtype=torch.bool)
 
 
-def objective_of(played):
+def loss_of(played):
     return PPOLoss(played.learner.config.ppo, played.learner.network.layout, torch.device("cpu"))
 
 
 def decisions(played, rollout):
     """All decisions of a rollout as one batch, under the present weights."""
     targets, _ = played.learner.targets(rollout)
-    segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-    return played.learner.ppo.evaluate(rollout, targets, segments)
+    sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    return played.learner.ppo.evaluate(rollout, targets, sequences)
 
 
 def entropy_gradients(play, coefficients=(0.1, 0.1), raised=(), **ppo):
@@ -32,22 +32,22 @@ def entropy_gradients(play, coefficients=(0.1, 0.1), raised=(), **ppo):
     played = play(ppo=ppo)
     batch = decisions(played, played.collect())
     batch = replace(batch, advantage=torch.zeros_like(batch.advantage))
-    objective = objective_of(played)
+    loss = loss_of(played)
     now, start = coefficients
     heads = torch.tensor([head.name in raised for head in played.learner.network.layout.heads])
-    objective.compute(batch, objective.weights(LossCoefficients(0.0, now, start, 0.0), heads)).loss.backward()
+    loss.compute(batch, loss.weights(LossCoefficients(0.0, now, start, 0.0), heads)).loss.backward()
     gradient = played.learner.network.actor.weight.grad
     return {part.head.name: gradient[part.parameters] for part in played.learner.network.layout.parts}
 
 
-def test_a_heads_share_of_the_entropy_bonus_changes_its_gradient_alone(play):
+def test_entropy_coefficient_of_a_head_changes_only_its_gradient(play):
     plain, scaled = entropy_gradients(play), entropy_gradients(play, ent_coef_per_head={"switch": 0.25})
     for name, gradient in plain.items():
         torch.testing.assert_close(scaled[name], gradient * (0.25 if name == "switch" else 1.0))
         assert gradient.abs().max() > 0.0
 
 
-def test_a_head_under_its_entropy_floor_gets_the_bonus_of_the_start(play):
+def test_head_below_its_entropy_floor_gets_the_initial_coefficient(play):
     plain = entropy_gradients(play, (0.1, 0.3))
     raised = entropy_gradients(play, (0.1, 0.3), raised=["choice"])
     for name, gradient in plain.items():
@@ -55,11 +55,11 @@ def test_a_head_under_its_entropy_floor_gets_the_bonus_of_the_start(play):
 
 
 @pytest.mark.parametrize("micro_batch_size", [0, 5])
-def test_heads_under_their_entropy_floors_are_those_of_whole_minibatches(play, never, micro_batch_size):
-    """Whatever the parts: a floor just above the whole's mean is one that it is under, one just below is not."""
+def test_entropy_floors_apply_to_means_over_whole_minibatches(play, never, micro_batch_size):
+    """For any micro-batches, the mean of a minibatch is below a floor just above it, not below one just under it."""
     plain = play(ppo={"update_epochs": 1, "num_minibatches": 1})
-    figures = plain.learner.learn(plain.collect(), never)
-    entropy = {name: figures[f"heads/{name}/entropy"] for name in ("move", "switch", "choice")}
+    metrics = plain.learner.learn(plain.collect(), never)
+    entropy = {name: metrics[f"heads/{name}/entropy"] for name in ("move", "switch", "choice")}
     floors = {"switch": entropy["switch"] - 1e-3, "choice": entropy["choice"] + 1e-3}
     watched = play(
         ppo={"update_epochs": 1, "num_minibatches": 1, "micro_batch_size": micro_batch_size, "entropy_floors": floors}
@@ -72,7 +72,7 @@ def test_heads_under_their_entropy_floors_are_those_of_whole_minibatches(play, n
 FALLING = {"normalized_ent_coef": 0.3, "normalized_ent_coef_final": 0.0}
 
 
-def test_heads_under_their_entropy_floors_are_raised_in_the_next_minibatch_also_after_a_resume(play, never):
+def test_entropy_floors_take_effect_in_the_next_minibatch_and_after_a_resume(play, never):
     options = {
         "ppo": {"update_epochs": 1, "num_minibatches": 1, "entropy_floors": {"choice": 2.0}, **FALLING},
         "schedules": {"horizon_steps": 1},
@@ -93,13 +93,13 @@ def test_heads_under_their_entropy_floors_are_raised_in_the_next_minibatch_also_
 
 
 @pytest.mark.parametrize("key", ["ent_coef_per_head", "entropy_floors"])
-def test_a_head_that_there_is_not_is_refused_by_name(play, key):
+def test_unknown_head_in_the_settings_is_rejected_by_name(play, key):
     with pytest.raises(ConfigError, match=rf"ppo.{key} names the head 'comm'.* it has move, switch, choice"):
         play(ppo={key: {"comm": 1.0}})
 
 
 @pytest.mark.parametrize("setting", ["clip_range_vf", "huber_delta"])
-def test_the_critics_loss_takes_its_settings(play, never, setting):
+def test_value_loss_uses_its_settings(play, never, setting):
     """A range so small that it always binds changes what the critic learns."""
     plain, bound = play(), play(ppo={setting: 1e-3})
     one, other = (each.learner.learn(each.collect(), never) for each in (plain, bound))
@@ -107,66 +107,62 @@ def test_the_critics_loss_takes_its_settings(play, never, setting):
     assert not torch.equal(plain.learner.network.critic.weight, bound.learner.network.critic.weight)
 
 
-def test_clip_fractions_and_ratio_alarms_are_those_of_each_head(play):
-    """One head's old log-probabilities are moved: its figures say so, the others' stay 0."""
+def test_clip_fractions_are_per_head_and_ratio_alarms_are_counted(play):
+    """Only the head whose old log-probabilities are changed has a clip fraction."""
     played = play()
     rollout = played.collect()
     rollout.log_prob[..., 1] -= 2.0  # the ratio of `switch` is e^2
-    batch, objective, tally = decisions(played, rollout), objective_of(played), MetricAccumulator()
-    weights = objective.weights(LossCoefficients(0.0, 0.0, 0.0, 0.0), no_heads(played))
-    objective.record(objective.compute(batch, weights).metrics, tally)
-    figures = tally.means()
-    assert [figures[f"heads/{name}/clipfrac"] for name in ("move", "switch", "choice")] == [0.0, 1.0, 0.0]
-    decided = batch.relevant[:, 1]
-    assert figures["losses/clipfrac"] == pytest.approx(float(decided.float().mean()))
-    assert figures["losses/ratio_alarms"] == float(decided.sum()) > 0.0
+    batch, loss, accumulator = decisions(played, rollout), loss_of(played), MetricAccumulator()
+    weights = loss.weights(LossCoefficients(0.0, 0.0, 0.0, 0.0), no_heads(played))
+    loss.record(loss.compute(batch, weights).metrics, accumulator)
+    metrics = accumulator.means()
+    assert [metrics[f"heads/{name}/clipfrac"] for name in ("move", "switch", "choice")] == [0.0, 1.0, 0.0]
+    decided = batch.head_has_choice[:, 1]
+    assert metrics["losses/clipfrac"] == pytest.approx(float(decided.float().mean()))
+    assert metrics["losses/ratio_alarms"] == float(decided.sum()) > 0.0
 
 
 @pytest.mark.parametrize(
     "ppo", [{}, {"clip_coef": 0.05}, {"clip_range_vf": 0.3}, {"huber_delta": 0.1, "clip_coef": 0.5}], ids=str
 )
-def test_losses_are_means_over_decisions_with_the_settings_ranges(play, ppo):
+def test_losses_are_means_over_samples_with_the_configured_clip_ranges(play, ppo):
     played = play(ppo=ppo)
     rollout = played.collect()
     rollout.log_prob.add_(0.3 * torch.randn_like(rollout.log_prob))
     rollout.value.add_(torch.randn_like(rollout.value))
-    batch, objective = decisions(played, rollout), objective_of(played)
-    figures = objective.compute(
-        batch, objective.weights(LossCoefficients(0.0, 0.0, 0.0, 0.5), no_heads(played))
-    ).metrics
+    batch, loss = decisions(played, rollout), loss_of(played)
+    metrics = loss.compute(batch, loss.weights(LossCoefficients(0.0, 0.0, 0.0, 0.5), no_heads(played))).metrics
     settings, ratio = played.learner.config.ppo, losses.probability_ratio(batch.joint_log_ratio)
     of_policy = losses.clipped_surrogate_loss(ratio, batch.advantage, settings.clip_coef)
     of_critic = losses.value_loss(
-        batch.value, batch.target, batch.old_value, clip=settings.clip_range_vf, huber=settings.huber_delta
+        batch.value, batch.returns, batch.old_value, clip=settings.clip_range_vf, huber=settings.huber_delta
     )
-    torch.testing.assert_close(figures.single("policy_loss"), of_policy.mean())
-    torch.testing.assert_close(figures.single("value_loss"), of_critic.mean())
+    torch.testing.assert_close(metrics.single("policy_loss"), of_policy.mean())
+    torch.testing.assert_close(metrics.single("value_loss"), of_critic.mean())
 
 
-def test_a_heads_figures_are_means_over_the_decisions_that_it_had(play):
+def test_head_metrics_are_means_over_samples_with_a_choice(play):
     played = play()
     rollout = played.collect()
     rollout.mask[::2, :, played.learner.network.layout.parts[1].mask] = False  # `switch` matters now and then
-    batch, objective = decisions(played, rollout), objective_of(played)
-    figures = objective.compute(
-        batch, objective.weights(LossCoefficients(0.0, 0.0, 0.0, 0.0), no_heads(played))
-    ).metrics
-    for head, decided in enumerate(batch.relevant.unbind(dim=1)):
-        assert 0 < int(figures.per_head("samples")[head]) == int(decided.sum()) < len(decided)
+    batch, loss = decisions(played, rollout), loss_of(played)
+    metrics = loss.compute(batch, loss.weights(LossCoefficients(0.0, 0.0, 0.0, 0.0), no_heads(played))).metrics
+    for head, decided in enumerate(batch.head_has_choice.unbind(dim=1)):
+        assert 0 < int(metrics.per_head("samples")[head]) == int(decided.sum()) < len(decided)
         mean = batch.entropy[decided, head].mean()
-        torch.testing.assert_close(figures.per_head("entropy")[head], mean)
+        torch.testing.assert_close(metrics.per_head("entropy")[head], mean)
         divergence = losses.approx_kl(batch.log_ratio[decided, head]).mean()
-        torch.testing.assert_close(figures.per_head("approx_kl")[head], divergence, atol=1e-9, rtol=1e-4)
+        torch.testing.assert_close(metrics.per_head("approx_kl")[head], divergence, atol=1e-9, rtol=1e-4)
 
 
-def test_the_critics_loss_weighs_as_much_as_its_coefficient_says(play):
+def test_value_loss_is_weighted_by_its_coefficient(play):
     """Its own layer has no gradient but that of its loss."""
 
     def gradient(weight):
         played = play()
-        objective = objective_of(played)
-        weights = objective.weights(LossCoefficients(0.0, 0.1, 0.1, weight), no_heads(played))
-        objective.compute(decisions(played, played.collect()), weights).loss.backward()
+        loss = loss_of(played)
+        weights = loss.weights(LossCoefficients(0.0, 0.1, 0.1, weight), no_heads(played))
+        loss.compute(decisions(played, played.collect()), weights).loss.backward()
         return played.learner.network.critic.weight.grad
 
     torch.testing.assert_close(gradient(0.8), 4.0 * gradient(0.2))

@@ -21,8 +21,8 @@ def at(play, precision, units, **sections):
 def evaluated(played):
     rollout, learner = played.rollout, played.learner
     targets, _ = learner.targets(rollout)
-    segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-    batch = learner.ppo.evaluate(rollout, targets, segments)
+    sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    batch = learner.ppo.evaluate(rollout, targets, sequences)
     objective = learner.ppo.loss
     loss = objective.compute(batch, objective.weights(learner.coefficients(), learner.ppo.under_floor)).loss
     loss.backward()
@@ -30,7 +30,7 @@ def evaluated(played):
 
 
 @pytest.mark.parametrize("units", [6, 64])
-def test_the_loss_in_half_precision_is_that_in_single_precision_within_two_percent(play, units):
+def test_bfloat16_loss_is_within_two_percent_of_float32(play, units):
     batch, loss, gradient = evaluated(at(play, "float32", units))
     half_batch, half_loss, half_gradient = evaluated(at(play, "bfloat16", units))
     assert float(half_loss) == pytest.approx(float(loss), rel=0.02)
@@ -40,7 +40,7 @@ def test_the_loss_in_half_precision_is_that_in_single_precision_within_two_perce
 
 
 @pytest.mark.parametrize("units", [6, 64])
-def test_whatever_the_loss_is_made_of_stays_in_single_precision(play, units):
+def test_loss_terms_and_gradients_stay_in_float32(play, units):
     played = at(play, "bfloat16", units)
     batch, loss, _ = evaluated(played)
     floats = [each for each in vars(batch).values() if each.is_floating_point()]
@@ -49,18 +49,18 @@ def test_whatever_the_loss_is_made_of_stays_in_single_precision(play, units):
 
 
 @pytest.mark.parametrize(("precision", "least", "most"), [("float32", 0.0, 1e-5), ("bfloat16", 1e-5, 5e-3)])
-def test_an_update_says_how_far_its_first_ratios_are_off(play, never, precision, least, most):
+def test_update_logs_its_first_ratio_error(play, never, precision, least, most):
     played = at(play, precision, 64, optimizer=STILL)
     assert least <= played.learner.learn(played.rollout, never)["losses/first_ratio_error"] < most
 
 
-def test_a_rollout_that_the_update_sees_differently_shows_in_its_first_ratios(play, never):
+def test_wrong_stored_states_show_in_the_first_ratio_error(play, never):
     played = at(play, "float32", 64, optimizer=STILL)
     played.rollout.hidden[1:].zero_()
     assert played.learner.learn(played.rollout, never)["losses/first_ratio_error"] > 1e-4
 
 
-def test_a_processor_without_half_precision_scans_in_single_precision(play, monkeypatch):
+def test_cpu_without_bfloat16_runs_the_lstm_in_float32(play, monkeypatch):
     monkeypatch.setattr(cores, "has_bfloat16_lstm", lambda inputs: False)
     _, loss, _ = evaluated(at(play, "float32", 64))
     _, half_loss, _ = evaluated(at(play, "bfloat16", 64))

@@ -4,17 +4,17 @@ import pytest
 import torch
 
 from arena.policies import RecurrentState
-from trainer.ppo.diagnostics import ROWS, state_drift
+from trainer.ppo.diagnostics import MAX_ROWS, state_drift
 
 
-def test_memory_is_not_stale_under_the_weights_that_acted(play):
+def test_state_drift_is_zero_under_the_weights_that_acted(play):
     played = play((2, 2))
     for _ in range(2):  # the second rollout begins inside episodes
         rollout = played.collect()
     assert float(state_drift(played.learner.network, rollout)) < 1e-6
 
 
-def test_drift_grows_with_the_distance_that_weights_moved(play, never):
+def test_state_drift_grows_with_the_learning_rate(play, never):
     def drift(rate):
         played = play(optimizer={"learning_rate": rate, "learning_rate_final": rate}, ppo={"target_kl": 1e9})
         return played.learner.learn(played.collect(), never)["losses/state_drift"]
@@ -23,7 +23,7 @@ def test_drift_grows_with_the_distance_that_weights_moved(play, never):
 
 
 @pytest.mark.parametrize("settings", [{"network": {"core": "feedforward"}}, {"rollout": {"bptt_horizon": 12}}])
-def test_where_no_memory_was_stored_on_the_way_there_is_no_drift(play, never, settings):
+def test_no_state_drift_without_recurrence_or_with_a_single_chunk(play, never, settings):
     played = play(**settings)
     assert "losses/state_drift" not in played.learner.learn(played.collect(), never)
 
@@ -32,17 +32,17 @@ def drift_step_by_step(network, rollout):
     """The same by its definition."""
     length = rollout.bptt_horizon
     begin = len(rollout.reward) - 2 * length
-    state = RecurrentState(rollout.hidden[-2, :ROWS], rollout.cell[-2, :ROWS])
+    state = RecurrentState(rollout.hidden[-2, :MAX_ROWS], rollout.cell[-2, :MAX_ROWS])
     for t in range(begin, begin + length):
-        seen = (rollout.observation[t, :ROWS], rollout.episode_start[t, :ROWS], rollout.active[t, :ROWS])
-        state = network.step(seen[0], state, seen[1], seen[2]).state
-    stored = rollout.hidden[-1, :ROWS]
+        step = (rollout.observation[t, :MAX_ROWS], rollout.episode_start[t, :MAX_ROWS], rollout.active[t, :MAX_ROWS])
+        state = network.step(step[0], state, step[1], step[2]).state
+    stored = rollout.hidden[-1, :MAX_ROWS]
     return torch.linalg.vector_norm(state.hidden - stored) / torch.linalg.vector_norm(stored)
 
 
 @pytest.mark.parametrize("acting", [0.0, 0.5, 1.0])
 @torch.no_grad()
-def test_drift_is_that_of_memory_taken_on_step_by_step_for_any_episode_starts_and_pauses(play, acting):
+def test_state_drift_equals_that_of_a_step_loop(play, acting):
     played = play()
     rollout, rng = played.collect(), torch.Generator().manual_seed(0)
     chance = torch.rand(3, *rollout.active.shape, generator=rng)

@@ -1,18 +1,18 @@
-"""Rows of figures: where each stands, and what those of parts say of the whole."""
+"""Rows of metrics: access by name, and combination over micro-batches."""
 
 import torch
 
 from trainer.ppo.update_metrics import PER_HEAD, SINGLE, MinibatchMetrics
 
 
-def figures(per_head, **single):
-    """Figures of two heads; those that are not given are 0."""
+def metrics_of(per_head, **single):
+    """Return metrics of two heads, 0 by default."""
     alone = {name: torch.tensor(single.get(name, 0.0)) for name in SINGLE}
     return MinibatchMetrics.of(alone, {name: torch.tensor(per_head.get(name, [0.0, 0.0])) for name in PER_HEAD})
 
 
-def test_a_figure_is_found_by_its_name_and_goes_by_it_in_metrics():
-    row = figures({"samples": [3.0, 4.0], "entropy": [0.5, 0.7]}, approx_kl=0.1, ratio_alarms=2.0)
+def test_metrics_are_found_and_logged_by_name():
+    row = metrics_of({"samples": [3.0, 4.0], "entropy": [0.5, 0.7]}, approx_kl=0.1, ratio_alarms=2.0)
     assert float(row.single("approx_kl")) == torch.tensor(0.1)
     assert row.per_head("entropy").tolist() == torch.tensor([0.5, 0.7]).tolist()
     named = dict(zip(MinibatchMetrics.names(["move", "aim"]), row.row.tolist(), strict=True))
@@ -26,19 +26,23 @@ def test_a_figure_is_found_by_its_name_and_goes_by_it_in_metrics():
     }
 
 
-def test_parts_count_as_much_as_they_have_decisions():
+def test_micro_batches_are_weighted_by_their_samples():
     nothing = float("nan")
     parts = [
-        figures({"samples": [6.0, 0.0], "entropy": [1.0, nothing]}, ratio_error=0.5, value_loss=1.0, ratio_alarms=1.0),
-        figures({"samples": [2.0, 0.0], "entropy": [3.0, nothing]}, ratio_error=0.2, value_loss=5.0, ratio_alarms=2.0),
+        metrics_of(
+            {"samples": [6.0, 0.0], "entropy": [1.0, nothing]}, ratio_error=0.5, value_loss=1.0, ratio_alarms=1.0
+        ),
+        metrics_of(
+            {"samples": [2.0, 0.0], "entropy": [3.0, nothing]}, ratio_error=0.2, value_loss=5.0, ratio_alarms=2.0
+        ),
     ]
-    whole = MinibatchMetrics.merged(parts, torch.tensor([0.75, 0.25]))
+    whole = MinibatchMetrics.combine(parts, torch.tensor([0.75, 0.25]))
     assert [float(whole.single(name)) for name in ("ratio_error", "value_loss", "ratio_alarms")] == [0.5, 2.0, 3.0]
     assert whole.per_head("samples").tolist() == [8.0, 0.0]
     entropy, never = whole.per_head("entropy").tolist()
     assert (entropy, never == never) == (1.5, False)
 
 
-def test_a_part_alone_is_the_whole_to_the_bit():
-    part = figures({"samples": [7.0, 3.0], "entropy": [0.1, 0.3]}, value_loss=0.7)
-    assert torch.equal(MinibatchMetrics.merged([part], torch.ones(1)).row, part.row)
+def test_single_micro_batch_is_combined_bit_for_bit():
+    part = metrics_of({"samples": [7.0, 3.0], "entropy": [0.1, 0.3]}, value_loss=0.7)
+    assert torch.equal(MinibatchMetrics.combine([part], torch.ones(1)).row, part.row)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from fake_games import FakeGame, tagged
 
-from trainer.ppo.targets.gae import estimate
+from trainer.ppo.targets.gae import masked_gae
 
 
 def test_the_bootstrap_does_not_advance_the_acting_state(play, either_way):
@@ -81,9 +81,9 @@ def returns_of(played):
     for value in (0.0, 50.0):
         rollout.final_value[rollout.truncated] = value
         learner = played.learner
-        turns = learner.target_builder.transitions(rollout)
-        advantage = estimate(turns, turns.reward, turns.value, turns.next_value, gamma=0.995, lam=0.95)
-        advantages.append(turns.restore(advantage)[cut])
+        transitions = learner.target_builder.transitions(rollout)
+        advantage = masked_gae(transitions, gamma=0.995, lam=0.95)
+        advantages.append(transitions.restore(advantage)[cut])
     assert torch.equal(rollout.truncated, kept[0])
     assert torch.equal(rollout.terminated, kept[1])
     return advantages

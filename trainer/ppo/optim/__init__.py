@@ -1,1 +1,1 @@
-"""The optimiser, its schedules and the moving average of the weights."""
+"""Optimiser, schedules and the moving average of weights."""

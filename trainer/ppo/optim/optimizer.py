@@ -1,7 +1,6 @@
-"""AdamW over everything that learns at once.
+"""AdamW on flat storage: all gradients are views into one tensor; on a CPU, so are all parameters.
 
-On a CPU values of all parameters lie in one row of numbers. Their gradients do on every device: what is done to all of
-them (norm, exchange between processes) is one operation, and not one a parameter.
+Norm, clipping and the exchange between ranks are then one operation each, instead of one per parameter.
 """
 
 import itertools
@@ -18,201 +17,196 @@ from trainer.config.schema import OptimizerSettings
 from trainer.errors import TrainerError
 from trainer.ppo.extra_losses import WeightedLoss
 
-LANES = 16
-"""Numbers that the place of every parameter in a row is a multiple of: those of the widest vector."""
+ALIGNMENT = 16
+"""Each parameter starts at a multiple of this many elements: the width of the widest SIMD vector."""
 
-EXTRA, CRITIC = "extra", "critic."
-"""How the names of parameters of extra losses begin, and those of the critic's own layer."""
+EXTRA_PREFIX, CRITIC_PREFIX = "extra", "critic."
+"""Prefixes of the parameter names of extra losses, and of the critic's output layer."""
 
-ALIKE = (0.0, 1.0)
-"""Weight decay, and learning rate in scheduled ones, of all but the critic's own layer."""
+DEFAULT_GROUP = (0.0, 1.0)
+"""Weight decay and learning rate scale of all parameters outside the critic's output layer."""
 
-TINY = 1e-6
-"""Added to a norm before it divides, as `torch.nn.utils.clip_grad_norm_` does."""
+CLIP_EPS = 1e-6
+"""Added to the norm before division, as in `torch.nn.utils.clip_grad_norm_`."""
 
 BETAS = (0.9, 0.999)
-"""What Adam's moments keep of themselves at a step; as `torch.optim.AdamW` has them."""
+"""Decay of Adam's moments; the default of `torch.optim.AdamW`."""
 
 STEP, MOMENTS = "step", ("exp_avg", "exp_avg_sq")
-"""What Adam knows of a parameter: a number, and means as many as it has numbers."""
+"""Adam's state of a parameter, by torch's names; saved states use them as keys."""
 
 
-class Group(NamedTuple):
-    """Parameters that have a weight decay, and a rate as a multiple of the scheduled one: one tensor each, or a row."""
+class ParameterGroup(NamedTuple):
+    """Arguments of torch's functional `adamw`: one flat tensor each on a CPU, else one tensor per parameter."""
 
-    values: list[Tensor]
+    parameters: list[Tensor]
     gradients: list[Tensor]
-    means: list[Tensor]
-    squares: list[Tensor]
+    exp_avgs: list[Tensor]
+    exp_avg_sqs: list[Tensor]
     steps: list[Tensor]
-    decay: float
-    rate_factor: float
+    weight_decay: float
+    lr_scale: float
 
 
 class FlatAdamW:
-    """Moves everything that learns; the critic's own layer may have a rate and a decay of its own.
+    """AdamW over all trainable parameters; the critic's output layer may have its own learning rate and weight decay.
 
-    From now on gradients of the parameters lie in its row, on a CPU their values in another: gradients add up until
-    they are cleared, and what has got none counts as 0.
+    The constructor moves gradients, and on a CPU also parameters, into flat storage. Gradients accumulate there until
+    `zero_grad`. A parameter without a gradient counts as one with gradient 0.
 
     Args:
-        named: What learns, see `trainable_parameters`.
-        settings: Of the steps.
+        named: Parameters by name, see `trainable_parameters`.
+        settings: The `[optimizer]` section.
 
     Attributes:
-        values: All parameters where they lie in a row; empty elsewhere.
-        gradient: That of each of them.
-        steps: Steps made.
+        flat_parameters: Storage of all parameters on a CPU; empty on other devices.
+        flat_gradient: Storage of all gradients.
+        learning_rate: Learning rate of the next step; that of the critic's output layer is a multiple of it.
+        steps: Number of steps so far.
+
+    Source: Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019).
     """
 
     def __init__(self, named: Mapping[str, nn.Parameter], settings: OptimizerSettings) -> None:
-        self._shapes = {name: each.detach().to("meta") for name, each in named.items()}
-        self._max_norm, size = settings.max_grad_norm, length(named)
+        self._max_norm, size = settings.max_grad_norm, flat_size(named)
         like = next(iter(named.values())).detach()
-        self._in_row = lie_in_a_row(like.device)
-        self.values, self.gradient = like.new_zeros(size if self._in_row else 0), like.new_zeros(size)
-        if self._in_row:
-            for name, place in parts(self.values, named).items():
-                place.copy_(named[name].detach())
-                named[name].data = place
-        put_gradients(named, self.gradient)
-        places = itertools.accumulate(map(_taken, named.values()), initial=0)
-        self._placed = [(*each, place) for each, place in zip(named.items(), places, strict=False) if each[1].numel()]
-        self._moments = {key: torch.zeros_like(self.gradient) for key in MOMENTS}
-        self._epsilon, self._rate, self.steps = settings.adam_eps, 0.0, 0
-        own = settings.critic_weight_decay, settings.critic_lr_scale
-        critic = {name: each for name, each in named.items() if name.startswith(CRITIC)}
+        self._flat = uses_flat_storage(like.device)
+        self.flat_parameters, self.flat_gradient = like.new_zeros(size if self._flat else 0), like.new_zeros(size)
+        self._named = dict(named)
+        self._views = unflatten(self.flat_parameters, named) if self._flat else {}
+        for name, view in self._views.items():
+            view.copy_(named[name].detach())
+            named[name].data = view
+        self._gradients = unflatten(self.flat_gradient, named)
+        for name, gradient in self._gradients.items():
+            named[name].grad = gradient
+        self._moments = {key: torch.zeros_like(self.flat_gradient) for key in MOMENTS}
+        self._eps, self.learning_rate, self.steps = settings.adam_eps, 0.0, 0
+        critic_group = settings.critic_weight_decay, settings.critic_lr_scale
+        critic = {name: each for name, each in named.items() if name.startswith(CRITIC_PREFIX)}
         others = {name: each for name, each in named.items() if name not in critic}
         self._groups = (
-            [self._group(named, 0, *ALIKE)]
-            if own == ALIKE
-            else [self._group(others, 0, *ALIKE), self._group(critic, length(others), *own)]
+            [self._group(named, 0, *DEFAULT_GROUP)]
+            if critic_group == DEFAULT_GROUP
+            else [self._group(others, 0, *DEFAULT_GROUP), self._group(critic, flat_size(others), *critic_group)]
         )
 
-    def _group(self, named: Mapping[str, nn.Parameter], begin: int, decay: float, rate_factor: float) -> Group:
-        """Neighbouring parameters, from a place in the rows on, with all that is known of them."""
-        within = slice(begin, begin + length(named))
-        rows = [row[within] for row in (self.gradient, *self._moments.values())]
-        if self._in_row:
-            values, gradients, means, squares = ([row] for row in (self.values[within], *rows))
+    def _group(
+        self, named: Mapping[str, nn.Parameter], offset: int, weight_decay: float, lr_scale: float
+    ) -> ParameterGroup:
+        """Create the group of consecutive parameters that starts at an offset into the flat storage."""
+        within = slice(offset, offset + flat_size(named))
+        buffers = [buffer[within] for buffer in (self.flat_gradient, *self._moments.values())]
+        if self._flat:
+            lists = [[each] for each in (self.flat_parameters[within], *buffers)]
         else:
-            lists = (named, *(parts(row, named) for row in rows))
-            values, gradients, means, squares = ([each for each in own.values() if each.numel()] for own in lists)
-        steps = [self.gradient.new_zeros(()) for _ in values]
-        return Group(values, gradients, means, squares, steps, decay, rate_factor)
+            by_name = (named, *(unflatten(buffer, named) for buffer in buffers))
+            lists = [[each for each in own.values() if each.numel()] for own in by_name]
+        parameters, gradients, exp_avgs, exp_avg_sqs = lists
+        steps = [self.flat_gradient.new_zeros(()) for _ in parameters]
+        return ParameterGroup(parameters, gradients, exp_avgs, exp_avg_sqs, steps, weight_decay, lr_scale)
 
-    def set_rate(self, learning_rate: float) -> None:
-        """Take a learning rate for the steps to come; the critic's is a multiple of it."""
-        self._rate = learning_rate
-
-    def clear(self) -> None:
+    def zero_grad(self) -> None:
         """Set all gradients to 0."""
-        self.gradient.zero_()
+        self.flat_gradient.zero_()
 
-    def clip(self) -> Float[Tensor, ""]:
-        """Scale gradients down to the largest norm that they may have; what it was."""
-        norm: Tensor = torch.linalg.vector_norm(self.gradient)
-        self.gradient.mul_((self._max_norm / (norm + TINY)).clamp(max=1.0))
+    def clip_gradient(self) -> Float[Tensor, ""]:
+        """Clip the norm of the gradient to `optimizer.max_grad_norm`; return the norm before clipping."""
+        norm: Tensor = torch.linalg.vector_norm(self.flat_gradient)
+        self.flat_gradient.mul_((self._max_norm / (norm + CLIP_EPS)).clamp(max=1.0))
         return norm
 
     @torch.no_grad()
     def step(self) -> None:
-        """Move the weights: torch's AdamW without what a `torch.optim.FlatAdamW` adds to every step.
+        """Take one AdamW step, without the per-step overhead of `torch.optim.AdamW`.
 
         Raises:
-            TrainerError: A parameter has moved out of the row, so that steps would no longer reach it.
+            TrainerError: A parameter or gradient has left the flat storage, so that steps would not reach it.
         """
-        self._require_places()
+        self._check_storage()
         self.steps += 1
         for group in self._groups:
             adamw(
-                params=group.values,
+                params=group.parameters,
                 grads=group.gradients,
-                exp_avgs=group.means,
-                exp_avg_sqs=group.squares,
+                exp_avgs=group.exp_avgs,
+                exp_avg_sqs=group.exp_avg_sqs,
                 max_exp_avg_sqs=[],
                 state_steps=group.steps,
                 fused=True,
                 amsgrad=False,
                 beta1=BETAS[0],
                 beta2=BETAS[1],
-                lr=self._rate * group.rate_factor,
-                weight_decay=group.decay,
-                eps=self._epsilon,
+                lr=self.learning_rate * group.lr_scale,
+                weight_decay=group.weight_decay,
+                eps=self._eps,
                 maximize=False,
             )
 
-    def _require_places(self) -> None:
-        """Refuse parameters or gradients that lie elsewhere: `.to()` and `flatten_parameters()` move them silently."""
-        size, values, gradients = self.gradient.element_size(), self.values.data_ptr(), self.gradient.data_ptr()
-        for name, each, place in self._placed:
-            if each.grad is None or each.grad.data_ptr() != gradients + size * place:
-                raise TrainerError(f"the gradient of {name} has left the optimiser's row: make a new Optimizer")
-            if self._in_row and each.data_ptr() != values + size * place:
-                raise TrainerError(f"{name} has left the optimiser's row: make a new Optimizer after moving a network")
+    def _check_storage(self) -> None:
+        """Raise an error if a parameter was reallocated: `.to()` and `flatten_parameters()` do so silently."""
+        for name, each in self._named.items():
+            if each.grad is None or each.grad.data_ptr() != self._gradients[name].data_ptr():
+                raise TrainerError(f"the gradient of {name} has left the flat storage: create a new FlatAdamW")
+            if self._flat and each.data_ptr() != self._views[name].data_ptr():
+                raise TrainerError(f"{name} has left the flat storage: create a new FlatAdamW after moving a network")
 
     def tensors(self) -> dict[str, Tensor]:
-        """What it knows of every parameter beside its value, by name; nothing before the first step."""
+        """Return Adam's state by `PARAMETER.KEY`, in the shapes of the parameters; empty before the first step."""
         if not self.steps:
             return {}
         named = {
-            f"{name}.{key}": place
+            f"{name}.{key}": view
             for key, moment in self._moments.items()
-            for name, place in parts(moment.clone(), self._shapes).items()
+            for name, view in unflatten(moment.clone(), self._named).items()
         }
-        return named | {f"{name}.{STEP}": self._groups[0].steps[0].clone() for name in self._shapes}
+        return named | {f"{name}.{STEP}": self._groups[0].steps[0].clone() for name in self._named}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Continue from what `tensors` gave, on whatever device that was."""
+        """Continue from the result of `tensors`, from any device; parameters without a saved state start at 0."""
         self.steps = max((int(tensor) for name, tensor in tensors.items() if name.endswith(f".{STEP}")), default=0)
         for group in self._groups:
             for steps in group.steps:
                 steps.fill_(self.steps)
         for key, moment in self._moments.items():
             moment.zero_()
-            for name, place in parts(moment, self._shapes).items():
+            for name, view in unflatten(moment, self._named).items():
                 if (saved := tensors.get(f"{name}.{key}")) is not None:
-                    place.copy_(saved)
+                    view.copy_(saved)
 
 
-def lie_in_a_row(device: torch.device) -> bool:
-    """Whether parameters on a device are moved into one row.
+def uses_flat_storage(device: torch.device) -> bool:
+    """Whether parameters on this device are moved into one flat tensor.
 
-    Only on a CPU, where one large tensor takes a step faster than many small ones. On a GPU the fused step goes through
-    a list of tensors at once, and the weights of an LSTM have to stay where `nn.LSTM` has laid them out: cuDNN wants
-    them from the beginning of a storage and without gaps, and otherwise copies them at every call, with a warning.
+    Only on a CPU, where a step over one large tensor is faster than over many small ones. On a GPU, the fused step
+    takes a list of tensors at once. And the weights of an LSTM must stay where `nn.LSTM` allocated them: cuDNN needs
+    them contiguous from the start of a storage, and otherwise copies them at every call with a warning.
     """
     return device.type == "cpu"
 
 
 def trainable_parameters(network: ActorCritic, extra_losses: Sequence[WeightedLoss] = ()) -> dict[str, nn.Parameter]:
-    """Return all parameters that are trained, by name; the critic's own layer comes last."""
+    """Return all trainable parameters by name; the critic's output layer comes last."""
     named = dict(network.named_parameters())
     for each in extra_losses:
         if each.parameters is not None:
-            named |= each.parameters.named_parameters(prefix=f"{EXTRA}.{each.name}")
-    return dict(sorted(named.items(), key=lambda each: each[0].startswith(CRITIC)))
+            named |= each.parameters.named_parameters(prefix=f"{EXTRA_PREFIX}.{each.name}")
+    return dict(sorted(named.items(), key=lambda each: each[0].startswith(CRITIC_PREFIX)))
 
 
-def length(named: Mapping[str, Tensor]) -> int:
-    """How many numbers a row has in which all of these have their places."""
-    return sum(_taken(each) for each in named.values())
+def flat_size(named: Mapping[str, Tensor]) -> int:
+    """Return the number of elements of flat storage for these tensors, with padding."""
+    return sum(_padded_size(each) for each in named.values())
 
 
-def parts(row: Float[Tensor, " numbers"], named: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What of a row stands for each of these tensors, in its shape."""
-    places = itertools.accumulate((_taken(each) for each in named.values()), initial=0)
+def unflatten(flat: Float[Tensor, " elements"], named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return views into flat storage, one for each tensor, in its shape."""
+    offsets = itertools.accumulate((_padded_size(each) for each in named.values()), initial=0)
     return {
-        name: row[place : place + each.numel()].view(each.shape)
-        for (name, each), place in zip(named.items(), places, strict=False)
+        name: flat[offset : offset + each.numel()].view(each.shape)
+        for (name, each), offset in zip(named.items(), offsets, strict=False)
     }
 
 
-def put_gradients(named: Mapping[str, nn.Parameter], row: Float[Tensor, " numbers"]) -> None:
-    """Let gradients add up in a row from now on."""
-    for name, place in parts(row, named).items():
-        named[name].grad = place
-
-
-def _taken(tensor: Tensor) -> int:
-    return -(-tensor.numel() // LANES) * LANES
+def _padded_size(tensor: Tensor) -> int:
+    return -(-tensor.numel() // ALIGNMENT) * ALIGNMENT

@@ -1,4 +1,4 @@
-"""What an update learns from: advantages, returns and their normalisation.
+"""Targets of an update: advantages (GAE), returns and their normalisation.
 
 Start with `gae.py`.
 """

@@ -1,10 +1,10 @@
 """Targets of an update: advantages, returns and old values of a rollout, in normalised units.
 
-1. Undo the normalisation of the critic's values, and fill in those of agents that are out of the game.
-2. Scale rewards by the running deviation of returns.
-3. Estimate advantages (GAE) and returns over the decisions of each agent.
-4. Update the value normaliser by the returns, and correct the critic's last layer so that its predictions stay.
-5. Normalise advantages over the valid decisions, of all agents together or role by role.
+1. Denormalise the critic's values, and fill in the expected returns of dead agents (`dead_agent_value.py`).
+2. Scale rewards by the running standard deviation of returns (`normalization.py`).
+3. Estimate advantages by GAE, and returns, over the transitions of each agent (`gae.py`).
+4. Update the value normaliser with the returns, and apply PopArt to the critic's output layer.
+5. Normalise advantages over the valid decisions, of all agents together or per role.
 
 All statistics are over the valid decisions of all ranks.
 """
@@ -21,34 +21,34 @@ from trainer.errors import ConfigError
 from trainer.ppo.loss import explained_variance
 from trainer.ppo.sequences import Targets
 from trainer.ppo.targets.dead_agent_value import DeadAgentValue
-from trainer.ppo.targets.gae import AgentTransitions, agent_transitions, estimate
+from trainer.ppo.targets.gae import AgentTransitions, agent_transitions, masked_gae
 from trainer.ppo.targets.normalization import (
     ReturnBasedRewardScaler,
     RunningMoments,
     ValueNormalizer,
     normalise_advantages,
-    normalise_by_role,
+    normalise_advantages_by_role,
 )
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup
 from trainer.rollout.buffer import RolloutBuffer
 
 
 class TargetBuilder:
-    """Computes the targets of updates, and keeps the running statistics that they are normalised by.
+    """Advantages and returns of rollouts, with the running statistics that normalise them.
 
     Args:
         config: Settings of the run.
         spec: Specification of the environment.
-        rows: R, rows of a rollout: agents of this rank that learn.
-        ranks: The process group whose decisions the statistics are over.
+        rows: R, rows of a rollout: learning agents of this rank.
+        ranks: The process group; statistics are over the decisions of all ranks.
 
     Attributes:
         rewards: Scales rewards.
-        values: Normalises the critic's values and returns.
+        values: Normalises returns, in whose units the critic predicts.
         dead_agent_value: Expected return of agents that are out of the game.
 
     Raises:
-        ConfigError: Advantages are normalised by role, but the sides have different roles.
+        ConfigError: Advantages are normalised per role, but the two sides have different roles.
     """
 
     def __init__(
@@ -56,40 +56,25 @@ class TargetBuilder:
     ) -> None:
         self._settings, self._scales, self._spec, self._ranks = config.ppo, config.normalization, spec, ranks
         self._device = torch.device(config.run.device)
-        keep = kept_share(self._scales.return_window)
+        decay = decay_of_window(self._scales.return_window)
         self.rewards = ReturnBasedRewardScaler(
-            rows, config.ppo.gamma, self._scales.reward_clip, self._device, ranks, keep=keep
+            rows, config.ppo.gamma, self._scales.reward_clip, self._device, ranks, decay=decay
         )
-        self.values = ValueNormalizer(self._device, ranks, keep=keep)
+        self.values = ValueNormalizer(self._device, ranks, decay=decay)
         self.dead_agent_value = DeadAgentValue(max(spec.agents_per_side), self._device, ranks)
-        by_role = self._scales.norm_adv_per_role_min_samples > 0
-        self._role = _role_of_row(spec, rows).to(self._device) if by_role else None
+        per_role = self._scales.norm_adv_per_role_min_samples > 0
+        self._role = _role_of_row(spec, rows).to(self._device) if per_role else None
         self._longest_wait = torch.zeros((), dtype=torch.int64, device=self._device)
 
-    def build(
-        self, rollout: RolloutBuffer, critic: nn.Linear, advantage_penalty: Tensor | None = None
-    ) -> tuple[Targets, dict[str, float | None]]:
-        """Compute the targets of a rollout, and update the statistics by it.
-
-        Args:
-            rollout: T decisions of R agents.
-            critic: Last layer of the critic, which is corrected to the new scale of returns.
-            advantage_penalty: Added to normalised advantages (T, R); None for nothing.
-
-        Returns:
-            The targets, and metrics of the scales before normalisation.
-        """
-        return self.build_from(self.scaled_transitions(rollout), rollout, critic, advantage_penalty)
-
     def scaled_transitions(self, rollout: RolloutBuffer) -> AgentTransitions:
-        """Update the reward scale by a rollout; return its transitions with scaled rewards and values."""
+        """Add a rollout to the reward scale; return its transitions with scaled rewards and values."""
         transitions = self.transitions(rollout)
         if self._spec.turn_based:
             self._longest_wait = torch.stack(self._ranks.all_gather(transitions.longest_wait)).max()
-        divisor = self.rewards.deviation
+        divisor = self.rewards.divisor
         self.rewards.update(transitions.reward, transitions.known, transitions.valid, transitions.episode_end)
-        factor = divisor / self.rewards.deviation
-        self.values = self.values.rescaled(factor)
+        factor = divisor / self.rewards.divisor
+        self.values.rescale(factor)
         self.dead_agent_value.rescale(factor)
         return replace(
             transitions,
@@ -98,30 +83,40 @@ class TargetBuilder:
             next_value=transitions.next_value * factor,
         )
 
-    def build_from(
+    def build(
         self,
         transitions: AgentTransitions,
         rollout: RolloutBuffer,
         critic: nn.Linear,
         advantage_penalty: Tensor | None = None,
     ) -> tuple[Targets, dict[str, float | None]]:
-        """Compute the targets of the transitions of `scaled_transitions`; see `build`."""
-        advantage = estimate(transitions, gamma=self._settings.gamma, lam=self._settings.gae_lambda)
+        """Compute the targets of a rollout, and add it to the statistics.
+
+        Args:
+            transitions: Result of `scaled_transitions`.
+            rollout: T decisions of R agents.
+            critic: Output layer of the critic, which PopArt rescales in place.
+            advantage_penalty: Term to add to normalised advantages (T, R), such as the magnet's; None without one.
+
+        Returns:
+            The targets, and metrics from before normalisation.
+        """
+        advantage = masked_gae(transitions, gamma=self._settings.gamma, lam=self._settings.gae_lambda)
         value, valid = transitions.value, transitions.valid
         returns = advantage + value
         if not self._spec.turn_based:
             self.dead_agent_value.update(
                 transitions.restore(value), transitions.restore(returns), rollout.active, rollout.episode_start
             )
-        change = self.values.update(returns[valid])
-        change.correct(critic)
+        rescaling = self.values.update(returns[valid])
+        rescaling.rescale_layer(critic)
         metrics = _scale_metrics(advantage[valid], returns[valid], value[valid], transitions.reward[valid])
         restored = transitions.restore(valid)
         normalised = self.normalise_advantages(transitions.restore(advantage), restored)
         targets = Targets(
             advantage=normalised if advantage_penalty is None else normalised + advantage_penalty,
-            value=transitions.restore(self.values.normalise(returns)),
-            old_value=change.convert(rollout.value),
+            returns=transitions.restore(self.values.normalise(returns)),
+            old_value=rescaling.rescale_values(rollout.value),
             valid=restored,
         )
         return targets, metrics
@@ -149,74 +144,71 @@ class TargetBuilder:
         )
 
     def metrics(self) -> dict[str, float]:
-        """Return the divisor of rewards, and the mean and deviation that the critic's units are 0 and 1 at."""
+        """Return the divisor of rewards, and the mean and standard deviation of the critic's units."""
         returns = self.values.moments
         return {
-            "scales/reward_divisor": self.rewards.deviation,
+            "scales/reward_divisor": self.rewards.divisor,
             "scales/critic_mean": float(returns.mean),
             "scales/critic_std": float(returns.variance.sqrt()),
         }
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all statistics by name, for a saved state."""
-        named = {f"rewards.{key}": value for key, value in self.rewards.moments.tensors().items()}
-        named |= {f"values.{key}": value for key, value in self.values.moments.tensors().items()}
-        named |= {f"owed.{key}": value for key, value in self.dead_agent_value.tensors().items()}
-        return named | {"longest_wait": self._longest_wait}
+        return {
+            **self.rewards.moments.tensors("rewards."),
+            **self.values.moments.tensors("values."),
+            **self.dead_agent_value.tensors(),
+            "longest_wait": self._longest_wait,
+        }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Continue from the statistics that `tensors` returned.
+        """Continue from the result of `tensors`.
 
         Raises:
-            KeyError: One is missing.
+            KeyError: A tensor is missing.
         """
-        self.rewards.moments = RunningMoments.of(tensors_below(tensors, "rewards."), self._device)
-        self.values.moments = RunningMoments.of(tensors_below(tensors, "values."), self._device)
-        self.dead_agent_value.restore(tensors_below(tensors, "owed."))
+        self.rewards.moments = RunningMoments.from_tensors(tensors, "rewards.", self._device)
+        self.values.moments = RunningMoments.from_tensors(tensors, "values.", self._device)
+        self.dead_agent_value.restore(tensors)
         self._longest_wait = tensors["longest_wait"].to(self._device)
 
     def normalise_advantages(self, advantages: Tensor, valid: Tensor) -> Tensor:
-        """Normalise advantages (T, R) over the valid decisions of all agents, or of each role."""
+        """Normalise advantages (T, R) over the valid decisions of all agents, or per role."""
         floor = self._scales.advantage_std_floor
         if self._role is None:
             return normalise_advantages(advantages, valid, floor, self._ranks)
-        minimum = self._scales.norm_adv_per_role_min_samples
-        return normalise_by_role(advantages, valid, self._role, floor, minimum, self._ranks)
+        min_samples = self._scales.norm_adv_per_role_min_samples
+        return normalise_advantages_by_role(advantages, valid, self._role, floor, min_samples, self._ranks)
 
 
 def _role_of_row(spec: EnvironmentSpec, rows: int) -> Tensor:
-    """Return the index of the role of each row (R,), whichever side it plays."""
+    """Return the role of each row (R,), by its index within a side."""
     home, away = (spec.roles[spec.side(side)] for side in (False, True))
-    if home != away and not (spec.unlike_sides is None and _named_apart(home, away)):
+    if home != away and not (spec.unlike_sides is None and _differ_in_names_only(home, away)):
         raise ConfigError(
             f"normalization.norm_adv_per_role_min_samples needs sides of the same roles, and those of {spec.name} "
             f"differ ({', '.join(home)}; {', '.join(away)}): set it to 0"
         )
-    numbers = [home.index(role) for role in home]
-    return torch.tensor(numbers).repeat(rows // len(numbers))
+    roles = [home.index(role) for role in home]
+    return torch.tensor(roles).repeat(rows // len(roles))
 
 
-def _named_apart(home: Sequence[str], away: Sequence[str]) -> bool:
-    """Whether two teams have the same roles at the same indices under names of their own, such as red and blue."""
-    # a name on both sides may stand at another index of each, so that indices would mix two roles
+def _differ_in_names_only(home: Sequence[str], away: Sequence[str]) -> bool:
+    """Whether two teams have the same roles at the same indices, under different names such as red and blue."""
+    # A name on both sides could have a different index on each, so that an index would mix two roles.
     return not set(home) & set(away) and [home.index(each) for each in home] == [away.index(each) for each in away]
 
 
 def _scale_metrics(advantage: Tensor, returns: Tensor, value: Tensor, reward: Tensor) -> dict[str, float | None]:
-    """Return means and deviations before normalisation."""
+    """Return means and standard deviations from before normalisation."""
     metrics: dict[str, float | None] = {"losses/explained_variance": explained_variance(value, returns)}
     for name, samples in {"advantage": advantage, "return": returns, "value": value, "reward": reward}.items():
         if samples.numel():
-            deviation, mean = torch.std_mean(samples, correction=0)
-            metrics |= {f"scales/{name}_mean": float(mean), f"scales/{name}_std": float(deviation)}
+            std, mean = torch.std_mean(samples, correction=0)
+            metrics |= {f"scales/{name}_mean": float(mean), f"scales/{name}_std": float(std)}
     return metrics
 
 
-def kept_share(window: int) -> float:
-    """Return the weight that an update leaves to earlier samples, for statistics over about `window` updates."""
+def decay_of_window(window: int) -> float:
+    """Return the decay per update of statistics over about `window` updates; 1 (no decay) if `window` is 0."""
     return 1.0 - 1.0 / window if window else 1.0
-
-
-def tensors_below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with a prefix, without it."""
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,11 +1,11 @@
-"""What agents that are out of a game are still owed by it.
+"""Expected return of agents that are out of the game: ridge regression on the values of their teammates.
 
-A side's victory is also that of its dead. So an environment may go on paying who is out of the game, and the turn in
-which an agent fell has to hear of it, discounted as for everybody else, also where the match ends in a later rollout.
-For that the decisions that it no longer makes need a value. Its own critic sees nothing any more. Its living mates'
-critics see the match, but value what they will earn themselves as well. What the dead are owed is therefore taken to be
-a straight line over the mean value of their living mates, fitted to the returns that the dead did get. Where they earn
-nothing, the line is 0 everywhere, exactly, and a death is what it would be without: the end.
+A team's win also pays its dead agents. An environment may therefore go on rewarding an agent after its death, and the
+decision that led to the death must get these rewards, discounted as usual, even if the match ends in a later rollout.
+This needs a value for the steps after the death. The dead agent's own critic no longer observes the match, and the
+critics of its living teammates include rewards that only they will get. So the expected return is a linear function of
+the mean value of the living teammates, fitted to the returns that dead agents did get. If dead agents earn nothing, the
+function is exactly 0, and a death is a plain termination.
 """
 
 from collections.abc import Mapping
@@ -16,39 +16,46 @@ from torch import Tensor
 
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup
 
-KEPT = 0.95
-"""What a rollout's weight falls to with every later one: the critic and the play that it is of are changing."""
+DECAY = 0.95
+"""Factor on the weight of earlier rollouts at each update: critic and policy change."""
 RIDGE = 1.0
-"""Pulls the line towards 0 like one sample would: before anything was seen it is 0."""
+"""Ridge penalty, with the weight of one sample; the fit is 0 before the first sample."""
 
 
 class DeadAgentValue:
-    """Values who is out of the game by what the living of its side expect.
+    """Expected return of dead agents, by ridge regression on the mean value of their living teammates.
 
-    Rows come side by side: `agents` rows, one after the other, are one side of one match.
+        V(dead) = offset + slope mean(V of living teammates)
+
+    Rows of a rollout are grouped: each `agents` consecutive rows are one side of one match. Values and returns are in
+    units of scaled rewards.
 
     Args:
         agents: Rows of a side.
-        device: Where the statistics live.
-        ranks: Whose matches the line is fitted to.
+        device: Device of the statistics.
+        ranks: The process group; the fit is over the matches of all ranks.
+
+    Attributes:
+        gram: X^T X of the regression, with rows (1, mean value) in X.
+        cross: X^T y, with returns in y.
     """
 
     def __init__(self, agents: int, device: torch.device, ranks: ProcessGroup = SINGLE_PROCESS) -> None:
         self._agents, self._ranks = agents, ranks
-        self._played = torch.zeros((), dtype=torch.bool, device=device)
-        self.squares = torch.zeros(2, 2, dtype=torch.float64, device=device)
-        self.products = torch.zeros(2, dtype=torch.float64, device=device)
+        self._has_acted = torch.zeros((), dtype=torch.bool, device=device)
+        self.gram = torch.zeros(2, 2, dtype=torch.float64, device=device)
+        self.cross = torch.zeros(2, dtype=torch.float64, device=device)
 
     def fill(self, value: Float[Tensor, "*T R"], active: Bool[Tensor, "*T R"]) -> Float[Tensor, "*T R"]:
-        """Values with those of the inactive replaced by what they are owed; nothing where no mate is left.
+        """Replace the values of inactive agents by their expected returns, or by 0 if no teammate is alive.
 
         Args:
-            value: V of the living, in units of scaled rewards.
-            active: Who lives.
+            value: V of living agents; other entries are ignored.
+            active: Whether the agent is alive.
         """
-        mates, supported = self._mates(value, active)
-        offset, slope = self._line.to(value.dtype)
-        return torch.where(active, value, (offset + slope * mates).where(supported, 0.0))
+        mean, has_living = self._teammate_value(value, active)
+        offset, slope = self._coefficients.to(value.dtype)
+        return torch.where(active, value, (offset + slope * mean).where(has_living, 0.0))
 
     def update(
         self,
@@ -57,46 +64,47 @@ class DeadAgentValue:
         active: Bool[Tensor, "T R"],
         episode_start: Bool[Tensor, "T R"],
     ) -> None:
-        """Fit the line to a rollout and, ever less, to those before it.
+        """Fit the regression to a rollout and, with decaying weight, to earlier ones.
 
         Args:
-            value: V of the living, in units of scaled rewards.
-            returns: What was to come at each decision by the estimate of advantages, in the same units.
-            active: Who lives.
-            episode_start: Where matches begin. Who never acts in one, such as a spare row, is not owed anything.
+            value: V of living agents.
+            returns: Estimated return of each step.
+            active: Whether the agent is alive.
+            episode_start: Whether an episode starts. A row that never acts in a match, such as a spare row, is ignored.
         """
-        mates, supported = self._mates(value, active)
-        chosen = self._fallen(active, episode_start) & supported
-        mean = mates[chosen].double()
-        design = torch.stack([torch.ones_like(mean), mean])
-        seen = torch.cat([design @ design.T, (design @ returns[chosen].double()).unsqueeze(1)], dim=1)
-        squares, products = torch.split(self._ranks.all_reduce_sum(seen), [2, 1], dim=1)
-        self.squares = KEPT * self.squares + squares
-        self.products = KEPT * self.products + products.squeeze(1)
+        mean, has_living = self._teammate_value(value, active)
+        samples = self._dead(active, episode_start) & has_living
+        predictor = mean[samples].double()
+        design = torch.stack([torch.ones_like(predictor), predictor])
+        sums = torch.cat([design @ design.T, (design @ returns[samples].double()).unsqueeze(1)], dim=1)
+        gram, cross = torch.split(self._ranks.all_reduce_sum(sums), [2, 1], dim=1)
+        self.gram = DECAY * self.gram + gram
+        self.cross = DECAY * self.cross + cross.squeeze(1)
 
     def rescale(self, factor: float) -> None:
-        """Take values and returns seen so far over into other units: each is `factor` times what it was."""
-        units = self.products.new_tensor([1.0, factor])
-        self.squares = self.squares * torch.outer(units, units)
-        self.products = self.products * units * factor
+        """Convert the statistics to units in which values and returns are `factor` times as large."""
+        units = self.cross.new_tensor([1.0, factor])
+        self.gram = self.gram * torch.outer(units, units)
+        self.cross = self.cross * units * factor
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything needed to continue with new matches."""
-        return {"squares": self.squares, "products": self.products}
+        """Return the statistics by name, for a saved state."""
+        # Saved states depend on these older names.
+        return {"owed.squares": self.gram, "owed.products": self.cross}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Continue from what `tensors` gave."""
-        self.squares = tensors["squares"].to(self.squares.device)
-        self.products = tensors["products"].to(self.products.device)
+        """Continue from the result of `tensors`."""
+        self.gram = tensors["owed.squares"].to(self.gram.device)
+        self.cross = tensors["owed.products"].to(self.cross.device)
 
     @property
-    def _line(self) -> Float[Tensor, "2"]:
-        ridge = RIDGE * torch.eye(2, dtype=torch.float64, device=self.squares.device)
-        line: Tensor = torch.linalg.solve(self.squares + ridge, self.products)
-        return line
+    def _coefficients(self) -> Float[Tensor, "2"]:
+        ridge = RIDGE * torch.eye(2, dtype=torch.float64, device=self.gram.device)
+        coefficients: Tensor = torch.linalg.solve(self.gram + ridge, self.cross)
+        return coefficients
 
-    def _mates(self, value: Tensor, active: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean value of the living of each row's side, and whether there are any."""
+    def _teammate_value(self, value: Tensor, active: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the mean value of the living agents of each row's side, and whether there are any."""
         sides = (*active.shape[:-1], -1, self._agents)
         living = active.view(sides)
         count = living.sum(dim=-1, keepdim=True)
@@ -104,10 +112,10 @@ class DeadAgentValue:
         mean = (total / count.clamp(min=1)).expand(living.shape)
         return mean.reshape(active.shape), (count > 0).expand(living.shape).reshape(active.shape)
 
-    def _fallen(self, active: Bool[Tensor, "T R"], episode_start: Bool[Tensor, "T R"]) -> Bool[Tensor, "T R"]:
-        """Who is out of a match in which it has acted, in this rollout or before."""
+    def _dead(self, active: Bool[Tensor, "T R"], episode_start: Bool[Tensor, "T R"]) -> Bool[Tensor, "T R"]:
+        """Find agents that are out of a match in which they have acted, in this rollout or an earlier one."""
         times = torch.arange(1, len(active) + 1, device=active.device).unsqueeze(1)
-        acted, opened = ((times * flags).cummax(dim=0).values for flags in (active, episode_start))
-        played = torch.where(opened > 0, acted >= opened, self._played | (acted > 0))
-        self._played = played[-1]
-        return played & ~active
+        last_action, last_start = ((times * flags).cummax(dim=0).values for flags in (active, episode_start))
+        has_acted = torch.where(last_start > 0, last_action >= last_start, self._has_acted | (last_action > 0))
+        self._has_acted = has_acted[-1]
+        return has_acted & ~active

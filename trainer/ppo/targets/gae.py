@@ -1,4 +1,8 @@
-"""Advantage estimation over each agent's own turns."""
+"""Generalised advantage estimation (GAE) over the transitions of each agent.
+
+`agent_transitions` converts the steps of a rollout to transitions of each agent, and `masked_gae` estimates their
+advantages.
+"""
 
 import math
 from dataclasses import dataclass
@@ -7,8 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-WIDEST_MARGIN = 0.25
-"""Most of a rollout whose turns are left out at its end because agents may wait that long for their next one."""
+MAX_EXCLUDED_SHARE = 0.25
+"""Largest share of a rollout that is excluded at its end because agents may wait that long for their next turn."""
 
 
 def gae(
@@ -21,55 +25,57 @@ def gae(
     gamma: float,
     lam: float,
 ) -> Float[Tensor, "T B"]:
-    """Estimate advantages by generalised advantage estimation.
+    """Generalised advantage estimation (GAE).
 
         delta[t] = r[t] + gamma (1 - terminated[t]) V(s[t+1]) - V(s[t])
         A[t]     = delta[t] + gamma lam (1 - episode_end[t]) A[t+1]
 
-    A truncated step keeps its bootstrap and cuts the recursion; a terminated step loses both.
+    A truncated step keeps its bootstrap value and cuts the recursion. A terminated step has neither.
 
     Args:
-        rewards: Reward of action t, in the units of the value function.
-        values: V of the state in which action t was taken.
-        next_values: V of the state that followed action t, before any reset.
+        rewards: Reward of action t, in the units of the values.
+        values: V(s[t]), of the state in which action t was taken.
+        next_values: V(s[t+1]), of the state that followed action t, before any reset.
         terminated: Whether the game ended with action t.
-        episode_end: Whether the episode ended with action t, by the game or by a limit.
+        episode_end: Whether the episode ended with action t: terminated or truncated.
         gamma: Discount per agent step, in [0, 1].
-        lam: Weight of longer returns, in [0, 1]; 0 is the one-step error, 1 the discounted return minus V.
+        lam: Lambda, in [0, 1]: 0 gives the one-step TD error, 1 the discounted return minus V.
 
-    Source: Schulman et al. 2016, equations 11-16.
+    Source: Schulman et al., "High-Dimensional Continuous Control Using Generalized Advantage Estimation" (2016),
+    equations 11-16.
     """
     deltas = rewards + gamma * next_values.masked_fill(terminated, 0.0) - values
     carry = (gamma * lam) * (~episode_end).to(deltas.dtype)
-    ahead, advantages = torch.zeros_like(deltas[0]), []
-    for delta, kept in zip(reversed(deltas.unbind()), reversed(carry.unbind()), strict=True):
-        ahead = torch.addcmul(delta, kept, ahead)
-        advantages.append(ahead)
+    advantage, advantages = torch.zeros_like(deltas[0]), []
+    for delta, factor in zip(reversed(deltas.unbind()), reversed(carry.unbind()), strict=True):
+        advantage = torch.addcmul(delta, factor, advantage)
+        advantages.append(advantage)
     return torch.stack(advantages[::-1])
 
 
-def horizon(gamma: float, lam: float) -> float:
-    """Turns over which an advantage estimate looks ahead: 1 / (1 - gamma lam), without end where both are 1."""
+def effective_horizon(gamma: float, lam: float) -> float:
+    """Effective horizon of GAE in transitions: 1 / (1 - gamma lam), infinite if both are 1."""
     return 1.0 / (1.0 - gamma * lam) if gamma * lam < 1.0 else math.inf
 
 
 @dataclass(frozen=True)
 class AgentTransitions:
-    """Turns of every agent, moved together to the front of the time axis; `known` is false behind the last one.
+    """Transitions of each agent (T, R).
 
-    Where sides take turns these are the agent's own; elsewhere every decision is one, also of who is out of the game.
+    In simultaneous games every step of the rollout is a transition, including the steps of agents that are out of the
+    game. In turn-based games the transitions are the agent's own turns, left-packed along the time axis.
 
     Attributes:
-        order: Time (T, R) that each turn had in the rollout.
-        reward: Reward (T, R) from this turn until the agent's next.
-        value: V(s) of the turn.
-        next_value: V of the agent's next turn, or of the final observation where a limit ended the episode.
-        terminated: The game ended before the agent's next turn, or a limit decided it.
-        episode_end: The episode ended before the agent's next turn.
-        known: There is such a turn and its consequences are known.
-        settled: And they would be, whatever the agent had done: it hands back in time what came after it.
-        valid: And the agent acted: there is something to learn.
-        longest_wait: Decisions between two turns of an agent, at most, in this rollout and earlier ones.
+        order: Step of the rollout that each transition comes from; a permutation of each column.
+        reward: Sum of rewards from this transition until the agent's next one.
+        value: V(s) of the transition.
+        next_value: V of the agent's next transition, or of the final observation if the episode was truncated.
+        terminated: The game ended before the agent's next transition, or a limit decided the match.
+        episode_end: The episode ended before the agent's next transition.
+        known: The entry is a transition, not padding, and its successor was observed.
+        settled: Known, and would have been so after any other action as well; see `agent_transitions`.
+        valid: Settled, and the agent acted: the transition is learned from.
+        longest_wait: Largest number of steps between two turns of an agent, in this rollout and earlier ones.
     """
 
     order: Int[Tensor, "T R"]
@@ -83,9 +89,9 @@ class AgentTransitions:
     valid: Bool[Tensor, "T R"]
     longest_wait: Int[Tensor, ""]
 
-    def restore(self, turns: Shaped[Tensor, "T R"]) -> Shaped[Tensor, "T R"]:
-        """Put values of turns back where they were in the rollout; `order` is a permutation of each column."""
-        return torch.empty_like(turns).scatter_(0, self.order, turns)
+    def restore(self, values: Shaped[Tensor, "T R"]) -> Shaped[Tensor, "T R"]:
+        """Scatter values of transitions back to the steps of the rollout."""
+        return torch.empty_like(values).scatter_(0, self.order, values)
 
 
 def agent_transitions(
@@ -102,33 +108,34 @@ def agent_transitions(
     limit_decides: bool,
     longest_wait: Int[Tensor, ""] | int = 0,
 ) -> AgentTransitions:
-    """Say what came of every turn.
+    """Convert the steps of a rollout to transitions of each agent.
 
-    Where sides take turns, what an agent earns while it waits belongs to its turn before, undiscounted: a turn is the
-    unit of time. Where the rollout ends first, that turn's consequences are unknown, and it is not valid.
+    Turn-based games: rewards that an agent gets while it waits are added to its previous turn without discount, so a
+    turn is the unit of time. If the rollout ends before the agent's next turn, the successor is unknown and the
+    transition is not valid.
 
-    Which turns those are depends on the actions: a fold that ends the game is known at once, a call is not. If only
-    the open turns were left out, folds would be learned from more often than calls. So no turn of the last w decisions
-    counts, where w is the longest that an agent has waited for its next turn: an open turn is always among these, and
-    which others are depends on their positions alone. For the same reason the advantages of earlier turns end at V of
-    the first turn that does not count.
+    Whether the successor is known depends on the action: a fold that ends the game is known at once, a call is not.
+    Excluding only unknown transitions would therefore bias the data towards folds. Instead, all turns in the last w
+    steps are excluded, where w is the longest wait for a next turn so far. This set contains all unknown transitions
+    and depends on positions alone. For the same reason, advantages of earlier turns bootstrap from V of the first
+    excluded turn.
 
-    Elsewhere time goes on for all: who is out of the game has turns in which it does nothing, worth what it is still
-    owed. What it is paid in them comes back to the turn in which it fell, discounted for every decision in between,
-    and where the rollout ends first, what it is owed then stands for the rest.
+    Simultaneous games: time passes for all agents. An agent that is out of the game has transitions without an action,
+    whose value is the expected return of dead agents. Its later rewards reach the step of its death, discounted by the
+    steps in between. If the rollout ends first, its expected return at that point is the bootstrap value.
 
     Args:
-        reward: Reward of each decision.
-        value: V at each decision; of who is out of the game, what it is owed (see `dead_agent_value`).
+        reward: Reward of each step.
+        value: V at each step; for an agent that is out of the game, its expected return (see `dead_agent_value`).
         final_value: V of the final observation where `truncated`.
-        terminated: Ended by the game at this decision.
-        truncated: Cut by a limit at this decision.
+        terminated: The game ended at this step.
+        truncated: A limit ended the episode at this step.
         active: Whether the agent acted.
-        last_value: V of the observation after the rollout; of who is out of the game, what it is owed.
-        last_active: Whether the agent acts in it.
+        last_value: V of the observation after the rollout, or the expected return as in `value`.
+        last_active: Whether the agent acts in that observation.
         turn_based: Whether inactive agents wait for their turn; otherwise they are out of the game.
-        limit_decides: Whether the limit decides the match: nothing is owed after it, and `final_value` does not count.
-        longest_wait: Decisions between two turns of an agent, at most, in earlier rollouts.
+        limit_decides: Whether a limit decides the match: truncation is then a termination, without `final_value`.
+        longest_wait: Longest wait in earlier rollouts, in steps.
     """
     if not turn_based:
         ended = terminated | truncated
@@ -144,29 +151,47 @@ def agent_transitions(
             valid=active,
             longest_wait=torch.zeros((), dtype=torch.int64, device=reward.device),
         )
-    earned = torch.zeros_like(last_value)
-    ahead = last_value.clone()
-    game_over = torch.zeros_like(last_active)
-    over = game_over.clone()
+    # Backwards in time: what an action at step t leads to until the agent's next turn.
+    reward_sum, next_value = torch.zeros_like(last_value), last_value.clone()
+    game_over = episode_end = torch.zeros_like(last_active)
     known = last_active
     columns: list[tuple[Tensor, ...]] = []
     for t in reversed(range(reward.shape[0])):
         ended = terminated[t] | truncated[t]
-        earned = reward[t] + earned.masked_fill(ended, 0.0)
-        ahead = torch.where(ended, final_value[t], ahead)
+        reward_sum = reward[t] + reward_sum.masked_fill(ended, 0.0)
+        next_value = torch.where(ended, final_value[t], next_value)
         game_over = torch.where(ended, terminated[t] | limit_decides, game_over)
-        over = over | ended
+        episode_end = episode_end | ended
         known = known | ended
-        columns.append((earned, ahead, game_over, over, known))
-        earned = earned.masked_fill(active[t], 0.0)
-        ahead = torch.where(active[t], value[t], ahead)
-        game_over, over, known = game_over & ~active[t], over & ~active[t], known | active[t]
-    longest_wait = _longest_wait(terminated | truncated, active, last_active).clamp(min=longest_wait)
-    return _together(active, value, columns[::-1], longest_wait)
+        columns.append((reward_sum, value[t], next_value, game_over, episode_end, known & active[t]))
+        reward_sum = reward_sum.masked_fill(active[t], 0.0)
+        next_value = torch.where(active[t], value[t], next_value)
+        game_over, episode_end, known = game_over & ~active[t], episode_end & ~active[t], known | active[t]
+    wait = _longest_wait(terminated | truncated, active, last_active).clamp(min=longest_wait)
+    order = (~active).to(torch.uint8).argsort(dim=0, stable=True)  # turns first, in the order of time
+    reward_sums, values, next_values, games_over, episode_ends, knowns = (
+        torch.stack(column[::-1]).gather(0, order) for column in zip(*columns, strict=True)
+    )
+    settled = knowns & (order < len(active) - wait.clamp(max=int(MAX_EXCLUDED_SHARE * len(active))))
+    return AgentTransitions(
+        order=order,
+        reward=reward_sums,
+        value=values,
+        next_value=next_values,
+        terminated=games_over,
+        episode_end=episode_ends,
+        known=knowns,
+        settled=settled,
+        valid=settled,
+        longest_wait=wait,
+    )
 
 
 def _longest_wait(ended: Tensor, active: Tensor, last_active: Tensor) -> Int[Tensor, ""]:
-    """Decisions from a turn until the agent's next one or the episode's end; at least, if neither has been seen."""
+    """Return the longest wait in steps, from a turn to the agent's next turn or the end of its episode.
+
+    A wait that the end of the rollout cuts off counts as far as it was observed.
+    """
     steps = len(active)
     times = torch.arange(steps, device=active.device).unsqueeze(1)
     resolved = ended | torch.cat([active[1:], last_active.unsqueeze(0)])
@@ -174,44 +199,22 @@ def _longest_wait(ended: Tensor, active: Tensor, last_active: Tensor) -> Int[Ten
     return (first - times).masked_fill(~active, 0).max()
 
 
-def _together(
-    active: Tensor, value: Tensor, columns: list[tuple[Tensor, ...]], longest_wait: Tensor
-) -> AgentTransitions:
-    order = (~active).to(torch.uint8).argsort(dim=0, stable=True)
-    earned, ahead, game_over, over, known = (
-        torch.stack(column).gather(0, order) for column in zip(*columns, strict=True)
-    )
-    known = known & active.gather(0, order)
-    settled = known & (order < len(active) - longest_wait.clamp(max=int(WIDEST_MARGIN * len(active))))
-    return AgentTransitions(
-        order=order,
-        reward=earned,
-        value=value.gather(0, order),
-        next_value=ahead,
-        terminated=game_over,
-        episode_end=over,
-        known=known,
-        settled=settled,
-        valid=settled,
-        longest_wait=longest_wait,
-    )
-
-
-def estimate(transitions: AgentTransitions, *, gamma: float, lam: float) -> Float[Tensor, "T R"]:
-    """Estimate advantages of transitions by `gae`; 0 where a transition is not settled, which also cuts the recursion.
+def masked_gae(transitions: AgentTransitions, *, gamma: float, lam: float) -> Float[Tensor, "T R"]:
+    """GAE of transitions; a transition that is not settled has advantage 0 and cuts the recursion.
 
     Args:
         transitions: Rewards and values, in the same units.
-        gamma: Discount per turn.
-        lam: As in `gae`.
+        gamma: Discount per transition.
+        lam: Lambda, as in `gae`.
     """
-    open_end = ~transitions.settled
+    unsettled = ~transitions.settled
+    # Reward V and no bootstrap: then delta = V - V = 0.
     return gae(
-        torch.where(open_end, transitions.value, transitions.reward),
+        torch.where(unsettled, transitions.value, transitions.reward),
         transitions.value,
         transitions.next_value,
-        transitions.terminated | open_end,
-        transitions.episode_end | open_end,
+        transitions.terminated | unsettled,
+        transitions.episode_end | unsettled,
         gamma=gamma,
         lam=lam,
     )

@@ -1,7 +1,7 @@
-"""A pull towards the mean of a learner's own weights, against running in circles: magnetic mirror descent.
+"""Magnetic mirror descent: a penalty on the distance between the policy and a moving average of its own weights.
 
-Where strength is mixing, the best answer to present weights is never they themselves: a policy that follows its
-advantages alone runs around the equilibrium. What is far from a slowly moving mean is therefore made to pay for that.
+In non-transitive games a policy is never its own best response, so a policy that follows its advantages alone cycles
+around the equilibrium. The penalty pulls it towards its average, the magnet.
 """
 
 import torch
@@ -15,53 +15,50 @@ from trainer.rollout.buffer import RolloutBuffer
 
 
 class Magnet:
-    """What a policy's distance from another one takes off its advantages.
+    """Magnetic mirror descent with a moving magnet, as a penalty on advantages.
 
         A'(s, a) = A(s, a) - c (ln pi(a | s) - ln rho(a | s))
 
-    with pi the policy that acted and rho the magnet. In expectation over the actions of pi the second term's gradient
-    is that of -c KL(pi || rho), state by state: it is not passed back to earlier decisions, as a penalty in the reward
-    would be. It comes behind the normalisation of advantages, as the entropy bonus does.
+    Here pi is the policy that acted, and rho the magnet. In expectation over the actions of pi, the gradient of the
+    second term is that of -c KL(pi || rho) in each state. Unlike a penalty on the reward, it does not propagate to
+    earlier decisions. It is added after advantages are normalised, like the entropy bonus.
 
-    The magnet remembers by itself what it has seen of running episodes; where an episode starts, it begins from zero.
+    The magnet keeps its own recurrent state from rollout to rollout, and resets it where an episode starts.
 
     Args:
         coefficient: c, > 0.
-        rows: Agents whose decisions a rollout holds.
-        network: Of the architecture that acts.
+        rows: R, rows of a rollout.
+        network: A network of the architecture that acts.
 
-    Source: Sokota et al., "A unified approach to reinforcement learning, quantal response equilibria, and two-player
-    zero-sum games" (2023), with a magnet that moves.
+    Source: Sokota et al., "A Unified Approach to Reinforcement Learning, Quantal Response Equilibria, and Two-Player
+    Zero-Sum Games" (2023).
     """
 
     def __init__(self, coefficient: float, rows: int, network: ActorCritic) -> None:
         self._coefficient = coefficient
         self._state = network.initial_state(rows)
 
-    def pull(self, magnet: ActorCritic, rollout: RolloutBuffer) -> tuple[Float[Tensor, "T R"], float]:
-        """What is added to normalised advantages, and how far policy and magnet are apart.
+    def advantage_penalty(self, magnet: ActorCritic, rollout: RolloutBuffer) -> tuple[Float[Tensor, "T R"], float]:
+        """Return the term to add to normalised advantages, 0 at inactive steps, and the mean of KL(pi || rho).
 
         Args:
             magnet: rho, in evaluation mode.
-            rollout: Follows the one before.
-
-        Returns:
-            The addend, 0 where nobody acted, and an estimate of KL(pi || rho), the mean over all decisions.
+            rollout: The rollout that follows the one of the previous call.
         """
         log_ratio = self._log_ratio(magnet, rollout)
-        distance = masked_mean(approx_kl(-log_ratio).flatten(), rollout.active.flatten())
-        return -self._coefficient * log_ratio, float(distance)
+        kl = masked_mean(approx_kl(-log_ratio).flatten(), rollout.active.flatten())
+        return -self._coefficient * log_ratio, float(kl)
 
     @torch.inference_mode()
     def _log_ratio(self, magnet: ActorCritic, rollout: RolloutBuffer) -> Float[Tensor, "T R"]:
-        """Ln pi - ln rho of the actions that were taken, within the limits of log-ratios; 0 where nobody acted."""
+        """Return ln pi - ln rho of the actions in the rollout, clamped like all log-ratios; 0 at inactive steps."""
         step, state, parameters = LiveNetwork(magnet).step_for(len(rollout.last_value)), self._state, []
-        for seen, starts, active in zip(rollout.observation, rollout.episode_start, rollout.active, strict=True):
-            output = step(seen, state, starts, active)
+        for observation, starts, active in zip(rollout.observation, rollout.episode_start, rollout.active, strict=True):
+            output = step(observation, state, starts, active)
             state = output.state
             parameters.append(output.parameters)
         self._state = state
         log_prob = magnet.distribution(torch.stack(parameters), rollout.mask).log_prob(rollout.raw_action)
-        counts = magnet.layout.head_has_choice(rollout.mask) & rollout.active.unsqueeze(-1)
-        joint = (rollout.log_prob - log_prob).masked_fill(~counts, 0.0).sum(dim=-1)
+        has_choice = magnet.layout.head_has_choice(rollout.mask) & rollout.active.unsqueeze(-1)
+        joint = (rollout.log_prob - log_prob).masked_fill(~has_choice, 0.0).sum(dim=-1)
         return joint.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)

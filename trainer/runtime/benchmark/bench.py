@@ -205,8 +205,8 @@ class Bench:
         self.collect()
         rollout = self.rollout
         targets, _ = self.learner.targets(rollout)
-        segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-        batch = self.learner.ppo.evaluate(rollout, targets, segments)
+        sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+        batch = self.learner.ppo.evaluate(rollout, targets, sequences)
         errors = (probability_ratio(batch.joint_log_ratio) - 1.0).abs()
         steps, rows = rollout.reward.shape
         chunks = len(rollout.hidden)

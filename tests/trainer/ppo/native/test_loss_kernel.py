@@ -14,7 +14,7 @@ from trainer.ppo.loss import PolicyEvaluation, PPOLoss
 from trainer.ppo.ppo import PPO
 from trainer.ppo.sequences import SequenceBatch
 
-appraisal = pytest.importorskip("trainer.ppo.native.loss_kernel")
+loss_kernel = pytest.importorskip("trainer.ppo.native.loss_kernel")
 
 HEADS = (
     ActionHead("move", HeadKind.GAUSSIAN, 3, masked=False),
@@ -45,27 +45,27 @@ class Case:
         self.log_std = (torch.rand(self.layout.log_std_size, generator=rng) - 1.0).requires_grad_()
         self.weights = torch.rand(len(heads) + 1, generator=rng)
         order = torch.randperm(rows, generator=rng)[:decisions].sort().values
-        counts = torch.zeros(rows, dtype=torch.bool).index_fill(0, order, True)
-        chosen = order if idle else None
+        loss_mask = torch.zeros(rows, dtype=torch.bool).index_fill(0, order, True)
+        loss_index = order if idle else None
         mask = torch.rand(decisions, self.layout.mask_size, generator=rng) < 0.4  # often nothing, or one option
         acted = ActionDistribution(self.layout, self.parameters.detach()[order], self.log_std.detach(), mask)
         raw = acted.sample(rng)
         entropy_noise = self.layout.draw_entropy_noise((decisions,), rng)
-        old_value, advantage, target = torch.randn(3, decisions, generator=rng)
-        self.samples = SequenceBatch(
-            seen=torch.zeros(rows, 1),
+        old_value, advantage, returns = torch.randn(3, decisions, generator=rng)
+        self.batch = SequenceBatch(
+            observation=torch.zeros(rows, 1),
             state=RecurrentState(torch.zeros(rows, 0), torch.zeros(rows, 0)),
             runs=PackedRuns.of(torch.ones(rows, dtype=torch.long), 1),
-            counts=counts,
-            chosen=chosen,
+            loss_mask=loss_mask,
+            loss_index=loss_index,
             index=order,
             noise=entropy_noise,
             mask=mask,
-            raw=raw,
+            raw_action=raw,
             log_prob=acted.log_prob(raw) + moved * torch.randn(decisions, len(heads), generator=rng),
             old_value=old_value,
             advantage=advantage,
-            target=target,
+            returns=returns,
         )
 
     @property
@@ -73,25 +73,25 @@ class Case:
         return self.parameters, self.value, self.log_std
 
     def native(self):
-        compute = appraisal.NativeLoss(self.settings, self.layout)
-        return self._found(compute(*self.leaves, self.samples, self.weights))
+        compute = loss_kernel.NativeLoss(self.settings, self.layout)
+        return self._found(compute(*self.leaves, self.batch, self.weights))
 
-    def torchs(self):
-        samples, parameters, value = self.samples, self.parameters, self.value
-        if samples.chosen is not None:
-            parameters, value = parameters[samples.chosen], value[samples.chosen]
-        distribution = ActionDistribution(self.layout, parameters, self.log_std, samples.mask)
-        batch = PolicyEvaluation(
-            log_ratio=distribution.log_prob(samples.raw) - samples.log_prob,
-            relevant=self.layout.head_has_choice(samples.mask),
-            entropy=distribution.entropy_from(samples.noise),
+    def plain(self):
+        batch, parameters, value = self.batch, self.parameters, self.value
+        if batch.loss_index is not None:
+            parameters, value = parameters[batch.loss_index], value[batch.loss_index]
+        distribution = ActionDistribution(self.layout, parameters, self.log_std, batch.mask)
+        evaluation = PolicyEvaluation(
+            log_ratio=distribution.log_prob(batch.raw_action) - batch.log_prob,
+            head_has_choice=self.layout.head_has_choice(batch.mask),
+            entropy=distribution.entropy_from(batch.noise),
             value=value,
-            old_value=samples.old_value,
-            advantage=samples.advantage,
-            target=samples.target,
-            index=samples.index,
+            old_value=batch.old_value,
+            advantage=batch.advantage,
+            returns=batch.returns,
+            index=batch.index,
         )
-        return self._found(PPOLoss(self.settings, self.layout, torch.device("cpu")).compute(batch, self.weights))
+        return self._found(PPOLoss(self.settings, self.layout, torch.device("cpu")).compute(evaluation, self.weights))
 
     def _found(self, given):
         """Loss, figures and the gradients of twice the loss."""
@@ -103,7 +103,7 @@ class Case:
 
 
 def assert_same(case, rtol=1e-5):
-    for one, other in zip(case.native(), case.torchs(), strict=True):
+    for one, other in zip(case.native(), case.plain(), strict=True):
         torch.testing.assert_close(one, other, equal_nan=True, rtol=rtol, atol=1e-6)
 
 
@@ -115,7 +115,7 @@ def is_finite(found):
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("seed", range(6))
-def test_loss_figures_and_gradients_are_torchs_for_heads_of_all_kinds_and_any_masks(seed, settings):
+def test_native_loss_equals_torch_for_all_head_kinds_and_masks(seed, settings):
     case = Case(seed, **settings)
     assert_same(case)
     assert is_finite(case.native())
@@ -124,13 +124,13 @@ def test_loss_figures_and_gradients_are_torchs_for_heads_of_all_kinds_and_any_ma
 
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)
 @pytest.mark.parametrize("decisions", [1, 15, 16, 17, 33])
-def test_loss_figures_and_gradients_are_torchs_for_every_head_alone_and_any_number_of_decisions(head, decisions):
+def test_native_loss_equals_torch_for_single_heads_and_any_number_of_samples(head, decisions):
     assert_same(Case(decisions, (head,), decisions, idle=decisions % 2))
 
 
 @pytest.mark.parametrize("scale", [10.0, 1e4])
 @pytest.mark.parametrize("moved", [1e-3, 30.0])
-def test_extreme_parameters_and_ratios_give_torchs_numbers(scale, moved):
+def test_native_loss_equals_torch_for_extreme_parameters_and_ratios(scale, moved):
     """Saturated actions, certain choices, and ratios far beyond what is exponentiated.
 
     Log-probabilities are in the hundreds: rounding of these is in every ratio.
@@ -140,67 +140,67 @@ def test_extreme_parameters_and_ratios_give_torchs_numbers(scale, moved):
     assert is_finite(case.native())
 
 
-def test_small_ratios_show_their_divergence():
+def test_native_kl_is_precise_for_small_log_ratios():
     """Of log-ratios around 1e-4 the divergence is around 1e-9: rounding of the ratio alone would hide it."""
     case = Case(4, HEADS[:1], moved=1e-4)
-    found, expected = (each()[1] for each in (case.native, case.torchs))
+    found, expected = (each()[1] for each in (case.native, case.plain))
     torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-11)
 
 
-def test_a_head_that_never_decides_has_no_figures_and_no_gradient():
+def test_head_without_samples_has_nan_metrics_and_no_gradient():
     case = Case(5, HEADS[2:3])
-    case.samples = replace(case.samples, mask=torch.zeros_like(case.samples.mask))
+    case.batch = replace(case.batch, mask=torch.zeros_like(case.batch.mask))
     assert_same(case)
-    loss, figures, of_parameters, *_ = case.native()
-    assert figures.isnan().sum() == 3
+    loss, metrics, of_parameters, *_ = case.native()
+    assert metrics.isnan().sum() == 3
     assert loss.isfinite()
     assert not of_parameters.any()
 
 
 @pytest.mark.parametrize("name", ["parameters", "value", "log_std"])
-def test_what_is_not_a_number_in_the_networks_answer_reaches_the_guard(name):
+def test_nan_in_network_outputs_reaches_the_loss_or_gradient(name):
     case = Case(6, clip_range_vf=0.2, huber_delta=0.3)
     with torch.no_grad():
-        getattr(case, name)[1 if name == "log_std" else int(case.samples.index[5])] = torch.nan
-    assert is_finite(case.native()) is is_finite(case.torchs()) is False
+        getattr(case, name)[1 if name == "log_std" else int(case.batch.index[5])] = torch.nan
+    assert is_finite(case.native()) is is_finite(case.plain()) is False
 
 
-@pytest.mark.parametrize("name", ["raw", "log_prob", "noise", "old_value", "advantage", "target"])
-def test_what_is_not_a_number_in_samples_reaches_the_guard_and_the_same_figures(name):
+@pytest.mark.parametrize("name", ["raw_action", "log_prob", "noise", "old_value", "advantage", "returns"])
+def test_nan_in_samples_reaches_the_loss_and_the_same_metrics(name):
     case = Case(7, HEADS[:4], clip_range_vf=0.2)
-    getattr(case.samples, name)[40] = torch.nan
-    native, torchs = case.native(), case.torchs()
-    assert is_finite(native) is is_finite(torchs) is False
-    torch.testing.assert_close(native[1], torchs[1], equal_nan=True, rtol=1e-5, atol=1e-6)
+    getattr(case.batch, name)[40] = torch.nan
+    native, plain = case.native(), case.plain()
+    assert is_finite(native) is is_finite(plain) is False
+    torch.testing.assert_close(native[1], plain[1], equal_nan=True, rtol=1e-5, atol=1e-6)
 
 
-def test_what_does_not_fit_is_refused_before_anything_is_read():
+def test_native_loss_rejects_wrong_shapes():
     case = Case(8)
     short = case.value[:-1]
     with pytest.raises(ArenaError, match=r"got torch.float32 \(69,\) on cpu as its input 2: it takes .* \(70,\)"):
-        appraisal.NativeLoss(case.settings, case.layout).weigh(
-            case.parameters, short, case.log_std, case.samples, case.weights
+        loss_kernel.NativeLoss(case.settings, case.layout).run(
+            case.parameters, short, case.log_std, case.batch, case.weights
         )
 
 
 @pytest.mark.parametrize("options", [{}, {"burn_in": 2}, {"micro_batch_size": 5}])
-def test_an_update_in_native_code_is_that_in_torch(play, never, monkeypatch, options):
+def test_update_with_the_native_loss_equals_torch(play, never, monkeypatch, options):
     def learn():
         played = play((2, 2), ppo={"num_minibatches": 2, **options})
         metrics = [played.learner.learn(played.collect(), never) for _ in range(2)]
         return played.learner, metrics[-1]
 
-    native, figures = learn()
+    native, metrics = learn()
     monkeypatch.setattr(PPO, "_native_loss", lambda ppo: None)
     plain, expected = learn()
     assert plain.ppo._compute_loss == plain.ppo._plain_loss
     assert native.ppo._compute_loss != native.ppo._plain_loss
     for name, tensor in plain.network.named_parameters():
         torch.testing.assert_close(native.network.get_parameter(name), tensor, rtol=1e-4, atol=1e-6)
-    assert figures == pytest.approx(expected, rel=1e-3, abs=1e-6)
+    assert metrics == pytest.approx(expected, rel=1e-3, abs=1e-6)
 
 
-def test_native_code_takes_single_precision_on_a_cpu_where_nothing_is_compiled(play):
+def test_native_loss_runs_only_in_float32_on_a_cpu(play):
     ppo, network = (played := play()).learner.ppo, played.learner.network
     assert ppo._native_loss() is not None
     network.double()

@@ -7,7 +7,7 @@ from trainer.config.schema import OptimizerSettings
 from trainer.errors import TrainerError
 from trainer.ppo.extra_losses import NextObservationLoss, WeightedLoss
 from trainer.ppo.optim import optimizer as optimizers
-from trainer.ppo.optim.optimizer import LANES, FlatAdamW, length, parts, trainable_parameters
+from trainer.ppo.optim.optimizer import ALIGNMENT, FlatAdamW, flat_size, trainable_parameters, unflatten
 
 SETTINGS = OptimizerSettings(adam_eps=1e-6, max_grad_norm=0.3, critic_lr_scale=3.0, critic_weight_decay=0.5)
 RATE = 0.01
@@ -23,31 +23,31 @@ def optimizer(network):
     return FlatAdamW(trainable_parameters(network), SETTINGS)
 
 
-@pytest.fixture(params=[True, False], ids=["row", "list"])
+@pytest.fixture(params=[True, False], ids=["flat", "list"])
 def _either_layout(request, monkeypatch):
-    """Parameters in one row, as on a CPU, or where they were, as on a GPU."""
-    monkeypatch.setattr(optimizers, "lie_in_a_row", lambda device: request.param)
+    """Parameters in flat storage, as on a CPU, or in their own, as on a GPU."""
+    monkeypatch.setattr(optimizers, "uses_flat_storage", lambda device: request.param)
 
 
-def at_random(named, seed):
-    """A gradient for each parameter."""
+def random_gradients(named, seed):
+    """Return a random gradient for each parameter."""
     rng = torch.Generator().manual_seed(seed)
     return {name: torch.randn(each.shape, generator=rng) for name, each in named.items()}
 
 
 def step(optimizer, named, seed):
-    optimizer.set_rate(RATE)
-    optimizer.clear()
-    for name, gradient in at_random(named, seed).items():
+    optimizer.learning_rate = RATE
+    optimizer.zero_grad()
+    for name, gradient in random_gradients(named, seed).items():
         named[name].grad.add_(gradient)
-    norm = optimizer.clip()
+    norm = optimizer.clip_gradient()
     optimizer.step()
     return norm
 
 
 @pytest.mark.usefixtures("_either_layout")
 @pytest.mark.parametrize(("factor", "decay"), [(3.0, 0.5), (1.0, 0.0)])
-def test_steps_are_those_of_adamw_over_the_parameters_one_by_one(network, factor, decay):
+def test_steps_equal_torch_adamw(network, factor, decay):
     settings = OptimizerSettings(adam_eps=1e-6, max_grad_norm=0.3, critic_lr_scale=factor, critic_weight_decay=decay)
     alone = copy.deepcopy(network)
     named, theirs = trainable_parameters(network), dict(alone.named_parameters())
@@ -63,7 +63,7 @@ def test_steps_are_those_of_adamw_over_the_parameters_one_by_one(network, factor
     )
     for seed in range(3):
         norm = step(optimizer, named, seed)
-        for name, gradient in at_random(named, seed).items():
+        for name, gradient in random_gradients(named, seed).items():
             theirs[name].grad = gradient
         torch.testing.assert_close(norm, torch.nn.utils.clip_grad_norm_(theirs.values(), 0.3))
         reference.step()
@@ -72,22 +72,22 @@ def test_steps_are_those_of_adamw_over_the_parameters_one_by_one(network, factor
         torch.testing.assert_close(parameter, theirs[name])
 
 
-def test_every_parameter_has_a_place_of_its_own_that_a_vector_begins_at(network):
+def test_parameters_are_disjoint_aligned_views_of_flat_storage(network):
     named = trainable_parameters(network, [WeightedLoss("Next", 1.0, NextObservationLoss(network))])
     optimizer = FlatAdamW(named, SETTINGS)
-    for row in (optimizer.values, optimizer.gradient):
-        row.fill_(1.0)
-        for number, place in enumerate(parts(row, named).values(), 2):
-            assert bool((place == 1.0).all())  # nobody else has written there
-            assert (place.data_ptr() - row.data_ptr()) % (LANES * row.element_size()) == 0
-            place.fill_(number)
+    for flat in (optimizer.flat_parameters, optimizer.flat_gradient):
+        flat.fill_(1.0)
+        for number, view in enumerate(unflatten(flat, named).values(), 2):
+            assert bool((view == 1.0).all())  # no other parameter overlaps
+            assert (view.data_ptr() - flat.data_ptr()) % (ALIGNMENT * flat.element_size()) == 0
+            view.fill_(number)
     assert all(torch.equal(each, torch.full_like(each, number)) for number, each in enumerate(named.values(), 2))
     assert all(torch.equal(each.grad, each.detach()) for each in named.values())
-    assert length(named) >= sum(each.numel() for each in named.values())
+    assert flat_size(named) >= sum(each.numel() for each in named.values())
 
 
 @pytest.mark.usefixtures("_either_layout")
-def test_what_is_saved_goes_on_as_if_nothing_had_happened(network):
+def test_restored_optimizer_continues_bit_for_bit(network):
     named = trainable_parameters(network)
     optimizer = FlatAdamW(named, SETTINGS)
     step(optimizer, named, seed=0)
@@ -101,34 +101,34 @@ def test_what_is_saved_goes_on_as_if_nothing_had_happened(network):
     assert all(torch.equal(tensor, other.tensors()[name]) for name, tensor in optimizer.tensors().items())
 
 
-def test_nothing_is_saved_of_an_optimiser_that_has_not_moved(optimizer):
+def test_state_is_empty_before_the_first_step(optimizer):
     assert optimizer.tensors() == {}
     optimizer.restore({})
     assert optimizer.steps == 0
 
 
-def test_a_state_saved_on_a_cpu_goes_on_on_a_gpu_and_back(network, optimizer, monkeypatch):
+def test_state_saved_on_a_cpu_restores_in_the_gpu_layout(network, optimizer, monkeypatch):
     step(optimizer, trainable_parameters(network), seed=0)
     saved = optimizer.tensors()
-    monkeypatch.setattr(optimizers, "lie_in_a_row", lambda device: False)
+    monkeypatch.setattr(optimizers, "uses_flat_storage", lambda device: False)
     elsewhere = FlatAdamW(trainable_parameters(copy.deepcopy(network)), SETTINGS)
     elsewhere.restore(saved)
     assert elsewhere.tensors().keys() == saved.keys()
     assert all(torch.equal(tensor, saved[name]) for name, tensor in elsewhere.tensors().items())
 
 
-def test_on_a_gpu_the_weights_of_an_lstm_stay_in_the_buffer_that_cudnn_reads(network, monkeypatch):
-    """cuDNN wants them one behind the other from the beginning of a storage, as `flatten_parameters` lays them out."""
-    monkeypatch.setattr(optimizers, "lie_in_a_row", lambda device: False)
+def test_gpu_layout_keeps_lstm_weights_in_their_cudnn_buffer(network, monkeypatch):
+    """cuDNN needs them contiguous from the start of a storage, as `flatten_parameters` allocates them."""
+    monkeypatch.setattr(optimizers, "uses_flat_storage", lambda device: False)
     weights = network.core.lstm.all_weights[0]
     buffer = torch.cat([each.detach().flatten() for each in weights])
-    for each, place in zip(weights, buffer.split([each.numel() for each in weights]), strict=True):
-        each.data = place.view(each.shape)
-    places, before = [each.data_ptr() for each in weights], buffer.clone()
+    for each, view in zip(weights, buffer.split([each.numel() for each in weights]), strict=True):
+        each.data = view.view(each.shape)
+    pointers, before = [each.data_ptr() for each in weights], buffer.clone()
     named = trainable_parameters(network)
     step(FlatAdamW(named, SETTINGS), named, seed=0)
-    assert [each.data_ptr() for each in weights] == places
-    assert places[0] == buffer.data_ptr()
+    assert [each.data_ptr() for each in weights] == pointers
+    assert pointers[0] == buffer.data_ptr()
     assert bool((buffer != before).all())
 
 
@@ -143,11 +143,11 @@ def lose_the_gradient(parameter):
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (move, "^core.lstm.weight_ih_l0 has left the optimiser's row: make a new Optimizer"),
-        (lose_the_gradient, "^the gradient of core.lstm.weight_ih_l0 has left the optimiser's row"),
+        (move, "^core.lstm.weight_ih_l0 has left the flat storage: create a new FlatAdamW"),
+        (lose_the_gradient, "^the gradient of core.lstm.weight_ih_l0 has left the flat storage"),
     ],
 )
-def test_a_step_that_would_not_reach_a_parameter_is_refused_by_its_name(network, optimizer, change, error):
+def test_step_raises_an_error_if_a_parameter_left_the_flat_storage(network, optimizer, change, error):
     change(network.core.lstm.weight_ih_l0)
     with pytest.raises(TrainerError, match=error):
         optimizer.step()

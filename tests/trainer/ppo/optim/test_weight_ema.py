@@ -1,4 +1,4 @@
-"""The mean of weights that is published in place of those that are trained."""
+"""Moving average of the weights, which is published instead of them."""
 
 import numpy as np
 import pytest
@@ -12,16 +12,16 @@ from trainer.ppo.optim.weight_ema import WeightEMA
 AVERAGED = {"league": {"ema_horizon_steps": 144}}
 """Four updates of `play`'s learner: 12 decisions of 3 environments."""
 
-TOLD = "charts/average_distance"
+AVERAGE_DISTANCE = "charts/average_distance"
 
 
 def row(network):
-    """All weights of a network in one row, in double precision."""
+    """Return all weights of a network as one vector, in float64."""
     return torch.cat([each.detach().flatten() for each in network.parameters()]).double().numpy()
 
 
 def expected(rows, horizon):
-    """The mean after all updates, as the docstring has it."""
+    """Compute the average by the formula in the docstring of `WeightEMA`."""
     mean = rows[0]
     for update, weights in enumerate(rows[1:], 1):
         rate = max(1.0 / (1.0 + horizon), 9.0 / (9.0 + update))
@@ -39,17 +39,17 @@ def moved(network, updates):
 
 
 @pytest.mark.parametrize("horizon", [0.5, 4.0, 1e9])
-def test_the_mean_is_the_one_that_is_documented(play, horizon):
+def test_average_follows_its_documented_formula(play, horizon):
     network = play().learner.network
     average, rows = WeightEMA(network, horizon), [row(network)]
     for _ in moved(network, 60):
-        average.take(network)
+        average.update(network)
         rows.append(row(network))
     np.testing.assert_allclose(row(average.network), expected(rows, horizon), atol=1e-4)
 
 
-def test_weights_as_they_began_are_soon_forgotten(play):
-    """Whatever the horizon, of the first ones less than a millionth is left after a hundred updates."""
+def test_initial_weights_are_forgotten_quickly(play):
+    """After a hundred updates their weight is below 1e-6 for any horizon."""
     network = play().learner.network
     average = WeightEMA(network, 1e9)
     first = row(network)
@@ -57,11 +57,11 @@ def test_weights_as_they_began_are_soon_forgotten(play):
         for each in network.parameters():
             each.zero_()
     for _ in range(100):
-        average.take(network)
+        average.update(network)
     assert 0.0 < np.abs(row(average.network)).max() < 1e-6 * np.abs(first).max()
 
 
-def test_a_mean_over_hardly_any_updates_is_of_the_present_weights(play, never):
+def test_average_with_a_short_horizon_is_close_to_the_weights(play, never):
     played = play(league={"ema_horizon_steps": 1})
     for _ in range(2):
         played.learner.learn(played.collect(), never)
@@ -72,13 +72,13 @@ def test_a_mean_over_hardly_any_updates_is_of_the_present_weights(play, never):
     "settings",
     [{}, {"ppo": {"precision": "bfloat16", "extra_losses": {"trainer.ppo.extra_losses:NextObservationLoss": 0.1}}}],
 )
-def test_what_is_trained_does_not_know_of_the_mean(play, never, settings):
-    """Weights, optimiser, statistics and chance are those of a learner without; what is published is the mean."""
+def test_averaging_does_not_change_training(play, never, settings):
+    """Weights, optimiser, statistics and random numbers are those of a learner without averaging."""
     plain, averaged = play(**settings), play(**settings, **AVERAGED)
     rows = [row(plain.learner.network)]
     for _ in range(6):
-        assert TOLD not in plain.learner.learn(plain.collect(), never)
-        told = averaged.learner.learn(averaged.collect(), never)
+        assert AVERAGE_DISTANCE not in plain.learner.learn(plain.collect(), never)
+        metrics = averaged.learner.learn(averaged.collect(), never)
         rows.append(row(plain.learner.network))
     found = averaged.learner.tensors()
     for name, tensor in plain.learner.tensors().items():
@@ -86,11 +86,13 @@ def test_what_is_trained_does_not_know_of_the_mean(play, never, settings):
     assert all(name.startswith("average.") for name in found.keys() - plain.learner.tensors().keys())
     mean = expected(rows, horizon=4.0)
     np.testing.assert_allclose(row(averaged.learner.published), mean, atol=1e-6)
-    assert told[TOLD] == pytest.approx(np.linalg.norm(rows[-1] - mean) / np.linalg.norm(rows[-1]), rel=1e-3)
+    assert metrics[AVERAGE_DISTANCE] == pytest.approx(
+        np.linalg.norm(rows[-1] - mean) / np.linalg.norm(rows[-1]), rel=1e-3
+    )
     assert plain.learner.published is plain.learner.network
 
 
-def test_what_is_published_has_the_statistics_of_the_weights_that_are_trained(play, never):
+def test_published_network_has_the_current_observation_statistics(play, never):
     played = play(**AVERAGED)
     for _ in range(3):
         played.learner.learn(played.collect(), never)
@@ -99,7 +101,7 @@ def test_what_is_published_has_the_statistics_of_the_weights_that_are_trained(pl
     assert played.learner.network.observation_mean.abs().max() > 0.0
 
 
-def test_a_saved_mean_is_gone_on_with_and_a_missing_one_begins_with_the_weights(play, never):
+def test_saved_average_is_restored_and_a_missing_one_starts_at_the_weights(play, never):
     played, resumed, late = play(**AVERAGED), play(**AVERAGED), play(**AVERAGED)
     for _ in range(3):
         played.learner.learn(played.collect(), never)
@@ -115,7 +117,7 @@ def test_a_saved_mean_is_gone_on_with_and_a_missing_one_begins_with_the_weights(
     assert counts == [4, 4, 1]
 
 
-def test_a_learner_that_begins_anew_publishes_what_it_begins_with(play, never):
+def test_reset_weights_resets_the_average(play, never):
     played, other = play(**AVERAGED), play(run={"seed": 5}).learner.network
     first = row(played.learner.network)
     for start, weights in ((None, first), (other, row(other))):
@@ -130,20 +132,20 @@ def test_a_learner_that_begins_anew_publishes_what_it_begins_with(play, never):
 
 
 @pytest.mark.parametrize("role", ["main_exploiter", "league_exploiter"])
-def test_exploiters_publish_their_weights_as_they_are(play, role):
+def test_exploiters_publish_their_weights_without_averaging(play, role):
     learner = play(league={"ema_horizon_steps": 144, "role": role}).learner
     assert learner.published is learner.network
 
 
-def test_snapshots_and_the_run_folder_have_the_mean(worker_of, client, tmp_path):
+def test_snapshots_and_the_run_folder_contain_the_average(worker_of, client, tmp_path):
     config = rps("run.total_timesteps=192", "league.snapshot_every_steps=128", "league.ema_horizon_steps=256")
     worker = worker_of(client, config)
     worker.run()
     learner: Learner = worker.learner
     newest = max(client.players("rps", kind="snapshot").items, key=lambda each: each.step)
-    told = decode(client.download(newest.checkpoint), device="cpu", source="the league").network
-    kept = decode((tmp_path / "run" / "policy.safetensors").read_bytes(), device="cpu", source="the folder").network
-    for network in (told, kept):
+    snapshot = decode(client.download(newest.checkpoint), device="cpu", source="the league").network
+    saved = decode((tmp_path / "run" / "policy.safetensors").read_bytes(), device="cpu", source="the folder").network
+    for network in (snapshot, saved):
         assert np.array_equal(row(network), row(learner.published))
     assert not np.array_equal(row(learner.published), row(learner.network))
     assert worker_of(client, config).learner.published is not learner.published

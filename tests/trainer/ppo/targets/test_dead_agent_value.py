@@ -1,4 +1,4 @@
-"""What the dead are still owed."""
+"""Expected return of agents that are out of the game."""
 
 import itertools
 from dataclasses import replace
@@ -13,104 +13,104 @@ CPU = torch.device("cpu")
 
 
 def sides(*agents):
-    """One decision's rows of sides of two agents."""
+    """Rows of one step, for sides of two agents."""
     return torch.tensor(agents).unsqueeze(0)
 
 
-def seen(owed, value, returns, active, *, start=False, times=1):
+def update(estimator, value, returns, active, *, start=False, times=1):
     for _ in range(times):
-        owed.update(value, returns, active, torch.full_like(active, start))
+        estimator.update(value, returns, active, torch.full_like(active, start))
 
 
 def fitted(offset, slope, *, times=1):
-    """Sides of two, of whom the first has fallen and got offset + slope x the value of the other."""
-    owed, mates = DeadAgentValue(2, CPU), torch.linspace(-3.0, 3.0, 400)
+    """Fit to sides of two agents: the first is dead, with return offset + slope x the value of the other."""
+    estimator, mates = DeadAgentValue(2, CPU), torch.linspace(-3.0, 3.0, 400)
     value = torch.stack([torch.full_like(mates, 99.0), mates], dim=1).flatten().unsqueeze(0)
     returns = torch.stack([offset + slope * mates, torch.full_like(mates, 77.0)], dim=1).flatten().unsqueeze(0)
     active = torch.tensor([False, True]).repeat(400).unsqueeze(0)
-    seen(owed, value, returns, torch.ones_like(active), start=True)
-    seen(owed, value, returns, active, times=times)
-    return owed
+    update(estimator, value, returns, torch.ones_like(active), start=True)
+    update(estimator, value, returns, active, times=times)
+    return estimator
 
 
-def test_the_dead_are_owed_what_they_got_where_their_mates_expected_as_much():
+def test_expected_return_of_the_dead_is_linear_in_their_teammates_value():
     value = fitted(2.0, 0.5).fill(torch.tensor([50.0, 3.0, 1.0, 50.0]), torch.tensor([False, True, True, False]))
     torch.testing.assert_close(value, torch.tensor([3.5, 3.0, 1.0, 2.5]), rtol=0.01, atol=0.0)
 
 
-def test_in_other_units_the_dead_are_owed_the_same():
-    """Values and returns of a tenth: so is what is owed, but for what the ridge takes off."""
-    owed = fitted(2.0, 0.5)
-    owed.rescale(0.1)
-    value = owed.fill(torch.tensor([5.0, 0.3, 0.1, 5.0]), torch.tensor([False, True, True, False]))
+def test_rescaling_rescales_the_expected_return():
+    """With values and returns a tenth as large, so is the expected return, up to the ridge penalty."""
+    estimator = fitted(2.0, 0.5)
+    estimator.rescale(0.1)
+    value = estimator.fill(torch.tensor([5.0, 0.3, 0.1, 5.0]), torch.tensor([False, True, True, False]))
     torch.testing.assert_close(value, torch.tensor([0.35, 0.3, 0.1, 0.25]), rtol=0.05, atol=0.0)
 
 
-def test_where_the_dead_earn_nothing_nothing_is_owed():
+def test_expected_return_is_zero_if_the_dead_earn_nothing():
     value = fitted(0.0, 0.0, times=3).fill(torch.tensor([50.0, 3.0]), torch.tensor([False, True]))
     assert value.tolist() == [0.0, 3.0]
 
 
-def test_before_anything_was_seen_nothing_is_owed():
+def test_expected_return_is_zero_before_the_first_sample():
     assert DeadAgentValue(2, CPU).fill(torch.tensor([50.0, 3.0]), torch.tensor([False, True])).tolist() == [0.0, 3.0]
 
 
-def test_a_side_without_living_is_owed_nothing_and_teaches_nothing():
+def test_side_without_living_agents_has_value_zero_and_adds_no_samples():
     assert fitted(2.0, 0.5).fill(torch.tensor([50.0, 3.0]), torch.tensor([False, False])).tolist() == [0.0, 0.0]
-    owed = DeadAgentValue(2, CPU)
-    seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(True, True), start=True)
-    seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, False))
-    assert float(owed.squares.abs().max()) == 0.0
+    estimator = DeadAgentValue(2, CPU)
+    update(estimator, sides(1.0, 2.0), sides(9.0, 9.0), sides(True, True), start=True)
+    update(estimator, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, False))
+    assert float(estimator.gram.abs().max()) == 0.0
 
 
-def test_mates_are_averaged_over_the_living_of_the_own_side():
-    owed = DeadAgentValue(3, CPU)
-    owed.squares, owed.products = torch.eye(2).double() * 1e9, torch.tensor([0.0, 1e9]).double()
+def test_teammate_value_is_the_mean_over_living_agents_of_the_same_side():
+    estimator = DeadAgentValue(3, CPU)
+    estimator.gram, estimator.cross = torch.eye(2).double() * 1e9, torch.tensor([0.0, 1e9]).double()
     value, active = torch.tensor([9.0, 1.0, 2.0, 9.0, 7.0, 9.0]), torch.tensor([False, True, True, False, True, False])
-    torch.testing.assert_close(owed.fill(value, active), torch.tensor([1.5, 1.0, 2.0, 7.0, 7.0, 7.0]))
+    torch.testing.assert_close(estimator.fill(value, active), torch.tensor([1.5, 1.0, 2.0, 7.0, 7.0, 7.0]))
 
 
-def test_who_never_acted_in_a_match_teaches_nothing():
-    """Spare rows, and those whom a lesson leaves out, also after another match in which they acted."""
-    owed = DeadAgentValue(2, CPU)
-    seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, True), times=3)
-    assert float(owed.squares.abs().max()) == 0.0
-    seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(True, True))
-    seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, True))
-    assert float(owed.squares[0, 0]) == 1.0
-    seen(owed, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, True), start=True)
-    assert float(owed.squares[0, 0]) == 0.95
+def test_agents_that_never_acted_in_a_match_add_no_samples():
+    """Spare rows, and agents that the curriculum leaves out, even after another match in which they acted."""
+    estimator = DeadAgentValue(2, CPU)
+    update(estimator, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, True), times=3)
+    assert float(estimator.gram.abs().max()) == 0.0
+    update(estimator, sides(1.0, 2.0), sides(9.0, 9.0), sides(True, True))
+    update(estimator, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, True))
+    assert float(estimator.gram[0, 0]) == 1.0
+    update(estimator, sides(1.0, 2.0), sides(9.0, 9.0), sides(False, True), start=True)
+    assert float(estimator.gram[0, 0]) == 0.95
 
 
-def test_who_has_fallen_is_what_a_loop_over_decisions_finds():
-    """The first of every side falls and returns; its mate lives throughout, so that every fallen decision teaches."""
+def test_dead_agents_equal_those_of_a_loop_over_steps():
+    """The first agent of each side dies and returns; its teammate lives throughout, so every dead step is a sample."""
     rng = torch.Generator().manual_seed(0)
-    owed, played, lessons = DeadAgentValue(2, CPU), [False] * 6, 0.0
+    estimator, played, samples = DeadAgentValue(2, CPU), [False] * 6, 0.0
     for _ in range(4):
         active, start = (torch.rand(9, 12, generator=rng) < chance for chance in (0.3, 0.2))
         active[:, 1::2] = True
-        owed.update(torch.zeros(9, 12), torch.zeros(9, 12), active, start)
-        lessons *= 0.95
+        estimator.update(torch.zeros(9, 12), torch.zeros(9, 12), active, start)
+        samples *= 0.95
         for t, side in itertools.product(range(9), range(6)):
             played[side] = bool((played[side] and not start[t, 2 * side]) or active[t, 2 * side])
-            lessons += played[side] and not active[t, 2 * side]
-        assert float(owed.squares[0, 0]) == pytest.approx(lessons)
+            samples += played[side] and not active[t, 2 * side]
+        assert float(estimator.gram[0, 0]) == pytest.approx(samples)
 
 
-def test_new_play_replaces_old():
-    owed = fitted(2.0, 0.0)
+def test_old_rollouts_decay():
+    estimator = fitted(2.0, 0.0)
     mates = torch.linspace(-3.0, 3.0, 400)
     value = torch.stack([mates, mates], dim=1).flatten().unsqueeze(0)
     active = torch.tensor([False, True]).repeat(400).unsqueeze(0)
-    seen(owed, value, torch.full_like(value, -1.0), active, times=100)
-    assert -1.0 <= owed.fill(torch.tensor([0.0, 0.0]), torch.tensor([False, True]))[0].item() < -0.97
+    update(estimator, value, torch.full_like(value, -1.0), active, times=100)
+    assert -1.0 <= estimator.fill(torch.tensor([0.0, 0.0]), torch.tensor([False, True]))[0].item() < -0.97
 
 
 # --- in a learner ----------------------------------------------------------------------------------------------------
 
 
 class Shared(FakeGame):
-    """Teams of four that fall one by one, and after five decisions win `prize`, the dead like the last who lives."""
+    """Teams of four whose agents die one by one; after five steps all agents win `prize`, dead or alive."""
 
     def __init__(self, prize):
         super().__init__(3, (4, 4), length=lambda seed: 5, limited=lambda seed: False)
@@ -123,7 +123,7 @@ class Shared(FakeGame):
 
 
 def estimates(play, prize, rollouts):
-    """What the dead are taken to be owed after so many rollouts, and what they will get; rollouts cut matches."""
+    """Expected returns of dead agents after some rollouts, and their true returns; rollouts cut matches."""
     played = play(game=Shared(prize), ppo={"gamma": 0.9, "gae_lambda": 0.95})
     learner = played.learner
     for _ in range(rollouts):
@@ -133,17 +133,17 @@ def estimates(play, prize, rollouts):
     filled = learner.target_builder.dead_agent_value.fill(
         learner.target_builder.values.denormalise(rollout.value), rollout.active
     )
-    to_come = 0.9 ** (4.0 - rollout.observation[:, :, 1]) * prize / learner.target_builder.rewards.deviation
+    to_come = 0.9 ** (4.0 - rollout.observation[:, :, 1]) * prize / learner.target_builder.rewards.divisor
     return filled[~rollout.active], to_come[~rollout.active]
 
 
-def test_a_learner_finds_out_what_its_dead_are_owed(play):
-    owed, to_come = estimates(play, 5.0, 60)
-    assert owed.mean().item() == pytest.approx(to_come.mean().item(), rel=0.1)
-    assert float((owed - to_come).abs().mean()) < 0.25 * to_come.mean().item()
+def test_learner_learns_the_expected_return_of_dead_agents(play):
+    expected, to_come = estimates(play, 5.0, 60)
+    assert expected.mean().item() == pytest.approx(to_come.mean().item(), rel=0.1)
+    assert float((expected - to_come).abs().mean()) < 0.25 * to_come.mean().item()
 
 
-def test_a_learner_owes_nothing_where_the_dead_get_nothing(play):
-    owed, _ = estimates(play, 0.0, 5)
-    assert owed.numel() > 0
-    assert float(owed.abs().max()) == 0.0
+def test_learner_expects_nothing_for_the_dead_if_they_earn_nothing(play):
+    expected, _ = estimates(play, 0.0, 5)
+    assert expected.numel() > 0
+    assert float(expected.abs().max()) == 0.0

@@ -1,4 +1,4 @@
-"""The pull towards the mean of a learner's own weights."""
+"""Magnetic mirror descent: the penalty on the distance from the average of the weights."""
 
 import copy
 
@@ -18,14 +18,14 @@ from trainer.rollout.buffer import RolloutBuffer
 AVERAGED = {"ema_horizon_steps": 144}
 """Four updates of `play`'s learner: 12 decisions of 3 environments."""
 
-TOLD = "losses/magnet_kl"
+MAGNET_KL = "losses/magnet_kl"
 
 TEAMS = [((1, 1), False), ((1, 1), True), ((2, 2), False)]
-"""Agents per side, and whether they take turns: in teams some die, in turns some wait."""
+"""Agents per side, and whether the game is turn-based: some agents die in teams, some wait for their turns."""
 
 
 def moved(network, by):
-    """A copy of a network with other weights."""
+    """Return a copy of a network with randomly changed weights."""
     other = copy.deepcopy(network)
     with torch.no_grad():
         for each in other.parameters():
@@ -34,43 +34,43 @@ def moved(network, by):
 
 
 @pytest.mark.parametrize(("agents", "turn_based"), TEAMS)
-def test_a_magnet_remembers_running_episodes_as_the_policy_that_acted_does(play, either_way, agents, turn_based):
-    """Its memory is that of the network that acted, rollout by rollout, so that nothing pulls at its own weights."""
+def test_magnet_state_equals_the_actors_state_across_rollouts(play, either_way, agents, turn_based):
+    """The penalty is therefore 0 if the magnet has the weights that acted."""
     played = play(agents, turn_based=turn_based, network=either_way)
     network = played.learner.network
     magnet, running = Magnet(2.0, played.learner.rows, network), 0
     for _ in range(4):
         rollout = played.collect()
         running += int((rollout.active[0] & ~rollout.episode_start[0]).sum())
-        pull, distance = magnet.pull(network, rollout)
-        torch.testing.assert_close(pull, torch.zeros_like(pull), atol=1e-4, rtol=0.0)
+        penalty, distance = magnet.advantage_penalty(network, rollout)
+        torch.testing.assert_close(penalty, torch.zeros_like(penalty), atol=1e-4, rtol=0.0)
         assert distance == pytest.approx(0.0, abs=1e-6)
     assert running > 0
 
 
 @pytest.mark.parametrize(("agents", "turn_based"), TEAMS)
-def test_the_pull_is_the_log_ratio_that_an_update_computes(play, agents, turn_based):
-    """In the first rollout all memory is zero: run by run as an update does, and step by step, come to the same."""
+def test_advantage_penalty_is_the_log_ratio_that_an_update_computes(play, agents, turn_based):
+    """In the first rollout all states start at zero, so sequences and single steps give the same."""
     played = play(agents, turn_based=turn_based, rollout={"num_steps": 12, "bptt_horizon": 12})
     learner, rollout = played.learner, played.collect()
     other, targets = moved(learner.network, 0.3), learner.targets(rollout)[0]
-    pull, _ = Magnet(2.0, learner.rows, learner.network).pull(other, rollout)
+    penalty, _ = Magnet(2.0, learner.rows, learner.network).advantage_penalty(other, rollout)
     learner.network.load_state_dict(other.state_dict())
-    segments = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
-    batch = learner.ppo.evaluate(rollout, targets, segments)
+    sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+    batch = learner.ppo.evaluate(rollout, targets, sequences)
     expected = 2.0 * batch.joint_log_ratio
     assert expected.abs().max() > 0.5
-    torch.testing.assert_close(pull.flatten()[batch.index], expected, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(penalty.flatten()[batch.index], expected, atol=1e-3, rtol=1e-3)
 
 
 def logits(network):
-    """What a network says of the one state of rock-paper-scissors."""
+    """Return the logits in the single state of rock-paper-scissors."""
     yes = torch.ones(1, dtype=torch.bool)
     return network.step(torch.ones(1, 1), network.initial_state(1), yes, yes).parameters.squeeze(0)
 
 
 def every_action(network):
-    """A rollout of one decision, in which every action of rock-paper-scissors was taken once."""
+    """Return a rollout of one step, in which each action of rock-paper-scissors was taken once."""
     rollout = RolloutBuffer.allocate(network, steps=1, rows=3, bptt_horizon=1)
     for field in (rollout.observation, rollout.mask, rollout.active, rollout.episode_start):
         field.fill_(1)
@@ -80,21 +80,21 @@ def every_action(network):
 
 
 def divergence(of, magnet):
-    """KL(pi || rho) of two rows of logits."""
+    """Return KL(pi || rho) of two rows of logits."""
     pi, rho = (each.softmax(dim=-1) for each in (of, magnet))
     return float((pi * (pi / rho).log()).sum())
 
 
-def test_the_gradient_is_that_of_the_divergence_from_the_magnet():
-    """PPO's surrogate, weighed by how likely each action is, against differences of c KL(pi || rho)."""
+def test_policy_gradient_of_the_penalty_is_that_of_the_kl_divergence():
+    """The expected surrogate gradient, against finite differences of c KL(pi || rho)."""
     coefficient, step = 0.7, 1e-5
     network = Learner(rps(), declare("rps")).network
     other = moved(network, 0.5)
     with torch.no_grad():
         rollout, magnet, at = every_action(network), logits(other).double(), logits(network).double()
-    pull, distance = Magnet(coefficient, 3, network).pull(other, rollout)
+    penalty, distance = Magnet(coefficient, 3, network).advantage_penalty(other, rollout)
     likely = logits(network).softmax(dim=-1)
-    (clipped_surrogate_loss(likely / likely.detach(), pull.squeeze(0), clip=0.2) * likely.detach()).sum().backward()
+    (clipped_surrogate_loss(likely / likely.detach(), penalty.squeeze(0), clip=0.2) * likely.detach()).sum().backward()
     assert divergence(at, magnet) > 0.01
     for found, change in zip(network.actor.bias.grad, step * torch.eye(3, dtype=torch.float64), strict=True):
         slope = (divergence(at + change, magnet) - divergence(at - change, magnet)) / (2 * step)
@@ -103,40 +103,42 @@ def test_the_gradient_is_that_of_the_divergence_from_the_magnet():
     assert distance == pytest.approx(float((log_ratio.expm1() - log_ratio).mean()), rel=1e-4)
 
 
-def test_who_did_not_act_is_not_pulled_and_nobody_is_pulled_beyond_the_limit_of_log_ratios(play):
+def test_penalty_is_zero_at_inactive_steps_and_clamped_elsewhere(play):
     played = play((1, 1), turn_based=True)
     rollout = played.collect()
     assert not rollout.active.all()
     rollout.log_prob.fill_(1e6)
-    pull, _ = Magnet(2.0, played.learner.rows, played.learner.network).pull(played.learner.network, rollout)
-    assert set(pull[rollout.active].tolist()) == {-2.0 * LOG_RATIO_LIMIT}
-    assert set(pull[~rollout.active].tolist()) == {0.0}
+    penalty, _ = Magnet(2.0, played.learner.rows, played.learner.network).advantage_penalty(
+        played.learner.network, rollout
+    )
+    assert set(penalty[rollout.active].tolist()) == {-2.0 * LOG_RATIO_LIMIT}
+    assert set(penalty[~rollout.active].tolist()) == {0.0}
 
 
-def test_a_stronger_magnet_keeps_a_learner_nearer_to_its_mean(play, never):
-    told = {}
+def test_larger_magnet_coefficient_keeps_the_policy_closer_to_its_average(play, never):
+    kl = {}
     for coefficient in (0.01, 30.0):
         played = play(ppo={"magnet_coef": coefficient}, league=AVERAGED, optimizer={"learning_rate": 0.01})
-        told[coefficient] = [played.learner.learn(played.collect(), never)[TOLD] for _ in range(7)]
-    assert told[0.01][0] == told[30.0][0] == pytest.approx(0.0, abs=1e-6)
-    assert 0.0 < sum(told[30.0]) < 0.8 * sum(told[0.01])
+        kl[coefficient] = [played.learner.learn(played.collect(), never)[MAGNET_KL] for _ in range(7)]
+    assert kl[0.01][0] == kl[30.0][0] == pytest.approx(0.0, abs=1e-6)
+    assert 0.0 < sum(kl[30.0]) < 0.8 * sum(kl[0.01])
 
 
-def test_a_coefficient_of_zero_and_who_publishes_no_mean_learn_as_without(play, never):
+def test_magnet_is_off_without_a_coefficient_or_an_average(play, never):
     exploiter = {"ema_horizon_steps": 144, "role": "main_exploiter"}
     for without, given in (
         (play(league=AVERAGED), play(league=AVERAGED, ppo={"magnet_coef": 0.0})),
         (play(league=exploiter), play(league=exploiter, ppo={"magnet_coef": 3.0})),
     ):
         for _ in range(2):
-            assert TOLD not in without.learner.learn(without.collect(), never)
-            assert TOLD not in given.learner.learn(given.collect(), never)
+            assert MAGNET_KL not in without.learner.learn(without.collect(), never)
+            assert MAGNET_KL not in given.learner.learn(given.collect(), never)
         found = given.learner.tensors()
         for name, tensor in without.learner.tensors().items():
             assert torch.equal(found[name], tensor), name
 
 
-def test_a_main_without_a_mean_is_told_what_is_missing():
+def test_magnet_without_an_average_is_rejected_for_mains():
     with pytest.raises(ConfigError, match=r"ppo\.magnet_coef is 0\.2.*league\.ema_horizon_steps"):
         resolve("rps", None, ["ppo.magnet_coef=0.2"])
     assert resolve("openspiel:kuhn_poker", None, ["ppo.magnet_coef=0.2"]).ppo.magnet_coef == 0.2
