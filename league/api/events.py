@@ -17,7 +17,7 @@ from league.api.news import Cursor, Fresh
 from league.api.paging import page
 from league.api.routes import ApiRoute
 from league.errors import BusyError, InvalidRequestError
-from league.services import admission, events
+from league.services import admission, environments, events, standings
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["events"])
@@ -80,6 +80,9 @@ def history(
     asked: dict[str, str | int | None] = {"environment": environment, "player_id": player, "kind": kind}
     filters = {column: value for column, value in asked.items() if value is not None}
     with league.database.read() as session:
+        environments.require_known(session, environment)
+        if player is not None:
+            standings.require(session, player)
         found = events.history(session, filters, limit + 1, cursor, periods=periods or kind == "period")
     return page(found, limit, lambda event: event.id)
 

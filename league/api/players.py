@@ -99,6 +99,7 @@ def fingerprint(
 def log(player_id: Id, league: Running, _: Reader, limit: Limit = 100, cursor: Before = None) -> wire.Page[wire.Match]:
     """List a player's matches, newest first."""
     with league.database.read() as session:
+        standings.require(session, player_id)
         found = matches.of_player(session, player_id, limit + 1, cursor)
     return page(found, limit, lambda match: match.id)
 

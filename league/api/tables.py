@@ -8,7 +8,16 @@ from league import wire
 from league.api.dependencies import ID_LIMIT, Admin, After, Before, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
 from league.api.routes import ApiRoute
-from league.services import environments, matches, payoffs, periods, redundancies, regressions, standings, superiority
+from league.services import (
+    environments,
+    matches,
+    payoff_map,
+    periods,
+    redundancies,
+    regressions,
+    standings,
+    superiority,
+)
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["tables"])
@@ -42,7 +51,7 @@ def payoff(
 ) -> wire.Payoff:
     """Show who beats whom among the strongest players in play; `total` says how many are."""
     with league.database.read() as session:
-        return payoffs.table(session, environment or environments.only(session), limit)
+        return payoff_map.table(session, environment or environments.only(session), limit)
 
 
 @router.get("/superiority")

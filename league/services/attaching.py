@@ -16,9 +16,9 @@ from league import wire
 from league.auth import Principal
 from league.config import Settings
 from league.db.bulk import among_bound, bound_rows, listed
-from league.db.models import Base, Worker
+from league.db.models import Base, Gate, Lease, Worker
 from league.db.upsert import insert_of
-from league.services import gate_pairs, ownership, workers
+from league.services import ownership, workers
 from league.services.polling import next_poll_s
 
 _ID_BYTES = 8
@@ -81,7 +81,7 @@ def register(session: Session, registrations: Sequence[Registration], settings: 
         attach = _attach if each.request.instance is None else _attach_instance
         found = back[place] if place in back else attach(session, each.caller, rows[place])
         if _gives_back(each.request):
-            gate_pairs.give_back(session, found[0], each.now)
+            _give_back(session, found[0], each.now)
         attached.append(_told(each, rows[place], found, settings))
     return attached
 
@@ -89,6 +89,22 @@ def register(session: Session, registrations: Sequence[Registration], settings: 
 def _known_by(request: wire.WorkerCreate) -> str:
     """Name the column that a worker is known by, beside its kind."""
     return "name" if request.instance is None else "instance"
+
+
+def _give_back(session: Session, worker_id: str, now: datetime) -> None:
+    """End the leases that an evaluator holds for open gates: who attaches anew plays none of them any more.
+
+    What it reports of them later is kept and does not count for the gate, which need not wait for it.
+    """
+    still_open = session.scalars(select(Gate.id).where(Gate.state == "open")).all()
+    if still_open:
+        held = Lease.worker_id == worker_id, Lease.state == "open", Lease.expires_at > now
+        session.execute(
+            update(Lease)
+            .where(*held, Lease.gate_id.in_(still_open))
+            .values(released_at=now, state="released")
+            .execution_options(synchronize_session=False)
+        )
 
 
 def _gives_back(request: wire.WorkerCreate) -> bool:

@@ -9,7 +9,7 @@ from league import wire
 from league.config import Settings
 from league.db.models import Champion, Event, Player
 from league.errors import UnknownChampionError
-from league.services import learners, standings
+from league.services import environments, standings
 
 
 def show(session: Session, settings: Settings, environment: str) -> wire.Champion:
@@ -19,7 +19,7 @@ def show(session: Session, settings: Settings, environment: str) -> wire.Champio
         UnknownEnvironmentError: The league plays other environments, but not this one.
         UnknownChampionError: There is none.
     """
-    learners.require_environment(session, environment)
+    environments.require_known(session, environment)
     last = _last(session, environment)
     if last is None or last.player_id is None:
         rule = "no commander holds the alias"
@@ -42,7 +42,7 @@ def history(session: Session, environment: str, limit: int, before: int | None) 
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not this one.
     """
-    learners.require_environment(session, environment)
+    environments.require_known(session, environment)
     query = select(Champion, Player.name, Player.call_sign).outerjoin(Player, Player.id == Champion.player_id)
     query = query.where(Champion.environment == environment)
     query = query if before is None else query.where(Champion.number < before)

@@ -55,6 +55,27 @@ def require(session: Session, environment: str) -> None:
         raise unknown(session, environment)
 
 
+def sides(session: Session, environment: str) -> tuple[str, str] | None:
+    """Name the two sides of an environment where they are unlike, as the last learner declared that did."""
+    declared = select(Learner.sides).where(Learner.environment == environment, Learner.sides.is_not(None))
+    names = session.scalar(declared.order_by(Learner.id.desc()).limit(1))
+    return None if names is None else (names[0], names[1])
+
+
+def require_known(session: Session, environment: str | None) -> None:
+    """Refuse the name of an environment that the league does not play; None stands for all, and is fine.
+
+    A league without any learner has nothing that a name could be compared with: there every name passes.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not this one.
+    """
+    if environment is None or exists(session, environment):
+        return
+    if count(session):
+        raise unknown(session, environment)
+
+
 def unknown(session: Session, environment: str) -> UnknownEnvironmentError:
     """Return the error about a name that no environment has."""
     known = names(session)

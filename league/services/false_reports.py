@@ -14,8 +14,8 @@ from league import wire
 from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Learner, Match, Player, Token, UnplayableReport, Worker
-from league.errors import InvalidRequestError, UnknownTokenError
-from league.services import events, reports, standings
+from league.errors import InvalidRequestError, UnknownPlayerError, UnknownTokenError
+from league.services import events, reports
 from league.services.reports import FALSE, Resolution
 
 _BY_RULE = "rule"
@@ -36,7 +36,9 @@ def dismiss(session: Session, player_id: int, *, actor: str, reason: str, now: d
         InvalidRequestError: No report about it is open.
     """
     locks.hold(session, Lock.EVENTS)
-    player, _ = standings.require(session, player_id)
+    player = session.get(Player, player_id)
+    if player is None:
+        raise UnknownPlayerError(player_id, "no player has this id", "list them with GET /players")
     found = _dismiss(session, player, (None,), actor, reason, now)
     if not found:
         rule = "no open report says that it cannot be played"

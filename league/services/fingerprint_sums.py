@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Row, delete, select
+from sqlalchemy import Row, delete, func, select
 from sqlalchemy.orm import Session
 
 from league.db.bulk import among, put
 from league.db.engine import Database
-from league.db.models import Behaviour, Fingerprint, FingerprintMark, Match, MeasureSet, Player
-from league.services import behaviours, exclusion, ground, periods
+from league.db.models import Behaviour, Fingerprint, FingerprintMark, Match, MeasureSet, Period, Player
+from league.services import behaviours, exclusion, ground
 from league.services.ground import Ground
 
 MEASURES_MAX = 256
@@ -65,8 +65,8 @@ def follow(database: Database, environment: str) -> None:
 def _draft(session: Session, environment: str) -> _Draft | None:
     """Compute what there is to change; None where there is nothing."""
     rests_on, before = ground.read(session, environment), _mark(session, environment)
-    last = periods.newest(session, environment)
-    through = 0 if last is None else last.last_match_id
+    last = select(func.max(Period.last_match_id)).where(Period.environment == environment)
+    through = session.scalar(last) or 0
     if before == (through, rests_on.event_id):
         return None
     anew = before[1] != rests_on.event_id or before[0] > through

@@ -2,13 +2,12 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 import numpy as np
-from sqlalchemy import func, select, update
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from league.db.models import Gate, Lease, Match
+from league.db.models import Gate
 from league.services import draws, exclusion
 from league.services.draws import Account
 from league.services.gate_verdicts import RULE
@@ -70,34 +69,6 @@ def seats(population: Population, gate: OpenGate) -> tuple[tuple[int, int], Acco
     rule = f"pairs for gate {gate.id} until it has a verdict, sides swapped on each seed"
     account = draws.between(population, np.array(places, dtype=np.int64), (), exclusion.GATE, rule)
     return places, account
-
-
-def give_back(session: Session, worker_id: str, now: datetime) -> None:
-    """End the leases that an evaluator holds for open gates: who attaches anew plays none of them any more.
-
-    What it reports of them later is kept and does not count for the gate, which need not wait for it.
-    """
-    still_open = session.scalars(select(Gate.id).where(Gate.state == "open")).all()
-    if still_open:
-        held = Lease.worker_id == worker_id, Lease.state == "open", Lease.expires_at > now
-        session.execute(
-            update(Lease)
-            .where(*held, Lease.gate_id.in_(still_open))
-            .values(released_at=now, state="released")
-            .execution_options(synchronize_session=False)
-        )
-
-
-def unfinished_batches(session: Session, now: datetime) -> dict[str, int | None]:
-    """Return, for each evaluator or entrant with results to come, the gate of its newest lease; None for no gate.
-
-    A worker plays and reports one batch of leases at a time, so the newest one tells.
-    """
-    current = Lease.state == "open", Lease.expires_at > now, Lease.kind != "training"
-    newest = select(func.max(Lease.id)).where(*current).group_by(Lease.worker_id)
-    reported = select(func.count()).where(Match.lease_id == Lease.id).correlate(Lease).scalar_subquery()
-    pending = select(Lease.worker_id, Lease.gate_id).where(Lease.id.in_(newest), Lease.budget > reported)
-    return dict(iter(session.execute(pending)))
 
 
 def _open(session: Session, environment: str) -> tuple[OpenGate, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import exists, select
+from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from arena.gate import Decision, GateConfig
@@ -17,9 +17,9 @@ from league.config import Settings
 from league.db import locks
 from league.db.bulk import among
 from league.db.locks import Lock
-from league.db.models import Gate, Player, Quarantine, Worker
+from league.db.models import Gate, Lease, Match, Player, Quarantine, Worker
 from league.errors import GateConflictError, InvalidRequestError
-from league.services import gate_pairs, gate_verdicts, learners, standings
+from league.services import environments, gate_verdicts, standings
 from league.services.gate_verdicts import NUMBERS, RULE, STATES, Ending, Judge
 from league.services.names import display_name
 
@@ -103,7 +103,7 @@ def listing(
         UnknownEnvironmentError: The league plays other environments, but not the one that is asked for.
         UnknownPlayerError: There is no such player.
     """
-    learners.require_environment(session, filters.get("environment"))
+    environments.require_known(session, filters.get("environment"))
     query = select(Gate).filter_by(**filters)
     if player_id is not None:
         standings.require(session, player_id)
@@ -217,8 +217,20 @@ def _bodies(
     seated = {player for gate in found for player in (gate.candidate_id, gate.champion_id)}
     players = {player.id: player for player in session.scalars(select(Player).where(Player.id.in_(seated)))}
     some_open = any(gate.state == "open" for gate in found)
-    shared = _Shared(players, gate_pairs.unfinished_batches(session, now) if some_open else {})
+    shared = _Shared(players, _unfinished_batches(session, now) if some_open else {})
     return [_body(session, settings, judge, gate, shared, now) for gate in found]
+
+
+def _unfinished_batches(session: Session, now: datetime) -> dict[str, int | None]:
+    """Return, for each evaluator or entrant with results to come, the gate of its newest lease; None for no gate.
+
+    A worker plays and reports one batch of leases at a time, so the newest one tells.
+    """
+    current = Lease.state == "open", Lease.expires_at > now, Lease.kind != "training"
+    newest = select(func.max(Lease.id)).where(*current).group_by(Lease.worker_id)
+    reported = select(func.count()).where(Match.lease_id == Lease.id).correlate(Lease).scalar_subquery()
+    pending = select(Lease.worker_id, Lease.gate_id).where(Lease.id.in_(newest), Lease.budget > reported)
+    return dict(iter(session.execute(pending)))
 
 
 def _body(session: Session, settings: Settings, judge: Judge, gate: Gate, shared: _Shared, now: datetime) -> wire.Gate:

@@ -60,7 +60,7 @@ def listing(
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not this one.
     """
-    require_environment(session, environment)
+    environments.require_known(session, environment)
     query = select(Learner).where(Learner.id > after).order_by(Learner.id).limit(limit)
     if environment is not None:
         query = query.where(Learner.environment == environment)
@@ -94,27 +94,6 @@ def require(session: Session, learner_id: int) -> Learner:
 def unknown(learner_id: int) -> UnknownLearnerError:
     """Return the error about an id that no learner has."""
     return UnknownLearnerError(learner_id, "no learner has this id", "register it with POST /learners")
-
-
-def sides(session: Session, environment: str) -> tuple[str, str] | None:
-    """Name the two sides of an environment where they are unlike, as the last learner declared that did."""
-    declared = select(Learner.sides).where(Learner.environment == environment, Learner.sides.is_not(None))
-    names = session.scalar(declared.order_by(Learner.id.desc()).limit(1))
-    return None if names is None else (names[0], names[1])
-
-
-def require_environment(session: Session, environment: str | None) -> None:
-    """Refuse the name of an environment that the league does not play; None stands for all, and is fine.
-
-    A league without any learner has nothing that a name could be compared with: there every name passes.
-
-    Raises:
-        UnknownEnvironmentError: The league plays other environments, but not this one.
-    """
-    if environment is None or environments.exists(session, environment):
-        return
-    if environments.count(session):
-        raise environments.unknown(session, environment)
 
 
 def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:

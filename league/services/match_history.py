@@ -10,7 +10,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 from league import wire
 from league.db.models import Match, Period, Player, Rating, Replay
 from league.errors import UnknownMatchError
-from league.services import exclusion, match_log, standings
+from league.services import exclusion, match_log
 
 SEARCHED = 100_000
 """Of how many matches of an environment one page looks for a kind: rare ones must not take a scan of all."""
@@ -199,7 +199,7 @@ def _read(session: Session, ids: Iterable[int]) -> list[Logged]:
 def _last_period(player: InstrumentedAttribute[int]) -> ScalarSelect[int]:
     """Select the last period that rated a player before a match."""
     rated = select(Rating.period_id).join(Period, Period.id == Rating.period_id)
-    rated = rated.where(Rating.player_id == player, Period.last_match_id < Match.id, standings.in_force())
+    rated = rated.where(Rating.player_id == player, Period.last_match_id < Match.id, Period.current_version())
     return rated.order_by(Rating.period_id.desc()).limit(1).correlate(Match).scalar_subquery()
 
 

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session, aliased
 from league import wire
 from league.db.models import Match, Period, Player, Replay
 from league.errors import UnknownMatchError
-from league.services import behaviours, exclusion, standings
+from league.services import behaviours, exclusion
 
 _HOME, _AWAY = aliased(Player), aliased(Player)
 
@@ -24,12 +24,7 @@ def get(session: Session, match_id: int) -> wire.PlayedMatch:
 
 
 def of_player(session: Session, player_id: int, limit: int, before: int | None) -> list[wire.Match]:
-    """List a player's matches, newest first, before the given one.
-
-    Raises:
-        UnknownPlayerError: There is no such player.
-    """
-    standings.require(session, player_id)
+    """List a player's matches, newest first, before the given one."""
     seats = []
     for seat in (Match.home_id, Match.away_id):  # one index each; an OR would scan
         ids = select(Match.id).where(seat == player_id)
@@ -42,7 +37,7 @@ def of_player(session: Session, player_id: int, limit: int, before: int | None) 
 def _named() -> "Select[Match, str, str, int, bool, bool]":
     took_in = select(Period.id).where(Period.environment == Match.environment, Period.last_match_id >= Match.id)
     first = (
-        took_in.where(standings.in_force(), Match.kind != exclusion.GATE)
+        took_in.where(Period.current_version(), Match.kind != exclusion.GATE)
         .order_by(Period.last_match_id, Period.id)
         .limit(1)
     )

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
 from arena.cycles import significant_cycles
 from arena.glicko2 import Ratings
-from league.services import payoffs, standings
+from league import wire
+from league.db.models import Player
+from league.services import environments, payoffs, standings
+from league.services.names import display_name
 from league.services.population import Population, PopulationCache
 
 FloatArray = NDArray[np.float64]
@@ -87,6 +91,30 @@ class PayoffMap:
     cyclic: float
     circles: Sequence[Circle]
     triples: int
+
+
+def table(session: Session, environment: str, limit: int) -> wire.Payoff:
+    """Show who beats whom among those in play, the `limit` highest conservative ratings first.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not this one.
+    """
+    environments.require_known(session, environment)
+    in_play = Player.environment == environment, standings.in_play()
+    query = standings.rated().where(*in_play)
+    found = session.execute(query.order_by(standings.conservative().desc(), Player.id).limit(limit)).all()
+    players = [player for player, _ in found]
+    counts, matches = payoffs.matrix(payoffs.current(session, environment), [player.id for player in players])
+    joined = arithmetic.payoff(counts, standings.ratings(found))
+    return wire.Payoff(
+        environment=environment,
+        total=session.scalar(select(func.count()).select_from(Player).where(*in_play)) or 0,
+        players=[wire.PlayerName(player_id=player.id, name=player.name) for player in players],
+        names=[display_name(player) for player in players],
+        win_rates=joined.win_rate.tolist(),
+        counts=matches.tolist(),
+        intransitivity=joined.cyclic,
+    )
 
 
 def of_environment(

@@ -11,13 +11,11 @@ from sqlalchemy import ColumnElement, Select, SQLColumnExpression, bindparam, de
 from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
-from league import wire
 from league.db import bulk
 from league.db.columns import read_columns
-from league.db.models import Payoff, Period, Player
-from league.services import learners, match_log, standings
+from league.db.models import Payoff, Period
+from league.services import match_log
 from league.services.match_log import Games
-from league.services.names import display_name
 from league.services.places import distinct, places
 
 Pair = tuple[int, int]
@@ -204,30 +202,6 @@ def met(session: Session, environment: str, players: Sequence[int]) -> csr_array
     among, row, column = _places(low.astype(np.int64), high.astype(np.int64), players)
     cells = np.concatenate([row, column]), np.concatenate([column, row])
     return csr_array((np.tile(matches[among].astype(np.float64), 2), cells), shape=2 * (len(players),))
-
-
-def table(session: Session, environment: str, limit: int) -> wire.Payoff:
-    """Show who beats whom among those in play, the `limit` highest conservative ratings first.
-
-    Raises:
-        UnknownEnvironmentError: The league plays other environments, but not this one.
-    """
-    learners.require_environment(session, environment)
-    in_play = Player.environment == environment, standings.in_play()
-    query = standings.rated().where(*in_play)
-    found = session.execute(query.order_by(standings.conservative().desc(), Player.id).limit(limit)).all()
-    players = [player for player, _ in found]
-    counts, matches = matrix(current(session, environment), [player.id for player in players])
-    joined = arithmetic.payoff(counts, standings.ratings(found))
-    return wire.Payoff(
-        environment=environment,
-        total=session.scalar(select(func.count()).select_from(Player).where(*in_play)) or 0,
-        players=[wire.PlayerName(player_id=player.id, name=player.name) for player in players],
-        names=[display_name(player) for player in players],
-        win_rates=joined.win_rate.tolist(),
-        counts=matches.tolist(),
-        intransitivity=joined.cyclic,
-    )
 
 
 def _square(

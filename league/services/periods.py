@@ -27,7 +27,6 @@ from league.services import (
     exclusion,
     false_reports,
     ground,
-    learners,
     ledger,
     match_log,
     payoffs,
@@ -127,8 +126,8 @@ def listing(
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not this one.
     """
-    learners.require_environment(session, environment)
-    query = select(Period).where(standings.in_force() if version is None else Period.version == version)
+    environments.require_known(session, environment)
+    query = select(Period).where(Period.current_version() if version is None else Period.version == version)
     query = query if environment is None else query.where(Period.environment == environment)
     query = query if before is None else query.where(Period.id < before)
     return [_body(period) for period in session.scalars(query.order_by(Period.id.desc()).limit(limit))]
@@ -162,7 +161,7 @@ def roster(session: Session, environment: str) -> Roster:
 
 def rule_of(session: Session, settings: Settings, environment: str) -> Rule:
     """Return the rule that an environment's next period is closed under."""
-    return Rule.of(settings, unlike_sides=learners.sides(session, environment) is not None)
+    return Rule.of(settings, unlike_sides=environments.sides(session, environment) is not None)
 
 
 def entry_of(player: Player, last: Rating | None) -> Entry:

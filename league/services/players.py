@@ -15,7 +15,7 @@ from league.db.locks import Lock
 from league.db.models import Learner, Player
 from league.db.upsert import insert_into
 from league.errors import NameTakenError, RefusedCheckpointError, SignatureMismatchError
-from league.services import admission, decisions, learners, standings
+from league.services import admission, decisions, environments, learners, standings
 from league.storage.policy_header import find_header_fault
 from league.storage.safetensors_header import Header
 from league.storage.store import CheckpointStore
@@ -66,7 +66,7 @@ def listing(
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not the one that is asked for.
     """
-    learners.require_environment(session, filters.get("environment"))
+    environments.require_known(session, filters.get("environment"))
     query = standings.rated().where(Player.id > after).filter_by(**filters).order_by(Player.id).limit(limit)
     return standings.shown(session, settings, session.execute(query).all())
 

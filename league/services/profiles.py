@@ -74,7 +74,7 @@ def curve(session: Session, player_id: int, most: int) -> list[CurvePoint]:
     standings.require(session, player_id)
     number = func.row_number().over(order_by=Rating.period_id.desc()).label("number")
     own = select(Rating.period_id, number).join(Period, Period.id == Rating.period_id)
-    own = own.where(Rating.player_id == player_id, standings.in_force())
+    own = own.where(Rating.player_id == player_id, Period.current_version())
     numbered = own.subquery()
     points = session.scalar(select(func.count()).select_from(numbered)) or 0
     apart = max(1, -(-points // most))

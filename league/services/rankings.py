@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.db.models import Learner, Player, Rating
 from league.errors import UnknownPlayerError
-from league.services import learners, side_standings, standings
+from league.services import environments, side_standings, standings
 from league.services.names import display_name
 from league.services.population import PopulationCache
 from league.services.side_standings import OnSide
@@ -203,7 +203,7 @@ def _read(session: Session, environment: str) -> Table:
     query = everybody.with_only_columns(*columns).outerjoin(Learner, Learner.id == Player.learner_id)
     playing = standings.in_play().label("in_play")
     ranked = query.add_columns(playing).order_by(playing.desc(), standings.conservative().desc(), Player.id)
-    sides = learners.sides(session, environment)
+    sides = environments.sides(session, environment)
     on_sides = side_standings.of_environment(session, environment) if sides else {}
     lines = enumerate(session.execute(ranked), start=1)
     return Table([_line(rank, row._asdict(), on_sides.get(row.id, {})) for rank, row in lines], sides)

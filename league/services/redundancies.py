@@ -10,7 +10,7 @@ from arena.glicko2 import Ratings, conservative
 from arena.redundancy import RedundancyConfig, Redundant, redundant
 from league import wire
 from league.config import Settings
-from league.services import champions, environments, fingerprints, learners, payoffs, population, standings
+from league.services import champions, environments, fingerprints, payoffs, population, standings
 from league.services.names import display_name
 from league.services.population import Member, Population
 
@@ -38,7 +38,7 @@ def listing(session: Session, settings: Settings, environment: str | None) -> li
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not this one.
     """
-    learners.require_environment(session, environment)
+    environments.require_known(session, environment)
     chosen = environments.names(session) if environment is None else [environment]
     return [
         wire.Redundancy.model_validate(

@@ -24,7 +24,7 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player
-from league.services import environments, events, evidence, learners, population, standings
+from league.services import environments, events, evidence, population, standings
 from league.services.names import display_name
 from league.services.population import REMARKS, Population
 from league.services.recollection import Recollection
@@ -80,7 +80,7 @@ def listing(session: Session, environment: str | None) -> list[wire.Regression]:
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not this one.
     """
-    learners.require_environment(session, environment)
+    environments.require_known(session, environment)
     chosen = environments.names(session) if environment is None else [environment]
     found = [event for each in chosen for event in active(session, each).values()]
     return [_body(session, event) for event in sorted(found, key=lambda event: event.id)]

@@ -181,7 +181,7 @@ def _require_known(prefix: str, given: Mapping[str, Any], known: Mapping[str, An
 
 
 def _present_periods(session: Session, environment: str) -> list[Period]:
-    query = select(Period).where(Period.environment == environment, standings.in_force()).order_by(Period.number)
+    query = select(Period).where(Period.environment == environment, Period.current_version()).order_by(Period.number)
     found = list(session.scalars(query))
     if not found:
         rule = "no rating period was closed yet"

@@ -205,7 +205,7 @@ def _numbered(*columns: IntArray) -> IntArray:
 
 def _predictions(session: Session, environment: str, log: _Log) -> tuple[IntArray, FloatArray]:
     """Return each match's rating period, counted from the first, and home's score by the ratings in force then."""
-    of_environment = Period.environment == environment, standings.in_force()
+    of_environment = Period.environment == environment, Period.current_version()
     query = select(Period.id, Period.last_match_id).where(*of_environment).order_by(Period.number)
     before = session.execute(query.where(Period.last_match_id < int(log.ids[0]))).all()
     during = session.execute(query.where(Period.last_match_id >= int(log.ids[0]))).all()

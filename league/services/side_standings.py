@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, aliased
 from league import wire
 from league.db import bulk
 from league.db.models import Player, SideRating
-from league.services import learners
+from league.services import environments
 
 
 def is_last(as_of: int | None = None) -> ColumnElement[bool]:
@@ -73,5 +73,5 @@ def of_environment(session: Session, environment: str) -> dict[int, dict[str, On
 
 
 def _names(session: Session, environment: str) -> dict[str, str]:
-    home, away = learners.sides(session, environment) or ("home", "away")
+    home, away = environments.sides(session, environment) or ("home", "away")
     return {"home": home, "away": away}

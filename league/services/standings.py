@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, SQLColumnExpression, and_, case, func, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
 from arena.glicko2 import Ratings
 from league import wire
 from league.config import Settings
 from league.db.models import Event, Period, Player, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
-from league.services import learners, side_standings
+from league.services import environments, side_standings
 from league.services.rating import Rule
 
 OUT_OF_PLAY = ("retired", "quarantined")
@@ -76,7 +76,7 @@ def table(
         UnknownPeriodError: `as_of` is no period.
         InvalidRequestError: `as_of` is another environment's period.
     """
-    learners.require_environment(session, environment)
+    environments.require_known(session, environment)
     query = rated(as_of).where(Player.environment == environment)
     columns: tuple[SQLColumnExpression[str | None], ...] = (Player.standing, Player.call_sign)
     if as_of is not None:
@@ -110,7 +110,7 @@ def curve(session: Session, player_id: int, limit: int, after: int) -> list[wire
         UnknownPlayerError: There is no such player.
     """
     require(session, player_id)
-    query = select(Rating, Period).join(Period, Period.id == Rating.period_id).where(in_force())
+    query = select(Rating, Period).join(Period, Period.id == Rating.period_id).where(Period.current_version())
     query = query.where(Rating.player_id == player_id, Rating.period_id > after).order_by(Rating.period_id)
     return [
         wire.RatingPoint(
@@ -164,13 +164,6 @@ def conservative() -> ColumnElement[float]:
 def in_play() -> ColumnElement[bool]:
     """Select everybody but who is retired or quarantined."""
     return func.coalesce(Player.standing, "candidate").not_in(OUT_OF_PLAY)
-
-
-def in_force() -> ColumnElement[bool]:
-    """Select the periods of the newest version of their environment."""
-    other = aliased(Period)
-    newest = select(func.max(other.version)).where(other.environment == Period.environment)
-    return Period.version == newest.correlate(Period).scalar_subquery()
 
 
 def last_change(until: datetime | None = None) -> ScalarSelect[int]:

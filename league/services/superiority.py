@@ -15,7 +15,7 @@ from league import wire
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
-from league.services import environments, learners, payoffs, periods, population, refit, standings
+from league.services import environments, payoffs, periods, population, refit, standings
 from league.services.names import display_name
 from league.services.population import Version
 
@@ -64,7 +64,7 @@ class Comparisons:
         """
         with self._making, database.read() as session:
             chosen = environment or environments.only(session)
-            learners.require_environment(session, chosen)
+            environments.require_known(session, chosen)
             version = population.version(session)
             kept = self._kept.pop(chosen, None)
             if kept is None or kept[0] != version:

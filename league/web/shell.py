@@ -20,7 +20,7 @@ from league.api import problems
 from league.api.dependencies import Filter, Now, Running
 from league.auth import Principal
 from league.errors import LeagueError, UnauthenticatedError
-from league.services import environments, learners
+from league.services import environments
 from league.web.templating import render
 from league.web.visitors import Visitor, is_signed_in, may_act
 
@@ -124,7 +124,7 @@ def visit(request: Request, league: Running, principal: Visitor, now: Now, envir
         UnknownEnvironmentError: The league plays other environments, but not the chosen one.
     """
     with league.database.read() as session:
-        learners.require_environment(session, environment or None)
+        environments.require_known(session, environment or None)
         offered = environments.last_played(session, OFFERED_MAX)
         number = environments.count(session)
     if not offered:

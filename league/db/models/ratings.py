@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, false
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy import ColumnElement, ForeignKey, Index, UniqueConstraint, false, func, select
+from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from league.db.models.base import Base, Id
 
@@ -30,6 +30,13 @@ class Period(Base):
     refitted: Mapped[bool] = mapped_column(server_default=false())
     reason: Mapped[str]
     closed_at: Mapped[datetime]
+
+    @classmethod
+    def current_version(cls) -> ColumnElement[bool]:
+        """Return the condition that a period is of the newest version of its environment."""
+        other = aliased(cls)
+        newest = select(func.max(other.version)).where(other.environment == cls.environment)
+        return cls.version == newest.correlate(cls).scalar_subquery()
 
 
 class Rating(Base):
