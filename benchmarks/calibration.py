@@ -25,7 +25,7 @@ from arena.refit import NO_PARENT, RefitConfig, fit
 from league.config import Settings
 from league.services import ledger
 from league.services.ledger import EMPTY
-from league.services.match_log import Games
+from league.services.matches.log import Games
 from league.services.rating import Entry, Rule, as_ratings
 from league.services.roster import Roster
 

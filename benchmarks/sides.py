@@ -28,7 +28,7 @@ from benchmarks.calibration import ALIKE, ANCHOR, BAND, EVER_MORE, LEARNER
 from league.config import Settings
 from league.services import ledger
 from league.services.ledger import EMPTY, Ledger
-from league.services.match_log import Games
+from league.services.matches.log import Games
 from league.services.rating import Entry, Rule, as_ratings
 from league.services.roster import Roster
 from league.services.sides import SIDES, seat_of

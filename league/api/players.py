@@ -14,13 +14,13 @@ from league.services import (
     fingerprints,
     lifecycle,
     lineages,
-    matches,
     ownership,
     players,
     quotas,
     reports,
     standings,
 )
+from league.services.matches import queries as match_queries
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/players", tags=["players"])
@@ -100,7 +100,7 @@ def log(player_id: Id, league: Running, _: Reader, limit: Limit = 100, cursor: B
     """List a player's matches, newest first."""
     with league.database.read() as session:
         standings.require(session, player_id)
-        found = matches.of_player(session, player_id, limit + 1, cursor)
+        found = match_queries.of_player(session, player_id, limit + 1, cursor)
     return page(found, limit, lambda match: match.id)
 
 

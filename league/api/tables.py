@@ -8,16 +8,8 @@ from league import wire
 from league.api.dependencies import ID_LIMIT, Admin, After, Before, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
 from league.api.routes import ApiRoute
-from league.services import (
-    environments,
-    matches,
-    payoff_map,
-    periods,
-    redundancies,
-    regressions,
-    standings,
-    superiority,
-)
+from league.services import environments, payoff_map, periods, redundancies, regressions, standings, superiority
+from league.services.matches import queries as match_queries
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["tables"])
@@ -111,4 +103,4 @@ def period_listing(
 def match(match_id: Id, league: Running, _: Reader) -> wire.PlayedMatch:
     """Show one match, and how both sides played."""
     with league.database.read() as session:
-        return matches.get(session, match_id)
+        return match_queries.get(session, match_id)

@@ -10,7 +10,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league.db.bulk import among
 from league.db.models import Event, Player
-from league.services.names import display_name
+from league.services.player_names import display_name
 
 _PLAYERS = {"champion": ("from", "to"), "gate": ("against",)}
 """Which details of a kind of line are ids of players."""

@@ -18,14 +18,14 @@ from league.services import (
     environments,
     fingerprint_sums,
     gate_verdicts,
-    match_log,
-    payoffs,
     rebuild,
     replays,
     results,
     standings,
 )
-from league.services.behaviours import Packed
+from league.services.matches import log as match_log
+from league.services.matches import pair_records
+from league.services.matches.behaviours import Packed
 from league.storage.store import CheckpointStore
 
 _EXAMPLES = 5
@@ -158,7 +158,7 @@ def _payoffs(session: Session, environment: str) -> Iterator[Violation]:
     pairs = np.stack((np.minimum(games.home, games.away), np.maximum(games.home, games.away)))[:, apart]
     met, played = np.unique(pairs, axis=1, return_counts=True)
     in_log = dict(zip(zip(*met.tolist(), strict=True), played.tolist(), strict=True))
-    kept = {pair: count.matches for pair, count in payoffs.read(session, environment).counts().items()}
+    kept = {pair: count.matches for pair, count in pair_records.read(session, environment).counts().items()}
     wrong = sorted(pair for pair in in_log.keys() | kept.keys() if in_log.get(pair, 0) != kept.get(pair, 0))
     if wrong:
         finding = f"pairs whose record does not count the log's matches: {_some(wrong)}"

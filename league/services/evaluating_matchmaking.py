@@ -27,8 +27,9 @@ from league import wire
 from league.config import Settings
 from league.db.models import Draw, Lease, Match
 from league.errors import InvalidRequestError
-from league.services import draws, evidence, exclusion, leases, payoffs, roles
-from league.services.payoffs import Records
+from league.services import draws, evidence, leases, roles
+from league.services.matches import counting, pair_records
+from league.services.matches.pair_records import Records
 from league.services.population import Population, PopulationCache
 
 MOST = 1_000_000
@@ -115,7 +116,7 @@ class _OtherRule:
 
     @cached_property
     def _records(self) -> Records:
-        return payoffs.read(self.session, self.population.environment)
+        return pair_records.read(self.session, self.population.environment)
 
     def _between(self, places: list[int]) -> NDArray[np.float64]:
         """Return what is known today of the opponents' results: they are frozen, so it held then as well."""
@@ -261,7 +262,7 @@ def _played(session: Session, granted: Select[tuple[str, str, int, float, bool]]
     lease = granted.subquery()
     score = func.avg(case((lease.c.at_home, Match.score), else_=1.0 - Match.score))
     columns = lease.c.draw_id, lease.c.opponent, lease.c.propensity, score, func.count()
-    query = select(*columns).join(Match, Match.lease_id == lease.c.id).where(*exclusion.counted(session))
+    query = select(*columns).join(Match, Match.lease_id == lease.c.id).where(*counting.counted(session))
     query = query.group_by(lease.c.id, *columns[:3]).order_by(lease.c.id)
     for row in session.execute(query.execution_options(yield_per=_AT_ONCE)):
         yield _Played(*row)

@@ -13,7 +13,7 @@ from league.db.bulk import among
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Match
-from league.services import match_log
+from league.services.matches import log as match_log
 
 
 def record(

@@ -19,9 +19,11 @@ from arena.glicko2 import Ratings
 from arena.payoff import Tally
 from arena.rules import Need, Pasts
 from league.db.models import Period
-from league.services import match_log, payoffs, role_rules
-from league.services.match_log import Games
-from league.services.payoffs import Records
+from league.services import role_rules
+from league.services.matches import log as match_log
+from league.services.matches import pair_records
+from league.services.matches.log import Games
+from league.services.matches.pair_records import Records
 from league.services.population import Population
 
 _DIGITS = 4  # of a score
@@ -88,7 +90,7 @@ def gather(
     who = places.tobytes()
     among, pasts = None, None
     if "between" in needs:
-        records = partial(payoffs.read, session, population.environment)
+        records = partial(pair_records.read, session, population.environment)
         among = population.once(("among", who), lambda: among_opponents(records(), population, places))
     if "pasts" in needs:
         key, ids = ("pasts", learner_id, who), _ids(population, places)
@@ -99,7 +101,7 @@ def gather(
 
 def among_opponents(records: Records, population: Population, places: NDArray[np.int64]) -> Among:
     """Return what the opponents at these places of the population scored against each other."""
-    counts, matches = payoffs.matrix(records, _ids(population, places))
+    counts, matches = pair_records.matrix(records, _ids(population, places))
     ratings = population.ratings
     among = Ratings(ratings.rating[places], ratings.deviation[places], ratings.volatility[places])
     return Among(arithmetic.win_rates(counts, arithmetic.expected_matrix(among)), matches.sum(axis=1))

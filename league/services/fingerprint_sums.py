@@ -16,8 +16,9 @@ from sqlalchemy.orm import Session
 from league.db.bulk import among, put
 from league.db.engine import Database
 from league.db.models import Behaviour, Fingerprint, FingerprintMark, Match, MeasureSet, Period, Player
-from league.services import behaviours, exclusion, ground
+from league.services import ground
 from league.services.ground import Ground
+from league.services.matches import behaviours, counting
 
 MEASURES_MAX = 256
 """Of one game's fingerprints: those that came first count, so that nobody can fill the table with names."""
@@ -128,7 +129,7 @@ def _read(session: Session, environment: str, after: int, through: int, named: s
     """Add up the matches with ids in (after, through] that count; measures join those `named` while there is room."""
     columns = Match.home_id, Match.away_id, Behaviour.measure_set_id, Behaviour.home, Behaviour.away
     which = Behaviour.match_id > after, Behaviour.match_id <= through, Match.environment == environment
-    query = select(*columns).join(Match, Match.id == Behaviour.match_id).where(*which, *exclusion.counted(session))
+    query = select(*columns).join(Match, Match.id == Behaviour.match_id).where(*which, *counting.counted(session))
     in_parts = {"yield_per": _ROWS_AT_ONCE}  # or the driver of PostgreSQL fetches all of them at once
     result = session.connection().execute(query.order_by(Behaviour.match_id), execution_options=in_parts)
     measures = dict(iter(session.execute(select(MeasureSet.id, MeasureSet.measures))))

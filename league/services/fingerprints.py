@@ -14,7 +14,7 @@ from league.db.bulk import among
 from league.db.models import Fingerprint, Player
 from league.errors import InvalidRequestError
 from league.services import standings
-from league.services.names import display_name
+from league.services.player_names import display_name
 
 _DIGITS = 6  # of a number
 

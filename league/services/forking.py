@@ -42,10 +42,12 @@ from league.db.models import (
     Worker,
 )
 from league.errors import UnknownPeriodError
-from league.services import events, exporting, importing, match_log, payoffs, side_books, sides, standings
+from league.services import events, exporting, importing, side_books, sides, standings
 from league.services.archive import ArchiveReader, Manifest, Progress
 from league.services.exporting import View
-from league.services.payoffs import Records
+from league.services.matches import log as match_log
+from league.services.matches import pair_records
+from league.services.matches.pair_records import Records
 from league.services.rating import Rule
 from league.storage.store import CheckpointStore
 
@@ -250,7 +252,7 @@ def _records(session: Session, cut: Cut, environment: str) -> tuple[Records, Rec
     own = Period.environment == environment, _periods(cut)
     version = select(func.max(Period.version)).where(*own).scalar_subquery()
     closed = select(Period.last_match_id, Period.rule).where(*own, Period.version == version).order_by(Period.number)
-    records, by_side, start = payoffs.NO_RECORDS, payoffs.NO_RECORDS, 0
+    records, by_side, start = pair_records.NO_RECORDS, pair_records.NO_RECORDS, 0
     for end, rule in session.execute(closed).all():
         games = match_log.read(session, environment, start, end)
         records, start = records.advance(games), end

@@ -8,9 +8,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from league.db.models import Gate
-from league.services import draws, exclusion
+from league.services import draws
 from league.services.draws import Account
 from league.services.gate_verdicts import RULE
+from league.services.matches import counting
 from league.services.population import Population
 
 
@@ -67,7 +68,7 @@ def seats(population: Population, gate: OpenGate) -> tuple[tuple[int, int], Acco
     """Return the places of a gate's two players in the population, and the account of why they meet."""
     places = population.place(gate.candidate_id), population.place(gate.champion_id)
     rule = f"pairs for gate {gate.id} until it has a verdict, sides swapped on each seed"
-    account = draws.between(population, np.array(places, dtype=np.int64), (), exclusion.GATE, rule)
+    account = draws.between(population, np.array(places, dtype=np.int64), (), counting.GATE, rule)
     return places, account
 
 

@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
 from league.db.models import Lease, Match, Quarantine
-from league.services import exclusion
+from league.services.matches import counting
 
 _ON_ITS_WAY = timedelta(seconds=30)
 """How long what was granted or reported by a time may take to be written."""
@@ -196,7 +196,7 @@ def _played(session: Session, own: Iterable[ColumnElement[bool]]) -> dict[tuple[
     """Return home's scores by lease and sequence."""
     columns = Match.lease_id, Match.sequence, Match.score
     query = select(*columns).join(Lease, Lease.id == Match.lease_id).where(*own)
-    rows = session.execute(query.where(~Match.late, _before_release(), *exclusion.counted(session)))
+    rows = session.execute(query.where(~Match.late, _before_release(), *counting.counted(session)))
     return {(lease_id, sequence): score for lease_id, sequence, score in rows}
 
 

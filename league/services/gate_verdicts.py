@@ -21,8 +21,9 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Gate, Lease, Player, Quarantine
 from league.errors import UnknownGateError
-from league.services import events, exclusion, gate_scores
+from league.services import events, gate_scores
 from league.services.gate_scores import NOTHING, GateScores, Settled
+from league.services.matches import counting
 
 RULE = "rule"
 """Who opens the gates of the rule of promotion, and closes all."""
@@ -248,7 +249,7 @@ def record(session: Session, gate: Gate, actor: str, reason: str, now: datetime)
     """Write down in the audit log what became of a gate."""
     events.record(
         session,
-        exclusion.GATE,
+        counting.GATE,
         environment=gate.environment,
         player_id=gate.candidate_id,
         actor=actor,

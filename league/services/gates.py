@@ -21,7 +21,7 @@ from league.db.models import Gate, Lease, Match, Player, Quarantine, Worker
 from league.errors import GateConflictError, InvalidRequestError
 from league.services import environments, gate_verdicts, standings
 from league.services.gate_verdicts import NUMBERS, RULE, STATES, Ending, Judge
-from league.services.names import display_name
+from league.services.player_names import display_name
 
 _BEATS_MISSED = 2
 _COUNTED_DIGITS = 6  # scores between two values count as part of each: 3 pairs may add up to 2.9999999999999982

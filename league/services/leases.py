@@ -21,9 +21,10 @@ from league.db.engine import Database
 from league.db.models import Draw, Learner, Lease, Match, Player
 from league.db.sharing import one_by_one
 from league.errors import UnknownEnvironmentError, UnknownLeaseError
-from league.services import draws, exclusion, externals, gate_pairs, payoffs, unplayable, workers
+from league.services import draws, externals, gate_pairs, unplayable, workers
 from league.services.draws import PAIRING, Account, LearnerDraw
 from league.services.gate_verdicts import Judge
+from league.services.matches import counting, pair_records
 from league.services.population import NEWEST, Member, Population, PopulationCache
 from league.services.terms import Terms, TermsCache
 from league.services.workers import Trusted
@@ -271,7 +272,7 @@ def _plan_rating(
         pairs = _pairs(session, population, places, count, rng).tolist()
     else:
         two, account = gate_pairs.seats(population, gate)
-        pairs, changes = count * [two], {"kind": exclusion.GATE, "branch": exclusion.GATE, "gate_id": gate.id}
+        pairs, changes = count * [two], {"kind": counting.GATE, "branch": counting.GATE, "gate_id": gate.id}
     rows = _rows(settings, request, account, population.environment, 2 * len(pairs), now, rng)
     for row in rows:
         row.update(changes)
@@ -306,7 +307,7 @@ def _pairs(
     ratings = population.ratings
     met = population.once(
         ("met", places.tobytes()),
-        lambda: payoffs.met(session, population.environment, [member.id for member in members]),
+        lambda: pair_records.met(session, population.environment, [member.id for member in members]),
     )
     pairs = rating_pairs(
         ratings.rating[places],
@@ -332,7 +333,7 @@ def _pairs_with(
     everybody = np.concatenate(([own], places)).astype(np.int64)
     met = population.once(
         ("met", everybody.tobytes()),
-        lambda: payoffs.met(session, population.environment, population.ids[everybody].tolist()),
+        lambda: pair_records.met(session, population.environment, population.ids[everybody].tolist()),
     )
     ratings = population.ratings
     pairs = pairs_with(0, ratings.rating[everybody], ratings.deviation[everybody], count, rng, met=met)

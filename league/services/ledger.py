@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from league.services import rating, refit
-from league.services.match_log import Games
-from league.services.payoffs import NO_RECORDS, Records
+from league.services.matches.log import Games
+from league.services.matches.pair_records import NO_RECORDS, Records
 from league.services.rating import Entry, Rule
 from league.services.roster import Roster
 from league.services.sides import NO_BOOKS, Books, Seats

@@ -16,7 +16,7 @@ from league.db.locks import Lock
 from league.db.models import Player
 from league.errors import ChampionConflictError, StandingConflictError
 from league.services import champions, events, false_reports, reports, standings
-from league.services.names import display_name
+from league.services.player_names import display_name
 from league.wire import Standing
 
 Change = Literal["promote", "retire", "reinstate", "quarantine"]

@@ -11,8 +11,9 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from league import wire
 from league.config import Settings
 from league.db.models import Lease, Match
-from league.services import draws, exclusion
-from league.services.names import display_name
+from league.services import draws
+from league.services.matches import counting
+from league.services.player_names import display_name
 from league.services.population import Population, PopulationCache
 
 LOOKED_AT = 1000
@@ -146,7 +147,7 @@ def of_learner(
 
 def _played(session: Session, player_id: int) -> list[_Played]:
     """Read a learner's last training matches that count, newest first."""
-    counted = exclusion.counted(session)
+    counted = counting.counted(session)
 
     def on(
         side: InstrumentedAttribute[int], other: InstrumentedAttribute[int], learner_side: wire.Side

@@ -17,8 +17,9 @@ from arena.cycles import significant_cycles
 from arena.glicko2 import Ratings
 from league import wire
 from league.db.models import Player
-from league.services import environments, payoffs, standings
-from league.services.names import display_name
+from league.services import environments, standings
+from league.services.matches import pair_records
+from league.services.player_names import display_name
 from league.services.population import Population, PopulationCache
 
 FloatArray = NDArray[np.float64]
@@ -104,7 +105,7 @@ def table(session: Session, environment: str, limit: int) -> wire.Payoff:
     query = standings.rated().where(*in_play)
     found = session.execute(query.order_by(standings.conservative().desc(), Player.id).limit(limit)).all()
     players = [player for player, _ in found]
-    counts, matches = payoffs.matrix(payoffs.current(session, environment), [player.id for player in players])
+    counts, matches = pair_records.matrix(pair_records.current(session, environment), [player.id for player in players])
     joined = arithmetic.payoff(counts, standings.ratings(found))
     return wire.Payoff(
         environment=environment,
@@ -142,8 +143,8 @@ def _draw(session: Session, population: Population, most: int, *, learners: bool
     ratings = population.ratings
     cautious = ratings.rating - 2.0 * ratings.deviation
     shown = sorted(in_play, key=lambda place: (-cautious[place], population.members[place].id))[:most]
-    counts, matches = payoffs.matrix(
-        payoffs.read(session, population.environment), [population.members[place].id for place in shown]
+    counts, matches = pair_records.matrix(
+        pair_records.read(session, population.environment), [population.members[place].id for place in shown]
     )
     chosen = Ratings(ratings.rating[shown], ratings.deviation[shown], ratings.volatility[shown])
     joined = arithmetic.payoff(counts, chosen)

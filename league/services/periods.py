@@ -24,12 +24,9 @@ from league.db.models import Match, Period, Player, Rating
 from league.services import (
     environments,
     events,
-    exclusion,
     false_reports,
     ground,
     ledger,
-    match_log,
-    payoffs,
     population,
     promotion,
     side_books,
@@ -38,8 +35,10 @@ from league.services import (
 )
 from league.services.ground import Ground
 from league.services.ledger import Closing, Ledger
-from league.services.match_log import Games
-from league.services.payoffs import Records
+from league.services.matches import counting, pair_records
+from league.services.matches import log as match_log
+from league.services.matches.log import Games
+from league.services.matches.pair_records import Records
 from league.services.population import Population, Version
 from league.services.rating import Entry, Rule
 from league.services.refit import Offsets
@@ -217,7 +216,7 @@ def _due(session: Session, settings: Settings, environment: str, now: datetime, 
     """Say why a period of the open matches up to `end`, None for all, is to close now; None while it is not."""
     last = newest(session, environment)
     start = last.last_match_id if last else 0
-    still_open = [Match.environment == environment, Match.id > start, *exclusion.rated(session)]
+    still_open = [Match.environment == environment, Match.id > start, *counting.rated(session)]
     if end is not None:
         still_open.append(Match.id <= end)
     oldest = session.scalar(select(Match.reported_at).where(*still_open).order_by(Match.id).limit(1))
@@ -307,7 +306,7 @@ def _write(
     session.add(period)
     session.flush()
     write_ratings(session, period.id, draft.closing.entries, draft.closing.sides.entries)
-    payoffs.write(session, draft.payoffs)
+    pair_records.write(session, draft.payoffs)
     side_books.write(session, draft.side_payoffs)
     false_reports.refute(session, environment, draft.after, draft.last_match_id, now)
     if draft.population is not None:
@@ -343,7 +342,7 @@ def _ledger(session: Session, environment: str, version: int) -> Ledger:
     fitted: dict[int, int] = {}
     if last_fit is not None:
         fitted = ledger.games_of_frozen(_rated(session, environment, last_fit))
-    entries, records = _rated(session, environment, None), payoffs.read(session, environment)
+    entries, records = _rated(session, environment, None), pair_records.read(session, environment)
     return Ledger(entries, records, fitted, side_books.read(session, environment))
 
 

@@ -10,7 +10,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from league.db.models import Learner, Match, Period, Player
-from league.services import environments, exclusion, regressions
+from league.services import environments, regressions
+from league.services.matches import counting
 
 OTHERS = "(others)"
 """Stands for the environments that are not shown one by one."""
@@ -82,7 +83,7 @@ def _lags_s(session: Session, now: datetime) -> dict[str, float]:
         .correlate(game)
         .scalar_subquery()
     )
-    waiting = Match.environment == game.c.name, Match.id > func.coalesce(last, 0), *exclusion.rated(session)
+    waiting = Match.environment == game.c.name, Match.id > func.coalesce(last, 0), *counting.rated(session)
     oldest = select(Match.reported_at).where(*waiting).order_by(Match.id).limit(1).correlate(game).scalar_subquery()
     rows = session.execute(select(game.c.name, oldest))
     return {name: 0.0 if since is None else (now - since).total_seconds() for name, since in rows}

@@ -11,8 +11,9 @@ from arena.glicko2 import expected_score
 from arena.payoff import wilson_interval
 from league.db.bulk import among
 from league.db.models import Period, Player, Rating
-from league.services import payoffs, standings
-from league.services.names import display_name
+from league.services import standings
+from league.services.matches import pair_records
+from league.services.player_names import display_name
 
 
 @dataclass(frozen=True)
@@ -92,14 +93,14 @@ def opponents(session: Session, player_id: int, limit: int) -> tuple[list[Met], 
         UnknownPlayerError: There is no such player.
     """
     standings.require(session, player_id)
-    records = payoffs.of_player(session, player_id)
+    records = pair_records.of_player(session, player_id)
     ids = np.where(records.low == player_id, records.high, records.low)
     most = np.lexsort((ids, -records.matches))[:limit]
     chosen = ids[most].tolist()
     rows = session.execute(standings.rated().where(among(session, Player.id, [player_id, *chosen]))).all()
     found = {row[0].id: row for row in rows}
     everybody = [found[each] for each in (player_id, *chosen)]
-    tally, matches = payoffs.against(records, player_id, chosen)
+    tally, matches = pair_records.against(records, player_id, chosen)
     low, high = wilson_interval(tally)
     places = np.arange(1, len(everybody))
     expected = expected_score(standings.ratings(everybody), np.zeros_like(places), places)

@@ -15,10 +15,11 @@ from arena.glicko2 import Ratings, expected_score
 from arena.promotion import Decision, GateResult, Record, Roster, Trial
 from league import wire
 from league.config import Settings
-from league.services import champions, gates, lifecycle, payoffs, redundancies, standings
+from league.services import champions, gates, lifecycle, redundancies, standings
 from league.services import population as populations
 from league.services.gate_verdicts import RULE
-from league.services.names import display_name
+from league.services.matches import pair_records
+from league.services.player_names import display_name
 from league.services.population import Member, Population
 
 ACTOR = "rule"
@@ -116,8 +117,8 @@ def _roster(
     ids = [member.id for member in members]
 
     def record(player: int, others: Sequence[int]) -> Record:
-        own = payoffs.of_player(session, ids[player])
-        tally, _ = payoffs.against(own, ids[player], [ids[other] for other in others])
+        own = pair_records.of_player(session, ids[player])
+        tally, _ = pair_records.against(own, ids[player], [ids[other] for other in others])
         expected = expected_score(ratings, np.full(len(others), player), np.array(others))
         return Record(arithmetic.win_rates(tally, expected), tally.games)
 

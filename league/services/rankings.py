@@ -17,7 +17,7 @@ from league import wire
 from league.db.models import Learner, Player, Rating
 from league.errors import UnknownPlayerError
 from league.services import environments, side_standings, standings
-from league.services.names import display_name
+from league.services.player_names import display_name
 from league.services.population import PopulationCache
 from league.services.side_standings import OnSide
 

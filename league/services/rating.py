@@ -17,8 +17,8 @@ from arena.glicko2 import Kind, Ratings, Results, rate_period
 from arena.refit import RefitConfig
 from league.config import Settings
 from league.errors import InvariantError
-from league.services.match_log import Games
-from league.services.places import places
+from league.services.matches.indexing import places
+from league.services.matches.log import Games
 
 _OWN_KIND = {
     "learner": Kind.LEARNER,

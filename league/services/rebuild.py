@@ -9,14 +9,16 @@ from sqlalchemy.orm import Session
 
 from league.db.engine import Database
 from league.db.models import Period, Player, Rating, SideRating
-from league.services import environments, events, inheritance, ledger, match_log, payoffs, periods, side_books, sides
+from league.services import environments, events, inheritance, ledger, periods, side_books, sides
 from league.services.differences import Difference, Differences, Kind, Row, Rows
 from league.services.ground import Ground, settle
 from league.services.ground import read as read_ground
 from league.services.inheritance import Heir
 from league.services.ledger import EMPTY, Closing, Ledger
-from league.services.match_log import Games
-from league.services.payoffs import Records
+from league.services.matches import log as match_log
+from league.services.matches import pair_records
+from league.services.matches.log import Games
+from league.services.matches.pair_records import Records
 from league.services.rating import Entry, Rule
 from league.services.roster import Roster
 from league.wire import Side
@@ -160,7 +162,7 @@ def _audit(session: Session, environment: str) -> _Audit:
             state, count = step.after, count + 1
             ratings += len(step.closing.entries)
     found.compare("start", None, _starts({player: roster.newcomers[player] for player in moved}), _starts(moved))
-    records = _right("payoff", payoffs.read(session, environment), state.records, found)
+    records = _right("payoff", pair_records.read(session, environment), state.records, found)
     kept = side_books.read_records(session, environment)
     side_records = _right("side payoff", kept, state.sides.records, found)
     outcome = Rebuilt(environment, count, ratings, found.count, found.first)
@@ -227,7 +229,7 @@ def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -
         values = {"start_rating": start.rating, "start_deviation": start.deviation}
         session.execute(update(Player).where(Player.id == player_id).values(values))
     if audit.records is not None:
-        payoffs.rewrite(session, environment, audit.records)
+        pair_records.rewrite(session, environment, audit.records)
     if audit.side_records is not None:
         side_books.rewrite(session, environment, audit.side_records)
     events.record(

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from league.services import ground, match_log, role_rules
-from league.services.match_log import Games
+from league.services import ground, role_rules
+from league.services.matches import log as match_log
+from league.services.matches.log import Games
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,9 @@ from arena.glicko2 import Ratings, conservative
 from arena.redundancy import RedundancyConfig, Redundant, redundant
 from league import wire
 from league.config import Settings
-from league.services import champions, environments, fingerprints, payoffs, population, standings
-from league.services.names import display_name
+from league.services import champions, environments, fingerprints, population, standings
+from league.services.matches import pair_records
+from league.services.player_names import display_name
 from league.services.population import Member, Population
 
 
@@ -73,7 +74,9 @@ def _among(
     session: Session, settings: Settings, everybody: Population, places: Sequence[int], champion: int | None
 ) -> list[Alike]:
     members = [everybody.members[place] for place in places]
-    counts, _ = payoffs.matrix(payoffs.read(session, everybody.environment), [member.id for member in members])
+    counts, _ = pair_records.matrix(
+        pair_records.read(session, everybody.environment), [member.id for member in members]
+    )
     ratings = everybody.ratings
     strength = conservative(
         Ratings(*(column[places] for column in (ratings.rating, ratings.deviation, ratings.volatility)))

@@ -10,7 +10,7 @@ from arena import refit as arithmetic
 from arena.glicko2 import Results
 from arena.offsets import Leads
 from arena.refit import NO_PARENT, Fit, RefitConfig
-from league.services.payoffs import Records
+from league.services.matches.pair_records import Records
 from league.services.rating import Entry, Rule
 
 Parents = Mapping[int, int | None]

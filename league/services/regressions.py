@@ -25,7 +25,7 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player
 from league.services import environments, events, evidence, population, standings
-from league.services.names import display_name
+from league.services.player_names import display_name
 from league.services.population import REMARKS, Population
 from league.services.recollection import Recollection
 

@@ -15,12 +15,14 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
 from league.errors import ConfigurationError, InvalidRequestError, reason
-from league.services import events, ground, match_log, payoffs, periods, side_books, standings
+from league.services import events, ground, periods, side_books, standings
 from league.services.ground import Ground
 from league.services.ledger import EMPTY
-from league.services.match_log import Games
-from league.services.names import display_name
-from league.services.payoffs import Records
+from league.services.matches import log as match_log
+from league.services.matches import pair_records
+from league.services.matches.log import Games
+from league.services.matches.pair_records import Records
+from league.services.player_names import display_name
 from league.services.rating import Entry, Rule, as_ratings
 from league.services.rebuild import Cut, Step, replay
 from league.services.roster import Roster
@@ -281,7 +283,7 @@ def _write(session: Session, environment: str, rerated: _Rerated, actor: str, re
         session.add(period)
         session.flush()
         periods.write_ratings(session, period.id, entries, sides.entries)
-    payoffs.rewrite(session, environment, rerated.records)
+    pair_records.rewrite(session, environment, rerated.records)
     side_books.rewrite(session, environment, rerated.sides[-1].records)
     last = rerated.periods[-1]
     events.record(

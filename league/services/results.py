@@ -26,8 +26,9 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Base, Match, Refusal, Worker
 from league.db.sharing import one_by_one
-from league.services import behaviours, ownership, result_rules, workers
-from league.services.behaviours import Packed
+from league.services import ownership, result_rules, workers
+from league.services.matches import behaviours
+from league.services.matches.behaviours import Packed
 from league.services.result_rules import Reporter
 from league.services.terms import Game, Terms, TermsCache
 

@@ -16,7 +16,8 @@ from league import wire
 from league.config import Settings
 from league.db.bulk import among
 from league.db.models import Match, Period, Player, Quarantine, Rating, Refusal, Worker
-from league.services import environments, exclusion, population, standings, worker_checks, workers
+from league.services import environments, population, standings, worker_checks, workers
+from league.services.matches import counting
 from league.services.population import Version
 from league.services.worker_checks import Fit, Reports
 
@@ -156,7 +157,7 @@ def _read(session: Session, environment: str, limit: int) -> _Log | None:
     start = session.scalar(newest.offset(limit).limit(1)) or 0
     columns = Match.id, Match.worker_id, Match.kind, Match.home_id, Match.away_id, Match.score, Match.decisions
     chosen = Match.environment == environment, Match.id > start, Match.home_id != Match.away_id
-    query = select(*columns, Match.reported_at).where(*chosen, *exclusion.counted(session)).order_by(Match.id)
+    query = select(*columns, Match.reported_at).where(*chosen, *counting.counted(session)).order_by(Match.id)
     rows = session.execute(query).all()
     if not rows:
         return None

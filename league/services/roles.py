@@ -20,8 +20,10 @@ from arena.roles import MainExploiter, Opposition, RoleRules
 from arena.rules import NO_LINEAGE, Need
 from league.config import Settings
 from league.db.models import Learner, Player
-from league.services import evidence, match_log, payoffs, role_rules
-from league.services.payoffs import NO_RECORDS
+from league.services import evidence, role_rules
+from league.services.matches import log as match_log
+from league.services.matches import pair_records
+from league.services.matches.pair_records import NO_RECORDS
 from league.services.population import Member, Population
 
 EXPLOITERS = ("main_exploiter", "league_exploiter")
@@ -93,14 +95,14 @@ def lineage(session: Session, population: Population, settings: Settings, member
 def standing(session: Session, population: Population, settings: Settings, own: Lineage, places: IntArray) -> Standing:
     """Return how a learner does against the players at K places of its population, up to the last closed period."""
     if own.began_step == 0:
-        records = payoffs.of_player(session, own.member.id)
+        records = pair_records.of_player(session, own.member.id)
         expected = expected_score(population.ratings, np.full(places.size, population.place(own.member.id)), places)
     else:
         through = evidence.rated_through(session, population.environment)
         most = settings.matchmaking.past_games
         games = match_log.last_of(session, own.member.id, through, most, from_step=own.began_step)
         records, expected = NO_RECORDS.advance(games), np.full(places.size, 0.5)
-    tally, matches = payoffs.against(records, own.member.id, population.ids[places])
+    tally, matches = pair_records.against(records, own.member.id, population.ids[places])
     win_rates = arithmetic.win_rates(tally, expected)
     sides = _of_all(population)
     lineage, step = sides.lineage[places], sides.step[places]

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from league.db import bulk
 from league.db.columns import read_columns
 from league.db.models import Player, SidePayoff, SideRating
-from league.services.payoffs import Records
+from league.services.matches.pair_records import Records
 from league.services.rating import Entry
 from league.services.side_standings import is_last
 from league.services.sides import Books, away_seats, owner, seat_of

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from arena.glicko2 import START_DEVIATION, Ratings, expected_score
 from arena.refit import Fit
 from league.services import rating, refit
-from league.services.match_log import Games
-from league.services.payoffs import NO_RECORDS, Records
-from league.services.places import distinct, places
+from league.services.matches.indexing import distinct, places
+from league.services.matches.log import Games
+from league.services.matches.pair_records import NO_RECORDS, Records
 from league.services.rating import Entry, Rule, as_ratings
 from league.services.refit import Fitted, Offsets
 from league.services.roster import Roster

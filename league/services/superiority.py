@@ -15,8 +15,9 @@ from league import wire
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
-from league.services import environments, payoffs, periods, population, refit, standings
-from league.services.names import display_name
+from league.services import environments, periods, population, refit, standings
+from league.services.matches import pair_records
+from league.services.player_names import display_name
 from league.services.population import Version
 
 MOST = 500
@@ -93,7 +94,7 @@ def table(environment: str, compared: Comparison, limit: int) -> wire.Superiorit
 def _compare(session: Session, settings: Settings, environment: str) -> Comparison:
     rows = session.execute(standings.rated().where(Player.environment == environment, Player.kind != "learner")).all()
     players = {player.id: player for player, _ in rows}
-    records = payoffs.read(session, environment)
+    records = pair_records.read(session, environment)
     fitted = refit.fit(
         {player.id: periods.entry_of(player, rating) for player, rating in rows},
         {player.id: player.parent_id for player, _ in rows},

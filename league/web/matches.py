@@ -10,8 +10,9 @@ from pydantic import BaseModel, Field
 from league import wire
 from league.api import replays as api
 from league.api.dependencies import ID_LIMIT, Id, Running
-from league.services import match_history, replays, standings
-from league.services.match_history import Found, Wanted
+from league.services import replays, standings
+from league.services.matches import history as match_history
+from league.services.matches.history import Found, Wanted
 from league.services.replays import Usage
 from league.web.shell import PageRoute, Visit, Visiting, is_part
 from league.web.templating import query

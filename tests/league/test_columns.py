@@ -12,7 +12,7 @@ from benchmarks.stage import history
 from league.db.columns import gather_columns, read_columns
 from league.db.engine import Database
 from league.db.models import Learner, Match
-from league.services import match_log
+from league.services.matches import log as match_log
 
 MATCHES = 120
 

@@ -14,7 +14,8 @@ from league import wire
 from league.db.engine import Database
 from league.db.models import MeasureSet, MetricPoint
 from league.errors import InvalidRequestError, UnknownLearnerError
-from league.services import behaviours, curves
+from league.services import curves
+from league.services.matches import behaviours
 
 VERDICT = wire.HealthVerdict(
     name="cycling", severity="warning", since_update=3, meaning="it loses", evidence="now 0.3", advice="publish more"

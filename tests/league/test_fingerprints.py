@@ -18,9 +18,10 @@ from league.db.engine import Database
 from league.db.models import Behaviour, Fingerprint, FingerprintMark, MeasureSet
 from league.errors import InvalidRequestError, UnknownPlayerError
 from league.lookout import Lookout
-from league.services import behaviours, checking, exporting, fingerprint_sums, forking, importing
+from league.services import checking, exporting, fingerprint_sums, forking, importing
 from league.services.archive import ArchiveReader
 from league.services.forking import Place
+from league.services.matches import behaviours
 from league.storage.directory import DirectoryStore
 
 MEASURES = ["range_m", "zone_share"]

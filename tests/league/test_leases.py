@@ -12,7 +12,7 @@ from arena.seeding import match_seed
 from league import wire
 from league.db.engine import Database
 from league.errors import InvalidRequestError, UnknownLeaseError, UnknownPlayerError, UnknownWorkerError
-from league.services import payoffs
+from league.services.matches import pair_records
 
 
 def test_a_learner_alone_with_its_baselines_meets_them_and_itself(scene: Scene, time: Any) -> None:
@@ -238,7 +238,7 @@ def test_rating_leases_pair_strangers_sooner_than_who_met_before(scene: Scene, d
     counts = dict.fromkeys(("games", "points", "wins", "draws", "losses"), 200.0)
     rows = [counts | {"low_id": low, "high_id": high, "matches": 200} for low, high in old]
     with database.write() as session:
-        payoffs.write(session, [row | {"environment": scene.environment} for row in rows])
+        pair_records.write(session, [row | {"environment": scene.environment} for row in rows])
     scene.client.retire(one.id)  # a change of standing is a new version of the population
     scene.client.reinstate(one.id)
     pairs = {

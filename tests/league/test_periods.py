@@ -21,7 +21,8 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Match
-from league.services import events, match_log, periods, population
+from league.services import events, periods, population
+from league.services.matches import log as match_log
 
 Configure = Callable[..., Settings]
 

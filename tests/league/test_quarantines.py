@@ -24,7 +24,8 @@ from league.errors import (
     WorkerConflictError,
     WorkerQuarantinedError,
 )
-from league.services import events, match_log, periods, quarantines, rebuild
+from league.services import events, periods, quarantines, rebuild
+from league.services.matches import log as match_log
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 STEP_S = 10

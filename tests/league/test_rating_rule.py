@@ -9,7 +9,7 @@ import pytest
 from arena.glicko2 import SCALE, Kind, Ratings, Results, rate_period
 from arena.refit import RefitConfig
 from league.config import Settings
-from league.services.match_log import Games
+from league.services.matches.log import Games
 from league.services.rating import Entry, Rule, advance
 
 RULE = Rule(

@@ -7,8 +7,8 @@ import pytest
 from league_scene import Scene
 
 from league.db.engine import Database
-from league.services import match_log
-from league.services.match_log import Games
+from league.services.matches import log as match_log
+from league.services.matches.log import Games
 from league.services.recollection import Recollection
 
 COUNT = 10

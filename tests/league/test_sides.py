@@ -27,7 +27,7 @@ from league.db.models import Base, SidePayoff, SideRating
 from league.services import checking, forking, ledger, rebuild, rerating
 from league.services.forking import Place
 from league.services.ledger import EMPTY
-from league.services.match_log import Games
+from league.services.matches.log import Games
 from league.services.rating import Entry, Rule, as_ratings
 from league.services.roster import Roster
 from league.services.sides import NO_BOOKS, Seats, owner, seat_of

@@ -16,8 +16,8 @@ from arena.replay.battlefield import MATERIALS
 from arena.replay.frames import Flag
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.services import match_history
-from league.services.match_history import Wanted
+from league.services.matches import history as match_history
+from league.services.matches.history import Wanted
 from league.web.visitors import COOKIE
 
 PAGE = {"Accept": "text/html"}

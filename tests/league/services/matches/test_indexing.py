@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from league.services import places as module
-from league.services.places import distinct, places
+from league.services.matches import indexing as module
+from league.services.matches.indexing import distinct, places
 
 near = st.integers(100, 140)
 far = st.integers(-(2**41), 2**41)

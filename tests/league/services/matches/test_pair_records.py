@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from league.services import payoffs
-from league.services.match_log import Games
-from league.services.payoffs import NO_RECORDS, Count, Records
+from league.services.matches import pair_records
+from league.services.matches.log import Games
+from league.services.matches.pair_records import NO_RECORDS, Count, Records
 
 PLAYERS = [3, 7, 8, 20]
 
@@ -64,7 +64,7 @@ def test_records_equal_those_of_the_plain_loop_wherever_the_log_is_cut(log: list
 @given(log_strategy)
 def test_the_matrix_shows_each_record_from_both_sides(log: list[Any]) -> None:
     order = [20, 3, 8]
-    tally, matches = payoffs.matrix(NO_RECORDS.advance(games(log)), order)
+    tally, matches = pair_records.matrix(NO_RECORDS.advance(games(log)), order)
     wanted = plain(log)
     for row, one in enumerate(order):
         for column, other in enumerate(order):
@@ -81,7 +81,7 @@ def test_the_matrix_shows_each_record_from_both_sides(log: list[Any]) -> None:
 def test_a_player_s_records_are_shown_from_its_own_view(log: list[Any], player: int, others: list[int]) -> None:
     wanted, records = plain(log), NO_RECORDS.advance(games(log))
     own = (records.low == player) | (records.high == player)
-    tally, matches = payoffs.against(Records(*(column[own] for column in vars(records).values())), player, others)
+    tally, matches = pair_records.against(Records(*(column[own] for column in vars(records).values())), player, others)
     for place, other in enumerate(others):
         record = wanted.get((min(player, other), max(player, other)), dict.fromkeys(vars(Count()), 0.0))
         count = Count(**record) if player < other else turned(Count(**record))  # type: ignore[arg-type]

@@ -10,7 +10,8 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 from league import wire
 from league.db.models import Match, Period, Player, Rating, Replay
 from league.errors import UnknownMatchError
-from league.services import exclusion, match_log
+from league.services.matches import counting
+from league.services.matches import log as match_log
 
 SEARCHED = 100_000
 """Of how many matches of an environment one page looks for a kind: rare ones must not take a scan of all."""
@@ -167,7 +168,7 @@ def _seats(players: tuple[int, ...]) -> list[list[ColumnElement[bool]]]:
 def _read(session: Session, ids: Iterable[int]) -> list[Logged]:
     wanted = list(ids)
     recorded = select(Replay.match_id).where(Replay.match_id == Match.id).exists()
-    query = select(Match, _HOME, _AWAY, _HOME_RATING, _AWAY_RATING, ~exclusion.excluded(), recorded)
+    query = select(Match, _HOME, _AWAY, _HOME_RATING, _AWAY_RATING, ~counting.excluded(), recorded)
     query = query.join(_HOME, _HOME.id == Match.home_id).join(_AWAY, _AWAY.id == Match.away_id)
     for rating, side in ((_HOME_RATING, Match.home_id), (_AWAY_RATING, Match.away_id)):
         joined = (rating.player_id == side) & (rating.period_id == _last_period(side))

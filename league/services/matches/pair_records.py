@@ -14,9 +14,9 @@ from arena import payoff as arithmetic
 from league.db import bulk
 from league.db.columns import read_columns
 from league.db.models import Payoff, Period
-from league.services import match_log
-from league.services.match_log import Games
-from league.services.places import distinct, places
+from league.services.matches import log as match_log
+from league.services.matches.indexing import distinct, places
+from league.services.matches.log import Games
 
 Pair = tuple[int, int]
 _COLUMNS = ("low_id", "high_id", "matches", "games", "points", "wins", "draws", "losses")

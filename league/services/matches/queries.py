@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session, aliased
 from league import wire
 from league.db.models import Match, Period, Player, Replay
 from league.errors import UnknownMatchError
-from league.services import behaviours, exclusion
+from league.services.matches import behaviours, counting
 
 _HOME, _AWAY = aliased(Player), aliased(Player)
 
@@ -37,13 +37,13 @@ def of_player(session: Session, player_id: int, limit: int, before: int | None) 
 def _named() -> "Select[Match, str, str, int, bool, bool]":
     took_in = select(Period.id).where(Period.environment == Match.environment, Period.last_match_id >= Match.id)
     first = (
-        took_in.where(Period.current_version(), Match.kind != exclusion.GATE)
+        took_in.where(Period.current_version(), Match.kind != counting.GATE)
         .order_by(Period.last_match_id, Period.id)
         .limit(1)
     )
     period_id = first.correlate(Match).scalar_subquery()
     recorded = select(Replay.match_id).where(Replay.match_id == Match.id).exists()
-    query = select(Match, _HOME.name, _AWAY.name, period_id, ~exclusion.excluded(), recorded)
+    query = select(Match, _HOME.name, _AWAY.name, period_id, ~counting.excluded(), recorded)
     return query.join(_HOME, _HOME.id == Match.home_id).join(_AWAY, _AWAY.id == Match.away_id)
 
 

@@ -14,8 +14,8 @@ from league.db.columns import gather_columns, read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Learner, Match
-from league.services import exclusion
-from league.services.places import distinct
+from league.services.matches import counting
+from league.services.matches.indexing import distinct
 
 _AT_ONCE = 1_000_000  # ids: what a database gathers of them takes some 50 MB of its memory
 
@@ -76,7 +76,7 @@ def last_of(session: Session, player_id: int, through: int, count: int, *, after
         after: Id of the match after which to look.
         from_step: Of a learner, only matches that were reported when it had come to this step.
     """
-    which = Match.home_id != Match.away_id, Match.id > after, Match.id <= through, *exclusion.rated(session)
+    which = Match.home_id != Match.away_id, Match.id > after, Match.id <= through, *counting.rated(session)
     columns = Match.id, Match.home_id, Match.away_id, Match.score, (Match.kind == "training").label("training")
     since = [Match.learner_step >= from_step] if from_step else []
 
@@ -122,7 +122,7 @@ def _gathered(
 ) -> NDArray[np.float64]:
     """Read columns of the matches that count, (columns, M), oldest first."""
     last = end(session, environment) if through is None else through
-    which = Match.environment == environment, *exclusion.rated(session)
+    which = Match.environment == environment, *counting.rated(session)
     query = select(*columns).where(*which).order_by(Match.id)
     parts = [
         gather_columns(session, query.where(Match.id > start, Match.id <= min(start + _AT_ONCE, last)), len(columns))
