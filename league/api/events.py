@@ -17,7 +17,9 @@ from league.api.news import Cursor, Fresh
 from league.api.paging import page
 from league.api.routes import ApiRoute
 from league.errors import BusyError, InvalidRequestError
-from league.services import admission, environments, events, standings
+from league.services import admission, environments, standings
+from league.services.audit import log as audit_log
+from league.services.audit import stream as audit_stream
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["events"])
@@ -83,7 +85,7 @@ def history(
         environments.require_known(session, environment)
         if player is not None:
             standings.require(session, player)
-        found = events.history(session, filters, limit + 1, cursor, periods=periods or kind == "period")
+        found = audit_log.history(session, filters, limit + 1, cursor, periods=periods or kind == "period")
     return page(found, limit, lambda event: event.id)
 
 
@@ -125,18 +127,18 @@ def _take_room(league: League) -> Stream:
 
 
 def _latest(league: League) -> Cursor:
-    return events.latest(league.database)
+    return audit_stream.latest(league.database)
 
 
 def _since(league: League, cursor: Cursor) -> Fresh:
     """Return what came after the cursor, each with the cursor to go on from once it is known."""
     event_id, match_id = cursor
     with league.database.read() as session:
-        log = events.since(session, event_id, _BATCH)
+        log = audit_log.since(session, event_id, _BATCH)
     for event in log:
         if event.kind == admission.KIND:  # SQLite gives the ids of deleted matches to others
             match_id = min(match_id, event.details.get("last_match_id", match_id))
-    told = events.results_since(league.database, match_id)
+    told = audit_stream.results_since(league.database, match_id)
     fresh = [((event.id, match_id), event) for event in log]
     last_id = log[-1].id if log else event_id
     # only the last of them moves past the matches: a reader cut off before it hears of all again

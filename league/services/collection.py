@@ -16,7 +16,8 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Player
 from league.errors import UnknownCheckpointError
-from league.services import events, quotas
+from league.services import quotas
+from league.services.audit import log as audit_log
 from league.storage.store import CheckpointStore, Leftover, Stored
 
 NOTED_AT_ONCE = 100
@@ -93,7 +94,7 @@ def _note(database: Database, some: Sequence[Stored | Leftover], actor: str, now
     hashes = [one.sha256 for one in some if isinstance(one, Stored)]
     details = {"objects": len(some), "bytes": sum(one.size_bytes for one in some), "checkpoints": hashes}
     with database.write() as session:
-        events.record(
+        audit_log.record(
             session, "gc", environment=None, player_id=None, actor=actor, reason=reason, details=details, now=now
         )
 

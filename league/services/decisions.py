@@ -23,7 +23,8 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player, SnapshotDecision
-from league.services import events, learners, roles
+from league.services import learners, roles
+from league.services.audit import log as audit_log
 from league.services.population import Population, PopulationCache
 from league.services.roles import Lineage
 
@@ -207,7 +208,7 @@ def _told(session: Session, decided: SnapshotDecision) -> wire.SnapshotDecision:
 
 def _write(session: Session, verdict: Verdict, now: datetime) -> wire.SnapshotDecision:
     told = verdict.answer
-    event_id = events.record(
+    event_id = audit_log.record(
         session,
         KIND,
         environment=verdict.environment,

@@ -11,7 +11,8 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Event, Learner, Match, Player
 from league.errors import InvalidRequestError
-from league.services import admission, environments, events
+from league.services import admission, environments
+from league.services.audit import log as audit_log
 from league.wire.fields import EnvironmentName
 
 _NAME: TypeAdapter[str] = TypeAdapter(EnvironmentName)
@@ -68,7 +69,7 @@ def record(
     The line is of no environment: what processes remember of any of them is read again.
     """
     told = {"change": change, "environment": environment, **details}
-    events.record(
+    audit_log.record(
         session, admission.KIND, environment=None, player_id=None, actor=actor, reason="", details=told, now=now
     )
 

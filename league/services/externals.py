@@ -22,7 +22,8 @@ from league.errors import (
     SignatureMismatchError,
     StandingConflictError,
 )
-from league.services import admission, environments, events, ownership, standings
+from league.services import admission, environments, ownership, standings
+from league.services.audit import log as audit_log
 from league.services.population import Population
 
 KIND = "external"
@@ -51,7 +52,7 @@ def enter(
         admission.require_player(session, settings, ownership.owner(caller))
         player = _add(session, request, ownership.owner(caller), now)
         told = {"name": request.name, _IDENTITY: request.identity}
-        events.record(
+        audit_log.record(
             session,
             ENTERED,
             environment=request.environment,

@@ -15,7 +15,8 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Learner, Match, Player, Token, UnplayableReport, Worker
 from league.errors import InvalidRequestError, UnknownPlayerError, UnknownTokenError
-from league.services import events, reports
+from league.services import reports
+from league.services.audit import log as audit_log
 from league.services.reports import FALSE, Resolution
 
 _BY_RULE = "rule"
@@ -62,7 +63,7 @@ def _dismiss(
     before = of_tokens(session).keys()
     found = reports.resolve(session, player.id, "dismissed", now, among)
     if found:
-        events.record(
+        audit_log.record(
             session,
             "dismiss",
             environment=player.environment,
@@ -141,7 +142,7 @@ def _flag(
 def _record(
     session: Session, details: dict[str, str | int], player: Player | None, actor: str, reason: str, now: datetime
 ) -> None:
-    events.record(
+    audit_log.record(
         session,
         "token",
         environment=None if player is None else player.environment,

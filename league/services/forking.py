@@ -42,8 +42,9 @@ from league.db.models import (
     Worker,
 )
 from league.errors import UnknownPeriodError
-from league.services import events, exporting, importing, side_books, sides, standings
+from league.services import exporting, importing, side_books, sides, standings
 from league.services.archive import ArchiveReader, Manifest, Progress
+from league.services.audit import log as audit_log
 from league.services.exporting import View
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
@@ -114,7 +115,7 @@ def fork(
     finally:
         path.unlink(missing_ok=True)
     with destination.database.write() as session:
-        events.record(
+        audit_log.record(
             session,
             "fork",
             environment=None,

@@ -21,7 +21,8 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Gate, Lease, Player, Quarantine
 from league.errors import UnknownGateError
-from league.services import events, gate_scores
+from league.services import gate_scores
+from league.services.audit import log as audit_log
 from league.services.gate_scores import NOTHING, GateScores, Settled
 from league.services.matches import counting
 
@@ -247,7 +248,7 @@ def close(session: Session, gate: Gate, ending: Ending, actor: str, now: datetim
 
 def record(session: Session, gate: Gate, actor: str, reason: str, now: datetime) -> None:
     """Write down in the audit log what became of a gate."""
-    events.record(
+    audit_log.record(
         session,
         counting.GATE,
         environment=gate.environment,

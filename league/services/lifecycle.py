@@ -15,7 +15,8 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Player
 from league.errors import ChampionConflictError, StandingConflictError
-from league.services import champions, events, false_reports, reports, standings
+from league.services import champions, false_reports, reports, standings
+from league.services.audit import log as audit_log
 from league.services.player_names import display_name
 from league.wire import Standing
 
@@ -164,7 +165,7 @@ def _hand_over(session: Session, environment: str, old: int | None, new: int | N
 def _record(
     session: Session, kind: str, environment: str, player_id: int | None, details: dict[str, Any], cause: Cause
 ) -> None:
-    events.record(
+    audit_log.record(
         session,
         kind,
         environment=environment,

@@ -17,7 +17,8 @@ from sqlalchemy.orm import Session
 from league.auth import Principal, Scope
 from league.db.models import Learner, Player, Worker
 from league.errors import ForbiddenError, InvalidRequestError, UnknownLearnerError
-from league.services import events, tokens
+from league.services import tokens
+from league.services.audit import log as audit_log
 
 Owned = TypeVar("Owned", Worker, Learner)
 Row = Worker | Learner | Player
@@ -130,7 +131,7 @@ def assign(session: Session, token: str, environment: str, learner: str, *, acto
     if row is None:
         raise UnknownLearnerError(learner, f"{environment} has no learner of this name", "see `league players`")
     before, row.owner = row.owner, token
-    events.record(
+    audit_log.record(
         session,
         "token",
         environment=environment,

@@ -23,7 +23,6 @@ from league.db.locks import Lock
 from league.db.models import Match, Period, Player, Rating
 from league.services import (
     environments,
-    events,
     false_reports,
     ground,
     ledger,
@@ -33,6 +32,7 @@ from league.services import (
     sides,
     standings,
 )
+from league.services.audit import log as audit_log
 from league.services.ground import Ground
 from league.services.ledger import Closing, Ledger
 from league.services.matches import counting, pair_records
@@ -313,7 +313,7 @@ def _write(
         everybody = draft.population if unchanged else population.load(session, environment)
         promotion.apply(session, settings, everybody, now)
     body = _body(period)
-    events.record(
+    audit_log.record(
         session,
         "period",
         environment=environment,

@@ -9,7 +9,8 @@ from sqlalchemy.orm import Session
 
 from league.db.engine import Database
 from league.db.models import Period, Player, Rating, SideRating
-from league.services import environments, events, inheritance, ledger, periods, side_books, sides
+from league.services import environments, inheritance, ledger, periods, side_books, sides
+from league.services.audit import log as audit_log
 from league.services.differences import Difference, Differences, Kind, Row, Rows
 from league.services.ground import Ground, settle
 from league.services.ground import read as read_ground
@@ -232,7 +233,7 @@ def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -
         pair_records.rewrite(session, environment, audit.records)
     if audit.side_records is not None:
         side_books.rewrite(session, environment, audit.side_records)
-    events.record(
+    audit_log.record(
         session,
         "rebuild",
         environment=environment,

@@ -7,7 +7,8 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.auth import Principal
 from league.config import Settings
-from league.services import events, learners, role_rules
+from league.services import learners, role_rules
+from league.services.audit import log as audit_log
 
 KIND = "rules"
 
@@ -33,7 +34,7 @@ def register(
     if given == before:
         return found
     learner.rules = given
-    events.record(
+    audit_log.record(
         session,
         KIND,
         environment=learner.environment,

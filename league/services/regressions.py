@@ -24,7 +24,8 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player
-from league.services import environments, events, evidence, population, standings
+from league.services import environments, evidence, population, standings
+from league.services.audit import log as audit_log
 from league.services.player_names import display_name
 from league.services.population import REMARKS, Population
 from league.services.recollection import Recollection
@@ -141,7 +142,7 @@ def _record(session: Session, environment: str, kind: str, looked: _Looked, oppo
         earlier, recent = (_score(counts, place) for counts in (looked.pasts.earlier, looked.pasts.recent))
         reason = f"against {name}: {_words(earlier)}, then {_words(recent)}"
         details |= {"earlier": earlier.model_dump(), "recent": recent.model_dump()}
-    events.record(
+    audit_log.record(
         session,
         kind,
         environment=environment,

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session, aliased
 from league import wire
 from league.db.models import Match, Player, Quarantine, Token, UnplayableReport, Worker
 from league.db.upsert import insert_into
-from league.services import events
+from league.services.audit import log as audit_log
 
 Resolution = Literal["confirmed", "corroborated", "refuted", "dismissed", "cleared"]
 """What came of a report.
@@ -74,7 +74,7 @@ def add(
 def record(session: Session, reporter: Reporter, named: wire.UnplayablePlayer, now: datetime) -> None:
     """Write a report into the audit log."""
     player = session.get_one(Player, named.player_id)
-    events.record(
+    audit_log.record(
         session,
         "report",
         environment=player.environment,

@@ -15,7 +15,8 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
 from league.errors import ConfigurationError, InvalidRequestError, reason
-from league.services import events, ground, periods, side_books, standings
+from league.services import ground, periods, side_books, standings
+from league.services.audit import log as audit_log
 from league.services.ground import Ground
 from league.services.ledger import EMPTY
 from league.services.matches import log as match_log
@@ -286,7 +287,7 @@ def _write(session: Session, environment: str, rerated: _Rerated, actor: str, re
     pair_records.rewrite(session, environment, rerated.records)
     side_books.rewrite(session, environment, rerated.sides[-1].records)
     last = rerated.periods[-1]
-    events.record(
+    audit_log.record(
         session,
         "rerate",
         environment=environment,

@@ -13,7 +13,8 @@ from league.config import Settings
 from league.db.models import Token
 from league.db.upsert import insert_into
 from league.errors import InvalidRequestError, NameTakenError, OpenServerError, UnauthenticatedError, UnknownTokenError
-from league.services import events, false_reports
+from league.services import false_reports
+from league.services.audit import log as audit_log
 
 NAME_MAX_CHARS = 128
 
@@ -197,7 +198,7 @@ def _record(
     now: datetime,
 ) -> None:
     end = None if expires_at is None else expires_at.isoformat()
-    events.record(
+    audit_log.record(
         session,
         "token",
         environment=None,

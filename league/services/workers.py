@@ -13,7 +13,7 @@ from league import wire
 from league.config import Settings
 from league.db.models import Base, Quarantine, UnplayableReport, Worker
 from league.errors import UnknownWorkerError, WorkerQuarantinedError
-from league.services import events
+from league.services.audit import log as audit_log
 
 _SHOWN = ("id", "name", "kind", "version", "signatures", "command", "seen_at")
 _QUARANTINE = select(Quarantine).where(Quarantine.worker_id == bindparam("worker"), Quarantine.lifted_at.is_(None))
@@ -70,7 +70,7 @@ def record(
 ) -> None:
     """Write a line about a worker into the audit log, as the last thing of its transaction."""
     told = {"worker_id": worker.id, "worker": worker.name, **details}
-    events.record(session, kind, environment=None, player_id=None, actor=actor, reason=reason, details=told, now=now)
+    audit_log.record(session, kind, environment=None, player_id=None, actor=actor, reason=reason, details=told, now=now)
 
 
 def require(session: Session, worker_id: str) -> Worker:

@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from league.api.dependencies import ID_LIMIT, TEXT, Running
-from league.services import audit
-from league.services.audit import Choice, Line
+from league.services.audit import listing as audit_listing
+from league.services.audit.listing import Choice, Line
 from league.web import formats
 from league.web.shell import PageRoute, Visit, Visiting
 from league.web.templating import query
@@ -73,7 +73,7 @@ def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
     """Show the newest lines."""
     with league.database.read() as session:
         page = _page(session, visit, asked, None)
-        kinds, actors = audit.kinds(session), audit.actors(session)
+        kinds, actors = audit_listing.kinds(session), audit_listing.actors(session)
     values = {"page": page, "asked": asked, "kinds": kinds, "actors": actors, "most": PAGE, "told": told}
     return visit.page("events.html", "events", "Events", **values)
 
@@ -92,7 +92,7 @@ def newer(
 ) -> HTMLResponse:
     """Show the lines that came after one, the newest `PAGE` of them: whoever gets so many loads the page anew."""
     with league.database.read() as session:
-        lines = audit.lines(session, asked.choice(visit.environment), PAGE, after=after)
+        lines = audit_listing.lines(session, asked.choice(visit.environment), PAGE, after=after)
     return visit.part("_events.html", page=Lines(lines, None), told=told)
 
 
@@ -127,6 +127,6 @@ def _short(value: object) -> str:
 
 
 def _page(session: Session, visit: Visit, asked: Asked, before: int | None) -> Lines:
-    found = audit.lines(session, asked.choice(visit.environment), PAGE + 1, before=before)
+    found = audit_listing.lines(session, asked.choice(visit.environment), PAGE + 1, before=before)
     last = found[PAGE - 1].id if len(found) > PAGE else None
     return Lines(found[:PAGE], None if last is None else asked.address(visit, "/events/older", before=last))

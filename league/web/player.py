@@ -14,7 +14,8 @@ from league.api import checkpoints
 from league.api.checkpoints import Sha256
 from league.api.dependencies import Id, League, Now, Running
 from league.errors import LeagueError
-from league.services import champions, events, fingerprints, lifecycle, lineages, profiles, rankings, reports, standings
+from league.services import champions, fingerprints, lifecycle, lineages, profiles, rankings, reports, standings
+from league.services.audit import log as audit_log
 from league.services.lifecycle import Change
 from league.services.matches import queries as match_queries
 from league.services.player_names import display_name
@@ -103,7 +104,7 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
         champion = champions.holder(session, profile.player.environment)
         met, met_in_all = profiles.opponents(session, player_id, OPPONENTS)
         log = match_queries.of_player(session, player_id, MATCHES, None)
-        told = events.history(session, {"player_id": player_id}, EVENTS, None, periods=False)
+        told = audit_log.history(session, {"player_id": player_id}, EVENTS, None, periods=False)
     visit = visit.of(profile.player.environment)
     return visit.page(
         "player.html",

@@ -24,16 +24,9 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Base, Event, Lease, Match, Player
 from league.errors import EnvironmentConflictError, UnknownEnvironmentError, UnknownLearnerError, UnknownPlayerError
-from league.services import (
-    collection,
-    environment_deletion,
-    environment_records,
-    events,
-    exporting,
-    importing,
-    role_rules,
-)
+from league.services import collection, environment_deletion, environment_records, exporting, importing, role_rules
 from league.services.archive import ArchiveReader
+from league.services.audit import stream as audit_stream
 from league.services.checking import check
 from league.services.environment_deletion import Holdings
 from league.storage.opening import open_store
@@ -345,7 +338,7 @@ def test_streams_of_events_tell_of_matches_that_come_after_a_deletion(
 ) -> None:
     Scene(league, OTHER, SIGNATURE).train(9)
     running = http.app.state.league
-    cursor = events.latest(database)
+    cursor = audit_stream.latest(database)
     remove(database, time, held(database, OTHER))
     scene.trainer = scene.worker("trainer-1", "trainer")
     scene.train(2)

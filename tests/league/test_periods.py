@@ -21,7 +21,8 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Match
-from league.services import events, periods, population
+from league.services import periods, population
+from league.services.audit import log as audit_log
 from league.services.matches import log as match_log
 
 Configure = Callable[..., Settings]
@@ -373,7 +374,7 @@ def test_a_period_is_computed_anew_where_the_log_s_meaning_changed_meanwhile(
         if len(drafts) == 1:
             with database.write() as session:
                 about = {"environment": None, "player_id": None, "actor": "me", "reason": "", "details": {}}
-                events.record(session, "something", **about, now=time.now)
+                audit_log.record(session, "something", **about, now=time.now)
         return drafts[-1]
 
     monkeypatch.setattr(periods, "_draft", disturbed)

@@ -16,7 +16,8 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Rating
-from league.services import events, players, population
+from league.services import players, population
+from league.services.audit import log as audit_log
 from league.services.population import Population, PopulationCache
 from league.services.rebuild import rebuild
 from league.storage.opening import open_store
@@ -60,7 +61,7 @@ def test_ratings_that_were_computed_again_are_drawn_by_at_once(
 def note(database: Database, time: Any, kind: str, environment: str | None) -> None:
     with database.write() as session:
         details = {"actor": "test", "reason": "", "details": {}, "now": time.now}
-        events.record(session, kind, environment=environment, player_id=None, **details)
+        audit_log.record(session, kind, environment=environment, player_id=None, **details)
 
 
 def everybody(cache: PopulationCache, database: Database, scene: Scene) -> Population:

@@ -24,7 +24,8 @@ from league.errors import (
     WorkerConflictError,
     WorkerQuarantinedError,
 )
-from league.services import events, periods, quarantines, rebuild
+from league.services import periods, quarantines, rebuild
+from league.services.audit import log as audit_log
 from league.services.matches import log as match_log
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -288,7 +289,7 @@ def test_both_changes_are_in_the_audit_log(scene: Scene, database: Database) -> 
     quarantine(scene)
     scene.client.reinstate_worker(scene.trainer.id, "a false alarm", restore=True)
     with database.read() as session:
-        log = [event for event in events.since(session, 0, 100) if event.kind.endswith("-worker")]
+        log = [event for event in audit_log.since(session, 0, 100) if event.kind.endswith("-worker")]
     assert [(event.kind, event.reason, event.actor) for event in log] == [
         ("quarantine-worker", "scores do not fit", "open"),
         ("reinstate-worker", "a false alarm", "open"),

@@ -16,7 +16,8 @@ from league.errors import (
     NameTakenError,
     UnauthenticatedError,
 )
-from league.services import events, tokens
+from league.services import tokens
+from league.services.audit import log as audit_log
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -82,7 +83,7 @@ def test_every_change_of_a_token_is_in_the_audit_log(database: Database) -> None
         for _ in range(2):
             tokens.revoke(session, "wall", NOW, actor="cat")
     with database.read() as session:
-        log = events.since(session, 0, 100)
+        log = audit_log.since(session, 0, 100)
     assert [(event.kind, event.actor, event.details["change"]) for event in log] == [
         ("token", "ann", "created"),
         ("token", "bob", "renewed"),

@@ -13,7 +13,7 @@ from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import LeagueError
-from league.services import events
+from league.services.audit import log as audit_log
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 def log_of(home: Path) -> list[wire.Event]:
     database = Database(f"sqlite:///{home / 'league.db'}")
     with database.read() as session:
-        log = events.since(session, 0, 100)
+        log = audit_log.since(session, 0, 100)
     database.close()
     return log
 

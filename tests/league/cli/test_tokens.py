@@ -15,7 +15,8 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import UnplayableReport, Worker
-from league.services import events, learners, tokens
+from league.services import learners, tokens
+from league.services.audit import log as audit_log
 
 
 def test_a_token_is_printed_alone_on_stdout_and_listed_without_its_secret(command: Run, tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_the_audit_log_names_who_typed(command: Run, tmp_path: Path, monkeypatch
     command("token", "create", "a", "--scope", "read", "--home", tmp_path)
     database = Database(f"sqlite:///{tmp_path / 'league.db'}")
     with database.read() as session:
-        (event,) = events.since(session, 0, 10)
+        (event,) = audit_log.since(session, 0, 10)
     database.close()
     assert (event.kind, event.actor) == ("token", "ann at the command line")
 

@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from league import wire
 from league.db import locks
 from league.db.bulk import among
-from league.db.engine import Database
 from league.db.locks import Lock
-from league.db.models import Event, Match
-from league.services.matches import log as match_log
+from league.db.models import Event
 
 
 def record(
@@ -41,17 +39,6 @@ def record(
     session.add(event)
     session.flush()
     return event.id
-
-
-def latest(database: Database) -> tuple[int, int]:
-    """Return the last event's id and the id of a match after which all others are still to come; 0 where none is."""
-    with database.read() as session:
-        event_id = session.scalar(select(func.max(Event.id))) or 0
-        any_match = session.scalar(select(Match.id).limit(1)) is not None
-    match_id = 0
-    while any_match and match_id == 0:
-        match_id = match_log.settled_after(database, 0)
-    return event_id, match_id
 
 
 def since(session: Session, event_id: int, limit: int) -> list[wire.Event]:
@@ -86,28 +73,6 @@ def of_players(session: Session, players: Sequence[int], kinds: Sequence[str]) -
         if event.player_id is not None:
             found.setdefault(event.player_id, []).append(_body(event))
     return found
-
-
-def results_since(database: Database, match_id: int) -> list[wire.Event]:
-    """Tell, per environment, of the matches that came in after a match; the id is that of the last one."""
-    columns = Match.environment, func.count(), func.max(Match.id), func.max(Match.reported_at)
-    fresh = Match.id > match_id, Match.id <= match_log.settled_after(database, match_id)
-    with database.read() as session:
-        rows = session.execute(select(*columns).where(*fresh).group_by(Match.environment)).all()
-    told = [
-        wire.Event(
-            id=last_id,
-            kind="result",
-            environment=environment,
-            player_id=None,
-            actor="workers",
-            reason="",
-            details={"matches": count},
-            created_at=reported_at,
-        )
-        for environment, count, last_id, reported_at in rows
-    ]
-    return sorted(told, key=lambda event: event.id)
 
 
 def _body(event: Event) -> wire.Event:

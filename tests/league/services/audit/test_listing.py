@@ -14,7 +14,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Event
 from league.errors import InvalidRequestError, UnknownEnvironmentError, UnknownPlayerError
-from league.services import audit
+from league.services.audit import listing as audit_listing
 
 
 def write(database: Database, lines: list[tuple[str, str]]) -> None:
@@ -82,17 +82,17 @@ def test_who_and_what_does_not_exist_is_named(scene: Scene) -> None:
 
 def test_what_there_is_to_choose_from_is_named_once_and_in_order(database: Database) -> None:
     with database.read() as session:
-        assert (audit.kinds(session), audit.actors(session)) == ([], [])
+        assert (audit_listing.kinds(session), audit_listing.actors(session)) == ([], [])
     write(
         database, [("retire", "open"), ("period", "rule"), ("champion", "ada"), ("period", "rule"), ("retire", "ada")]
     )
     with database.read() as session:
-        assert audit.kinds(session) == ["champion", "period", "retire"]
-        assert audit.actors(session) == ["ada", "open", "rule"]
+        assert audit_listing.kinds(session) == ["champion", "period", "retire"]
+        assert audit_listing.actors(session) == ["ada", "open", "rule"]
 
 
 @ON_SQLITE
-@pytest.mark.parametrize("read", [audit.kinds, audit.actors])
+@pytest.mark.parametrize("read", [audit_listing.kinds, audit_listing.actors])
 def test_a_longer_log_makes_naming_what_there_is_no_slower(database: Database, read: Callable[[Session], Any]) -> None:
     lines = [("period", "rule"), ("retire", "open")]
     write(database, lines * 100)
@@ -104,7 +104,7 @@ def test_a_longer_log_makes_naming_what_there_is_no_slower(database: Database, r
 @ON_SQLITE
 def test_lines_are_found_below_any_number_of_closed_periods(database: Database) -> None:
     def newest(session: Session) -> list[str]:
-        return [line.kind for line in audit.lines(session, audit.Choice("rps"), 10)]
+        return [line.kind for line in audit_listing.lines(session, audit_listing.Choice("rps"), 10)]
 
     write(database, [("retire", "open"), *[("period", "rule")] * 100])
     few = steps(database, newest)
