@@ -9,18 +9,9 @@ from league.api.dependencies import Admin, After, Before, Filter, Id, League, Li
 from league.api.paging import page
 from league.api.routes import ApiRoute
 from league.auth import Principal
-from league.services import (
-    false_reports,
-    fingerprints,
-    lifecycle,
-    lineages,
-    ownership,
-    players,
-    quotas,
-    reports,
-    standings,
-)
+from league.services import fingerprints, lifecycle, lineages, ownership, players, quotas, standings
 from league.services.matches import queries as match_queries
+from league.services.unplayable_reports import false_reports, reports
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/players", tags=["players"])

@@ -15,9 +15,10 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Player
 from league.errors import ChampionConflictError, StandingConflictError
-from league.services import champions, false_reports, reports, standings
+from league.services import champions, standings
 from league.services.audit import log as audit_log
 from league.services.player_names import display_name
+from league.services.unplayable_reports import false_reports, reports
 from league.wire import Standing
 
 Change = Literal["promote", "retire", "reinstate", "quarantine"]

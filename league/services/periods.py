@@ -21,17 +21,7 @@ from league.db.columns import read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Match, Period, Player, Rating
-from league.services import (
-    environments,
-    false_reports,
-    ground,
-    ledger,
-    population,
-    promotion,
-    side_books,
-    sides,
-    standings,
-)
+from league.services import environments, ground, ledger, population, promotion, side_books, sides, standings
 from league.services.audit import log as audit_log
 from league.services.ground import Ground
 from league.services.ledger import Closing, Ledger
@@ -44,6 +34,7 @@ from league.services.rating import Entry, Rule
 from league.services.refit import Offsets
 from league.services.roster import Roster
 from league.services.sides import Seats
+from league.services.unplayable_reports import false_reports
 
 _START = Player.start_rating, Player.start_deviation, Player.start_volatility
 _LAST = Rating.rating, Rating.deviation, Rating.volatility, Rating.games, Rating.score

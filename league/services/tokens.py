@@ -13,8 +13,8 @@ from league.config import Settings
 from league.db.models import Token
 from league.db.upsert import insert_into
 from league.errors import InvalidRequestError, NameTakenError, OpenServerError, UnauthenticatedError, UnknownTokenError
-from league.services import false_reports
 from league.services.audit import log as audit_log
+from league.services.unplayable_reports import false_reports
 
 NAME_MAX_CHARS = 128
 

@@ -21,8 +21,9 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Lease, Player, UnplayableReport
 from league.errors import InvalidRequestError, StoreUnavailableError, UnknownCheckpointError
-from league.services import lifecycle, reports, workers
-from league.services.reports import Reporter
+from league.services import lifecycle, workers
+from league.services.unplayable_reports import reports
+from league.services.unplayable_reports.reports import Reporter
 from league.storage.inspection import Inspector
 
 SERVER, WORKERS = "server", "workers"

@@ -9,8 +9,9 @@ from pydantic import Field, StringConstraints
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, TEXT, Id, Now, Running
-from league.services import false_reports, lifecycle
+from league.services import lifecycle
 from league.services.lifecycle import Change
+from league.services.unplayable_reports import false_reports
 from league.web.shell import PageRoute, is_part
 from league.web.visitors import Actor
 

@@ -14,12 +14,13 @@ from league.api import checkpoints
 from league.api.checkpoints import Sha256
 from league.api.dependencies import Id, League, Now, Running
 from league.errors import LeagueError
-from league.services import champions, fingerprints, lifecycle, lineages, profiles, rankings, reports, standings
+from league.services import champions, fingerprints, lifecycle, lineages, profiles, rankings, standings
 from league.services.audit import log as audit_log
 from league.services.lifecycle import Change
 from league.services.matches import queries as match_queries
 from league.services.player_names import display_name
 from league.services.rankings import Ranked
+from league.services.unplayable_reports import reports
 from league.web.shell import PageRoute, Visiting
 from league.web.visitors import Visitor
 

@@ -21,7 +21,8 @@ from league.errors import (
     UnknownCheckpointError,
     UnknownTokenError,
 )
-from league.services import false_reports, tokens
+from league.services import tokens
+from league.services.unplayable_reports import false_reports
 from league.storage.directory import DirectoryStore
 
 REASON = "weights are not finite"

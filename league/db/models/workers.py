@@ -69,7 +69,7 @@ class UnplayableReport(Base):
     """The last time that a worker could not play a player, and why.
 
     `owner` is the token that the worker belonged to. `checked` says that the server found nothing wrong with the stored
-    bytes. `resolution` is null while the report is open; see `league.services.reports`.
+    bytes. `resolution` is null while the report is open; see `league.services.unplayable_reports.reports`.
     """
 
     __tablename__ = "unplayable_reports"

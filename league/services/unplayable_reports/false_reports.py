@@ -15,9 +15,9 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Learner, Match, Player, Token, UnplayableReport, Worker
 from league.errors import InvalidRequestError, UnknownPlayerError, UnknownTokenError
-from league.services import reports
 from league.services.audit import log as audit_log
-from league.services.reports import FALSE, Resolution
+from league.services.unplayable_reports import reports
+from league.services.unplayable_reports.reports import FALSE, Resolution
 
 _BY_RULE = "rule"
 
