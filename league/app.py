@@ -48,8 +48,9 @@ from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import heartbeats, tokens
+from league.services import heartbeats
 from league.services.attaching import register, renew
+from league.services.auth import tokens
 from league.services.gate_verdicts import Judge
 from league.services.population import PopulationCache
 from league.services.reviews import LatestReview

@@ -26,8 +26,8 @@ from league.config import Settings, is_loopback
 from league.db.engine import Database
 from league.errors import ForbiddenError, UnauthenticatedError
 from league.lanes import lane_of
-from league.services import tokens
 from league.services.attaching import Registration
+from league.services.auth import tokens
 from league.services.gate_verdicts import Judge
 from league.services.heartbeats import Beat
 from league.services.population import PopulationCache

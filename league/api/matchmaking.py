@@ -10,7 +10,8 @@ from league.api.answers import written
 from league.api.dependencies import ID_LIMIT, League, Now, Reader, Running, Word, Worker
 from league.api.routes import ApiRoute
 from league.auth import Principal
-from league.services import draws, evaluating_matchmaking, leases, ownership, unplayable
+from league.services import draws, evaluating_matchmaking, leases, unplayable
+from league.services.auth import ownership
 from league.services.polling import next_poll_s
 from league.wire import PREFIX
 

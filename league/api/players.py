@@ -9,7 +9,8 @@ from league.api.dependencies import Admin, After, Before, Filter, Id, League, Li
 from league.api.paging import page
 from league.api.routes import ApiRoute
 from league.auth import Principal
-from league.services import fingerprints, lifecycle, lineages, ownership, players, quotas, standings
+from league.services import fingerprints, lifecycle, lineages, players, quotas, standings
+from league.services.auth import ownership
 from league.services.matches import queries as match_queries
 from league.services.unplayable_reports import false_reports, reports
 from league.wire import PREFIX

@@ -21,7 +21,7 @@ from league.config import Setting, Settings
 from league.db import schema
 from league.db.engine import is_missing
 from league.home import publish_address, withdraw_address
-from league.services import tokens
+from league.services.auth import tokens
 from league.storage.opening import open_store
 
 app = typer.Typer()

@@ -22,8 +22,9 @@ from league.errors import (
     SignatureMismatchError,
     StandingConflictError,
 )
-from league.services import admission, environments, ownership, standings
+from league.services import admission, environments, standings
 from league.services.audit import log as audit_log
+from league.services.auth import ownership
 from league.services.population import Population
 
 KIND = "external"

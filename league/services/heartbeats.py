@@ -17,7 +17,8 @@ from league.config import Settings
 from league.db.bulk import among_bound, listed
 from league.db.models import Base, Learner, Quarantine, Worker
 from league.errors import UnknownLearnerError
-from league.services import curves, ownership, workers
+from league.services import curves, workers
+from league.services.auth import ownership
 from league.services.polling import next_poll_s
 
 TextT = TypeVar("TextT", str, ColumnElement[Any])

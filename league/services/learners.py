@@ -22,7 +22,8 @@ from league.errors import (
     NameTakenError,
     UnknownLearnerError,
 )
-from league.services import admission, environments, ownership, role_rules
+from league.services import admission, environments, role_rules
+from league.services.auth import ownership
 
 
 def get_or_create(

@@ -18,7 +18,7 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Upload
 from league.errors import QuotaExceededError, UnfinishedUploadsError
-from league.services import ownership
+from league.services.auth import ownership
 from league.storage.s3 import ADDRESS_S
 from league.storage.store import CheckpointStore
 

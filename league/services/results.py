@@ -26,7 +26,8 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Base, Match, Refusal, Worker
 from league.db.sharing import one_by_one
-from league.services import ownership, result_rules, workers
+from league.services import result_rules, workers
+from league.services.auth import ownership
 from league.services.matches import behaviours
 from league.services.matches.behaviours import Packed
 from league.services.result_rules import Reporter

@@ -21,7 +21,8 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
-from league.services import fingerprint_sums, tokens
+from league.services import fingerprint_sums
+from league.services.auth import tokens
 from league.web.visitors import cookie_at
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -28,7 +28,7 @@ from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import tokens
+from league.services.auth import tokens
 
 BACKENDS = ("sqlite", "postgresql")
 

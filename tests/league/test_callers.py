@@ -14,7 +14,7 @@ from league.db.engine import Database
 from league.errors import (
     RateLimitedError,
 )
-from league.services import tokens
+from league.services.auth import tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

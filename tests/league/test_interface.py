@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.services import tokens
+from league.services.auth import tokens
 
 EXAMPLES = 10
 UNLIMITED = {"rate_per_s": 1e6, "rate_burst": 10**9}

@@ -16,7 +16,7 @@ from served import serving
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import LeagueError
-from league.services import tokens
+from league.services.auth import tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 UNKNOWN = "c29tZWJvZHkncyBzZWNyZXQgb2YgYW5vdGhlciBsZWFndWU"

@@ -11,7 +11,8 @@ from league_scene import Scene, result
 from league.api import dependencies, shortcut
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.services import leases, tokens
+from league.services import leases
+from league.services.auth import tokens
 
 BATCH, LEASES, WORKERS = "/api/v1/results", "/api/v1/leases", "/api/v1/workers"
 STRAIGHT = "application/json"

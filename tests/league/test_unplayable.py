@@ -21,7 +21,7 @@ from league.errors import (
     UnknownCheckpointError,
     UnknownTokenError,
 )
-from league.services import tokens
+from league.services.auth import tokens
 from league.services.unplayable_reports import false_reports
 from league.storage.directory import DirectoryStore
 

@@ -20,7 +20,7 @@ from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.errors import OldDatabaseError
-from league.services import tokens
+from league.services.auth import tokens
 
 FIXTURES = Path(__file__).parent / "fixtures"
 VERSIONS = Path(__file__).parents[2] / "migrations" / "versions"

@@ -10,7 +10,8 @@ from league.cli import database
 from league.config import Settings
 from league.errors import UnauthenticatedError
 from league.private_files import write_private
-from league.services import environment_records, ownership, tokens
+from league.services import environment_records
+from league.services.auth import ownership, tokens
 
 _ACTOR = "league up"
 

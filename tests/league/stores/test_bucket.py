@@ -18,7 +18,7 @@ from league.db.engine import Database
 from league.errors import (
     HashMismatchError,
 )
-from league.services import tokens
+from league.services.auth import tokens
 
 
 class Counting:

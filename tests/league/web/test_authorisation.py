@@ -11,7 +11,7 @@ from league_scene import Scene
 from league import web
 from league.auth import Scope
 from league.db.engine import Database
-from league.services import tokens
+from league.services.auth import tokens
 from league.web.shell import PageRoute
 from league.web.visitors import COOKIE
 

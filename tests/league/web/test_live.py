@@ -16,7 +16,7 @@ from live_server import listening
 
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.services import tokens
+from league.services.auth import tokens
 from league.web.visitors import cookie_at
 
 STREAMS = 100

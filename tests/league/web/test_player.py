@@ -10,7 +10,7 @@ from league_scene import Scene, safetensors
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.services import tokens
+from league.services.auth import tokens
 from league.web.visitors import COOKIE
 
 OWN = {"Sec-Fetch-Site": "same-origin"}

@@ -10,7 +10,8 @@ from sqlalchemy import delete
 from league import wire
 from league.db.engine import Database
 from league.db.models import Match
-from league.services import activity, reviews, tokens
+from league.services import activity, reviews
+from league.services.auth import tokens
 from league.web.visitors import COOKIE
 
 FROM_PAGE = {"Sec-Fetch-Site": "same-origin"}

@@ -24,7 +24,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Token
 from league.errors import BusyError, InvalidRequestError
-from league.services import tokens
+from league.services.auth import tokens
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -16,8 +16,8 @@ from league.errors import (
     NameTakenError,
     UnauthenticatedError,
 )
-from league.services import tokens
 from league.services.audit import log as audit_log
+from league.services.auth import tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

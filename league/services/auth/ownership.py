@@ -17,8 +17,8 @@ from sqlalchemy.orm import Session
 from league.auth import Principal, Scope
 from league.db.models import Learner, Player, Worker
 from league.errors import ForbiddenError, InvalidRequestError, UnknownLearnerError
-from league.services import tokens
 from league.services.audit import log as audit_log
+from league.services.auth import tokens
 
 Owned = TypeVar("Owned", Worker, Learner)
 Row = Worker | Learner | Player

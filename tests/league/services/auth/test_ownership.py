@@ -23,7 +23,7 @@ from league.errors import (
     UnknownLearnerError,
     UnknownTokenError,
 )
-from league.services import ownership, tokens
+from league.services.auth import ownership, tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
