@@ -9,7 +9,8 @@ from league.config import Settings
 from league.db.engine import Database
 from league.duty import Duty
 from league.isolation import Isolation
-from league.services import environments, fingerprint_sums, periods, regressions
+from league.services import fingerprint_sums, periods, regressions
+from league.services.environments import lookup as environments
 from league.services.recollection import Recollection
 
 

@@ -6,7 +6,8 @@ from league import wire
 from league.api.dependencies import Admin, Before, Filter, Limit, Now, Reader, Running
 from league.api.paging import page
 from league.api.routes import ApiRoute
-from league.services import champions, environments, lifecycle, standings
+from league.services import champions, lifecycle, standings
+from league.services.environments import lookup as environments
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/champion", tags=["champion"])

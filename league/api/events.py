@@ -17,9 +17,11 @@ from league.api.news import Cursor, Fresh
 from league.api.paging import page
 from league.api.routes import ApiRoute
 from league.errors import BusyError, InvalidRequestError
-from league.services import admission, environments, standings
+from league.services import standings
 from league.services.audit import log as audit_log
 from league.services.audit import stream as audit_stream
+from league.services.environments import admission
+from league.services.environments import lookup as environments
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["events"])

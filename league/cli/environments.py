@@ -16,9 +16,11 @@ from league.cli.grid import Grid
 from league.config import Settings
 from league.db.engine import Database
 from league.errors import EnvironmentConflictError
-from league.services import environment_deletion, environment_records, exporting
-from league.services.environment_deletion import Holdings
-from league.services.environment_records import EnvironmentListing
+from league.services import exporting
+from league.services.environments import deletion as environment_deletion
+from league.services.environments import listing as environment_listing
+from league.services.environments.deletion import Holdings
+from league.services.environments.listing import EnvironmentListing
 from league.storage.opening import open_store
 
 app = typer.Typer(help="Create, list and delete environments, on the league's database.", no_args_is_help=True)
@@ -42,7 +44,7 @@ def create(name: EnvironmentArgument, home: Home = None, database_url: DatabaseU
     settings = Settings.load(home=home, database_url=database_url)
     database.migrate(settings)
     with database.connected(settings) as connection, connection.write() as session:
-        new = environment_records.create(session, name, actor=person(), now=datetime.now(UTC))
+        new = environment_listing.create(session, name, actor=person(), now=datetime.now(UTC))
     typer.echo(f"created {name}: worker tokens may register learners of it" if new else f"{name} is there already")
 
 
@@ -51,7 +53,7 @@ def list_environments(as_json: AsJson = False, home: Home = None, database_url: 
     """List all environments by name, with the number of their learners, players and matches."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.read() as session:
-        rows = environment_records.listing(session)
+        rows = environment_listing.listing(session)
     if as_json:
         tables.show_json({"items": [asdict(row) for row in rows], "next_cursor": None})
     else:

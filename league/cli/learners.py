@@ -11,7 +11,7 @@ from league.cli.connection import AsJson, Cursor, Environment, Limit, Token, Url
 from league.cli.grid import Grid
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import InvalidRequestError, UnknownLearnerError
-from league.services import environments
+from league.services.environments import lookup as environments
 
 app = typer.Typer()
 

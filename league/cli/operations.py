@@ -18,8 +18,9 @@ from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.errors import ConfigurationError, InvariantError, RebuildMismatchError
-from league.services import checking, environments, rerating
+from league.services import checking, rerating
 from league.services import rebuild as rebuilding
+from league.services.environments import lookup as environments
 from league.services.rating import Rule
 from league.storage.opening import open_store
 

@@ -9,7 +9,8 @@ from league import wire
 from league.config import Settings
 from league.db.models import Champion, Event, Player
 from league.errors import UnknownChampionError
-from league.services import environments, standings
+from league.services import standings
+from league.services.environments import lookup as environments
 
 
 def show(session: Session, settings: Settings, environment: str) -> wire.Champion:

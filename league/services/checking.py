@@ -15,7 +15,6 @@ from league.services import (
     champions,
     collection,
     decisions,
-    environments,
     fingerprint_sums,
     gate_verdicts,
     rebuild,
@@ -23,6 +22,7 @@ from league.services import (
     results,
     standings,
 )
+from league.services.environments import lookup as environments
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.behaviours import Packed

@@ -22,9 +22,11 @@ from league.errors import (
     SignatureMismatchError,
     StandingConflictError,
 )
-from league.services import admission, environments, standings
+from league.services import standings
 from league.services.audit import log as audit_log
 from league.services.auth import ownership
+from league.services.environments import admission
+from league.services.environments import lookup as environments
 from league.services.population import Population
 
 KIND = "external"

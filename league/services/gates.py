@@ -19,7 +19,8 @@ from league.db.bulk import among
 from league.db.locks import Lock
 from league.db.models import Gate, Lease, Match, Player, Quarantine, Worker
 from league.errors import GateConflictError, InvalidRequestError
-from league.services import environments, gate_verdicts, standings
+from league.services import gate_verdicts, standings
+from league.services.environments import lookup as environments
 from league.services.gate_verdicts import NUMBERS, RULE, STATES, Ending, Judge
 from league.services.player_names import display_name
 

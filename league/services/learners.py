@@ -22,8 +22,10 @@ from league.errors import (
     NameTakenError,
     UnknownLearnerError,
 )
-from league.services import admission, environments, role_rules
+from league.services import role_rules
 from league.services.auth import ownership
+from league.services.environments import admission
+from league.services.environments import lookup as environments
 
 
 def get_or_create(

@@ -17,7 +17,8 @@ from arena.cycles import significant_cycles
 from arena.glicko2 import Ratings
 from league import wire
 from league.db.models import Player
-from league.services import environments, standings
+from league.services import standings
+from league.services.environments import lookup as environments
 from league.services.matches import pair_records
 from league.services.player_names import display_name
 from league.services.population import Population, PopulationCache

@@ -21,8 +21,9 @@ from league.db.columns import read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Match, Period, Player, Rating
-from league.services import environments, ground, ledger, population, promotion, side_books, sides, standings
+from league.services import ground, ledger, population, promotion, side_books, sides, standings
 from league.services.audit import log as audit_log
+from league.services.environments import lookup as environments
 from league.services.ground import Ground
 from league.services.ledger import Closing, Ledger
 from league.services.matches import counting, pair_records

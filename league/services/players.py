@@ -15,7 +15,9 @@ from league.db.locks import Lock
 from league.db.models import Learner, Player
 from league.db.upsert import insert_into
 from league.errors import NameTakenError, RefusedCheckpointError, SignatureMismatchError
-from league.services import admission, decisions, environments, learners, standings
+from league.services import decisions, learners, standings
+from league.services.environments import admission
+from league.services.environments import lookup as environments
 from league.storage.policy_header import find_header_fault
 from league.storage.safetensors_header import Header
 from league.storage.store import CheckpointStore

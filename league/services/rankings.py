@@ -16,7 +16,8 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.db.models import Learner, Player, Rating
 from league.errors import UnknownPlayerError
-from league.services import environments, side_standings, standings
+from league.services import side_standings, standings
+from league.services.environments import lookup as environments
 from league.services.player_names import display_name
 from league.services.population import PopulationCache
 from league.services.side_standings import OnSide

@@ -9,9 +9,10 @@ from sqlalchemy.orm import Session
 
 from league.db.engine import Database
 from league.db.models import Period, Player, Rating, SideRating
-from league.services import environments, inheritance, ledger, periods, side_books, sides
+from league.services import inheritance, ledger, periods, side_books, sides
 from league.services.audit import log as audit_log
 from league.services.differences import Difference, Differences, Kind, Row, Rows
+from league.services.environments import lookup as environments
 from league.services.ground import Ground, settle
 from league.services.ground import read as read_ground
 from league.services.inheritance import Heir

@@ -24,8 +24,9 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player
-from league.services import environments, evidence, population, standings
+from league.services import evidence, population, standings
 from league.services.audit import log as audit_log
+from league.services.environments import lookup as environments
 from league.services.player_names import display_name
 from league.services.population import REMARKS, Population
 from league.services.recollection import Recollection

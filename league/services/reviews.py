@@ -16,7 +16,8 @@ from league import wire
 from league.config import Settings
 from league.db.bulk import among
 from league.db.models import Match, Period, Player, Quarantine, Rating, Refusal, Worker
-from league.services import environments, population, standings, worker_checks, workers
+from league.services import population, standings, worker_checks, workers
+from league.services.environments import lookup as environments
 from league.services.matches import counting
 from league.services.population import Version
 from league.services.worker_checks import Fit, Reports

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, aliased
 from league import wire
 from league.db import bulk
 from league.db.models import Player, SideRating
-from league.services import environments
+from league.services.environments import lookup as environments
 
 
 def is_last(as_of: int | None = None) -> ColumnElement[bool]:

@@ -13,7 +13,8 @@ from league import wire
 from league.config import Settings
 from league.db.models import Event, Period, Player, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
-from league.services import environments, side_standings
+from league.services import side_standings
+from league.services.environments import lookup as environments
 from league.services.rating import Rule
 
 OUT_OF_PLAY = ("retired", "quarantined")

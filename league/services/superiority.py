@@ -15,7 +15,8 @@ from league import wire
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
-from league.services import environments, periods, population, refit, standings
+from league.services import periods, population, refit, standings
+from league.services.environments import lookup as environments
 from league.services.matches import pair_records
 from league.services.player_names import display_name
 from league.services.population import Version

@@ -20,7 +20,7 @@ from league.api import problems
 from league.api.dependencies import Filter, Now, Running
 from league.auth import Principal
 from league.errors import LeagueError, UnauthenticatedError
-from league.services import environments
+from league.services.environments import lookup as environments
 from league.web.templating import render
 from league.web.visitors import Visitor, is_signed_in, may_act
 

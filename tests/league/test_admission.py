@@ -12,7 +12,7 @@ from league import wire
 from league.client import LeagueClient
 from league.config import Settings
 from league.errors import ForbiddenError, InvalidRequestError, LeagueError, TokenLimitError, UnknownEnvironmentError
-from league.services import environments
+from league.services.environments import lookup as environments
 
 CLOSED = {"workers_create_environments": False}
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

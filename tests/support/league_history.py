@@ -9,7 +9,7 @@ from recordings import make_steps
 
 from league import wire
 from league.db.engine import Database
-from league.services import environments
+from league.services.environments import lookup as environments
 from league.services.rebuild import Rebuilt, inspect
 
 

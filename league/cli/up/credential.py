@@ -10,8 +10,8 @@ from league.cli import database
 from league.config import Settings
 from league.errors import UnauthenticatedError
 from league.private_files import write_private
-from league.services import environment_records
 from league.services.auth import ownership, tokens
+from league.services.environments import listing as environment_listing
 
 _ACTOR = "league up"
 
@@ -33,7 +33,7 @@ def own_credential(settings: Settings, file: Path, environment: str, *learners: 
             kept = _usable(session, tokens.name_of(session, kept), now)
             write_private(file, kept)
         name = tokens.authenticate(session, settings, kept, now).name
-        environment_records.create(session, environment, actor=_ACTOR, now=now)
+        environment_listing.create(session, environment, actor=_ACTOR, now=now)
         for learner in learners:
             ownership.adopt(session, name, environment, learner, actor=_ACTOR, now=now)
     return kept
@@ -43,7 +43,7 @@ def create_environment(settings: Settings, environment: str) -> None:
     """Let workers with a token of the caller register learners of the environment that the run is for."""
     with database.current(settings) as connection, connection.write() as session:
         if tokens.any_exists(session):
-            environment_records.create(session, environment, actor=_ACTOR, now=datetime.now(UTC))
+            environment_listing.create(session, environment, actor=_ACTOR, now=datetime.now(UTC))
 
 
 def _usable(session: Session, name: str | None, now: datetime) -> str:

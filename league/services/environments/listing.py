@@ -11,8 +11,9 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Event, Learner, Match, Player
 from league.errors import InvalidRequestError
-from league.services import admission, environments
 from league.services.audit import log as audit_log
+from league.services.environments import admission
+from league.services.environments import lookup as environments
 from league.wire.fields import EnvironmentName
 
 _NAME: TypeAdapter[str] = TypeAdapter(EnvironmentName)

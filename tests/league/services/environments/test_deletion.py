@@ -24,11 +24,13 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Base, Event, Lease, Match, Player
 from league.errors import EnvironmentConflictError, UnknownEnvironmentError, UnknownLearnerError, UnknownPlayerError
-from league.services import collection, environment_deletion, environment_records, exporting, importing, role_rules
+from league.services import collection, exporting, importing, role_rules
 from league.services.archive import ArchiveReader
 from league.services.audit import stream as audit_stream
 from league.services.checking import check
-from league.services.environment_deletion import Holdings
+from league.services.environments import deletion as environment_deletion
+from league.services.environments import listing as environment_listing
+from league.services.environments.deletion import Holdings
 from league.storage.opening import open_store
 
 OTHER, SIGNATURE = "recall", "recall-1"
@@ -359,11 +361,11 @@ def test_workers_register_in_an_environment_that_an_admin_created_until_it_is_de
 
     def create() -> bool:
         with database.write() as session:
-            return environment_records.create(session, OTHER, actor="test", now=time.now)
+            return environment_listing.create(session, OTHER, actor="test", now=time.now)
 
     def listed() -> dict[str, int]:
         with database.read() as session:
-            return {each.name: each.learners for each in environment_records.listing(session)}
+            return {each.name: each.learners for each in environment_listing.listing(session)}
 
     assert listed() == {"rps": 1}
     assert [create(), create()] == [True, False]

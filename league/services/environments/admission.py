@@ -12,8 +12,8 @@ from league.auth import Principal
 from league.config import Settings
 from league.db.models import Event, Learner, Player
 from league.errors import ForbiddenError, TokenLimitError
-from league.services import environments
 from league.services.auth import ownership
+from league.services.environments import lookup as environments
 
 KIND = "environment"
 """Kind of the events that an environment was created or deleted."""

@@ -44,7 +44,9 @@ from league.db.models import (
 )
 from league.db.sharing import one_by_one
 from league.errors import EnvironmentConflictError
-from league.services import admission, environment_records, environments
+from league.services.environments import admission
+from league.services.environments import listing as environment_listing
+from league.services.environments import lookup as environments
 
 _TRIES = 3
 _AT_ONCE = 1000
@@ -82,7 +84,7 @@ def survey(session: Session, environment: str) -> Holdings:
     return Holdings(
         learners=session.scalar(select(func.count()).where(Learner.environment == environment)) or 0,
         players=number,
-        matches=environment_records.count_matches(session, environment),
+        matches=environment_listing.count_matches(session, environment),
         last_match_id=session.scalar(select(func.max(Match.id)).where(Match.environment == environment)) or 0,
         last_player_id=last_player_id or 0,
     )
@@ -134,7 +136,7 @@ def _remove(session: Session, environment: str, exported: Holdings | None, actor
     _delete_draws(session, draws)
     counts = {name: number for name, number in asdict(held).items() if not name.startswith("last_")}
     left = {"last_match_id": session.scalar(select(func.max(Match.id))) or 0}
-    environment_records.record(session, "deleted", environment, counts | left, actor=actor, now=now)
+    environment_listing.record(session, "deleted", environment, counts | left, actor=actor, now=now)
     return held
 
 
