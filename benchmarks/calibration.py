@@ -23,11 +23,11 @@ from arena.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY
 from arena.pairing import rating_pairs
 from arena.refit import NO_PARENT, RefitConfig, fit
 from league.config import Settings
-from league.services import ledger
-from league.services.ledger import EMPTY
 from league.services.matches.log import Games
-from league.services.rating import Entry, Rule, as_ratings
-from league.services.roster import Roster
+from league.services.ratings import state as rating_state
+from league.services.ratings.period import Entry, Rule, as_ratings
+from league.services.ratings.roster import Roster
+from league.services.ratings.state import EMPTY
 
 FloatArray = NDArray[np.float64]
 
@@ -152,7 +152,7 @@ def simulate(plan: Plan, rule: Rule, rng: np.random.Generator) -> Outcome:
         parents[player] = player - 1 if player - 1 > ANCHOR else None
         for _ in range(plan.periods):
             games = _play({**newcomers, **state.entries}, truth, met, plan, rng)
-            state = state.after(ledger.close(state, Roster(newcomers, parents, {}), games, rule))
+            state = state.after(rating_state.close(state, Roster(newcomers, parents, {}), games, rule))
     entries = [{**newcomers, **state.entries}[player] for player in snapshots]
     return Outcome(
         truth=truth.rating[1:],

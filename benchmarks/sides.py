@@ -26,12 +26,12 @@ from arena.pairing import rating_pairs
 from arena.refit import NO_PARENT, fit
 from benchmarks.calibration import ALIKE, ANCHOR, BAND, EVER_MORE, LEARNER
 from league.config import Settings
-from league.services import ledger
-from league.services.ledger import EMPTY, Ledger
 from league.services.matches.log import Games
-from league.services.rating import Entry, Rule, as_ratings
-from league.services.roster import Roster
-from league.services.sides import SIDES, seat_of
+from league.services.ratings import state as rating_state
+from league.services.ratings.period import Entry, Rule, as_ratings
+from league.services.ratings.roster import Roster
+from league.services.ratings.sides import SIDES, seat_of
+from league.services.ratings.state import EMPTY, Ledger
 
 FloatArray = NDArray[np.float64]
 
@@ -160,7 +160,7 @@ def _league(plan: Plan, truth: Truth, rule: Rule, rng: np.random.Generator) -> t
         )
         for _ in range(plan.periods):
             games = _play({**roster.newcomers, **state.entries}, truth, met, habit, plan, rng)
-            state = state.after(ledger.close(state, roster, games, rule))
+            state = state.after(rating_state.close(state, roster, games, rule))
     return state, roster
 
 

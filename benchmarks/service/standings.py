@@ -18,7 +18,7 @@ from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.services import periods
-from league.services.rating import Rule
+from league.services.ratings.period import Rule
 from league.services.rebuild import rebuild
 
 MATCHES = int(os.environ.get("LEAGUE_BENCHMARK_MATCHES", "1000000"))

@@ -11,7 +11,7 @@ from sqlalchemy import func, insert, select, text
 from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
 from league.db.engine import Database
 from league.db.models import Draw, Learner, Lease, Match, Period, Player, Worker
-from league.services.rating import Rule
+from league.services.ratings.period import Rule
 
 ENVIRONMENT = "benchmark"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -17,11 +17,11 @@ from league.api.news import Cursor, Fresh
 from league.api.paging import page
 from league.api.routes import ApiRoute
 from league.errors import BusyError, InvalidRequestError
-from league.services import standings
 from league.services.audit import log as audit_log
 from league.services.audit import stream as audit_stream
 from league.services.environments import admission
 from league.services.environments import lookup as environments
+from league.services.ratings import rated_players
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["events"])
@@ -86,7 +86,7 @@ def history(
     with league.database.read() as session:
         environments.require_known(session, environment)
         if player is not None:
-            standings.require(session, player)
+            rated_players.require(session, player)
         found = audit_log.history(session, filters, limit + 1, cursor, periods=periods or kind == "period")
     return page(found, limit, lambda event: event.id)
 

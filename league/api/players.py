@@ -9,9 +9,11 @@ from league.api.dependencies import Admin, After, Before, Filter, Id, League, Li
 from league.api.paging import page
 from league.api.routes import ApiRoute
 from league.auth import Principal
-from league.services import fingerprints, lifecycle, lineages, players, quotas, standings
+from league.services import fingerprints, lifecycle, lineages, players, quotas
 from league.services.auth import ownership
+from league.services.leaderboard import standings
 from league.services.matches import queries as match_queries
+from league.services.ratings import rated_players
 from league.services.unplayable_reports import false_reports, reports
 from league.wire import PREFIX
 
@@ -53,7 +55,7 @@ def listing(
 def show(player_id: Id, league: Running, _: Reader) -> wire.Player:
     """Show one player."""
     with league.database.read() as session:
-        return standings.show(session, league.settings, player_id)
+        return rated_players.show(session, league.settings, player_id)
 
 
 @router.get("/{player_id}/ratings")
@@ -91,7 +93,7 @@ def fingerprint(
 def log(player_id: Id, league: Running, _: Reader, limit: Limit = 100, cursor: Before = None) -> wire.Page[wire.Match]:
     """List a player's matches, newest first."""
     with league.database.read() as session:
-        standings.require(session, player_id)
+        rated_players.require(session, player_id)
         found = match_queries.of_player(session, player_id, limit + 1, cursor)
     return page(found, limit, lambda match: match.id)
 
@@ -100,7 +102,7 @@ def log(player_id: Id, league: Running, _: Reader, limit: Limit = 100, cursor: B
 def list_reports(player_id: Id, league: Running, _: Reader, limit: Limit = 100) -> wire.Page[wire.PlayerReport]:
     """List the reports that a player cannot be played, newest first."""
     with league.database.read() as session:
-        standings.require(session, player_id)
+        rated_players.require(session, player_id)
         return wire.Page(items=reports.of_player(session, player_id, limit), next_cursor=None)
 
 

@@ -8,8 +8,9 @@ from league import wire
 from league.api.dependencies import ID_LIMIT, Admin, After, Before, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
 from league.api.routes import ApiRoute
-from league.services import payoff_map, periods, redundancies, regressions, standings, superiority
+from league.services import payoff_map, periods, redundancies, regressions, superiority
 from league.services.environments import lookup as environments
+from league.services.leaderboard import standings
 from league.services.matches import queries as match_queries
 from league.wire import PREFIX
 

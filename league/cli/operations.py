@@ -21,7 +21,7 @@ from league.errors import ConfigurationError, InvariantError, RebuildMismatchErr
 from league.services import checking, rerating
 from league.services import rebuild as rebuilding
 from league.services.environments import lookup as environments
-from league.services.rating import Rule
+from league.services.ratings.period import Rule
 from league.storage.opening import open_store
 
 app = typer.Typer()

@@ -9,8 +9,8 @@ from league import wire
 from league.config import Settings
 from league.db.models import Champion, Event, Player
 from league.errors import UnknownChampionError
-from league.services import standings
 from league.services.environments import lookup as environments
+from league.services.ratings import rated_players
 
 
 def show(session: Session, settings: Settings, environment: str) -> wire.Champion:
@@ -30,7 +30,7 @@ def show(session: Session, settings: Settings, environment: str) -> wire.Champio
     return wire.Champion(
         environment=environment,
         number=last.number,
-        player=standings.show(session, settings, last.player_id),
+        player=rated_players.show(session, settings, last.player_id),
         actor=last.actor,
         reason=last.reason,
         since=last.since,

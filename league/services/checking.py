@@ -11,21 +11,12 @@ from sqlalchemy.orm import Session, aliased
 from league.db.engine import Database
 from league.db.models import Base, Behaviour, Event, Learner, Lease, Match, Period, Player
 from league.errors import InvariantError
-from league.services import (
-    champions,
-    collection,
-    decisions,
-    fingerprint_sums,
-    gate_verdicts,
-    rebuild,
-    replays,
-    results,
-    standings,
-)
+from league.services import champions, collection, decisions, fingerprint_sums, gate_verdicts, rebuild, replays, results
 from league.services.environments import lookup as environments
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.behaviours import Packed
+from league.services.ratings import rated_players
 from league.storage.store import CheckpointStore
 
 _EXAMPLES = 5
@@ -197,10 +188,10 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
     if empty:
         yield Violation("players", environment, f"snapshots without a checkpoint or learner: {_some(empty)}")
     with_standing = Player.environment == environment, Player.kind.in_(("snapshot", "external"))
-    query = select(Player.id).outerjoin(Event, Event.id == standings.last_change()).where(*with_standing)
+    query = select(Player.id).outerjoin(Event, Event.id == rated_players.last_change()).where(*with_standing)
     told = {
-        "standing": (Player.standing, standings.standing_told()),
-        "call-sign": (Player.call_sign, standings.call_sign_told()),
+        "standing": (Player.standing, rated_players.standing_told()),
+        "call-sign": (Player.call_sign, rated_players.call_sign_told()),
     }
     for what, (stored, logged) in told.items():
         unlike = session.scalars(query.where(stored.is_distinct_from(logged)).order_by(Player.id)).all()
@@ -218,7 +209,7 @@ def _champion(session: Session, environment: str) -> Iterator[Violation]:
     if champion != told:
         finding = f"{_named(champion)} is champion, by the audit log it is {_named(told)}"
         yield Violation("champion", environment, finding)
-    if champion is not None and standings.require(session, champion)[0].standing != "commander":
+    if champion is not None and rated_players.require(session, champion)[0].standing != "commander":
         yield Violation("champion", environment, f"player {champion} is champion and no commander")
 
 

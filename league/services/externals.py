@@ -22,12 +22,12 @@ from league.errors import (
     SignatureMismatchError,
     StandingConflictError,
 )
-from league.services import standings
 from league.services.audit import log as audit_log
 from league.services.auth import ownership
 from league.services.environments import admission
 from league.services.environments import lookup as environments
 from league.services.population import Population
+from league.services.ratings import rated_players
 
 KIND = "external"
 ENTERED = "entry"
@@ -67,7 +67,7 @@ def enter(
         )
     else:
         _require_same(player, request, caller)
-    return standings.show(session, settings, player.id)
+    return rated_players.show(session, settings, player.id)
 
 
 def entered(population: Population, player_id: int) -> int:
@@ -83,7 +83,7 @@ def entered(population: Population, player_id: int) -> int:
     if member.kind != KIND:
         rule = f"{member.name} is a {member.kind}; a worker brings external players alone"
         raise InvalidRequestError(f"player {player_id}", rule, "leave player_id out, or enter one with `trainer enter`")
-    if member.standing in standings.OUT_OF_PLAY:
+    if member.standing in rated_players.OUT_OF_PLAY:
         rule = f"{member.name} is {member.standing} and plays no matches"
         raise StandingConflictError(player_id, rule, f"have the league's keeper run `league reinstate {player_id}`")
     return place

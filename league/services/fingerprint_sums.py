@@ -16,9 +16,9 @@ from sqlalchemy.orm import Session
 from league.db.bulk import among, put
 from league.db.engine import Database
 from league.db.models import Behaviour, Fingerprint, FingerprintMark, Match, MeasureSet, Period, Player
-from league.services import ground
-from league.services.ground import Ground
 from league.services.matches import behaviours, counting
+from league.services.ratings import input_version
+from league.services.ratings.input_version import Ground
 
 MEASURES_MAX = 256
 """Of one game's fingerprints: those that came first count, so that nobody can fill the table with names."""
@@ -59,13 +59,16 @@ def follow(database: Database, environment: str) -> None:
     if draft is None:
         return
     with database.write() as session:
-        if ground.still_holds(session, environment, draft.ground) and _mark(session, environment) == draft.before:
+        if (
+            input_version.still_holds(session, environment, draft.ground)
+            and _mark(session, environment) == draft.before
+        ):
             _write(session, environment, draft)
 
 
 def _draft(session: Session, environment: str) -> _Draft | None:
     """Compute what there is to change; None where there is nothing."""
-    rests_on, before = ground.read(session, environment), _mark(session, environment)
+    rests_on, before = input_version.read(session, environment), _mark(session, environment)
     last = select(func.max(Period.last_match_id)).where(Period.environment == environment)
     through = session.scalar(last) or 0
     if before == (through, rests_on.event_id):
@@ -83,7 +86,7 @@ def _draft(session: Session, environment: str) -> _Draft | None:
 def inconsistent(session: Session, environment: str) -> list[str]:
     """Name the sums that are not those of the log's matches; none where they are to be made again anyway."""
     through, event_id = _mark(session, environment)
-    if event_id != ground.read(session, environment).event_id:
+    if event_id != input_version.read(session, environment).event_id:
         return []
     named = _measures(session, environment)
     in_log = _read(session, environment, 0, through, named)

@@ -13,8 +13,8 @@ from league import wire
 from league.db.bulk import among
 from league.db.models import Fingerprint, Player
 from league.errors import InvalidRequestError
-from league.services import standings
 from league.services.player_names import display_name
+from league.services.ratings import rated_players
 
 _DIGITS = 6  # of a number
 
@@ -50,7 +50,7 @@ def show(session: Session, player_id: int, limit: int) -> wire.Fingerprint:
     Raises:
         UnknownPlayerError: There is no such player.
     """
-    player, _ = standings.require(session, player_id)
+    player, _ = rated_players.require(session, player_id)
     others = _peers(session, player)
     return _body(session, player, others, others, limit)
 
@@ -62,7 +62,7 @@ def beside(session: Session, player_id: int, other_id: int) -> wire.Fingerprint:
         UnknownPlayerError: There is no such player.
         InvalidRequestError: The two cannot meet.
     """
-    player, other = (standings.require(session, each)[0] for each in (player_id, other_id))
+    player, other = (rated_players.require(session, each)[0] for each in (player_id, other_id))
     if (player.environment, player.signature) != (other.environment, other.signature):
         rule = f"it plays {other.environment} ({other.signature}), and {player.name} {player.environment}"
         raise InvalidRequestError(f"other={other_id}", f"{rule} ({player.signature})", "name one that it could meet")
@@ -85,7 +85,7 @@ def _body(
 
 def _peers(session: Session, player: Player) -> Sequence[Player]:
     same = Player.environment == player.environment, Player.signature == player.signature
-    frozen = Player.kind != "learner", Player.id != player.id, standings.in_play()
+    frozen = Player.kind != "learner", Player.id != player.id, rated_players.in_play()
     return session.scalars(select(Player).where(*same, *frozen).order_by(Player.id)).all()
 
 

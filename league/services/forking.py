@@ -42,14 +42,15 @@ from league.db.models import (
     Worker,
 )
 from league.errors import UnknownPeriodError
-from league.services import exporting, importing, side_books, sides, standings
+from league.services import exporting, importing
 from league.services.archive import ArchiveReader, Manifest, Progress
 from league.services.audit import log as audit_log
 from league.services.exporting import View
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.pair_records import Records
-from league.services.rating import Rule
+from league.services.ratings import rated_players, sides, sides_store
+from league.services.ratings.period import Rule
 from league.storage.store import CheckpointStore
 
 _ARCHIVE = ".fork.zip"
@@ -178,7 +179,7 @@ def view_of(session: Session, cut: Cut) -> View:
         "ratings": _rows(Rating, Rating.period_id.in_(select(Period.id).where(periods))),
         "side_ratings": _rows(SideRating, SideRating.period_id.in_(select(Period.id).where(periods))),
         "payoffs": _sorted(row for name, (of_pairs, _) in records.items() for row in of_pairs.rows(name)),
-        "side_payoffs": _sorted(row for name, (_, apart) in records.items() for row in side_books.rows(apart, name)),
+        "side_payoffs": _sorted(row for name, (_, apart) in records.items() for row in sides_store.rows(apart, name)),
         "champions": _rows(Champion, Champion.since <= at),
         "uploads": _rows(Upload, and_(Upload.begun_at <= at, Upload.sha256.in_(published))),
         "events": _rows(Event, Event.created_at <= at),
@@ -223,9 +224,9 @@ def _learners(at: datetime) -> Select[Any]:
 
 def _players(at: datetime) -> Select[Any]:
     """Select the players of a time with the standing and call-sign that the audit log tells of then."""
-    told = {"standing": standings.standing_told(), "call_sign": standings.call_sign_told()}
+    told = {"standing": rated_players.standing_told(), "call_sign": rated_players.call_sign_told()}
     chosen = _rows(Player, Player.created_at <= at, **told)
-    return chosen.outerjoin(Event, Event.id == standings.last_change(at))
+    return chosen.outerjoin(Event, Event.id == rated_players.last_change(at))
 
 
 def _gates(at: datetime) -> Select[Any]:

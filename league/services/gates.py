@@ -19,10 +19,11 @@ from league.db.bulk import among
 from league.db.locks import Lock
 from league.db.models import Gate, Lease, Match, Player, Quarantine, Worker
 from league.errors import GateConflictError, InvalidRequestError
-from league.services import gate_verdicts, standings
+from league.services import gate_verdicts
 from league.services.environments import lookup as environments
 from league.services.gate_verdicts import NUMBERS, RULE, STATES, Ending, Judge
 from league.services.player_names import display_name
+from league.services.ratings import rated_players
 
 _BEATS_MISSED = 2
 _COUNTED_DIGITS = 6  # scores between two values count as part of each: 3 pairs may add up to 2.9999999999999982
@@ -107,7 +108,7 @@ def listing(
     environments.require_known(session, filters.get("environment"))
     query = select(Gate).filter_by(**filters)
     if player_id is not None:
-        standings.require(session, player_id)
+        rated_players.require(session, player_id)
         query = query.where((Gate.candidate_id == player_id) | (Gate.champion_id == player_id))
     query = query if before is None else query.where(Gate.id < before)
     found = session.scalars(query.order_by(Gate.id.desc()).limit(limit)).all()
@@ -174,7 +175,7 @@ def _require_test(request: wire.GateCreate) -> None:
 
 
 def _frozen(session: Session, player_id: int) -> Player:
-    player, _ = standings.require(session, player_id)
+    player, _ = rated_players.require(session, player_id)
     if player.kind == "learner":
         newest = select(Player.id).where(Player.learner_id == player.learner_id, Player.kind == "snapshot")
         last = session.scalar(newest.order_by(Player.id.desc()).limit(1))

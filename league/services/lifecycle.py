@@ -15,9 +15,10 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Player
 from league.errors import ChampionConflictError, StandingConflictError
-from league.services import champions, standings
+from league.services import champions
 from league.services.audit import log as audit_log
 from league.services.player_names import display_name
+from league.services.ratings import rated_players
 from league.services.unplayable_reports import false_reports, reports
 from league.wire import Standing
 
@@ -90,7 +91,7 @@ def change(
             expected one.
     """
     locks.hold(session, Lock.EVENTS)
-    before = standings.require(session, player_id)[0].standing
+    before = rated_players.require(session, player_id)[0].standing
     player = _set_standing(session, player_id, name, Cause(actor, reason, now, details or {}), expected)
     if name == "quarantine":
         reports.resolve(session, player_id, "confirmed", now)
@@ -98,7 +99,7 @@ def change(
         false_reports.dismiss_reinstated(session, player, actor=actor, reason=reason, now=now)
     if player.standing != "commander" and champions.holder(session, player.environment) == player_id:
         _hand_over(session, player.environment, player_id, None, Cause(actor, f"{name}: {reason}", now))
-    return standings.show(session, settings, player_id)
+    return rated_players.show(session, settings, player_id)
 
 
 def crown(
@@ -127,7 +128,7 @@ def crown(
     """
     locks.hold(session, Lock.EVENTS)
     cause = Cause(actor, reason, now)
-    player, _ = standings.require(session, player_id)
+    player, _ = rated_players.require(session, player_id)
     if player.kind == "external":
         raise _standing_conflict(player, "promote", TRANSITIONS["promote"], None)
     champion = champions.holder(session, player.environment)
@@ -142,7 +143,7 @@ def _set_standing(
     session: Session, player_id: int, name: Change, cause: Cause, expected: Standing | None = None
 ) -> Player:
     transition = TRANSITIONS[name]
-    player, _ = standings.require(session, player_id)
+    player, _ = rated_players.require(session, player_id)
     if name not in allowed_of(player.kind):
         raise _standing_conflict(player, name, transition, expected)
     before = player.standing
@@ -210,5 +211,5 @@ def _champion_conflict(
 
 
 def _described(session: Session, player_id: int) -> str:
-    player, _ = standings.require(session, player_id)
+    player, _ = rated_players.require(session, player_id)
     return f"player {player_id} ({display_name(player)})"

@@ -9,9 +9,10 @@ from league import wire
 from league.config import Settings
 from league.db.models import Player, SnapshotDecision
 from league.lineage_picture import Descent
-from league.services import champions, gates, learners, lifecycle, standings
+from league.services import champions, gates, learners, lifecycle
 from league.services.audit import log as audit_log
 from league.services.gate_verdicts import Judge
+from league.services.ratings import rated_players
 
 
 def ancestors(
@@ -25,8 +26,8 @@ def ancestors(
     generations = _generations(session, player_id)[after : after + limit]
     players = {
         one.id: one
-        for one in standings.shown(
-            session, settings, session.execute(standings.rated().where(Player.id.in_(generations))).all()
+        for one in rated_players.shown(
+            session, settings, session.execute(rated_players.rated().where(Player.id.in_(generations))).all()
         )
     }
     stood = gates.of_candidates(session, settings, judge, generations, now)
@@ -48,9 +49,9 @@ def descent(session: Session, settings: Settings, learner_id: int, most: int) ->
     """
     learner = learners.show(session, settings, learners.require(session, learner_id))
     of_learner = Player.learner_id == learner_id, Player.kind == "snapshot"
-    query = standings.rated().where(*of_learner).order_by(Player.step.desc(), Player.id.desc()).limit(most)
+    query = rated_players.rated().where(*of_learner).order_by(Player.step.desc(), Player.id.desc()).limit(most)
     rows = session.execute(query).all()
-    snapshots = standings.shown(session, settings, rows[::-1])
+    snapshots = rated_players.shown(session, settings, rows[::-1])
     if not snapshots:
         return None
     anew = SnapshotDecision.learner_id == learner_id, SnapshotDecision.reset
@@ -66,7 +67,7 @@ def descent(session: Session, settings: Settings, learner_id: int, most: int) ->
 
 def _generations(session: Session, player_id: int) -> list[int]:
     """Return the ids of a player and its parents, from the player up."""
-    player, _ = standings.require(session, player_id)
+    player, _ = rated_players.require(session, player_id)
     if player.kind != "learner":
         return _up_from(session, player_id)
     of_learner = Player.learner_id == player.learner_id, Player.kind == "snapshot"

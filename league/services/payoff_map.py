@@ -17,11 +17,11 @@ from arena.cycles import significant_cycles
 from arena.glicko2 import Ratings
 from league import wire
 from league.db.models import Player
-from league.services import standings
 from league.services.environments import lookup as environments
 from league.services.matches import pair_records
 from league.services.player_names import display_name
 from league.services.population import Population, PopulationCache
+from league.services.ratings import rated_players
 
 FloatArray = NDArray[np.float64]
 
@@ -102,12 +102,12 @@ def table(session: Session, environment: str, limit: int) -> wire.Payoff:
         UnknownEnvironmentError: The league plays other environments, but not this one.
     """
     environments.require_known(session, environment)
-    in_play = Player.environment == environment, standings.in_play()
-    query = standings.rated().where(*in_play)
-    found = session.execute(query.order_by(standings.conservative().desc(), Player.id).limit(limit)).all()
+    in_play = Player.environment == environment, rated_players.in_play()
+    query = rated_players.rated().where(*in_play)
+    found = session.execute(query.order_by(rated_players.conservative().desc(), Player.id).limit(limit)).all()
     players = [player for player, _ in found]
     counts, matches = pair_records.matrix(pair_records.current(session, environment), [player.id for player in players])
-    joined = arithmetic.payoff(counts, standings.ratings(found))
+    joined = arithmetic.payoff(counts, rated_players.ratings(found))
     return wire.Payoff(
         environment=environment,
         total=session.scalar(select(func.count()).select_from(Player).where(*in_play)) or 0,
@@ -139,7 +139,7 @@ def _draw(session: Session, population: Population, most: int, *, learners: bool
     in_play = [
         place
         for place, each in enumerate(population.members)
-        if each.standing not in standings.OUT_OF_PLAY and (learners or each.kind != "learner")
+        if each.standing not in rated_players.OUT_OF_PLAY and (learners or each.kind != "learner")
     ]
     ratings = population.ratings
     cautious = ratings.rating - 2.0 * ratings.deviation

@@ -21,20 +21,22 @@ from league.db.columns import read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Match, Period, Player, Rating
-from league.services import ground, ledger, population, promotion, side_books, sides, standings
+from league.services import population, promotion
 from league.services.audit import log as audit_log
 from league.services.environments import lookup as environments
-from league.services.ground import Ground
-from league.services.ledger import Closing, Ledger
 from league.services.matches import counting, pair_records
 from league.services.matches import log as match_log
 from league.services.matches.log import Games
 from league.services.matches.pair_records import Records
 from league.services.population import Population, Version
-from league.services.rating import Entry, Rule
-from league.services.refit import Offsets
-from league.services.roster import Roster
-from league.services.sides import Seats
+from league.services.ratings import input_version, rated_players, sides, sides_store
+from league.services.ratings import state as rating_state
+from league.services.ratings.history_fit import Offsets
+from league.services.ratings.input_version import Ground
+from league.services.ratings.period import Entry, Rule
+from league.services.ratings.roster import Roster
+from league.services.ratings.sides import Seats
+from league.services.ratings.state import Closing, Ledger
 from league.services.unplayable_reports import false_reports
 
 _START = Player.start_rating, Player.start_deviation, Player.start_volatility
@@ -164,7 +166,7 @@ def entry_of(player: Player, last: Rating | None) -> Entry:
 
 def offsets(session: Session, environment: str, records: Records) -> Offsets | None:
     """Return what sides gave pairs, as it is known after the last period; None where sides are alike."""
-    books = side_books.read(session, environment)
+    books = sides_store.read(session, environment)
     if not books.entries:
         return None
     everybody = roster(session, environment)
@@ -190,7 +192,7 @@ def write_ratings(
     ]
     if rows:
         session.execute(insert(Rating), rows)
-    side_books.write_ratings(session, period_id, side_entries)
+    sides_store.write_ratings(session, period_id, side_entries)
 
 
 def _watermark(database: Database, environment: str) -> int:
@@ -254,24 +256,24 @@ def _write_if_first(
 ) -> wire.RatingPeriod | None:
     """Write a period unless another process changed what it rests on; None where one did."""
     with database.write() as session:
-        if not ground.still_holds(session, environment, draft.ground):
+        if not input_version.still_holds(session, environment, draft.ground):
             return None
         return _write(session, settings, environment, draft, actor, reason, now)
 
 
 def _draft(session: Session, settings: Settings, environment: str, watermark: int) -> _Draft:
-    before, rule = ground.read(session, environment), rule_of(session, settings, environment)
+    before, rule = input_version.read(session, environment), rule_of(session, settings, environment)
     last = newest(session, environment)
     version, start, number = (last.version, last.last_match_id, last.number) if last else (1, 0, 0)
     end = max(watermark, start)
     games = match_log.read(session, environment, start, end)
     so_far = _ledger(session, environment, version)
-    closing = ledger.close(so_far, roster(session, environment), games, rule)
+    closing = rating_state.close(so_far, roster(session, environment), games, rule)
     changed = closing.records.among(games).rows(environment)
     everybody = population.load(session, environment).rated(closing.entries) if settings.automatic_promotion else None
     present = population.version(session)
     by_side = (
-        side_books.rows(closing.sides.records.among(sides.seated(games)), environment) if rule.unlike_sides else ()
+        sides_store.rows(closing.sides.records.among(sides.seated(games)), environment) if rule.unlike_sides else ()
     )
     not_before = _not_before(session, environment, last, end)
     return _Draft(
@@ -299,7 +301,7 @@ def _write(
     session.flush()
     write_ratings(session, period.id, draft.closing.entries, draft.closing.sides.entries)
     pair_records.write(session, draft.payoffs)
-    side_books.write(session, draft.side_payoffs)
+    sides_store.write(session, draft.side_payoffs)
     false_reports.refute(session, environment, draft.after, draft.last_match_id, now)
     if draft.population is not None:
         everybody = draft.population if unchanged else population.load(session, environment)
@@ -333,14 +335,14 @@ def _ledger(session: Session, environment: str, version: int) -> Ledger:
     )
     fitted: dict[int, int] = {}
     if last_fit is not None:
-        fitted = ledger.games_of_frozen(_rated(session, environment, last_fit))
+        fitted = rating_state.games_of_frozen(_rated(session, environment, last_fit))
     entries, records = _rated(session, environment, None), pair_records.read(session, environment)
-    return Ledger(entries, records, fitted, side_books.read(session, environment))
+    return Ledger(entries, records, fitted, sides_store.read(session, environment))
 
 
 def _rated(session: Session, environment: str, as_of: int | None) -> dict[int, Entry]:
     """Return everybody whom a period has rated, after the last one or after period `as_of`."""
-    query = standings.rated(as_of).where(Player.environment == environment, Rating.player_id.is_not(None))
+    query = rated_players.rated(as_of).where(Player.environment == environment, Rating.player_id.is_not(None))
     rows = session.connection().execute(query.with_only_columns(Player.id, Player.kind, *_LAST))
     return {row.id: Entry(*row[1:]) for row in rows}
 

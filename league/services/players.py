@@ -15,9 +15,10 @@ from league.db.locks import Lock
 from league.db.models import Learner, Player
 from league.db.upsert import insert_into
 from league.errors import NameTakenError, RefusedCheckpointError, SignatureMismatchError
-from league.services import decisions, learners, standings
+from league.services import decisions, learners
 from league.services.environments import admission
 from league.services.environments import lookup as environments
+from league.services.ratings import rated_players
 from league.storage.policy_header import find_header_fault
 from league.storage.safetensors_header import Header
 from league.storage.store import CheckpointStore
@@ -53,7 +54,7 @@ def publish(
     player_id = _insert(session, settings, request, learner, now) if known is None else known
     if request.since_step is not None:
         decisions.fulfil(session, learner.id, request.since_step, player_id)
-    return standings.show(session, settings, player_id)
+    return rated_players.show(session, settings, player_id)
 
 
 def listing(
@@ -69,8 +70,8 @@ def listing(
         UnknownEnvironmentError: The league plays other environments, but not the one that is asked for.
     """
     environments.require_known(session, filters.get("environment"))
-    query = standings.rated().where(Player.id > after).filter_by(**filters).order_by(Player.id).limit(limit)
-    return standings.shown(session, settings, session.execute(query).all())
+    query = rated_players.rated().where(Player.id > after).filter_by(**filters).order_by(Player.id).limit(limit)
+    return rated_players.shown(session, settings, session.execute(query).all())
 
 
 def _require_environment(metadata: Mapping[str, str], request: wire.PlayerCreate, learner: Learner) -> None:
@@ -125,9 +126,9 @@ def _insert(session: Session, settings: Settings, request: wire.PlayerCreate, le
 def _row(
     session: Session, settings: Settings, request: wire.PlayerCreate, learner: Learner, now: datetime
 ) -> dict[str, Any]:
-    own = standings.rated().where(Player.learner_id == learner.id, Player.kind == "learner")
+    own = rated_players.rated().where(Player.learner_id == learner.id, Player.kind == "learner")
     player, rating = session.execute(own).one()
-    value = standings.fields(player, rating, settings)
+    value = rated_players.fields(player, rating, settings)
     snapshots = select(func.max(Player.id)).where(Player.learner_id == learner.id, Player.kind == "snapshot")
     parent_id = session.scalar(snapshots)
     anew = decisions.led_to_a_reset(session, parent_id)

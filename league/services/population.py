@@ -21,8 +21,8 @@ from sqlalchemy.orm import Session
 from arena.glicko2 import Ratings
 from league.db.models import Event, Period, Player, Rating
 from league.errors import UnknownPlayerError
-from league.services import standings
-from league.services.rating import Entry
+from league.services.ratings import rated_players
+from league.services.ratings.period import Entry
 
 Version = tuple[int, ...]
 T = TypeVar("T")
@@ -175,7 +175,7 @@ class Population:
             (
                 "standing",
                 "retired and quarantined snapshots are out of play",
-                lambda m: m.standing not in standings.OUT_OF_PLAY,
+                lambda m: m.standing not in rated_players.OUT_OF_PLAY,
             ),
             (
                 "weights",
@@ -222,7 +222,7 @@ class PopulationCache:
             found = self.get(session, self._environments[player_id])
             if player_id in found.places:
                 return found
-        player, _ = standings.require(session, player_id)  # SQLite may give the id of a deleted player to another
+        player, _ = rated_players.require(session, player_id)  # SQLite may give the id of a deleted player to another
         self._environments[player_id] = player.environment
         return self.get(session, player.environment)
 
@@ -305,7 +305,7 @@ def load(session: Session, environment: str) -> Population:
         func.coalesce(Rating.volatility, Player.start_volatility),
         func.coalesce(Rating.games, 0),
     )
-    everybody = standings.rated().where(Player.environment == environment).order_by(Player.id)
+    everybody = rated_players.rated().where(Player.environment == environment).order_by(Player.id)
     found = session.connection().execute(everybody.with_only_columns(*who, *strength))
     rows: list[tuple[Any, ...]] = [tuple(row) for row in found]
     numbers = np.array([row[len(who) :] for row in rows], dtype=np.float64).reshape(-1, len(strength))

@@ -11,9 +11,9 @@ from arena.glicko2 import expected_score
 from arena.payoff import wilson_interval
 from league.db.bulk import among
 from league.db.models import Period, Player, Rating
-from league.services import standings
 from league.services.matches import pair_records
 from league.services.player_names import display_name
+from league.services.ratings import rated_players
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def curve(session: Session, player_id: int, most: int) -> list[CurvePoint]:
     Raises:
         UnknownPlayerError: There is no such player.
     """
-    standings.require(session, player_id)
+    rated_players.require(session, player_id)
     number = func.row_number().over(order_by=Rating.period_id.desc()).label("number")
     own = select(Rating.period_id, number).join(Period, Period.id == Rating.period_id)
     own = own.where(Rating.player_id == player_id, Period.current_version())
@@ -92,18 +92,18 @@ def opponents(session: Session, player_id: int, limit: int) -> tuple[list[Met], 
     Raises:
         UnknownPlayerError: There is no such player.
     """
-    standings.require(session, player_id)
+    rated_players.require(session, player_id)
     records = pair_records.of_player(session, player_id)
     ids = np.where(records.low == player_id, records.high, records.low)
     most = np.lexsort((ids, -records.matches))[:limit]
     chosen = ids[most].tolist()
-    rows = session.execute(standings.rated().where(among(session, Player.id, [player_id, *chosen]))).all()
+    rows = session.execute(rated_players.rated().where(among(session, Player.id, [player_id, *chosen]))).all()
     found = {row[0].id: row for row in rows}
     everybody = [found[each] for each in (player_id, *chosen)]
     tally, matches = pair_records.against(records, player_id, chosen)
     low, high = wilson_interval(tally)
     places = np.arange(1, len(everybody))
-    expected = expected_score(standings.ratings(everybody), np.zeros_like(places), places)
+    expected = expected_score(rated_players.ratings(everybody), np.zeros_like(places), places)
     met = [
         Met(
             id=player.id,

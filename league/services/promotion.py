@@ -15,12 +15,13 @@ from arena.glicko2 import Ratings, expected_score
 from arena.promotion import Decision, GateResult, Record, Roster, Trial
 from league import wire
 from league.config import Settings
-from league.services import champions, gates, lifecycle, redundancies, standings
+from league.services import champions, gates, lifecycle, redundancies
 from league.services import population as populations
 from league.services.gate_verdicts import RULE
 from league.services.matches import pair_records
 from league.services.player_names import display_name
 from league.services.population import Member, Population
+from league.services.ratings import rated_players
 
 ACTOR = "rule"
 
@@ -60,7 +61,7 @@ def _retire_redundant(session: Session, settings: Settings, population: Populati
 
 def _concerned(member: Member) -> bool:
     """Say whether the rules look at a player: an external one can neither rise, nor stand in for others."""
-    return member.kind not in ("learner", "external") and member.standing not in standings.OUT_OF_PLAY
+    return member.kind not in ("learner", "external") and member.standing not in rated_players.OUT_OF_PLAY
 
 
 def _promote(session: Session, settings: Settings, roster: Roster, ids: list[int], now: datetime) -> Roster:

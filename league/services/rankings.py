@@ -16,11 +16,11 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.db.models import Learner, Player, Rating
 from league.errors import UnknownPlayerError
-from league.services import side_standings, standings
 from league.services.environments import lookup as environments
 from league.services.player_names import display_name
 from league.services.population import PopulationCache
-from league.services.side_standings import OnSide
+from league.services.ratings import rated_players, side_ratings
+from league.services.ratings.side_ratings import OnSide
 
 Sort = Literal[
     "rank",
@@ -200,12 +200,12 @@ def _read(session: Session, environment: str) -> Table:
         Player.step,
         Player.created_at,
     )
-    everybody = standings.rated().where(Player.environment == environment)
+    everybody = rated_players.rated().where(Player.environment == environment)
     query = everybody.with_only_columns(*columns).outerjoin(Learner, Learner.id == Player.learner_id)
-    playing = standings.in_play().label("in_play")
-    ranked = query.add_columns(playing).order_by(playing.desc(), standings.conservative().desc(), Player.id)
+    playing = rated_players.in_play().label("in_play")
+    ranked = query.add_columns(playing).order_by(playing.desc(), rated_players.conservative().desc(), Player.id)
     sides = environments.sides(session, environment)
-    on_sides = side_standings.of_environment(session, environment) if sides else {}
+    on_sides = side_ratings.of_environment(session, environment) if sides else {}
     lines = enumerate(session.execute(ranked), start=1)
     return Table([_line(rank, row._asdict(), on_sides.get(row.id, {})) for rank, row in lines], sides)
 

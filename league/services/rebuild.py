@@ -9,20 +9,22 @@ from sqlalchemy.orm import Session
 
 from league.db.engine import Database
 from league.db.models import Period, Player, Rating, SideRating
-from league.services import inheritance, ledger, periods, side_books, sides
+from league.services import periods
 from league.services.audit import log as audit_log
 from league.services.differences import Difference, Differences, Kind, Row, Rows
 from league.services.environments import lookup as environments
-from league.services.ground import Ground, settle
-from league.services.ground import read as read_ground
-from league.services.inheritance import Heir
-from league.services.ledger import EMPTY, Closing, Ledger
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.log import Games
 from league.services.matches.pair_records import Records
-from league.services.rating import Entry, Rule
-from league.services.roster import Roster
+from league.services.ratings import initial_ratings, sides, sides_store
+from league.services.ratings import state as rating_state
+from league.services.ratings.initial_ratings import Heir
+from league.services.ratings.input_version import Ground, settle
+from league.services.ratings.input_version import read as read_ground
+from league.services.ratings.period import Entry, Rule
+from league.services.ratings.roster import Roster
+from league.services.ratings.state import EMPTY, Closing, Ledger
 from league.wire import Side
 
 _RATING = ("rating", "deviation", "volatility", "games", "score")
@@ -122,9 +124,9 @@ def _replay(
     before, start = EMPTY, 0
     for last_match_id, rule, heirs in cuts:
         games = match_log.read(session, environment, start, last_match_id)
-        closing = ledger.close(before, roster, games, rule)
+        closing = rating_state.close(before, roster, games, rule)
         after = before.after(closing)
-        starts = inheritance.starts(heirs, after.entries, roster.newcomers)
+        starts = initial_ratings.starts(heirs, after.entries, roster.newcomers)
         yield Step(before, games, closing, after, starts)
         before, start, roster = after, last_match_id, roster.starting(starts)
 
@@ -144,7 +146,7 @@ def _audit(session: Session, environment: str) -> _Audit:
     corrections: list[_Correction] = []
     found = Differences()
     state, count, ratings = EMPTY, 0, 0
-    roster, heirs = periods.roster(session, environment), inheritance.heirs(session, environment)
+    roster, heirs = periods.roster(session, environment), initial_ratings.heirs(session, environment)
     moved: dict[int, Entry] = {}
     for stored in _versions(session, environment):
         cuts = [(each.last_match_id, Rule.restored(each.rule), heirs.get(each.id, ())) for each in stored]
@@ -165,7 +167,7 @@ def _audit(session: Session, environment: str) -> _Audit:
             ratings += len(step.closing.entries)
     found.compare("start", None, _starts({player: roster.newcomers[player] for player in moved}), _starts(moved))
     records = _right("payoff", pair_records.read(session, environment), state.records, found)
-    kept = side_books.read_records(session, environment)
+    kept = sides_store.read_records(session, environment)
     side_records = _right("side payoff", kept, state.sides.records, found)
     outcome = Rebuilt(environment, count, ratings, found.count, found.first)
     return _Audit(ground, outcome, corrections, moved, records, side_records)
@@ -186,7 +188,7 @@ def _differs(session: Session, period: Period, right: _Correction, found: Differ
     stored: Rows = {(player,): dict(zip(_RATING, row, strict=True)) for player, *row in session.execute(query)}
     computed: Rows = {(player,): _named(entry, _RATING) for player, entry in right.entries.items()}
     ratings = found.compare("rating", period.number, stored, computed)
-    seats = _side_rows(side_books.ratings_of(session, period.id)), _side_rows(right.side_entries)
+    seats = _side_rows(sides_store.ratings_of(session, period.id)), _side_rows(right.side_entries)
     by_side = [found.compare(_KINDS[side], period.number, *(rows[side] for rows in seats)) for side in sides.SIDES]
     summary = found.compare("period", period.number, {(): _named(period, _SUMMARY)}, {(): _named(right, _SUMMARY)})
     return ratings or any(by_side) or summary
@@ -233,7 +235,7 @@ def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -
     if audit.records is not None:
         pair_records.rewrite(session, environment, audit.records)
     if audit.side_records is not None:
-        side_books.rewrite(session, environment, audit.side_records)
+        sides_store.rewrite(session, environment, audit.side_records)
     audit_log.record(
         session,
         "rebuild",

@@ -4,14 +4,15 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from league.services import ground, role_rules
+from league.services import role_rules
 from league.services.matches import log as match_log
 from league.services.matches.log import Games
+from league.services.ratings import input_version
 
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """Games up to match `through`, with what else they follow from: see `league.services.ground`."""
+    """Games up to match `through`, with what else they follow from: see `league.services.ratings.input_version`."""
 
     games: Games
     through: int
@@ -35,7 +36,7 @@ class Recollection:
             through: The last match of a rating period: there is nothing to come before it.
             count: How many, the same each time.
         """
-        event_id = ground.read(session, environment).event_id
+        event_id = input_version.read(session, environment).event_id
         began_step = role_rules.began_step(session, learner_id)
         known = self._known.get(learner_id)
         if known is None or (known.event_id, known.began_step) != (event_id, began_step) or through < known.through:

@@ -10,11 +10,12 @@ from arena.glicko2 import Ratings, conservative
 from arena.redundancy import RedundancyConfig, Redundant, redundant
 from league import wire
 from league.config import Settings
-from league.services import champions, fingerprints, population, standings
+from league.services import champions, fingerprints, population
 from league.services.environments import lookup as environments
 from league.services.matches import pair_records
 from league.services.player_names import display_name
 from league.services.population import Member, Population
+from league.services.ratings import rated_players
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def _in_play(member: Member, signature: str) -> bool:
     return (
         member.kind in ("snapshot", "baseline")
         and member.signature == signature
-        and member.standing not in standings.OUT_OF_PLAY
+        and member.standing not in rated_players.OUT_OF_PLAY
     )
 
 

@@ -24,11 +24,12 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player
-from league.services import evidence, population, standings
+from league.services import evidence, population
 from league.services.audit import log as audit_log
 from league.services.environments import lookup as environments
 from league.services.player_names import display_name
 from league.services.population import REMARKS, Population
+from league.services.ratings import rated_players
 from league.services.recollection import Recollection
 
 ACTOR = "rule"
@@ -118,7 +119,7 @@ def _look(
         for member in everybody.members
         if member.kind == "snapshot"
         and member.signature == main.signature
-        and member.standing not in standings.OUT_OF_PLAY
+        and member.standing not in rated_players.OUT_OF_PLAY
     ]
     through = evidence.rated_through(session, everybody.environment)
     most = settings.matchmaking.past_games

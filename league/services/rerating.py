@@ -15,19 +15,20 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
 from league.errors import ConfigurationError, InvalidRequestError, reason
-from league.services import ground, periods, side_books, standings
+from league.services import periods
 from league.services.audit import log as audit_log
-from league.services.ground import Ground
-from league.services.ledger import EMPTY
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.log import Games
 from league.services.matches.pair_records import Records
 from league.services.player_names import display_name
-from league.services.rating import Entry, Rule, as_ratings
+from league.services.ratings import input_version, rated_players, sides_store
+from league.services.ratings.input_version import Ground
+from league.services.ratings.period import Entry, Rule, as_ratings
+from league.services.ratings.roster import Roster
+from league.services.ratings.sides import Books
+from league.services.ratings.state import EMPTY
 from league.services.rebuild import Cut, Step, replay
-from league.services.roster import Roster
-from league.services.sides import Books
 
 _RULE = ("tau", "deviation_floor", "deviation_cap", "volatility_cap", "burst_games", "refit")
 _SURENESS_MAX = 1.0 - 1e-6  # a prediction beyond this counts as this, or one surprise would outweigh all the rest
@@ -138,7 +139,7 @@ def compare(database: Database, environment: str, proposal: Proposal) -> Compari
     with database.read() as session:
         stored = _present_periods(session, environment)
         roster = periods.roster(session, environment)
-        players = session.execute(standings.rated().where(Player.environment == environment)).all()
+        players = session.execute(rated_players.rated().where(Player.environment == environment)).all()
         now = [(period.last_match_id, Rule.restored(period.rule)) for period in stored]
         present, _ = _follow(replay(session, environment, now), now, roster)
         cuts = _cuts(session, environment, stored, proposal)
@@ -161,7 +162,7 @@ def apply(
         InvalidRequestError: No period was closed yet.
     """
     comparison = compare(database, environment, proposal)
-    ground.settle(
+    input_version.settle(
         database,
         environment,
         lambda session: _rerate(session, environment, proposal, reason),
@@ -251,7 +252,7 @@ def _ranked(entries: Mapping[int, Entry]) -> dict[int, Place]:
 
 
 def _rerate(session: Session, environment: str, proposal: Proposal, reason: str) -> _Rerated:
-    base = ground.read(session, environment)
+    base = input_version.read(session, environment)
     stored = _present_periods(session, environment)
     cuts = _cuts(session, environment, stored, proposal)
     made: list[Period] = []
@@ -285,7 +286,7 @@ def _write(session: Session, environment: str, rerated: _Rerated, actor: str, re
         session.flush()
         periods.write_ratings(session, period.id, entries, sides.entries)
     pair_records.rewrite(session, environment, rerated.records)
-    side_books.rewrite(session, environment, rerated.sides[-1].records)
+    sides_store.rewrite(session, environment, rerated.sides[-1].records)
     last = rerated.periods[-1]
     audit_log.record(
         session,

@@ -16,10 +16,11 @@ from league import wire
 from league.config import Settings
 from league.db.bulk import among
 from league.db.models import Match, Period, Player, Quarantine, Rating, Refusal, Worker
-from league.services import population, standings, worker_checks, workers
+from league.services import population, worker_checks, workers
 from league.services.environments import lookup as environments
 from league.services.matches import counting
 from league.services.population import Version
+from league.services.ratings import rated_players
 from league.services.worker_checks import Fit, Reports
 
 FloatArray = NDArray[np.float64]
@@ -222,7 +223,7 @@ def _predictions(session: Session, environment: str, log: _Log) -> tuple[IntArra
 def _history(session: Session, players: IntArray, before: int, periods: Sequence[int]) -> Ratings:
     """Return the ratings of P players before the first of N periods and after each, one after the other: (N + 1) P."""
     ids: list[int] = players.tolist()
-    start = standings.rated(before).where(among(session, Player.id, ids)).order_by(Player.id)
+    start = rated_players.rated(before).where(among(session, Player.id, ids)).order_by(Player.id)
     begun = start.with_only_columns(
         func.coalesce(Rating.rating, Player.start_rating), func.coalesce(Rating.deviation, Player.start_deviation)
     )

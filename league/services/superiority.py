@@ -15,11 +15,12 @@ from league import wire
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
-from league.services import periods, population, refit, standings
+from league.services import periods, population
 from league.services.environments import lookup as environments
 from league.services.matches import pair_records
 from league.services.player_names import display_name
 from league.services.population import Version
+from league.services.ratings import history_fit, rated_players
 
 MOST = 500
 """Players that are compared: the square of their number is kept and sent."""
@@ -93,10 +94,12 @@ def table(environment: str, compared: Comparison, limit: int) -> wire.Superiorit
 
 
 def _compare(session: Session, settings: Settings, environment: str) -> Comparison:
-    rows = session.execute(standings.rated().where(Player.environment == environment, Player.kind != "learner")).all()
+    rows = session.execute(
+        rated_players.rated().where(Player.environment == environment, Player.kind != "learner")
+    ).all()
     players = {player.id: player for player, _ in rows}
     records = pair_records.read(session, environment)
-    fitted = refit.fit(
+    fitted = history_fit.fit(
         {player.id: periods.entry_of(player, rating) for player, rating in rows},
         {player.id: player.parent_id for player, _ in rows},
         records,
@@ -104,7 +107,7 @@ def _compare(session: Session, settings: Settings, environment: str) -> Comparis
         periods.offsets(session, environment, records),
     )
     order = np.argsort(-fitted.fit.rating, kind="stable").tolist()
-    shown = [place for place in order if players[fitted.ids[place]].standing not in standings.OUT_OF_PLAY][:MOST]
+    shown = [place for place in order if players[fitted.ids[place]].standing not in rated_players.OUT_OF_PLAY][:MOST]
     among = Fit(fitted.fit.rating[shown], fitted.fit.covariance[np.ix_(shown, shown)])
     last = select(func.max(Period.id)).where(Period.environment == environment)
     return Comparison(

@@ -10,9 +10,10 @@ from pydantic import BaseModel, Field
 from league import wire
 from league.api import replays as api
 from league.api.dependencies import ID_LIMIT, Id, Running
-from league.services import replays, standings
+from league.services import replays
 from league.services.matches import history as match_history
 from league.services.matches.history import Found, Wanted
+from league.services.ratings import rated_players
 from league.services.replays import Usage
 from league.web.shell import PageRoute, Visit, Visiting, is_part
 from league.web.templating import query
@@ -93,7 +94,7 @@ def listing(request: Request, league: Running, visit: Visiting, asked: Asking) -
     with league.database.read() as session:
         log = Log(
             found=match_history.listing(session, asked.wanted(visit.environment), PAGE, asked.before or None),
-            players=tuple(standings.show(session, league.settings, each) for each in asked.players),
+            players=tuple(rated_players.show(session, league.settings, each) for each in asked.players),
             usage=replays.usage(session),
         )
     values = {"log": log, "asked": asked, "replays": league.settings.replays}

@@ -14,12 +14,13 @@ from league.api import checkpoints
 from league.api.checkpoints import Sha256
 from league.api.dependencies import Id, League, Now, Running
 from league.errors import LeagueError
-from league.services import champions, fingerprints, lifecycle, lineages, profiles, rankings, standings
+from league.services import champions, fingerprints, lifecycle, lineages, profiles, rankings
 from league.services.audit import log as audit_log
 from league.services.lifecycle import Change
 from league.services.matches import queries as match_queries
 from league.services.player_names import display_name
 from league.services.rankings import Ranked
+from league.services.ratings import rated_players
 from league.services.unplayable_reports import reports
 from league.web.shell import PageRoute, Visiting
 from league.web.visitors import Visitor
@@ -157,7 +158,7 @@ def opponents(
     """Show more of whom a player met."""
     with league.database.read() as session:
         met, met_in_all = profiles.opponents(session, player_id, limit)
-        player = standings.show(session, league.settings, player_id)
+        player = rated_players.show(session, league.settings, player_id)
     return visit.part("_player_opponents.html", met=met, met_in_all=met_in_all, player=player)
 
 
@@ -165,7 +166,7 @@ def opponents(
 def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     """Draw the snapshots of a player's lineage."""
     with league.database.read() as session:
-        player = standings.show(session, league.settings, player_id)
+        player = rated_players.show(session, league.settings, player_id)
         found = None
         if player.learner_id is not None:
             found = lineages.descent(session, league.settings, player.learner_id, SNAPSHOTS_DRAWN)
@@ -199,10 +200,10 @@ def download(sha256: Sha256, request: Request, league: Running, now: Now, visito
 
 
 def _profile(session: Session, league: League, player_id: int) -> Profile:
-    player = standings.show(session, league.settings, player_id)
+    player = rated_players.show(session, league.settings, player_id)
     parent = None
     if player.parent_id is not None:
-        parent = standings.show(session, league.settings, player.parent_id)
+        parent = rated_players.show(session, league.settings, player.parent_id)
     return Profile(
         player=player,
         line=rankings.table(session, league.population, player.environment).find(player_id),

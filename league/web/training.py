@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.api.dependencies import ID_LIMIT, Id, League, Running
 from league.errors import UnknownLearnerError
-from league.services import curves, learners, opposition, polling, regressions, standings
+from league.services import curves, learners, opposition, polling, regressions
+from league.services.ratings import rated_players
 from league.web.charts import CHARTS, lines_of
 from league.web.shell import PageRoute, Visit, Visiting
 from league.web.visitors import Visitor
@@ -167,7 +168,7 @@ def _opposition(session: Session, league: League, chosen: Learning) -> oppositio
 
 def _snapshot(session: Session, league: League, learning: Learning) -> wire.Player | None:
     latest = learning.learner.latest_snapshot
-    return None if latest is None else standings.show(session, league.settings, latest)
+    return None if latest is None else rated_players.show(session, league.settings, latest)
 
 
 def _chosen(learnings: Sequence[Learning], learner_id: int | None) -> Learning:

@@ -20,7 +20,8 @@ from league.errors import (
     UnknownEnvironmentError,
     UnknownPlayerError,
 )
-from league.services import checking, forking, rebuild, standings
+from league.services import checking, forking, rebuild
+from league.services.ratings import rated_players
 from league.storage.directory import DirectoryStore
 
 FILE = "a" * 64
@@ -222,7 +223,7 @@ def test_the_books_are_right_and_travel_with_it(scene, stone, entrant, database,
         source, goal = forking.Place(database, store), forking.Place(twin, far)
         forking.fork(source, goal, period.id, tmp_path, "test", NOW, lambda *_: None)
         with twin.read() as session:
-            there = standings.show(session, Settings(), stone.id)
+            there = rated_players.show(session, Settings(), stone.id)
         assert (there.kind, there.standing, there.games) == ("external", "candidate", 8)
         assert checking.check(twin, far, unpublished_before=NOW) == []
     finally:

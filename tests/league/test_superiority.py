@@ -9,7 +9,7 @@ import pytest
 from league_history import play_periods
 from league_scene import ON_SQLITE, Scene
 
-from league.services import refit
+from league.services.ratings import history_fit
 from league.services.superiority import Comparisons
 
 
@@ -19,8 +19,8 @@ class Fits:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made = 0
         self.begun, self.opened = threading.Event(), threading.Event()
-        self._fit = refit.fit
-        monkeypatch.setattr(refit, "fit", self._counted)
+        self._fit = history_fit.fit
+        monkeypatch.setattr(history_fit, "fit", self._counted)
 
     def _counted(self, *arguments: Any) -> Any:
         self.made += 1

@@ -1,21 +1,19 @@
-"""Ratings as people see them: one player's, the league table, now or as of a past period, and curves."""
+"""Players with their current rating: selected, required by id, and shown."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, SQLColumnExpression, and_, case, func, select
+from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, and_, case, func, select
 from sqlalchemy.orm import Session
 
 from arena.glicko2 import Ratings
 from league import wire
 from league.config import Settings
-from league.db.models import Event, Period, Player, Rating
-from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
-from league.services import side_standings
-from league.services.environments import lookup as environments
-from league.services.rating import Rule
+from league.db.models import Event, Player, Rating
+from league.errors import UnknownPlayerError
+from league.services.ratings import side_ratings
 
 OUT_OF_PLAY = ("retired", "quarantined")
 _CHANGES = ("promote", "retire", "reinstate", "quarantine")
@@ -52,79 +50,10 @@ def show(session: Session, settings: Settings, player_id: int) -> wire.Player:
 
 def shown(session: Session, settings: Settings, players: "Sequence[Row[Player, Rating]]") -> list[wire.Player]:
     """Show players, each with its rating after the last period."""
-    sides = side_standings.of_players(session, [player for player, _ in players])
+    sides = side_ratings.of_players(session, [player for player, _ in players])
     return [
         wire.Player.model_validate(fields(player, rating, settings) | {"sides": sides.get(player.id, [])})
         for player, rating in players
-    ]
-
-
-def table(
-    session: Session,
-    settings: Settings,
-    environment: str,
-    standing: str | None,
-    limit: int,
-    offset: int,
-    as_of: int | None,
-) -> list[wire.StandingsItem]:
-    """Rank the players of an environment by conservative rating.
-
-    As of a past period, ratings, games, standings and call-signs are those of its end.
-
-    Raises:
-        UnknownEnvironmentError: The league plays other environments, but not this one.
-        UnknownPeriodError: `as_of` is no period.
-        InvalidRequestError: `as_of` is another environment's period.
-    """
-    environments.require_known(session, environment)
-    query = rated(as_of).where(Player.environment == environment)
-    columns: tuple[SQLColumnExpression[str | None], ...] = (Player.standing, Player.call_sign)
-    if as_of is not None:
-        closed_at = _period(session, as_of, environment).closed_at
-        query = query.where(Player.created_at <= closed_at).outerjoin(Event, Event.id == last_change(closed_at))
-        columns = standing_told(), call_sign_told()
-    if standing is not None:
-        query = query.where(columns[0] == standing)
-    ranked = query.order_by(conservative().desc(), Player.id).limit(limit).offset(offset)
-    rows = session.execute(ranked.add_columns(*columns)).all()
-    sides = side_standings.of_players(session, [row[0] for row in rows], as_of)
-    return [
-        wire.StandingsItem.model_validate(
-            fields(player, rating, settings)
-            | {
-                "rank": offset + place,
-                "win_rate": _win_rate(rating),
-                "sides": sides.get(player.id, []),
-                "standing": then,
-                "call_sign": call_sign,
-            }
-        )
-        for place, (player, rating, then, call_sign) in enumerate(rows, start=1)
-    ]
-
-
-def curve(session: Session, player_id: int, limit: int, after: int) -> list[wire.RatingPoint]:
-    """Follow a player's rating over the periods that changed it, oldest first, after the given period.
-
-    Raises:
-        UnknownPlayerError: There is no such player.
-    """
-    require(session, player_id)
-    query = select(Rating, Period).join(Period, Period.id == Rating.period_id).where(Period.current_version())
-    query = query.where(Rating.player_id == player_id, Rating.period_id > after).order_by(Rating.period_id)
-    return [
-        wire.RatingPoint(
-            period_id=period.id,
-            number=period.number,
-            config_id=Rule.restored(period.rule).id,
-            closed_at=period.closed_at,
-            rating=rating.rating,
-            deviation=rating.deviation,
-            volatility=rating.volatility,
-            games=rating.games,
-        )
-        for rating, period in session.execute(query.limit(limit))
     ]
 
 
@@ -204,17 +133,3 @@ def _row(session: Session, player_id: int) -> "Row[Player, Rating]":
     if row is None:
         raise UnknownPlayerError(player_id, "no player has this id", "list them with GET /players")
     return row
-
-
-def _win_rate(rating: Rating | None) -> float | None:
-    return None if rating is None or rating.games == 0 else rating.score / rating.games
-
-
-def _period(session: Session, period_id: int, environment: str) -> Period:
-    period = session.get(Period, period_id)
-    if period is None:
-        raise UnknownPeriodError(period_id, "no rating period has this id", "list them with GET /rating-periods")
-    if period.environment != environment:
-        rule = f"it is a period of {period.environment}, not of {environment}"
-        raise InvalidRequestError(f"as_of={period_id}", rule, "name a period of the same environment")
-    return period

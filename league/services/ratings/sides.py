@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 from arena.glicko2 import START_DEVIATION, Ratings, expected_score
 from arena.refit import Fit
-from league.services import rating, refit
 from league.services.matches.indexing import distinct, places
 from league.services.matches.log import Games
 from league.services.matches.pair_records import NO_RECORDS, Records
-from league.services.rating import Entry, Rule, as_ratings
-from league.services.refit import Fitted, Offsets
-from league.services.roster import Roster
+from league.services.ratings import history_fit
+from league.services.ratings import period as rating_period
+from league.services.ratings.history_fit import Fitted, Offsets
+from league.services.ratings.period import Entry, Rule, as_ratings
+from league.services.ratings.roster import Roster
 from league.wire import Side
 
 SIDES: tuple[Side, Side] = ("home", "away")
@@ -136,7 +137,7 @@ class Seats:
         played = seated(games)
         taking_part = {each: self.entry(each) for each in played.players}
         taking_part |= {each: entry for each, entry in self.books.entries.items() if not entry.frozen}
-        changed = rating.advance(_loose(taking_part), played, rule)
+        changed = rating_period.advance(_loose(taking_part), played, rule)
         return Books(self._held(changed), self.books.records.advance(played))
 
     def refitted(self, rule: Rule) -> dict[int, Entry]:
@@ -147,8 +148,8 @@ class Seats:
             for side in SIDES
         }
         entries = _loose(self.books.entries)
-        fitted = refit.fit(entries, parents, self.books.records, rule.refit)
-        return self._held(refit.reseeded(entries, self._anchored(fitted), rule))
+        fitted = history_fit.fit(entries, parents, self.books.records, rule.refit)
+        return self._held(history_fit.reseeded(entries, self._anchored(fitted), rule))
 
     def _ratings(self, seats: Iterable[int]) -> Ratings:
         return as_ratings([self.entry(each) for each in seats])

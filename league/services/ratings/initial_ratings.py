@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, aliased
 
 from league.db.models import Player
-from league.services.rating import Entry
+from league.services.ratings.period import Entry
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from arena.glicko2 import Results
 from arena.offsets import Leads
 from arena.refit import NO_PARENT, Fit, RefitConfig
 from league.services.matches.pair_records import Records
-from league.services.rating import Entry, Rule
+from league.services.ratings.period import Entry, Rule
 
 Parents = Mapping[int, int | None]
 

@@ -11,9 +11,9 @@ from league.db import bulk
 from league.db.columns import read_columns
 from league.db.models import Player, SidePayoff, SideRating
 from league.services.matches.pair_records import Records
-from league.services.rating import Entry
-from league.services.side_standings import is_last
-from league.services.sides import Books, away_seats, owner, seat_of
+from league.services.ratings.period import Entry
+from league.services.ratings.side_ratings import is_last
+from league.services.ratings.sides import Books, away_seats, owner, seat_of
 
 _NUMBERS = SideRating.rating, SideRating.deviation, SideRating.volatility, SideRating.games, SideRating.score
 _COLUMNS = ("home_id", "away_id", "matches", "games", "points", "wins", "draws", "losses")

@@ -18,7 +18,7 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Match
 from league.errors import ConfigurationError
-from league.services.rating import Rule
+from league.services.ratings.period import Rule
 
 EVERY_PERIOD = RefitConfig(growth=0.0)
 NEVER = RefitConfig(enabled=False)

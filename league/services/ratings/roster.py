@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from league.services.rating import Entry
+from league.services.ratings.period import Entry
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,14 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Base, SidePayoff, SideRating
-from league.services import checking, forking, ledger, rebuild, rerating
+from league.services import checking, forking, rebuild, rerating
 from league.services.forking import Place
-from league.services.ledger import EMPTY
 from league.services.matches.log import Games
-from league.services.rating import Entry, Rule, as_ratings
-from league.services.roster import Roster
-from league.services.sides import NO_BOOKS, Seats, owner, seat_of
+from league.services.ratings import state as rating_state
+from league.services.ratings.period import Entry, Rule, as_ratings
+from league.services.ratings.roster import Roster
+from league.services.ratings.sides import NO_BOOKS, Seats, owner, seat_of
+from league.services.ratings.state import EMPTY
 from league.storage.directory import DirectoryStore
 from league.web.formats import points
 
@@ -381,7 +382,7 @@ def test_who_always_has_the_better_side_is_not_rated_better_for_it() -> None:
     for rule, apart in ((replace(GLICKO_ALONE, unlike_sides=False), 60.0), (GLICKO_ALONE, 25.0)):
         state = EMPTY
         for period in ([*others, (4, 3, 1.0), (3, 4, 1.0), (2, 4, 1.0), (4, 2, 1.0)], met):
-            state = state.after(ledger.close(state, roster, games(*period), rule))
+            state = state.after(rating_state.close(state, roster, games(*period), rule))
         lead = state.entries[2].rating - state.entries[4].rating
         assert (lead > apart) if not rule.unlike_sides else (abs(lead) < apart), (rule.unlike_sides, lead)
 
@@ -393,7 +394,7 @@ def test_the_fit_takes_off_what_sides_gave_where_they_were_swapped_unevenly() ->
     leads = {}
     for unlike in (False, True):
         rule = replace(UNLIKE, refit=EVERY_PERIOD, unlike_sides=unlike)
-        state = EMPTY.after(ledger.close(EMPTY, roster, games(*even, *uneven), rule))
+        state = EMPTY.after(rating_state.close(EMPTY, roster, games(*even, *uneven), rule))
         leads[unlike] = state.entries[2].rating - state.entries[4].rating
     assert leads[False] > 100.0
     assert abs(leads[True]) < 0.4 * leads[False]
@@ -408,7 +409,7 @@ def test_a_fit_knows_how_unsure_it_is_what_sides_gave_unless_an_older_rule_says_
     older = replace(Rule.restored(told), refit=EVERY_PERIOD)
     assert not older.unsure_of_sides
     sure, unsure = (
-        EMPTY.after(ledger.close(EMPTY, roster, played, rule)).entries
+        EMPTY.after(rating_state.close(EMPTY, roster, played, rule)).entries
         for rule in (older, replace(UNLIKE, refit=EVERY_PERIOD))
     )
     for one in (2, 3):
@@ -421,7 +422,7 @@ def test_where_sides_were_swapped_evenly_a_fit_is_as_if_they_were_alike() -> Non
     roster = Roster({one: player() for one in (2, 3, 4)}, dict.fromkeys((2, 3, 4)), {})
     even = games(*[(2, 3, 1.0), (3, 2, 1.0), (3, 4, 0.5), (4, 3, 1.0), (2, 4, 1.0), (4, 2, 0.0)] * 10)
     states = [
-        EMPTY.after(ledger.close(EMPTY, roster, even, replace(UNLIKE, refit=EVERY_PERIOD, unlike_sides=unlike)))
+        EMPTY.after(rating_state.close(EMPTY, roster, even, replace(UNLIKE, refit=EVERY_PERIOD, unlike_sides=unlike)))
         for unlike in (False, True)
     ]
     assert {one: entry.rating for one, entry in states[0].entries.items()} == pytest.approx(
@@ -432,12 +433,12 @@ def test_where_sides_were_swapped_evenly_a_fit_is_as_if_they_were_alike() -> Non
 ANCHORED = Roster({2: player(), 4: player("baseline", deviation=30.0)}, {2: None, 4: None}, {})
 
 
-def on_sides(state: ledger.Ledger, one: int) -> list[float]:
+def on_sides(state: rating_state.Ledger, one: int) -> list[float]:
     return [state.sides.entries[seat_of(one, side)].rating for side in ("home", "away")]
 
 
 def test_what_a_baseline_shows_on_one_side_moves_the_other_the_other_way() -> None:
-    state = EMPTY.after(ledger.close(EMPTY, ANCHORED, games(*[(4, 2, 1.0)] * 5), GLICKO_ALONE))
+    state = EMPTY.after(rating_state.close(EMPTY, ANCHORED, games(*[(4, 2, 1.0)] * 5), GLICKO_ALONE))
     home, away = on_sides(state, 4)
     assert home > 1550.0
     assert home + away == pytest.approx(3000.0, abs=1e-9)
@@ -446,14 +447,14 @@ def test_what_a_baseline_shows_on_one_side_moves_the_other_the_other_way() -> No
 def test_a_fit_of_sides_lies_where_the_baseline_is() -> None:
     """Scoring 0.75 either way round is being 191 points better on either side."""
     played = games(*[(2, 4, 1.0), (2, 4, 0.5), (4, 2, 0.0), (4, 2, 0.5)] * 20)
-    state = EMPTY.after(ledger.close(EMPTY, ANCHORED, played, replace(UNLIKE, refit=EVERY_PERIOD)))
+    state = EMPTY.after(rating_state.close(EMPTY, ANCHORED, played, replace(UNLIKE, refit=EVERY_PERIOD)))
     assert on_sides(state, 4) == pytest.approx([1500.0, 1500.0], abs=1e-6)
     assert on_sides(state, 2) == pytest.approx([1690.8, 1690.8], abs=3.0)
 
 
 def test_self_play_tells_nothing_of_sides() -> None:
     own = Roster({1: player("learner", deviation=350.0)}, {1: None}, {})
-    closing = ledger.close(EMPTY, own, games((1, 1, 1.0), training=True), UNLIKE)
+    closing = rating_state.close(EMPTY, own, games((1, 1, 1.0), training=True), UNLIKE)
     assert closing.sides.entries == {}
 
 

@@ -9,8 +9,8 @@ from sqlite_steps import steps
 
 from league.db.engine import Database
 from league.db.models import Event
-from league.services import ground
-from league.services.ground import Ground
+from league.services.ratings import input_version
+from league.services.ratings.input_version import Ground
 
 
 def write(database: Database, *kinds: str) -> None:
@@ -23,7 +23,7 @@ def write(database: Database, *kinds: str) -> None:
 @ON_SQLITE
 def test_the_last_disturbance_is_found_below_any_number_of_closed_periods(database: Database) -> None:
     def read(session: Session) -> Ground:
-        return ground.read(session, "rps")
+        return input_version.read(session, "rps")
 
     write(database, "quarantine-worker", *100 * ["period"])
     few = steps(database, read)

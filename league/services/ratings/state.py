@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from league.services import rating, refit
 from league.services.matches.log import Games
 from league.services.matches.pair_records import NO_RECORDS, Records
-from league.services.rating import Entry, Rule
-from league.services.roster import Roster
-from league.services.sides import NO_BOOKS, Books, Seats
+from league.services.ratings import history_fit
+from league.services.ratings import period as rating_period
+from league.services.ratings.period import Entry, Rule
+from league.services.ratings.roster import Roster
+from league.services.ratings.sides import NO_BOOKS, Books, Seats
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,11 @@ def close(ledger: Ledger, roster: Roster, games: Games, rule: Rule) -> Closing:
     taking_part |= {player: entry for player, entry in ledger.entries.items() if not entry.frozen}
     seats = ledger.seats(roster) if rule.unlike_sides else None
     advantage = None if seats is None else seats.advantage(games.home, games.away)
-    changed = rating.advance(taking_part, games, rule, advantage)
+    changed = rating_period.advance(taking_part, games, rule, advantage)
     sides = Books({}, ledger.sides.records) if seats is None else seats.close(games, rule)
     records = ledger.records.advance(games)
     entries = {**ledger.entries, **changed}
-    due = refit.is_due(entries, ledger.fitted, rule.refit)
+    due = history_fit.is_due(entries, ledger.fitted, rule.refit)
     closing = Closing(changed, records, due, sides)
     return _refitted(ledger.after(closing), closing, roster, rule) if due else closing
 
@@ -83,8 +84,8 @@ def _refitted(after: Ledger, closing: Closing, roster: Roster, rule: Rule) -> Cl
         sides = Books({**sides.entries, **_changes(seats.refitted(rule), after.sides.entries)}, sides.records)
         fitted_seats = replace(after.sides, entries={**after.sides.entries, **sides.entries})
         offsets = replace(seats, books=fitted_seats).offsets(closing.records, unsure=rule.unsure_of_sides)
-    fitted = refit.fit(after.entries, roster.parents, closing.records, rule.refit, offsets)
-    reseeded = _changes(refit.reseeded(after.entries, fitted, rule), after.entries)
+    fitted = history_fit.fit(after.entries, roster.parents, closing.records, rule.refit, offsets)
+    reseeded = _changes(history_fit.reseeded(after.entries, fitted, rule), after.entries)
     return replace(closing, entries={**closing.entries, **reseeded}, sides=sides)
 
 
