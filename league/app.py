@@ -52,7 +52,7 @@ from league.services import heartbeats
 from league.services.attaching import register, renew
 from league.services.auth import tokens
 from league.services.gate_verdicts import Judge
-from league.services.population import PopulationCache
+from league.services.population.cache import PopulationCache
 from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache

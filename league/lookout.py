@@ -11,7 +11,7 @@ from league.duty import Duty
 from league.isolation import Isolation
 from league.services import fingerprint_sums, periods, regressions
 from league.services.environments import lookup as environments
-from league.services.recollection import Recollection
+from league.services.population.learner_games import Recollection
 
 
 class Lookout(Duty):

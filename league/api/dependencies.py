@@ -30,7 +30,7 @@ from league.services.attaching import Registration
 from league.services.auth import tokens
 from league.services.gate_verdicts import Judge
 from league.services.heartbeats import Beat
-from league.services.population import PopulationCache
+from league.services.population.cache import PopulationCache
 from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache

@@ -5,7 +5,7 @@ from fastapi import APIRouter
 from league import wire
 from league.api.dependencies import Now, Running, Worker
 from league.api.routes import ApiRoute
-from league.services import externals
+from league.services.population import external_players
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/externals", tags=["players"])
@@ -15,4 +15,4 @@ router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/externals", tags=["pl
 def enter(body: wire.ExternalCreate, league: Running, now: Now, caller: Worker) -> wire.Player:
     """Enter a player whose policy stays with the caller; the same name again is the same player."""
     with league.database.write() as session:
-        return externals.enter(session, league.settings, body, caller, now)
+        return external_players.enter(session, league.settings, body, caller, now)

@@ -8,7 +8,7 @@ from league import wire
 from league.api.dependencies import ID_LIMIT, TEXT, After, Filter, Id, Limit, Now, Reader, Running, Worker
 from league.api.paging import page
 from league.api.routes import ApiRoute
-from league.services import curves, learners, registration
+from league.services.population import learners, registration, training_curves
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/learners", tags=["learners"])
@@ -46,4 +46,4 @@ def metrics(
 ) -> wire.LearnerMetrics:
     """Show how a learner's metrics went over its steps."""
     with league.database.read() as session:
-        return curves.read(session, learner_id, after=after, names=name, most=most)
+        return training_curves.read(session, learner_id, after=after, names=name, most=most)

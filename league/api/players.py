@@ -9,10 +9,11 @@ from league.api.dependencies import Admin, After, Before, Filter, Id, League, Li
 from league.api.paging import page
 from league.api.routes import ApiRoute
 from league.auth import Principal
-from league.services import fingerprints, lifecycle, lineages, players, quotas
+from league.services import fingerprints, lifecycle, lineages, quotas
 from league.services.auth import ownership
 from league.services.leaderboard import standings
 from league.services.matches import queries as match_queries
+from league.services.population import snapshots
 from league.services.ratings import rated_players
 from league.services.unplayable_reports import false_reports, reports
 from league.wire import PREFIX
@@ -30,7 +31,7 @@ def publish(body: wire.PlayerCreate, league: Running, now: Now, caller: Worker) 
     with league.database.write() as session:
         ownership.require_learner(session, caller, body.learner_id)
         quotas.note_arrival(session, caller, body.checkpoint, now)
-        return players.publish(session, league.settings, league.store, header, body, now)
+        return snapshots.publish(session, league.settings, league.store, header, body, now)
 
 
 @router.get("")
@@ -47,7 +48,7 @@ def listing(
     asked = {"environment": environment, "standing": standing, "kind": kind}
     filters = {column: value for column, value in asked.items() if value is not None}
     with league.database.read() as session:
-        found = players.listing(session, league.settings, filters, limit + 1, cursor)
+        found = snapshots.listing(session, league.settings, filters, limit + 1, cursor)
     return page(found, limit, lambda player: player.id)
 
 

@@ -11,8 +11,9 @@ from league.api.answers import written
 from league.api.dependencies import TEXT, Admin, Filter, Limit, Now, Reader, Running, Word, Worker
 from league.api.paging import page
 from league.api.routes import ApiRoute
-from league.services import attaching, decisions, heartbeats, quarantines, reviews, workers
+from league.services import attaching, heartbeats, quarantines, reviews, workers
 from league.services.polling import next_heartbeat_s
+from league.services.population import snapshot_schedule
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/workers", tags=["workers"])
@@ -52,7 +53,7 @@ async def heartbeat(
     further: dict[str, Any] = {"next_heartbeat_s": next_heartbeat_s(league.settings, league.census.present, league.rng)}
     if any(progress.since_step is not None for progress in learners):
         further["decisions"] = await run_in_threadpool(
-            decisions.ask, league.database, league.settings, league.population, learners, now
+            snapshot_schedule.ask, league.database, league.settings, league.population, learners, now
         )
     return written(answer.model_copy(update=further))
 

@@ -11,11 +11,12 @@ from sqlalchemy.orm import Session, aliased
 from league.db.engine import Database
 from league.db.models import Base, Behaviour, Event, Learner, Lease, Match, Period, Player
 from league.errors import InvariantError
-from league.services import champions, collection, decisions, fingerprint_sums, gate_verdicts, rebuild, replays, results
+from league.services import champions, collection, fingerprint_sums, gate_verdicts, rebuild, replays, results
 from league.services.environments import lookup as environments
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.behaviours import Packed
+from league.services.population import snapshot_schedule
 from league.services.ratings import rated_players
 from league.storage.store import CheckpointStore
 
@@ -198,7 +199,7 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
         if unlike:
             finding = f"players whose {what} is not what the audit log says: {_some(unlike)}"
             yield Violation("standings", environment, finding)
-    groundless = decisions.inconsistent(session, environment)
+    groundless = snapshot_schedule.inconsistent(session, environment)
     if groundless:
         yield Violation("decisions", environment, f"events that their evidence does not lead to: {_some(groundless)}")
 

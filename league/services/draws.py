@@ -28,9 +28,9 @@ from league.db.bulk import among
 from league.db.models import Draw, Player
 from league.db.upsert import insert_into
 from league.errors import ConfigurationError, InvalidRequestError
-from league.services import evidence, roles
-from league.services.population import Filter, Member, Population, PopulationCache
-from league.services.roles import Lineage
+from league.services.population import roles, rule_inputs
+from league.services.population.cache import Filter, Member, Population, PopulationCache
+from league.services.population.roles import Lineage
 
 SELF_PLAY = "self-play"
 PAIRING = "thompson"
@@ -274,7 +274,7 @@ def _of_learner(
     standing = roles.standing(session, population, settings, lineage, opponents)
     rating, games = float(population.ratings.rating[own]), int(population.games[own])
     needs, past_games = lineage.needs(games), settings.matchmaking.past_games
-    known = evidence.gather(session, population, needs, member.id, opponents, past_games)
+    known = rule_inputs.gather(session, population, needs, member.id, opponents, past_games)
     candidates = Candidates(
         learner_rating=rating,
         learner_games=games,

@@ -27,10 +27,11 @@ from league import wire
 from league.config import Settings
 from league.db.models import Draw, Lease, Match
 from league.errors import InvalidRequestError
-from league.services import draws, evidence, leases, roles
+from league.services import draws, leases
 from league.services.matches import counting, pair_records
 from league.services.matches.pair_records import Records
-from league.services.population import Population, PopulationCache
+from league.services.population import roles, rule_inputs
+from league.services.population.cache import Population, PopulationCache
 
 MOST = 1_000_000
 """Leases that are looked at."""
@@ -121,11 +122,11 @@ class _OtherRule:
     def _between(self, places: list[int]) -> NDArray[np.float64]:
         """Return what is known today of the opponents' results: they are frozen, so it held then as well."""
         opponents = np.array(places, dtype=np.int64)
-        return evidence.among_opponents(self._records, self.population, opponents).win_rates
+        return rule_inputs.among_opponents(self._records, self.population, opponents).win_rates
 
     def _pasts(self, ids: list[int], drawn_at: datetime) -> Pasts:
-        through = evidence.rated_through(self.session, self.population.environment, drawn_at)
-        return evidence.pasts_of(self.session, self.learner_id, ids, through, self.config.past_games, drawn_at)
+        through = rule_inputs.rated_through(self.session, self.population.environment, drawn_at)
+        return rule_inputs.pasts_of(self.session, self.learner_id, ids, through, self.config.past_games, drawn_at)
 
 
 class _Log:

@@ -12,7 +12,7 @@ from league.services import draws
 from league.services.draws import Account
 from league.services.gate_verdicts import RULE
 from league.services.matches import counting
-from league.services.population import Population
+from league.services.population.cache import Population
 
 
 @dataclass(frozen=True)

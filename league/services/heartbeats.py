@@ -17,9 +17,10 @@ from league.config import Settings
 from league.db.bulk import among_bound, listed
 from league.db.models import Base, Learner, Quarantine, Worker
 from league.errors import UnknownLearnerError
-from league.services import curves, workers
+from league.services import workers
 from league.services.auth import ownership
 from league.services.polling import next_poll_s
+from league.services.population import training_curves
 
 TextT = TypeVar("TextT", str, ColumnElement[Any])
 
@@ -143,7 +144,7 @@ def _note_progress(session: Session, progress: wire.LearnerProgress, now: dateti
     if number is None:
         rule = "no learner has this id"
         raise UnknownLearnerError(progress.learner_id, rule, "register it with POST /learners")
-    curves.add(session, progress.learner_id, number, progress.step, metrics, now)
+    training_curves.add(session, progress.learner_id, number, progress.step, metrics, now)
 
 
 def _finite_or_none(value: float | None) -> float | None:

@@ -21,11 +21,12 @@ from league.db.engine import Database
 from league.db.models import Draw, Learner, Lease, Match, Player
 from league.db.sharing import one_by_one
 from league.errors import UnknownEnvironmentError, UnknownLeaseError
-from league.services import draws, externals, gate_pairs, unplayable, workers
+from league.services import draws, gate_pairs, unplayable, workers
 from league.services.draws import PAIRING, Account, LearnerDraw
 from league.services.gate_verdicts import Judge
 from league.services.matches import counting, pair_records
-from league.services.population import NEWEST, Member, Population, PopulationCache
+from league.services.population import external_players
+from league.services.population.cache import NEWEST, Member, Population, PopulationCache
 from league.services.terms import Terms, TermsCache
 from league.services.workers import Trusted
 
@@ -255,7 +256,7 @@ def _plan_rating(
     """
     worker = workers.require_trusted(session, request.worker_id)
     population = cache.get(session, request.environment)
-    own = None if request.player_id is None else externals.entered(population, request.player_id)
+    own = None if request.player_id is None else external_players.entered(population, request.player_id)
     kept_away = _kept_away(session, settings, request.worker_id, worker, now)
     enough = judge.enough(session, now)
     share, count = settings.promotion.gate_share, (request.count + 1) // 2

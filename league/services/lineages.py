@@ -9,9 +9,10 @@ from league import wire
 from league.config import Settings
 from league.db.models import Player, SnapshotDecision
 from league.lineage_picture import Descent
-from league.services import champions, gates, learners, lifecycle
+from league.services import champions, gates, lifecycle
 from league.services.audit import log as audit_log
 from league.services.gate_verdicts import Judge
+from league.services.population import learners
 from league.services.ratings import rated_players
 
 

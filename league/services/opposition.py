@@ -14,7 +14,7 @@ from league.db.models import Lease, Match
 from league.services import draws
 from league.services.matches import counting
 from league.services.player_names import display_name
-from league.services.population import Population, PopulationCache
+from league.services.population.cache import Population, PopulationCache
 
 LOOKED_AT = 1000
 """So many of the learner's last matches are counted."""

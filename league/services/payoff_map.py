@@ -20,7 +20,7 @@ from league.db.models import Player
 from league.services.environments import lookup as environments
 from league.services.matches import pair_records
 from league.services.player_names import display_name
-from league.services.population import Population, PopulationCache
+from league.services.population.cache import Population, PopulationCache
 from league.services.ratings import rated_players
 
 FloatArray = NDArray[np.float64]

@@ -21,14 +21,15 @@ from league.db.columns import read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Match, Period, Player, Rating
-from league.services import population, promotion
+from league.services import promotion
 from league.services.audit import log as audit_log
 from league.services.environments import lookup as environments
 from league.services.matches import counting, pair_records
 from league.services.matches import log as match_log
 from league.services.matches.log import Games
 from league.services.matches.pair_records import Records
-from league.services.population import Population, Version
+from league.services.population import cache as population_cache
+from league.services.population.cache import Population, Version
 from league.services.ratings import input_version, rated_players, sides, sides_store
 from league.services.ratings import state as rating_state
 from league.services.ratings.history_fit import Offsets
@@ -270,8 +271,10 @@ def _draft(session: Session, settings: Settings, environment: str, watermark: in
     so_far = _ledger(session, environment, version)
     closing = rating_state.close(so_far, roster(session, environment), games, rule)
     changed = closing.records.among(games).rows(environment)
-    everybody = population.load(session, environment).rated(closing.entries) if settings.automatic_promotion else None
-    present = population.version(session)
+    everybody = (
+        population_cache.load(session, environment).rated(closing.entries) if settings.automatic_promotion else None
+    )
+    present = population_cache.version(session)
     by_side = (
         sides_store.rows(closing.sides.records.among(sides.seated(games)), environment) if rule.unlike_sides else ()
     )
@@ -284,7 +287,7 @@ def _draft(session: Session, settings: Settings, environment: str, watermark: in
 def _write(
     session: Session, settings: Settings, environment: str, draft: _Draft, actor: str, reason: str, now: datetime
 ) -> wire.RatingPeriod:
-    unchanged = population.version(session) == draft.present
+    unchanged = population_cache.version(session) == draft.present
     period = Period(
         environment=environment,
         version=draft.version,
@@ -304,7 +307,7 @@ def _write(
     sides_store.write(session, draft.side_payoffs)
     false_reports.refute(session, environment, draft.after, draft.last_match_id, now)
     if draft.population is not None:
-        everybody = draft.population if unchanged else population.load(session, environment)
+        everybody = draft.population if unchanged else population_cache.load(session, environment)
         promotion.apply(session, settings, everybody, now)
     body = _body(period)
     audit_log.record(

@@ -16,11 +16,11 @@ from arena.promotion import Decision, GateResult, Record, Roster, Trial
 from league import wire
 from league.config import Settings
 from league.services import champions, gates, lifecycle, redundancies
-from league.services import population as populations
 from league.services.gate_verdicts import RULE
 from league.services.matches import pair_records
 from league.services.player_names import display_name
-from league.services.population import Member, Population
+from league.services.population import cache as populations
+from league.services.population.cache import Member, Population
 from league.services.ratings import rated_players
 
 ACTOR = "rule"

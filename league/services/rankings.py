@@ -18,7 +18,7 @@ from league.db.models import Learner, Player, Rating
 from league.errors import UnknownPlayerError
 from league.services.environments import lookup as environments
 from league.services.player_names import display_name
-from league.services.population import PopulationCache
+from league.services.population.cache import PopulationCache
 from league.services.ratings import rated_players, side_ratings
 from league.services.ratings.side_ratings import OnSide
 

@@ -10,11 +10,12 @@ from arena.glicko2 import Ratings, conservative
 from arena.redundancy import RedundancyConfig, Redundant, redundant
 from league import wire
 from league.config import Settings
-from league.services import champions, fingerprints, population
+from league.services import champions, fingerprints
 from league.services.environments import lookup as environments
 from league.services.matches import pair_records
 from league.services.player_names import display_name
-from league.services.population import Member, Population
+from league.services.population import cache as population_cache
+from league.services.population.cache import Member, Population
 from league.services.ratings import rated_players
 
 
@@ -57,7 +58,7 @@ def listing(session: Session, settings: Settings, environment: str | None) -> li
             }
         )
         for each in chosen
-        for alike in find(session, settings, population.load(session, each))
+        for alike in find(session, settings, population_cache.load(session, each))
     ]
 
 

@@ -24,13 +24,14 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player
-from league.services import evidence, population
 from league.services.audit import log as audit_log
 from league.services.environments import lookup as environments
 from league.services.player_names import display_name
-from league.services.population import REMARKS, Population
+from league.services.population import cache as population_cache
+from league.services.population import rule_inputs
+from league.services.population.cache import REMARKS, Population
+from league.services.population.learner_games import Recollection
 from league.services.ratings import rated_players
-from league.services.recollection import Recollection
 
 ACTOR = "rule"
 FOUND, OVER = REMARKS
@@ -64,7 +65,7 @@ class _Looked:
 def look(database: Database, settings: Settings, recollection: Recollection, environment: str, now: datetime) -> None:
     """Raise the alarms of an environment that are due, and end those that are over."""
     with database.read() as session:
-        everybody = population.load(session, environment)
+        everybody = population_cache.load(session, environment)
         looked = [_look(session, settings, recollection, everybody, place) for place in _mains(everybody)]
         known = active(session, environment)
     if not any(_news(each, known) for each in looked):
@@ -121,10 +122,10 @@ def _look(
         and member.signature == main.signature
         and member.standing not in rated_players.OUT_OF_PLAY
     ]
-    through = evidence.rated_through(session, everybody.environment)
+    through = rule_inputs.rated_through(session, everybody.environment)
     most = settings.matchmaking.past_games
     games = recollection.last_of(session, everybody.environment, main.id, through, most)
-    return _Looked(main.id, opponents, evidence.pasts_in(games, main.id, opponents))
+    return _Looked(main.id, opponents, rule_inputs.pasts_in(games, main.id, opponents))
 
 
 def _news(looked: _Looked, known: Mapping[Pair, Event]) -> list[tuple[str, int]]:

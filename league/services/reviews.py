@@ -16,10 +16,11 @@ from league import wire
 from league.config import Settings
 from league.db.bulk import among
 from league.db.models import Match, Period, Player, Quarantine, Rating, Refusal, Worker
-from league.services import population, worker_checks, workers
+from league.services import worker_checks, workers
 from league.services.environments import lookup as environments
 from league.services.matches import counting
-from league.services.population import Version
+from league.services.population import cache as population_cache
+from league.services.population.cache import Version
 from league.services.ratings import rated_players
 from league.services.worker_checks import Fit, Reports
 
@@ -90,7 +91,7 @@ class LatestReview:
 
     def look(self, session: Session, settings: Settings, now: datetime) -> _Seen:
         """Return the last look, or a new one where that is `LASTS` old or something but matches has come since."""
-        present = population.version(session)
+        present = population_cache.version(session)
         with self._lock:
             if self._kept is None or self._kept[0] != present or not timedelta(0) <= now - self._kept[1] < LASTS:
                 self._kept = present, now, _look(session, settings)

@@ -15,11 +15,12 @@ from league import wire
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
-from league.services import periods, population
+from league.services import periods
 from league.services.environments import lookup as environments
 from league.services.matches import pair_records
 from league.services.player_names import display_name
-from league.services.population import Version
+from league.services.population import cache as population_cache
+from league.services.population.cache import Version
 from league.services.ratings import history_fit, rated_players
 
 MOST = 500
@@ -68,7 +69,7 @@ class Comparisons:
         with self._making, database.read() as session:
             chosen = environment or environments.only(session)
             environments.require_known(session, chosen)
-            version = population.version(session)
+            version = population_cache.version(session)
             kept = self._kept.pop(chosen, None)
             if kept is None or kept[0] != version:
                 kept = version, _compare(session, settings, chosen)

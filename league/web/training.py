@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.api.dependencies import ID_LIMIT, Id, League, Running
 from league.errors import UnknownLearnerError
-from league.services import curves, learners, opposition, polling, regressions
+from league.services import opposition, polling, regressions
+from league.services.population import learners, training_curves
 from league.services.ratings import rated_players
 from league.web.charts import CHARTS, lines_of
 from league.web.shell import PageRoute, Visit, Visiting
@@ -130,7 +131,7 @@ def curves_of(
     With `more` those, too, that are drawn only for readers who ask for them.
     """
     with league.database.read() as session:
-        told = curves.read(session, learner_id, after=after, most=POINTS)
+        told = training_curves.read(session, learner_id, after=after, most=POINTS)
     content = {
         "last": told.last,
         "steps": told.steps,

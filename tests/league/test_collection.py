@@ -19,8 +19,9 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Event
 from league.errors import UnknownCheckpointError
-from league.services import collection, players
+from league.services import collection
 from league.services.collection import Survey
+from league.services.population import snapshots
 from league.storage.directory import DirectoryStore
 from league.storage.safetensors_header import Header
 from league.storage.store import Leftover, Stored
@@ -165,7 +166,7 @@ def test_a_collector_waits_for_a_publication_that_has_begun(
     thread = threading.Thread(target=lambda: gone.extend(collect(others, store, before)))
     with database.write() as session:
         request = wire.PlayerCreate(learner_id=scene.learner.id, checkpoint=name, step=1)
-        players.publish(session, settings, store, Header({}, {}), request, datetime.now(UTC))
+        snapshots.publish(session, settings, store, Header({}, {}), request, datetime.now(UTC))
         thread.start()
         thread.join(0.5)  # without a lock it would be through by now
     thread.join()

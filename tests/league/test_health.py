@@ -283,7 +283,7 @@ def test_a_defect_is_a_problem_document_that_tells_nothing_secret(
     def fail(*_arguments: object, **_settings: object) -> None:
         raise ZeroDivisionError("password=hunter2")
 
-    monkeypatch.setattr("league.services.players.listing", fail)
+    monkeypatch.setattr("league.services.population.snapshots.listing", fail)
     answer = http.get("/api/v1/players")
     assert (answer.status_code, answer.json()["type"]) == (500, InternalError.type)
     assert "ZeroDivisionError" in answer.json()["detail"]

@@ -15,7 +15,8 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Event
 from league.errors import LeagueError, StandingConflictError, UnknownPlayerError
-from league.services import lifecycle, population, promotion
+from league.services import lifecycle, promotion
+from league.services.population import cache as population_cache
 
 STEPS: dict[str, dict[str, str | None]] = {
     "candidate": {"promote": "commander", "retire": "retired", "reinstate": None, "quarantine": "quarantined"},
@@ -151,7 +152,7 @@ def test_the_rule_sees_the_win_rates_of_the_payoff_table(
     payoff = scene.client.payoff()
     place = {player.player_id: index for index, player in enumerate(payoff.players)}
     with database.read() as session:
-        everybody = population.load(session, scene.environment)
+        everybody = population_cache.load(session, scene.environment)
         frozen = [place for place, member in enumerate(everybody.members) if member.kind != "learner"]
         roster = promotion._roster(session, configure(), everybody, frozen, champion=None)
         ids = [everybody.members[place].id for place in frozen]

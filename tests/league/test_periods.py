@@ -21,9 +21,10 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Match
-from league.services import periods, population
+from league.services import periods
 from league.services.audit import log as audit_log
 from league.services.matches import log as match_log
+from league.services.population import cache as population_cache
 
 Configure = Callable[..., Settings]
 
@@ -347,8 +348,8 @@ def test_the_rules_of_promotion_see_everybody_as_the_period_leaves_them(
             scene.client.promote(snapshot.id, "by hand")
         return outcome
 
-    def compared(session: Session, settings: Settings, everybody: population.Population, now: datetime) -> None:
-        present = population.load(session, everybody.environment)
+    def compared(session: Session, settings: Settings, everybody: population_cache.Population, now: datetime) -> None:
+        present = population_cache.load(session, everybody.environment)
         for one in (everybody, present):
             ratings = one.ratings
             seen.append((one.members, one.games.tolist(), *(column.tolist() for column in astuple(ratings))))

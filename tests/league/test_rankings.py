@@ -14,7 +14,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import UnknownPlayerError
 from league.services import profiles, rankings
-from league.services.population import PopulationCache
+from league.services.population.cache import PopulationCache
 from league.services.rankings import Choice
 
 EVERYBODY = Choice()

@@ -17,8 +17,9 @@ from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import ConfigurationError
-from league.services import draws, evidence
-from league.services.population import PopulationCache
+from league.services import draws
+from league.services.population import rule_inputs
+from league.services.population.cache import PopulationCache
 
 Serve = Callable[..., TestClient]
 
@@ -140,9 +141,9 @@ def test_what_a_learner_played_before_it_began_anew_is_not_its_past(
     assert shown.recent == wire.Record(matches=(shown.games + 1) // 2, score=0.0)
     assert shown.earlier == wire.Record(matches=shown.games // 2, score=0.0)
     with database.read() as session:
-        through = evidence.rated_through(session, scene.environment)
+        through = rule_inputs.rated_through(session, scene.environment)
         pasts = [
-            evidence.pasts_of(session, scene.learner.player_id, [scene.baseline().id], through, 100, at)
+            rule_inputs.pasts_of(session, scene.learner.player_id, [scene.baseline().id], through, 100, at)
             for at in (before, None)
         ]
     assert [float(past.earlier.points[0]) > 0 for past in pasts] == [True, False]

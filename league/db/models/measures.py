@@ -53,7 +53,8 @@ class FingerprintMark(Base):
 class MetricPoint(Base):
     """What a learner reported of itself at a step: float32 values, little-endian, NaN unknown.
 
-    `number` counts a learner's points as they came. The older, the fewer are kept; see `league.services.curves`.
+    `number` counts a learner's points as they came. The older, the fewer are kept: see
+    `league.services.population.training_curves`.
     """
 
     __tablename__ = "metric_points"

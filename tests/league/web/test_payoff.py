@@ -10,7 +10,7 @@ from league import wire
 from league.db.engine import Database
 from league.services import payoff_map
 from league.services.payoff_map import PayoffMap
-from league.services.population import PopulationCache
+from league.services.population.cache import PopulationCache
 
 
 @pytest.fixture

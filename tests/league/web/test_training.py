@@ -10,7 +10,7 @@ from league import wire
 from league.config import Settings
 from league.db.engine import Database
 from league.services import opposition, polling
-from league.services.population import PopulationCache
+from league.services.population.cache import PopulationCache
 from league.web import charts
 
 VERDICT = wire.HealthVerdict(

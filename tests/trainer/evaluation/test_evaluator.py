@@ -23,7 +23,7 @@ from arena.replay import unpack_recording
 from arena.seeding import match_seed
 from league import wire
 from league.errors import LeagueUnreachable, RefusedCheckpointError, UnknownReplayError
-from league.services import players
+from league.services.population import snapshots
 from trainer.config.schema import LeagueSettings
 from trainer.durable_log import AppendFile
 from trainer.errors import UnsavedError, UnusableOpponentError
@@ -145,7 +145,7 @@ def test_snapshots_whose_weights_make_no_sense_play_no_rated_match_and_are_quara
 
 def test_a_player_whose_weights_are_integers_is_refused_where_the_league_has_it(worker_of, client, link, monkeypatch):
     publish(client, link, [1])
-    monkeypatch.setattr(players, "find_header_fault", lambda _: None)  # a league that took it before it was checked
+    monkeypatch.setattr(snapshots, "find_header_fault", lambda _: None)  # a league that took it before it was checked
     member = LeagueSession(link, LeagueSettings(), SPEC, "0")
     member.register()
     old = encode(ActorCritic(Architecture.of(SPEC, encoder_sizes=(4,), recurrent_size=4)), SPEC)

@@ -12,8 +12,8 @@ from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.errors import ForbiddenError
-from league.services import learners
 from league.services.auth import tokens
+from league.services.population import learners
 
 NOW = datetime.now(UTC)
 

@@ -24,13 +24,14 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Base, Event, Lease, Match, Player
 from league.errors import EnvironmentConflictError, UnknownEnvironmentError, UnknownLearnerError, UnknownPlayerError
-from league.services import collection, exporting, importing, role_rules
+from league.services import collection, exporting, importing
 from league.services.archive import ArchiveReader
 from league.services.audit import stream as audit_stream
 from league.services.checking import check
 from league.services.environments import deletion as environment_deletion
 from league.services.environments import listing as environment_listing
 from league.services.environments.deletion import Holdings
+from league.services.population import role_config
 from league.storage.opening import open_store
 
 OTHER, SIGNATURE = "recall", "recall-1"
@@ -288,13 +289,13 @@ def test_a_learner_that_is_deleted_while_it_registers_again_is_unknown(
     league: LeagueClient, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Scene(league, OTHER, SIGNATURE)
-    beginnings = role_rules.beginnings
+    beginnings = role_config.beginnings
 
     def deleted_before(*given: Any) -> Any:
         remove(database, time)
         return beginnings(*given)
 
-    monkeypatch.setattr(role_rules, "beginnings", deleted_before)
+    monkeypatch.setattr(role_config, "beginnings", deleted_before)
     with pytest.raises(UnknownLearnerError):
         league.learner(wire.LearnerCreate(name="main", role="main", environment=OTHER, signature=SIGNATURE))
 

@@ -20,11 +20,11 @@ from arena.roles import MainExploiter, Opposition, RoleRules
 from arena.rules import NO_LINEAGE, Need
 from league.config import Settings
 from league.db.models import Learner, Player
-from league.services import evidence, role_rules
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.pair_records import NO_RECORDS
-from league.services.population import Member, Population
+from league.services.population import role_config, rule_inputs
+from league.services.population.cache import Member, Population
 
 EXPLOITERS = ("main_exploiter", "league_exploiter")
 
@@ -98,7 +98,7 @@ def standing(session: Session, population: Population, settings: Settings, own: 
         records = pair_records.of_player(session, own.member.id)
         expected = expected_score(population.ratings, np.full(places.size, population.place(own.member.id)), places)
     else:
-        through = evidence.rated_through(session, population.environment)
+        through = rule_inputs.rated_through(session, population.environment)
         most = settings.matchmaking.past_games
         games = match_log.last_of(session, own.member.id, through, most, from_step=own.began_step)
         records, expected = NO_RECORDS.advance(games), np.full(places.size, 0.5)
@@ -129,11 +129,11 @@ def _lineages(session: Session, population: Population, settings: Settings) -> M
     who = select(Player.id, Learner.id, Learner.name, Learner.role, Learner.rules)
     learning = Player.kind == "learner", Player.environment == population.environment
     found = session.execute(who.join(Learner, Learner.id == Player.learner_id).where(*learning)).all()
-    began = role_rules.beginnings(session, [learner_id for _, learner_id, *_ in found])
+    began = role_config.beginnings(session, [learner_id for _, learner_id, *_ in found])
     lineages = {}
     for player_id, learner_id, name, role, given in found:
         member = population.members[population.place(player_id)]
-        own, anew = role_rules.followed(settings, role, given or {}), began.get(learner_id, role_rules.NEVER_ANEW)
+        own, anew = role_config.followed(settings, role, given or {}), began.get(learner_id, role_config.NEVER_ANEW)
         if own.failure:
             log.error("learner %s: %s; numbers of its role stand in. %s", name, own.failure, _CORRECT_THE_NUMBERS)
         lineages[player_id] = Lineage(member, learner_id, name, own.rules, own.failure, anew.step)

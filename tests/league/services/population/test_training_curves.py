@@ -14,8 +14,8 @@ from league import wire
 from league.db.engine import Database
 from league.db.models import MeasureSet, MetricPoint
 from league.errors import InvalidRequestError, UnknownLearnerError
-from league.services import curves
 from league.services.matches import behaviours
+from league.services.population import training_curves
 
 VERDICT = wire.HealthVerdict(
     name="cycling", severity="warning", since_update=3, meaning="it loses", evidence="now 0.3", advice="publish more"
@@ -69,7 +69,7 @@ def test_a_run_that_goes_on_from_an_earlier_step_adds_to_its_curve(scene: Scene)
 def test_old_points_thin_out_and_the_newest_all_stay(
     scene: Scene, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(curves, "KEPT", 4)
+    monkeypatch.setattr(training_curves, "KEPT", 4)
     for step in range(1, 41):
         beat(scene, step, {"a": float(step)})
     assert scene.client.metrics(scene.learner.id).steps == [16, 24, 28, 32, 34, 36, 37, 38, 39, 40]
@@ -81,13 +81,15 @@ def test_old_points_thin_out_and_the_newest_all_stay(
 def test_what_is_left_is_dense_where_it_is_new_and_has_no_holes(count: int) -> None:
     kept = dict.fromkeys(range(1, count + 1))
     for number in range(1, count + 1):
-        kept.pop(curves.outlived(number), None)
+        kept.pop(training_curves.outlived(number), None)
     left = list(kept)
-    assert left[0] <= 1 + 2 * count // curves.KEPT
-    assert len(left) <= curves.KEPT * (1 + 0.5 * math.log2(max(1.0, count / curves.KEPT))) + math.log2(count + 1)
-    assert left[-curves.KEPT :] == list(range(max(1, count - curves.KEPT + 1), count + 1))
+    assert left[0] <= 1 + 2 * count // training_curves.KEPT
+    assert len(left) <= training_curves.KEPT * (
+        1 + 0.5 * math.log2(max(1.0, count / training_curves.KEPT))
+    ) + math.log2(count + 1)
+    assert left[-training_curves.KEPT :] == list(range(max(1, count - training_curves.KEPT + 1), count + 1))
     for number, following in pairwise(left):
-        assert following - number <= max(1, 2 * (count - number) // curves.KEPT)
+        assert following - number <= max(1, 2 * (count - number) // training_curves.KEPT)
 
 
 def test_what_is_told_of_single_opponents_is_not_kept(scene: Scene, database: Database) -> None:
@@ -135,7 +137,7 @@ def test_curves_of_nobody_are_refused_by_name(scene: Scene) -> None:
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=60, unique=True).map(sorted), st.integers(1, 30))
 def test_a_short_curve_spans_the_whole(steps: list[int], most: int) -> None:
-    places = curves.spread(steps, most)
+    places = training_curves.spread(steps, most)
     assert places == sorted(set(places))
     assert len(places) <= max(most, 1)
     assert places[-1] == len(steps) - 1
@@ -152,7 +154,7 @@ def test_names_that_change_all_the_time_are_left_out_at_last(
     scene: Scene, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(behaviours, "SETS_MAX", 3)
-    monkeypatch.setattr(curves, "KEPT", 4)
+    monkeypatch.setattr(training_curves, "KEPT", 4)
     for step in range(1, 21):
         beat(scene, step, {"a": float(step), f"b{step}": 1.0})
     told = scene.client.metrics(scene.learner.id)
@@ -174,5 +176,5 @@ def test_names_of_a_step_that_is_known_are_not_stored(scene: Scene, database: Da
 @pytest.mark.parametrize("last", [2**53 - 1, 2**62])
 def test_a_short_curve_of_a_very_long_run_spans_the_whole(last: int) -> None:
     steps = [last * place // 9_999 for place in range(10_000)]
-    places = curves.spread(steps, 5_000)
+    places = training_curves.spread(steps, 5_000)
     assert places == list(range(1, 10_000, 2))

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from league.services import role_rules
 from league.services.matches import log as match_log
 from league.services.matches.log import Games
+from league.services.population import role_config
 from league.services.ratings import input_version
 
 
@@ -37,7 +37,7 @@ class Recollection:
             count: How many, the same each time.
         """
         event_id = input_version.read(session, environment).event_id
-        began_step = role_rules.began_step(session, learner_id)
+        began_step = role_config.began_step(session, learner_id)
         known = self._known.get(learner_id)
         if known is None or (known.event_id, known.began_step) != (event_id, began_step) or through < known.through:
             games = match_log.last_of(session, learner_id, through, count, from_step=began_step)

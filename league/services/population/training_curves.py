@@ -19,8 +19,8 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.db.models import Base, MeasureSet, MetricPoint
-from league.services import learners
 from league.services.matches import behaviours
+from league.services.population import learners
 
 KEPT = 720
 """How many of the newest points all stay: an hour of reports five seconds apart. Even."""

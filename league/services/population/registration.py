@@ -7,8 +7,8 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.auth import Principal
 from league.config import Settings
-from league.services import learners, role_rules
 from league.services.audit import log as audit_log
+from league.services.population import learners, role_config
 
 KIND = "rules"
 
@@ -25,11 +25,11 @@ def register(
         InvalidRequestError: The role has no such number, or one is out of its range.
     """
     if request.rules is not None:
-        role_rules.of_role(settings, request.role, role_rules.given(request.rules))
+        role_config.of_role(settings, request.role, role_config.given(request.rules))
     found = learners.get_or_create(session, settings, request, caller, now)
     if request.rules is None:
         return found
-    learner, given = learners.require(session, found.id), role_rules.given(request.rules)
+    learner, given = learners.require(session, found.id), role_config.given(request.rules)
     before = learner.rules or {}
     if given == before:
         return found

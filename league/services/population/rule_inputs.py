@@ -19,12 +19,12 @@ from arena.glicko2 import Ratings
 from arena.payoff import Tally
 from arena.rules import Need, Pasts
 from league.db.models import Period
-from league.services import role_rules
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.log import Games
 from league.services.matches.pair_records import Records
-from league.services.population import Population
+from league.services.population import role_config
+from league.services.population.cache import Population
 
 _DIGITS = 4  # of a score
 
@@ -133,7 +133,7 @@ def pasts_of(
         past_games: How many to look at.
         at: When, None being now; it may have begun anew since.
     """
-    began = role_rules.began_step(session, learner_id, at)
+    began = role_config.began_step(session, learner_id, at)
     return pasts_in(match_log.last_of(session, learner_id, through, past_games, from_step=began), learner_id, opponents)
 
 

@@ -15,9 +15,9 @@ from league.db.locks import Lock
 from league.db.models import Learner, Player
 from league.db.upsert import insert_into
 from league.errors import NameTakenError, RefusedCheckpointError, SignatureMismatchError
-from league.services import decisions, learners
 from league.services.environments import admission
 from league.services.environments import lookup as environments
+from league.services.population import learners, snapshot_schedule
 from league.services.ratings import rated_players
 from league.storage.policy_header import find_header_fault
 from league.storage.safetensors_header import Header
@@ -53,7 +53,7 @@ def publish(
     known = _find(session, request)
     player_id = _insert(session, settings, request, learner, now) if known is None else known
     if request.since_step is not None:
-        decisions.fulfil(session, learner.id, request.since_step, player_id)
+        snapshot_schedule.fulfil(session, learner.id, request.since_step, player_id)
     return rated_players.show(session, settings, player_id)
 
 
@@ -131,7 +131,7 @@ def _row(
     value = rated_players.fields(player, rating, settings)
     snapshots = select(func.max(Player.id)).where(Player.learner_id == learner.id, Player.kind == "snapshot")
     parent_id = session.scalar(snapshots)
-    anew = decisions.led_to_a_reset(session, parent_id)
+    anew = snapshot_schedule.led_to_a_reset(session, parent_id)
     floor = settings.reset_deviation if anew else settings.snapshot_deviation
     return {
         "kind": "snapshot",

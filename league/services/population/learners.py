@@ -22,10 +22,10 @@ from league.errors import (
     NameTakenError,
     UnknownLearnerError,
 )
-from league.services import role_rules
 from league.services.auth import ownership
 from league.services.environments import admission
 from league.services.environments import lookup as environments
+from league.services.population import role_config
 
 
 def get_or_create(
@@ -209,8 +209,8 @@ def _require_match(learner: Learner, request: wire.LearnerCreate) -> None:
 
 def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> list[wire.Learner]:
     ids = [learner.id for learner in learners]
-    anew = role_rules.beginnings(session, ids)
-    began = [anew.get(learner_id, role_rules.NEVER_ANEW) for learner_id in ids]
+    anew = role_config.beginnings(session, ids)
+    began = [anew.get(learner_id, role_config.NEVER_ANEW) for learner_id in ids]
     own = select(Player.learner_id, Player.id).where(Player.learner_id.in_(ids), Player.kind == "learner")
     last = select(Player.learner_id, func.max(Player.id)).where(Player.learner_id.in_(ids), Player.kind == "snapshot")
     players = dict(session.execute(own).all())
@@ -231,7 +231,7 @@ def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> li
                 "sides": learner.sides,
                 "latest_snapshot": snapshots.get(learner.id),
                 "created_at": learner.created_at,
-                "rules": arithmetic.numbers(role_rules.of_learner(settings, learner)),
+                "rules": arithmetic.numbers(role_config.of_learner(settings, learner)),
                 "resets": beginnings.resets,
                 "began_step": beginnings.step,
             }

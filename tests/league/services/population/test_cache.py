@@ -16,9 +16,10 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Rating
-from league.services import players, population
 from league.services.audit import log as audit_log
-from league.services.population import Population, PopulationCache
+from league.services.population import cache as population_cache
+from league.services.population import snapshots
+from league.services.population.cache import Population, PopulationCache
 from league.services.rebuild import rebuild
 from league.storage.opening import open_store
 from league.storage.safetensors_header import Header
@@ -37,7 +38,7 @@ def test_a_player_whose_transaction_ends_after_a_later_one_is_drawn_all_the_same
     request = wire.PlayerCreate(learner_id=scene.learner.id, checkpoint=sha256(slow), step=1)
     with ThreadPoolExecutor(1) as pool:
         with database.write() as session:
-            first = players.publish(session, settings, open_store(settings), Header({}, {}), request, time.now)
+            first = snapshots.publish(session, settings, open_store(settings), Header({}, {}), request, time.now)
             later = pool.submit(scene.publish, 2)
             wait([later], timeout=0.3)  # unless it waits for the first one
             drawn(scene)
@@ -95,7 +96,7 @@ def test_a_session_sees_everybody_as_they_were_when_it_began(scene: Scene, datab
     scene.publish(1)
     cache = PopulationCache()
     with database.read() as session:
-        population.version(session)  # SQLite's transactions begin with what they first read
+        population_cache.version(session)  # SQLite's transactions begin with what they first read
         scene.publish(2)
         after = everybody(cache, database, scene)
         before = cache.of_player(session, scene.learner.player_id)
@@ -110,7 +111,7 @@ def test_while_ratings_are_read_again_those_of_the_last_period_do(scene: Scene, 
 
     def known(*, lately: bool) -> list[Population]:
         with database.glance() as session:
-            return cache.known(session, learner, population.version(session), lately=lately)
+            return cache.known(session, learner, population_cache.version(session), lately=lately)
 
     assert known(lately=False) == [before]
     scene.client.close_period()
@@ -153,7 +154,7 @@ def test_leases_that_come_while_a_draw_is_made_anew_are_drawn_as_before_the_peri
 
 def test_what_many_ask_for_at_once_is_made_once(scene: Scene, database: Database) -> None:
     with database.read() as session:
-        everybody = population.load(session, scene.environment)
+        everybody = population_cache.load(session, scene.environment)
     made, at_once = [], threading.Barrier(4)
 
     def make() -> object:
@@ -171,7 +172,7 @@ def test_what_many_ask_for_at_once_is_made_once(scene: Scene, database: Database
 
 def test_what_could_not_be_made_is_made_when_it_is_asked_for_again(scene: Scene, database: Database) -> None:
     with database.read() as session:
-        everybody = population.load(session, scene.environment)
+        everybody = population_cache.load(session, scene.environment)
     with pytest.raises(ZeroDivisionError):
         everybody.once("what", lambda: 1 // 0)
     assert everybody.once("what", lambda: 1) == everybody.once("what", lambda: 2) == 1

@@ -26,7 +26,7 @@ from league.services.audit import log as audit_log
 from league.services.auth import ownership
 from league.services.environments import admission
 from league.services.environments import lookup as environments
-from league.services.population import Population
+from league.services.population.cache import Population
 from league.services.ratings import rated_players
 
 KIND = "external"

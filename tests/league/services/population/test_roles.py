@@ -13,7 +13,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Event, SnapshotDecision
 from league.errors import InvalidRequestError, LearnerMismatchError, UnknownLearnerError
-from league.services import decisions
+from league.services.population import snapshot_schedule
 
 
 def found(scene: Scene, name: str, role: wire.Role, **numbers: Any) -> wire.Learner:
@@ -212,7 +212,7 @@ def test_a_decision_stands_and_is_in_the_log_with_its_evidence(scene: Scene, dat
     play(scene, exploiter, score=0.0, matches=60)
     assert ask(scene, exploiter, 180) == due
     assert ask(scene, exploiter, 149) is None  # a run that was killed, and goes on before it asked
-    (event,) = scene.client.log(kind=decisions.KIND).items
+    (event,) = scene.client.log(kind=snapshot_schedule.KIND).items
     assert (event.actor, event.reason, event.player_id) == ("rule", due.reason, exploiter.player_id)
     told = event.details["opponents"]
     place = told["player_id"].index(main.id)
@@ -227,7 +227,7 @@ def test_a_decision_stands_and_is_in_the_log_with_its_evidence(scene: Scene, dat
         "start": None,
     }
     with database.read() as session:
-        assert decisions.inconsistent(session, scene.environment) == []
+        assert snapshot_schedule.inconsistent(session, scene.environment) == []
 
 
 def test_an_exploiter_that_beats_a_main_is_due_though_that_has_just_left_another_snapshot(
@@ -242,12 +242,12 @@ def test_an_exploiter_that_beats_a_main_is_due_though_that_has_just_left_another
     due = ask(scene, exploiter, 150)
     assert due is not None
     assert due.reason.startswith("it beats all in over 70%; mains that count: 1, the hardest beaten in 9")
-    (event,) = scene.client.log(kind=decisions.KIND).items
+    (event,) = scene.client.log(kind=snapshot_schedule.KIND).items
     told = event.details["opponents"]
     place = told["player_id"].index(main.id)
     assert (told["matches"][place], told["of_late"][place] > 0.9) == (0, True)
     with database.read() as session:
-        assert decisions.inconsistent(session, scene.environment) == []
+        assert snapshot_schedule.inconsistent(session, scene.environment) == []
 
 
 def test_a_decision_of_an_earlier_version_is_judged_by_what_that_looked_at(scene: Scene, database: Database) -> None:
@@ -257,13 +257,13 @@ def test_a_decision_of_an_earlier_version_is_judged_by_what_that_looked_at(scene
     play(scene, exploiter, score=1.0, matches=60)
     assert ask(scene, exploiter, 150) is not None
     with database.write() as session:
-        event = session.scalars(select(Event).where(Event.kind == decisions.KIND)).one()
+        event = session.scalars(select(Event).where(Event.kind == snapshot_schedule.KIND)).one()
         opponents = {name: column for name, column in event.details["opponents"].items() if name != "of_late"}
         session.execute(
             update(Event).where(Event.id == event.id).values(details=event.details | {"opponents": opponents})
         )
     with database.read() as session:
-        assert decisions.inconsistent(session, scene.environment) == []
+        assert snapshot_schedule.inconsistent(session, scene.environment) == []
 
 
 def test_a_decision_that_its_evidence_does_not_lead_to_is_found(scene: Scene, database: Database) -> None:
@@ -273,7 +273,7 @@ def test_a_decision_that_its_evidence_does_not_lead_to_is_found(scene: Scene, da
         session.execute(text("UPDATE snapshot_decisions SET reset = true"))
     with database.read() as session:
         (event_id,) = session.scalars(select(SnapshotDecision.event_id))
-        assert decisions.inconsistent(session, scene.environment) == [event_id]
+        assert snapshot_schedule.inconsistent(session, scene.environment) == [event_id]
 
 
 def test_the_same_payoffs_make_the_same_decision_in_another_league(
@@ -295,7 +295,7 @@ def test_of_two_that_ask_at_once_one_decides(scene: Scene) -> None:
         told = list(pool.map(lambda _: ask(scene, learner, 200), range(8)))
     assert told[0] is not None
     assert told == 8 * told[:1]
-    assert len(scene.client.log(kind=decisions.KIND).items) == 1
+    assert len(scene.client.log(kind=snapshot_schedule.KIND).items) == 1
 
 
 def test_a_learner_that_does_not_exist_is_named(scene: Scene) -> None:
@@ -312,7 +312,7 @@ def test_only_whose_learner_it_is_may_ask(scene: Scene, connect: Any) -> None:
     progress = wire.LearnerProgress(learner_id=own.learner.id, step=10**7, since_step=0)
     with pytest.raises(Exception, match="belongs to token 'mine'"):
         yours.heartbeat(other.id, wire.Heartbeat(learners=[progress]))
-    assert mine.log(kind=decisions.KIND).items == []
+    assert mine.log(kind=snapshot_schedule.KIND).items == []
 
 
 # --- beginning anew --------------------------------------------------------------------------------------------------

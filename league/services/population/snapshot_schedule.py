@@ -23,10 +23,10 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player, SnapshotDecision
-from league.services import learners, roles
 from league.services.audit import log as audit_log
-from league.services.population import Population, PopulationCache
-from league.services.roles import Lineage
+from league.services.population import learners, roles
+from league.services.population.cache import Population, PopulationCache
+from league.services.population.roles import Lineage
 
 ACTOR = "rule"
 KIND = "snapshot"

@@ -9,7 +9,7 @@ from league_scene import Scene
 from league.db.engine import Database
 from league.services.matches import log as match_log
 from league.services.matches.log import Games
-from league.services.recollection import Recollection
+from league.services.population.learner_games import Recollection
 
 COUNT = 10
 
