@@ -6,8 +6,8 @@ from league import wire
 from league.api.dependencies import Admin, Before, Filter, Limit, Now, Reader, Running
 from league.api.paging import page
 from league.api.routes import ApiRoute
-from league.services import champions, lifecycle
 from league.services.environments import lookup as environments
+from league.services.lifecycle import champions, transitions
 from league.services.ratings import rated_players
 from league.wire import PREFIX
 
@@ -36,6 +36,8 @@ def history(
 def crown(body: wire.ChampionRequest, league: Running, now: Now, caller: Admin) -> wire.Champion:
     """Make a commander the champion of its environment; a candidate becomes a commander by it."""
     with league.database.write() as session:
-        lifecycle.crown(session, body.player_id, actor=caller.name, reason=body.reason, now=now, expected=body.expected)
+        transitions.crown(
+            session, body.player_id, actor=caller.name, reason=body.reason, now=now, expected=body.expected
+        )
         player, _ = rated_players.require(session, body.player_id)
         return champions.show(session, league.settings, player.environment)

@@ -9,9 +9,10 @@ from league.api.dependencies import Admin, After, Before, Filter, Id, League, Li
 from league.api.paging import page
 from league.api.routes import ApiRoute
 from league.auth import Principal
-from league.services import fingerprints, lifecycle, lineages, quotas
+from league.services import fingerprints, lineages, quotas
 from league.services.auth import ownership
 from league.services.leaderboard import standings
+from league.services.lifecycle import transitions
 from league.services.matches import queries as match_queries
 from league.services.population import snapshots
 from league.services.ratings import rated_players
@@ -145,14 +146,14 @@ def quarantine(player_id: Id, league: Running, now: Now, caller: Admin, body: Re
 def _change(
     league: League,
     player_id: Id,
-    name: lifecycle.Change,
+    name: transitions.Change,
     caller: Principal,
     body: wire.LifecycleRequest | None,
     now: Now,
 ) -> wire.Player:
     asked = body or wire.LifecycleRequest()
     with league.database.write() as session:
-        return lifecycle.change(
+        return transitions.change(
             session,
             league.settings,
             player_id,

@@ -11,8 +11,9 @@ from sqlalchemy.orm import Session, aliased
 from league.db.engine import Database
 from league.db.models import Base, Behaviour, Event, Learner, Lease, Match, Period, Player
 from league.errors import InvariantError
-from league.services import champions, collection, fingerprint_sums, gate_verdicts, rebuild, replays, results
+from league.services import collection, fingerprint_sums, gate_verdicts, rebuild, replays, results
 from league.services.environments import lookup as environments
+from league.services.lifecycle import champions
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.behaviours import Packed

@@ -9,9 +9,10 @@ from league import wire
 from league.config import Settings
 from league.db.models import Player, SnapshotDecision
 from league.lineage_picture import Descent
-from league.services import champions, gates, lifecycle
+from league.services import gates
 from league.services.audit import log as audit_log
 from league.services.gate_verdicts import Judge
+from league.services.lifecycle import champions, transitions
 from league.services.population import learners
 from league.services.ratings import rated_players
 
@@ -62,7 +63,7 @@ def descent(session: Session, settings: Settings, learner_id: int, most: int) ->
         snapshots=snapshots,
         resets=list(session.scalars(select(SnapshotDecision.step).where(*anew, shown).order_by(SnapshotDecision.step))),
         champion=champions.holder(session, learner.environment),
-        changes=audit_log.of_players(session, [one.id for one in snapshots], list(lifecycle.TRANSITIONS)),
+        changes=audit_log.of_players(session, [one.id for one in snapshots], list(transitions.TRANSITIONS)),
     )
 
 

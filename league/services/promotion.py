@@ -15,8 +15,9 @@ from arena.glicko2 import Ratings, expected_score
 from arena.promotion import Decision, GateResult, Record, Roster, Trial
 from league import wire
 from league.config import Settings
-from league.services import champions, gates, lifecycle, redundancies
+from league.services import gates, redundancies
 from league.services.gate_verdicts import RULE
+from league.services.lifecycle import champions, transitions
 from league.services.matches import pair_records
 from league.services.player_names import display_name
 from league.services.population import cache as populations
@@ -55,7 +56,7 @@ def _retire_redundant(session: Session, settings: Settings, population: Populati
     found = redundancies.find(session, settings, population)
     for alike in found:
         player_id, reason = alike.player.id, alike.words()
-        lifecycle.change(session, settings, player_id, "retire", actor=ACTOR, reason=reason, now=now)
+        transitions.change(session, settings, player_id, "retire", actor=ACTOR, reason=reason, now=now)
     return bool(found)
 
 
@@ -93,14 +94,14 @@ def _crown(
     if decision is None or not decision.approved:
         return roster
     player = ids[decision.player]
-    lifecycle.crown(session, player, expected=champion, actor=ACTOR, reason=decision.reason, now=now)
+    transitions.crown(session, player, expected=champion, actor=ACTOR, reason=decision.reason, now=now)
     return replace(roster, champion=_mask([decision], len(ids)))
 
 
 def _change(
-    session: Session, settings: Settings, ids: list[int], name: lifecycle.Change, decision: Decision, now: datetime
+    session: Session, settings: Settings, ids: list[int], name: transitions.Change, decision: Decision, now: datetime
 ) -> None:
-    lifecycle.change(session, settings, ids[decision.player], name, actor=ACTOR, reason=decision.reason, now=now)
+    transitions.change(session, settings, ids[decision.player], name, actor=ACTOR, reason=decision.reason, now=now)
 
 
 def _mask(decisions: Sequence[Decision], players: int) -> NDArray[np.bool_]:

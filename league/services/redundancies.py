@@ -10,8 +10,9 @@ from arena.glicko2 import Ratings, conservative
 from arena.redundancy import RedundancyConfig, Redundant, redundant
 from league import wire
 from league.config import Settings
-from league.services import champions, fingerprints
+from league.services import fingerprints
 from league.services.environments import lookup as environments
+from league.services.lifecycle import champions
 from league.services.matches import pair_records
 from league.services.player_names import display_name
 from league.services.population import cache as population_cache

@@ -28,8 +28,8 @@ from league.errors import (
     UnknownMatchError,
     UnknownReplayError,
 )
-from league.services import champions
 from league.services.auth import ownership
+from league.services.lifecycle import champions
 
 KEPT_SHARE = 0.95
 """Where recordings exceed a bound they go until this share of it is left: the next ones find room without a search."""

@@ -21,7 +21,8 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Lease, Player, UnplayableReport
 from league.errors import InvalidRequestError, StoreUnavailableError, UnknownCheckpointError
-from league.services import lifecycle, workers
+from league.services import workers
+from league.services.lifecycle import transitions
 from league.services.unplayable_reports import reports
 from league.services.unplayable_reports.reports import Reporter
 from league.storage.inspection import Inspector
@@ -105,11 +106,13 @@ def _quarantine_broken(
         return False
     found = reports.resolve(session, player_id, "confirmed", now)
     player = session.get_one(Player, player_id)
-    if player.standing not in lifecycle.TRANSITIONS["quarantine"].origins:
+    if player.standing not in transitions.TRANSITIONS["quarantine"].origins:
         return False
     reason = f"the server's check found: {finding}"
     details = {"finding": finding, **reports.details(found)}
-    lifecycle.change(session, settings, player_id, "quarantine", actor=SERVER, reason=reason, now=now, details=details)
+    transitions.change(
+        session, settings, player_id, "quarantine", actor=SERVER, reason=reason, now=now, details=details
+    )
     return True
 
 
@@ -127,7 +130,7 @@ def _quarantine_corroborated(
     found = reports.resolve(session, player_id, "corroborated", now)
     summary = f"workers of {len(owners)} tokens could not play it, the last one: {reason}"
     details = reports.details(found)
-    lifecycle.change(
+    transitions.change(
         session, settings, player_id, "quarantine", actor=WORKERS, reason=summary, now=now, details=details
     )
     return True

@@ -14,9 +14,10 @@ from league.api import checkpoints
 from league.api.checkpoints import Sha256
 from league.api.dependencies import Id, League, Now, Running
 from league.errors import LeagueError
-from league.services import champions, fingerprints, lifecycle, lineages, profiles, rankings
+from league.services import fingerprints, lineages, profiles, rankings
 from league.services.audit import log as audit_log
-from league.services.lifecycle import Change
+from league.services.lifecycle import champions, transitions
+from league.services.lifecycle.transitions import Change
 from league.services.matches import queries as match_queries
 from league.services.player_names import display_name
 from league.services.rankings import Ranked
@@ -120,7 +121,7 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
         events=told,
         offers=_offers(profile) if visit.may_act else (),
         held_by=champion,
-        changes=lifecycle.TRANSITIONS,
+        changes=transitions.TRANSITIONS,
     )
 
 
@@ -224,8 +225,8 @@ def _weights(league: League, player: wire.Player) -> Weights | None:
 
 
 def _offers(profile: Profile) -> list[Offer]:
-    standing, allowed = profile.player.standing, lifecycle.allowed_of(profile.player.kind)
-    offered = [_OFFERS[name] for name in allowed if standing in lifecycle.TRANSITIONS[name].origins]
+    standing, allowed = profile.player.standing, transitions.allowed_of(profile.player.kind)
+    offered = [_OFFERS[name] for name in allowed if standing in transitions.TRANSITIONS[name].origins]
     if "promote" in allowed and standing in ("candidate", "commander") and not profile.champion:
         offered.insert(1, _CROWN)
     if profile.flags:

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, TEXT, League, Running
-from league.services import champions, rankings
+from league.services import rankings
+from league.services.lifecycle import champions
 from league.services.rankings import Choice, Extent, Ranked, Show, Sort, Table
 from league.web.shell import OFFERED_MAX, PageRoute, Visit, Visiting, is_part
 from league.web.templating import query

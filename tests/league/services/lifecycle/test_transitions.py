@@ -15,7 +15,8 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Event
 from league.errors import LeagueError, StandingConflictError, UnknownPlayerError
-from league.services import lifecycle, promotion
+from league.services import promotion
+from league.services.lifecycle import transitions
 from league.services.population import cache as population_cache
 
 STEPS: dict[str, dict[str, str | None]] = {
@@ -28,11 +29,11 @@ REACH = {"candidate": [], "commander": ["promote"], "retired": ["retire"], "quar
 
 
 def test_the_table_of_changes_is_complete() -> None:
-    assert {row.keys() == lifecycle.TRANSITIONS.keys() for row in STEPS.values()} == {True}
+    assert {row.keys() == transitions.TRANSITIONS.keys() for row in STEPS.values()} == {True}
 
 
 @pytest.mark.parametrize("standing", STEPS)
-@pytest.mark.parametrize("change", lifecycle.TRANSITIONS)
+@pytest.mark.parametrize("change", transitions.TRANSITIONS)
 def test_each_change_goes_where_the_table_says_or_is_refused_by_state(scene: Scene, standing: str, change: str) -> None:
     player = scene.publish(1)
     for step in REACH[standing]:
@@ -63,7 +64,7 @@ def test_a_commander_gets_a_call_sign_and_keeps_it(scene: Scene) -> None:
 @pytest.mark.parametrize("kind", ["learner", "baseline"])
 def test_learners_and_baselines_have_no_standing_to_change(scene: Scene, kind: wire.Kind) -> None:
     player = scene.client.players(scene.environment, kind=kind).items[0]
-    for change in lifecycle.TRANSITIONS:
+    for change in transitions.TRANSITIONS:
         with pytest.raises(StandingConflictError, match=f"it is a {kind}"):
             getattr(scene.client, change)(player.id)
     assert scene.client.player(player.id).standing is None

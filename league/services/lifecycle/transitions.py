@@ -15,8 +15,8 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Player
 from league.errors import ChampionConflictError, StandingConflictError
-from league.services import champions
 from league.services.audit import log as audit_log
+from league.services.lifecycle import champions
 from league.services.player_names import display_name
 from league.services.ratings import rated_players
 from league.services.unplayable_reports import false_reports, reports
