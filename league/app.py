@@ -51,7 +51,7 @@ from league.duty import Duty
 from league.services import heartbeats
 from league.services.attaching import register, renew
 from league.services.auth import tokens
-from league.services.gate_verdicts import Judge
+from league.services.gates.sprt import Judge
 from league.services.population.cache import PopulationCache
 from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons

@@ -7,8 +7,8 @@ from datetime import datetime
 from league.config import Settings
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import gate_verdicts
-from league.services.gate_verdicts import Judge
+from league.services.gates import sprt as gate_sprt
+from league.services.gates.sprt import Judge
 
 log = logging.getLogger(__name__)
 
@@ -24,5 +24,5 @@ class Gatekeeper(Duty):
 
     def perform(self) -> None:
         """Close the gates whose verdict has fallen."""
-        for gate in gate_verdicts.judge_open(self._database, self._judge, self._clock()):
+        for gate in gate_sprt.judge_open(self._database, self._judge, self._clock()):
             log.info("gate %d of %s: %s", gate.gate_id, gate.environment, gate.reason)

@@ -28,7 +28,7 @@ from league.errors import ForbiddenError, UnauthenticatedError
 from league.lanes import lane_of
 from league.services.attaching import Registration
 from league.services.auth import tokens
-from league.services.gate_verdicts import Judge
+from league.services.gates.sprt import Judge
 from league.services.heartbeats import Beat
 from league.services.population.cache import PopulationCache
 from league.services.reviews import LatestReview

@@ -8,7 +8,7 @@ from league import wire
 from league.api.dependencies import ID_LIMIT, Admin, Before, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
 from league.api.routes import ApiRoute
-from league.services import gates
+from league.services.gates import service as gates
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/gates", tags=["gates"])

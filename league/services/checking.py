@@ -11,8 +11,9 @@ from sqlalchemy.orm import Session, aliased
 from league.db.engine import Database
 from league.db.models import Base, Behaviour, Event, Learner, Lease, Match, Period, Player
 from league.errors import InvariantError
-from league.services import collection, fingerprint_sums, gate_verdicts, rebuild, replays, results
+from league.services import collection, fingerprint_sums, rebuild, replays, results
 from league.services.environments import lookup as environments
+from league.services.gates import sprt as gate_sprt
 from league.services.lifecycle import champions
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
@@ -217,10 +218,10 @@ def _champion(session: Session, environment: str) -> Iterator[Violation]:
 
 def _gates(session: Session, environment: str) -> Iterator[Violation]:
     """Leases of a gate seat its two players, and each verdict is what the log says."""
-    strange = gate_verdicts.leased_wrongly(session, environment)
+    strange = gate_sprt.leased_wrongly(session, environment)
     if strange:
         yield Violation("gates", environment, f"leases of gates that are not of their two players: {_some(strange)}")
-    wrong = gate_verdicts.judged_wrongly(session, environment)
+    wrong = gate_sprt.judged_wrongly(session, environment)
     if wrong:
         yield Violation("gates", environment, f"gates whose verdict is not what the log says: {_some(wrong)}")
 

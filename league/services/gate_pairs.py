@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from league.db.models import Gate
 from league.services import draws
 from league.services.draws import Account
-from league.services.gate_verdicts import RULE
+from league.services.gates.sprt import RULE
 from league.services.matches import counting
 from league.services.population.cache import Population
 

@@ -23,7 +23,7 @@ from league.db.sharing import one_by_one
 from league.errors import UnknownEnvironmentError, UnknownLeaseError
 from league.services import draws, gate_pairs, unplayable, workers
 from league.services.draws import PAIRING, Account, LearnerDraw
-from league.services.gate_verdicts import Judge
+from league.services.gates.sprt import Judge
 from league.services.matches import counting, pair_records
 from league.services.population import external_players
 from league.services.population.cache import NEWEST, Member, Population, PopulationCache

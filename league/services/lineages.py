@@ -9,9 +9,9 @@ from league import wire
 from league.config import Settings
 from league.db.models import Player, SnapshotDecision
 from league.lineage_picture import Descent
-from league.services import gates
 from league.services.audit import log as audit_log
-from league.services.gate_verdicts import Judge
+from league.services.gates import service as gates
+from league.services.gates.sprt import Judge
 from league.services.lifecycle import champions, transitions
 from league.services.population import learners
 from league.services.ratings import rated_players

@@ -15,8 +15,9 @@ from arena.glicko2 import Ratings, expected_score
 from arena.promotion import Decision, GateResult, Record, Roster, Trial
 from league import wire
 from league.config import Settings
-from league.services import gates, redundancies
-from league.services.gate_verdicts import RULE
+from league.services import redundancies
+from league.services.gates import service as gates
+from league.services.gates.sprt import RULE
 from league.services.lifecycle import champions, transitions
 from league.services.matches import pair_records
 from league.services.player_names import display_name

@@ -14,7 +14,8 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Quarantine
 from league.errors import InvalidRequestError, WorkerConflictError
-from league.services import gate_verdicts, rebuild, workers
+from league.services import rebuild, workers
+from league.services.gates import sprt as gate_sprt
 
 LEFT_BEHIND_S = 600.0
 """Ratings that do not show a change for so long are nobody's work any more."""
@@ -98,7 +99,7 @@ def _rate(database: Database, pending: ColumnElement[bool], now: datetime) -> No
     if not seen:
         return
     rebuild.rebuild(database, now)
-    gate_verdicts.judge_again(database, now)
+    gate_sprt.judge_again(database, now)
     with database.write() as session:
         for quarantine_id, since in seen:
             unchanged = Quarantine.id == quarantine_id, Quarantine.pending_since == since

@@ -7,7 +7,7 @@ from league_scene import ENVIRONMENT, Scene, result
 
 from league import wire
 from league.db.engine import Database
-from league.services.gate_verdicts import Judge, judge_open
+from league.services.gates.sprt import Judge, judge_open
 
 Two = tuple[wire.Player, wire.Player]
 

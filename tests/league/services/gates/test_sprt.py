@@ -17,7 +17,7 @@ from league import wire
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Gate, Match
-from league.services.gate_verdicts import Judge, Judged, judged_anew
+from league.services.gates.sprt import Judge, Judged, judged_anew
 
 Configure = Callable[..., Settings]
 

@@ -19,9 +19,9 @@ from league.db.bulk import among
 from league.db.locks import Lock
 from league.db.models import Gate, Lease, Match, Player, Quarantine, Worker
 from league.errors import GateConflictError, InvalidRequestError
-from league.services import gate_verdicts
 from league.services.environments import lookup as environments
-from league.services.gate_verdicts import NUMBERS, RULE, STATES, Ending, Judge
+from league.services.gates import sprt as gate_sprt
+from league.services.gates.sprt import NUMBERS, RULE, STATES, Ending, Judge
 from league.services.player_names import display_name
 from league.services.ratings import rated_players
 
@@ -54,7 +54,7 @@ def find_or_open(session: Session, request: wire.GateCreate, actor: str, now: da
     _require_test(request)
     candidate, champion = (_frozen(session, each) for each in (request.candidate_id, request.champion_id))
     _require_able_to_meet(candidate, champion)
-    gate = gate_verdicts.last_of(session, request)
+    gate = gate_sprt.last_of(session, request)
     if gate is None or gate.state == "cancelled" or (request.again and gate.state != "open"):
         return _open(session, candidate.environment, request, actor, now)
     if gate.state == "open" and gate.actor == RULE != actor:
@@ -72,11 +72,11 @@ def cancel(
         GateConflictError: It is not open.
     """
     locks.hold(session, Lock.EVENTS)
-    gate = gate_verdicts.require(session, gate_id)
+    gate = gate_sprt.require(session, gate_id)
     if gate.state != "open":
         raise GateConflictError(gate_id, f"it is {gate.state}", "open a new one with `again`")
     figures = judge.judge(session, gate, now).fields()
-    gate_verdicts.close(session, gate, Ending("cancelled", figures, reason), actor, now)
+    gate_sprt.close(session, gate, Ending("cancelled", figures, reason), actor, now)
     return _bodies(session, settings, judge, [gate], now)[0]
 
 
@@ -86,7 +86,7 @@ def show(session: Session, settings: Settings, judge: Judge, gate_id: int, now: 
     Raises:
         UnknownGateError: There is no such gate.
     """
-    return _bodies(session, settings, judge, [gate_verdicts.require(session, gate_id)], now)[0]
+    return _bodies(session, settings, judge, [gate_sprt.require(session, gate_id)], now)[0]
 
 
 def listing(
@@ -156,7 +156,7 @@ def _open(session: Session, environment: str, request: wire.GateCreate, actor: s
     )
     session.add(gate)
     session.flush()
-    gate_verdicts.record(session, gate, actor, request.reason, now)
+    gate_sprt.record(session, gate, actor, request.reason, now)
     return gate
 
 
@@ -164,12 +164,12 @@ def _take_over(session: Session, gate: Gate, request: wire.GateCreate, actor: st
     """Let a gate of the rule be that of somebody who asks for the same, so that evaluators play it first."""
     gate.actor, gate.reason = actor, request.reason or gate.reason
     session.flush()
-    gate_verdicts.record(session, gate, actor, gate.reason, now)
+    gate_sprt.record(session, gate, actor, gate.reason, now)
 
 
 def _require_test(request: wire.GateCreate) -> None:
     try:
-        gate_verdicts.config(request)
+        gate_sprt.config(request)
     except ValueError as error:
         raise InvalidRequestError("of a gate", str(error), "see docs/gates.md for what is usual") from error
 

@@ -26,8 +26,9 @@ from league.errors import (
     UnknownGateError,
     UnknownPlayerError,
 )
-from league.services import checking, gates
-from league.services.gate_verdicts import RULE
+from league.services import checking
+from league.services.gates import service as gates
+from league.services.gates.sprt import RULE
 from league.storage.directory import DirectoryStore
 
 Configure = Callable[..., Settings]

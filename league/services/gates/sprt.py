@@ -21,9 +21,9 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Gate, Lease, Player, Quarantine
 from league.errors import UnknownGateError
-from league.services import gate_scores
 from league.services.audit import log as audit_log
-from league.services.gate_scores import NOTHING, GateScores, Settled
+from league.services.gates import pairs as gate_pairs
+from league.services.gates.pairs import NOTHING, GateScores, Settled
 from league.services.matches import counting
 
 RULE = "rule"
@@ -150,7 +150,7 @@ class Judge:
 
     def _read(self, session: Session, gate: Gate, now: datetime) -> tuple[GateScores, Settled]:
         known = self._settled.get(_key(gate), NOTHING)
-        return gate_scores.read(session, gate.id, gate.candidate_id, now, known)
+        return gate_pairs.read(session, gate.id, gate.candidate_id, now, known)
 
 
 def judge_open(database: Database, judge: Judge, now: datetime) -> list[Closed]:
@@ -189,7 +189,7 @@ def judge_again(database: Database, now: datetime) -> None:
 
 def judged_anew(session: Session, gate: Gate, now: datetime) -> Judged:
     """Say where a gate stands by all of its matches, whatever was said before."""
-    scores, _ = gate_scores.read(session, gate.id, gate.candidate_id, now)
+    scores, _ = gate_pairs.read(session, gate.id, gate.candidate_id, now)
     return _judged(gate, scores)
 
 
