@@ -9,9 +9,10 @@ from league.config import Settings
 from league.db.engine import Database
 from league.duty import Duty
 from league.isolation import Isolation
-from league.services import fingerprint_sums, periods, regressions
+from league.services import periods, regressions
 from league.services.environments import lookup as environments
 from league.services.population.learner_games import Recollection
+from league.services.promotion import behaviour_sums
 
 
 class Lookout(Duty):
@@ -45,7 +46,7 @@ class Lookout(Duty):
             )
 
     def _look(self, environment: str, period_id: int | None) -> None:
-        fingerprint_sums.follow(self._database, environment)
+        behaviour_sums.follow(self._database, environment)
         if period_id is not None and self._seen.get(environment) != period_id:
             regressions.look(self._database, self._settings, self._recollection, environment, self._clock())
             self._seen[environment] = period_id

@@ -9,12 +9,13 @@ from league.api.dependencies import Admin, After, Before, Filter, Id, League, Li
 from league.api.paging import page
 from league.api.routes import ApiRoute
 from league.auth import Principal
-from league.services import fingerprints, lineages, quotas
+from league.services import lineages, quotas
 from league.services.auth import ownership
 from league.services.leaderboard import standings
 from league.services.lifecycle import transitions
 from league.services.matches import queries as match_queries
 from league.services.population import snapshots
+from league.services.promotion import behaviour_profiles
 from league.services.ratings import rated_players
 from league.services.unplayable_reports import false_reports, reports
 from league.wire import PREFIX
@@ -87,8 +88,8 @@ def fingerprint(
     """Show how a player plays, by what evaluators measured, and the `limit` most like it, or how far `other` is."""
     with league.database.read() as session:
         if other is None:
-            return fingerprints.show(session, player_id, limit)
-        return fingerprints.beside(session, player_id, other)
+            return behaviour_profiles.show(session, player_id, limit)
+        return behaviour_profiles.beside(session, player_id, other)
 
 
 @router.get("/{player_id}/matches")

@@ -8,10 +8,11 @@ from league import wire
 from league.api.dependencies import ID_LIMIT, Admin, After, Before, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
 from league.api.routes import ApiRoute
-from league.services import payoff_map, periods, redundancies, regressions, superiority
+from league.services import payoff_map, periods, regressions, superiority
 from league.services.environments import lookup as environments
 from league.services.leaderboard import standings
 from league.services.matches import queries as match_queries
+from league.services.promotion import redundancy
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["tables"])
@@ -71,7 +72,7 @@ def list_regressions(league: Running, _: Reader, environment: Filter = None) -> 
 def list_redundant(league: Running, _: Reader, environment: Filter = None) -> wire.Page[wire.Redundancy]:
     """List the snapshots that another one, which is no weaker, scores like; most alike first."""
     with league.database.read() as session:
-        found = redundancies.listing(session, league.settings, environment)
+        found = redundancy.listing(session, league.settings, environment)
     return wire.Page(items=found, next_cursor=None)
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, aliased
 from league.db.engine import Database
 from league.db.models import Base, Behaviour, Event, Learner, Lease, Match, Period, Player
 from league.errors import InvariantError
-from league.services import collection, fingerprint_sums, rebuild, replays, results
+from league.services import collection, rebuild, replays, results
 from league.services.environments import lookup as environments
 from league.services.gates import sprt as gate_sprt
 from league.services.lifecycle import champions
@@ -19,6 +19,7 @@ from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.behaviours import Packed
 from league.services.population import snapshot_schedule
+from league.services.promotion import behaviour_sums
 from league.services.ratings import rated_players
 from league.storage.store import CheckpointStore
 
@@ -173,7 +174,7 @@ def _ratings(session: Session, environment: str) -> Iterator[Violation]:
 
 def _fingerprints(session: Session, environment: str) -> Iterator[Violation]:
     """Sums of how players played are those of the log's matches."""
-    wrong = fingerprint_sums.inconsistent(session, environment)
+    wrong = behaviour_sums.inconsistent(session, environment)
     if wrong:
         yield Violation("fingerprints", environment, f"sums that are not what the log says: {_some(wrong)}")
 

@@ -21,7 +21,6 @@ from league.db.columns import read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Match, Period, Player, Rating
-from league.services import promotion
 from league.services.audit import log as audit_log
 from league.services.environments import lookup as environments
 from league.services.matches import counting, pair_records
@@ -30,6 +29,7 @@ from league.services.matches.log import Games
 from league.services.matches.pair_records import Records
 from league.services.population import cache as population_cache
 from league.services.population.cache import Population, Version
+from league.services.promotion import rules as promotion_rules
 from league.services.ratings import input_version, rated_players, sides, sides_store
 from league.services.ratings import state as rating_state
 from league.services.ratings.history_fit import Offsets
@@ -308,7 +308,7 @@ def _write(
     false_reports.refute(session, environment, draft.after, draft.last_match_id, now)
     if draft.population is not None:
         everybody = draft.population if unchanged else population_cache.load(session, environment)
-        promotion.apply(session, settings, everybody, now)
+        promotion_rules.apply(session, settings, everybody, now)
     body = _body(period)
     audit_log.record(
         session,

@@ -14,12 +14,13 @@ from league.api import checkpoints
 from league.api.checkpoints import Sha256
 from league.api.dependencies import Id, League, Now, Running
 from league.errors import LeagueError
-from league.services import fingerprints, lineages, profiles, rankings
+from league.services import lineages, profiles, rankings
 from league.services.audit import log as audit_log
 from league.services.lifecycle import champions, transitions
 from league.services.lifecycle.transitions import Change
 from league.services.matches import queries as match_queries
 from league.services.player_names import display_name
+from league.services.promotion import behaviour_profiles
 from league.services.rankings import Ranked
 from league.services.ratings import rated_players
 from league.services.unplayable_reports import reports
@@ -190,7 +191,7 @@ def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
 def likeness(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     """Show how a player plays, and who plays alike."""
     with league.database.read() as session:
-        found = fingerprints.show(session, player_id, ALIKE)
+        found = behaviour_profiles.show(session, player_id, ALIKE)
     return visit.part("_player_likeness.html", fingerprint=found)
 
 

@@ -16,7 +16,7 @@ from league.config import Settings
 from league.db.engine import Database
 from league.errors import UnknownEnvironmentError
 from league.lookout import Lookout
-from league.services import fingerprint_sums
+from league.services.promotion import behaviour_sums
 
 Look = Callable[[], None]
 
@@ -166,7 +166,7 @@ def test_an_environment_that_cannot_be_looked_at_does_not_delay_the_others(
         if environment == scene.environment:
             raise ValueError("its sums cannot be read")
 
-    monkeypatch.setattr(fingerprint_sums, "follow", follow)
+    monkeypatch.setattr(behaviour_sums, "follow", follow)
     lookout = Lookout(database, configure(), lambda: datetime.now(UTC), lambda: 0.0)
     lookout.perform()
     assert looked == [scene.environment, "zebra"]

@@ -15,9 +15,9 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Event
 from league.errors import LeagueError, StandingConflictError, UnknownPlayerError
-from league.services import promotion
 from league.services.lifecycle import transitions
 from league.services.population import cache as population_cache
+from league.services.promotion import rules as promotion_rules
 
 STEPS: dict[str, dict[str, str | None]] = {
     "candidate": {"promote": "commander", "retire": "retired", "reinstate": None, "quarantine": "quarantined"},
@@ -155,7 +155,7 @@ def test_the_rule_sees_the_win_rates_of_the_payoff_table(
     with database.read() as session:
         everybody = population_cache.load(session, scene.environment)
         frozen = [place for place, member in enumerate(everybody.members) if member.kind != "learner"]
-        roster = promotion._roster(session, configure(), everybody, frozen, champion=None)
+        roster = promotion_rules._roster(session, configure(), everybody, frozen, champion=None)
         ids = [everybody.members[place].id for place in frozen]
         for row, one in enumerate(ids):
             columns = [column for column, other in enumerate(ids) if other != one]

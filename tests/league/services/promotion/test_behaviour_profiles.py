@@ -18,10 +18,11 @@ from league.db.engine import Database
 from league.db.models import Behaviour, Fingerprint, FingerprintMark, MeasureSet
 from league.errors import InvalidRequestError, UnknownPlayerError
 from league.lookout import Lookout
-from league.services import checking, exporting, fingerprint_sums, forking, importing
+from league.services import checking, exporting, forking, importing
 from league.services.archive import ArchiveReader
 from league.services.forking import Place
 from league.services.matches import behaviours
+from league.services.promotion import behaviour_sums
 from league.storage.directory import DirectoryStore
 
 MEASURES = ["range_m", "zone_share"]
@@ -194,7 +195,7 @@ def test_sums_made_step_by_step_are_those_made_at_once(
         look()
     stepwise = sums(database)
     assert len(stepwise) > len(styles)
-    monkeypatch.setattr(fingerprint_sums, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(behaviour_sums, "_ROWS_AT_ONCE", 2)
     scene.client.quarantine_worker(scene.trainer.id, time.now, "which reported nothing")
     look()
     assert sums(database) == stepwise
@@ -221,28 +222,28 @@ def test_whoever_is_overtaken_adds_nothing_twice(
 ) -> None:
     report(scene, {scene.publish(1).id: [1.0, 0.5]})
     scene.client.close_period()
-    unhindered = fingerprint_sums._draft
+    unhindered = behaviour_sums._draft
 
     def overtaken(*arguments: Any) -> Any:
         draft = unhindered(*arguments)
-        monkeypatch.setattr(fingerprint_sums, "_draft", unhindered)
-        fingerprint_sums.follow(database, scene.environment)
+        monkeypatch.setattr(behaviour_sums, "_draft", unhindered)
+        behaviour_sums.follow(database, scene.environment)
         return draft
 
-    monkeypatch.setattr(fingerprint_sums, "_draft", overtaken)
-    fingerprint_sums.follow(database, scene.environment)
+    monkeypatch.setattr(behaviour_sums, "_draft", overtaken)
+    behaviour_sums.follow(database, scene.environment)
     once = sums(database)
     assert once
     with database.write() as session:
         session.query(FingerprintMark).update({"event_id": -1})
-    fingerprint_sums.follow(database, scene.environment)
+    behaviour_sums.follow(database, scene.environment)
     assert sums(database) == once
 
 
 def test_names_that_never_end_fill_no_table(
     scene: Scene, database: Database, look: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fingerprint_sums, "MEASURES_MAX", 3)
+    monkeypatch.setattr(behaviour_sums, "MEASURES_MAX", 3)
     scene.publish(1)
     for first in ("a", "c", "e"):
         lease = scene.rating_leases(1)[0]
@@ -305,7 +306,7 @@ def test_a_fork_knows_what_players_were_like(
     store, other = (DirectoryStore(tmp_path / name, 2**20) for name in ("checkpoints", "other"))
     twin = Database(twin_database_url)
     forking.fork(Place(database, store), Place(twin, other), cut.id, tmp_path, "test", time.now, silent)
-    fingerprint_sums.follow(twin, scene.environment)
+    behaviour_sums.follow(twin, scene.environment)
     assert sums(twin) == then != sums(database)
     twin.close()
 

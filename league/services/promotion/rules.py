@@ -15,7 +15,6 @@ from arena.glicko2 import Ratings, expected_score
 from arena.promotion import Decision, GateResult, Record, Roster, Trial
 from league import wire
 from league.config import Settings
-from league.services import redundancies
 from league.services.gates import service as gates
 from league.services.gates.sprt import RULE
 from league.services.lifecycle import champions, transitions
@@ -23,6 +22,7 @@ from league.services.matches import pair_records
 from league.services.player_names import display_name
 from league.services.population import cache as populations
 from league.services.population.cache import Member, Population
+from league.services.promotion import redundancy
 from league.services.ratings import rated_players
 
 ACTOR = "rule"
@@ -54,7 +54,7 @@ def apply(session: Session, settings: Settings, population: Population, now: dat
 
 def _retire_redundant(session: Session, settings: Settings, population: Population, now: datetime) -> bool:
     """Retire the snapshots that another one scores like; say whether there were any."""
-    found = redundancies.find(session, settings, population)
+    found = redundancy.find(session, settings, population)
     for alike in found:
         player_id, reason = alike.player.id, alike.words()
         transitions.change(session, settings, player_id, "retire", actor=ACTOR, reason=reason, now=now)

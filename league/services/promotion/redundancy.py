@@ -10,13 +10,13 @@ from arena.glicko2 import Ratings, conservative
 from arena.redundancy import RedundancyConfig, Redundant, redundant
 from league import wire
 from league.config import Settings
-from league.services import fingerprints
 from league.services.environments import lookup as environments
 from league.services.lifecycle import champions
 from league.services.matches import pair_records
 from league.services.player_names import display_name
 from league.services.population import cache as population_cache
 from league.services.population.cache import Member, Population
+from league.services.promotion import behaviour_profiles
 from league.services.ratings import rated_players
 
 
@@ -93,7 +93,7 @@ def _among(
         fingerprint_distance=settings.redundancy_behaviour,
         least_opponents=settings.redundancy_opponents,
     )
-    prints = fingerprints.read(session, [member.id for member in members])
+    prints = behaviour_profiles.read(session, [member.id for member in members])
     behaviour = None if prints is None else prints.estimates
     return [
         Alike(members[each.player], members[each.twin], each)
