@@ -15,7 +15,8 @@ from league.config import Settings
 from league.db.engine import Database
 from league.duty import Duty
 from league.isolation import Isolation
-from league.services import election, periods, quarantines
+from league.services import election, quarantines
+from league.services.rating_periods import closing
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class Aggregator(Duty):
         self._left_behind.attempt("all environments", self._rate_left_behind)
         try:
             with self._database.read() as session:
-                environments = periods.by_last_closed(session)
+                environments = closing.by_last_closed(session)
         except Exception:
             self._resign()
             raise
@@ -74,8 +75,8 @@ class Aggregator(Duty):
 
     def _close_if_due(self, environment: str) -> None:
         now = self._clock()
-        if periods.due(self._database, self._settings, environment, now) and self._elected(environment, now):
-            period = periods.close_if_due(self._database, self._settings, environment, now)
+        if closing.due(self._database, self._settings, environment, now) and self._elected(environment, now):
+            period = closing.close_if_due(self._database, self._settings, environment, now)
             if period is not None:
                 log.info("closed period %d of %s: %d matches", period.number, environment, period.matches)
 

@@ -9,10 +9,11 @@ from league.config import Settings
 from league.db.engine import Database
 from league.duty import Duty
 from league.isolation import Isolation
-from league.services import periods, regressions
+from league.services import regressions
 from league.services.environments import lookup as environments
 from league.services.population.learner_games import Recollection
 from league.services.promotion import behaviour_sums
+from league.services.rating_periods import closing
 
 
 class Lookout(Duty):
@@ -39,7 +40,7 @@ class Lookout(Duty):
     def perform(self) -> None:
         """Look at what is new; an environment where that fails holds up no other."""
         with self._database.read() as session:
-            newest = {each: periods.newest(session, each) for each in environments.names(session)}
+            newest = {each: closing.newest(session, each) for each in environments.names(session)}
         for environment, period in newest.items():
             self._isolation.attempt(
                 environment, partial(self._look, environment, None if period is None else period.id)

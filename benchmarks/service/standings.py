@@ -17,9 +17,9 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
-from league.services import periods
+from league.services.rating_periods import closing
+from league.services.rating_periods.rebuild import rebuild
 from league.services.ratings.period import Rule
-from league.services.rebuild import rebuild
 
 MATCHES = int(os.environ.get("LEAGUE_BENCHMARK_MATCHES", "1000000"))
 PERIOD_MATCHES = 1_000_000
@@ -42,7 +42,7 @@ def _standings(stage: Stage) -> list[Row]:
     for matches in (MATCHES // 10, MATCHES):
         history.play(database, matches - played)
         played = matches
-        periods.close(database, settings, history.ENVIRONMENT, actor="benchmark", reason="", now=history.NOW)
+        closing.close(database, settings, history.ENVIRONMENT, actor="benchmark", reason="", now=history.NOW)
         with stage.league(_url(database), aggregation_interval_s=3600) as server:
             address = f"{server.url}{wire.PREFIX}/standings?limit=100"
             seconds = statistics.median(_timed(partial(_read, address)) for _ in range(CALLS))

@@ -8,11 +8,12 @@ from league import wire
 from league.api.dependencies import ID_LIMIT, Admin, After, Before, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
 from league.api.routes import ApiRoute
-from league.services import payoff_map, periods, regressions, superiority
+from league.services import payoff_map, regressions, superiority
 from league.services.environments import lookup as environments
 from league.services.leaderboard import standings
 from league.services.matches import queries as match_queries
 from league.services.promotion import redundancy
+from league.services.rating_periods import closing
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["tables"])
@@ -84,7 +85,7 @@ def close(
     asked = body or wire.PeriodCreate()
     with league.database.read() as session:
         environment = asked.environment or environments.only(session)
-    return periods.close(league.database, league.settings, environment, actor=caller.name, reason=asked.reason, now=now)
+    return closing.close(league.database, league.settings, environment, actor=caller.name, reason=asked.reason, now=now)
 
 
 @router.get("/rating-periods")
@@ -98,7 +99,7 @@ def period_listing(
 ) -> wire.Page[wire.RatingPeriod]:
     """List rating periods, newest first."""
     with league.database.read() as session:
-        found = periods.listing(session, environment, limit + 1, cursor, version)
+        found = closing.listing(session, environment, limit + 1, cursor, version)
     return page(found, limit, lambda period: period.id)
 
 

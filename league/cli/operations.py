@@ -18,9 +18,10 @@ from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.errors import ConfigurationError, InvariantError, RebuildMismatchError
-from league.services import checking, rerating
-from league.services import rebuild as rebuilding
+from league.services import checking
 from league.services.environments import lookup as environments
+from league.services.rating_periods import rebuild as rebuilding
+from league.services.rating_periods import what_if
 from league.services.ratings.period import Rule
 from league.storage.opening import open_store
 
@@ -155,11 +156,11 @@ def _rerate(
     changes = _toml(config)
     with connection.read() as session:
         environment = environment or environments.only(session)
-    proposal = rerating.propose(connection, settings, environment, changes)
+    proposal = what_if.propose(connection, settings, environment, changes)
     if dry_run:
-        outcome = rerating.compare(connection, environment, proposal)
+        outcome = what_if.compare(connection, environment, proposal)
     else:
-        outcome = rerating.apply(
+        outcome = what_if.apply(
             connection, environment, proposal, actor="league rebuild", reason=reason, now=datetime.now(UTC)
         )
     if as_json:
@@ -178,7 +179,7 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def _verdict(
-    outcome: rerating.Comparison, settings: Settings, proposal: rerating.Proposal, *, applied: bool
+    outcome: what_if.Comparison, settings: Settings, proposal: what_if.Proposal, *, applied: bool
 ) -> list[str]:
     """Say in words how both rules fared, and what the server will go on with."""
     lines = [
@@ -202,7 +203,7 @@ def _report(outcome: rebuilding.Rebuilt) -> str:
     return f"{outcome.environment}: {outcome.periods} periods, {outcome.ratings} ratings: {verdict}"
 
 
-def comparison_grid(one: rerating.Comparison) -> Grid:
+def comparison_grid(one: what_if.Comparison) -> Grid:
     """Make a table of players as they are rated and as another rule would rate them."""
     return Grid(
         [["rank", "was", "id"], ["player", "kind"], ["rating ± 2 RD", "was", "change", "games"]],

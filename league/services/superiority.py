@@ -15,12 +15,12 @@ from league import wire
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
-from league.services import periods
 from league.services.environments import lookup as environments
 from league.services.matches import pair_records
 from league.services.player_names import display_name
 from league.services.population import cache as population_cache
 from league.services.population.cache import Version
+from league.services.rating_periods import closing
 from league.services.ratings import history_fit, rated_players
 
 MOST = 500
@@ -101,11 +101,11 @@ def _compare(session: Session, settings: Settings, environment: str) -> Comparis
     players = {player.id: player for player, _ in rows}
     records = pair_records.read(session, environment)
     fitted = history_fit.fit(
-        {player.id: periods.entry_of(player, rating) for player, rating in rows},
+        {player.id: closing.entry_of(player, rating) for player, rating in rows},
         {player.id: player.parent_id for player, _ in rows},
         records,
         settings.refit,
-        periods.offsets(session, environment, records),
+        closing.offsets(session, environment, records),
     )
     order = np.argsort(-fitted.fit.rating, kind="stable").tolist()
     shown = [place for place in order if players[fitted.ids[place]].standing not in rated_players.OUT_OF_PLAY][:MOST]

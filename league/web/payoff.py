@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.api.dependencies import ID_LIMIT, League, Running
 from league.errors import UnknownPlayerError
-from league.services import payoff_map, periods
+from league.services import payoff_map
 from league.services.payoff_map import PayoffMap, Placed
+from league.services.rating_periods import closing
 from league.web.shell import PageRoute, Visit, Visiting
 from league.web.templating import query
 
@@ -137,4 +138,4 @@ def _against(drawn: PayoffMap, place: int, other: int) -> Against:
 
 
 def _last_period(session: Session, environment: str) -> wire.RatingPeriod | None:
-    return next(iter(periods.listing(session, environment, 1, None, None)), None)
+    return next(iter(closing.listing(session, environment, 1, None, None)), None)

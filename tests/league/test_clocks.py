@@ -10,7 +10,8 @@ from league_scene import Scene, result
 
 from league.config import Settings
 from league.db.engine import Database
-from league.services import checking, periods
+from league.services import checking
+from league.services.rating_periods import closing
 
 Configure = Callable[..., Settings]
 
@@ -33,7 +34,7 @@ def test_results_of_both_sides_of_a_jump_are_rated_when_due_and_the_books_stay_r
     settings = configure(period_games=4, period_spacing_s=10, period_age_s=60)
 
     def closed() -> int:
-        period = periods.close_if_due(database, settings, scene.environment, time.now)
+        period = closing.close_if_due(database, settings, scene.environment, time.now)
         return 0 if period is None else period.matches
 
     scene.train(4)

@@ -24,9 +24,10 @@ from league.errors import (
     WorkerConflictError,
     WorkerQuarantinedError,
 )
-from league.services import periods, quarantines, rebuild
+from league.services import quarantines
 from league.services.audit import log as audit_log
 from league.services.matches import log as match_log
+from league.services.rating_periods import closing, rebuild
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 STEP_S = 10
@@ -282,7 +283,7 @@ def test_results_that_do_not_count_close_no_period(
     quarantine(scene)
     scene.report(*(result(lease) for lease in leases))
     time.advance(3600)
-    assert periods.close_if_due(database, configure(), scene.environment, time.now) is None
+    assert closing.close_if_due(database, configure(), scene.environment, time.now) is None
 
 
 def test_both_changes_are_in_the_audit_log(scene: Scene, database: Database) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from league import wire
 from league.cli import history, main, tables
 from league.cli.operations import comparison_grid
-from league.services.rerating import Comparison, Course, Line, Place
+from league.services.rating_periods.what_if import Comparison, Course, Line, Place
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from league.services.audit import log as audit_log
 from league.services.population import cache as population_cache
 from league.services.population import snapshots
 from league.services.population.cache import Population, PopulationCache
-from league.services.rebuild import rebuild
+from league.services.rating_periods.rebuild import rebuild
 from league.storage.opening import open_store
 from league.storage.safetensors_header import Header
 

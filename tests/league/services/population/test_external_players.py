@@ -20,7 +20,8 @@ from league.errors import (
     UnknownEnvironmentError,
     UnknownPlayerError,
 )
-from league.services import checking, forking, rebuild
+from league.services import checking, forking
+from league.services.rating_periods import rebuild
 from league.services.ratings import rated_players
 from league.storage.directory import DirectoryStore
 

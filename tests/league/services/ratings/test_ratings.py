@@ -12,7 +12,7 @@ from arena.glicko2 import SCALE, Kind, Ratings, Results, rate_period
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Payoff, Rating
-from league.services.rebuild import rebuild
+from league.services.rating_periods.rebuild import rebuild
 
 
 def ratings(scene: Scene) -> dict[int, tuple[float, float, float, int]]:

@@ -24,9 +24,10 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Base, SidePayoff, SideRating
-from league.services import checking, forking, rebuild, rerating
+from league.services import checking, forking
 from league.services.forking import Place
 from league.services.matches.log import Games
+from league.services.rating_periods import rebuild, what_if
 from league.services.ratings import state as rating_state
 from league.services.ratings.period import Entry, Rule, as_ratings
 from league.services.ratings.roster import Roster
@@ -262,8 +263,8 @@ def test_sides_that_are_declared_later_are_rated_from_then_on_or_for_the_whole_l
     assert len({period.config_id for period in scene.client.periods().items}) == 2
     assert [told.differing for told in recomputed(database)] == [0]
     rated_on_sides = sum(side.games for one in frozen(scene) for side in one.sides)
-    proposal = rerating.propose(database, configure(), scene.environment, {})
-    rerating.apply(database, scene.environment, proposal, actor="somebody", reason="sides", now=time.now)
+    proposal = what_if.propose(database, configure(), scene.environment, {})
+    what_if.apply(database, scene.environment, proposal, actor="somebody", reason="sides", now=time.now)
     assert all(sum(side.games for side in one.sides) == one.games for one in frozen(scene))
     assert sum(one.games for one in frozen(scene)) > rated_on_sides
     assert [told.differing for told in recomputed(database)] == [0]
@@ -275,8 +276,8 @@ def test_another_rule_rates_sides_again_too(
 ) -> None:
     play_periods(hunt, time, number=3)
     before = {one.id: one.sides for one in hunt.client.players(hunt.environment).items}
-    proposal = rerating.propose(database, configure(), hunt.environment, {"deviation_cap": 60.0})
-    rerating.apply(database, hunt.environment, proposal, actor="somebody", reason="to see", now=time.now)
+    proposal = what_if.propose(database, configure(), hunt.environment, {"deviation_cap": 60.0})
+    what_if.apply(database, hunt.environment, proposal, actor="somebody", reason="to see", now=time.now)
     after = {one.id: one.sides for one in hunt.client.players(hunt.environment).items}
     assert after != before
     assert max(each.deviation for sides in after.values() for each in sides) <= 60.0

@@ -15,20 +15,20 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
 from league.errors import ConfigurationError, InvalidRequestError, reason
-from league.services import periods
 from league.services.audit import log as audit_log
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.log import Games
 from league.services.matches.pair_records import Records
 from league.services.player_names import display_name
+from league.services.rating_periods import closing
+from league.services.rating_periods.rebuild import Cut, Step, replay
 from league.services.ratings import input_version, rated_players, sides_store
 from league.services.ratings.input_version import Ground
 from league.services.ratings.period import Entry, Rule, as_ratings
 from league.services.ratings.roster import Roster
 from league.services.ratings.sides import Books
 from league.services.ratings.state import EMPTY
-from league.services.rebuild import Cut, Step, replay
 
 _RULE = ("tau", "deviation_floor", "deviation_cap", "volatility_cap", "burst_games", "refit")
 _SURENESS_MAX = 1.0 - 1e-6  # a prediction beyond this counts as this, or one surprise would outweigh all the rest
@@ -110,8 +110,8 @@ def propose(database: Database, settings: Settings, environment: str, changes: M
         ConfigurationError: A name or a value is not one of a rating config.
     """
     with database.read() as session:
-        last = periods.newest(session, environment)
-        present = periods.rule_of(session, settings, environment)
+        last = closing.newest(session, environment)
+        present = closing.rule_of(session, settings, environment)
     in_force = present if last is None else Rule.restored(last.rule)
     base = {**in_force.stored(), "burst_games": in_force.burst_games}
     for name in ("unlike_sides", "unsure_of_sides"):  # are the game's, and no numbers
@@ -138,13 +138,13 @@ def compare(database: Database, environment: str, proposal: Proposal) -> Compari
     """
     with database.read() as session:
         stored = _present_periods(session, environment)
-        roster = periods.roster(session, environment)
+        roster = closing.roster(session, environment)
         players = session.execute(rated_players.rated().where(Player.environment == environment)).all()
         now = [(period.last_match_id, Rule.restored(period.rule)) for period in stored]
         present, _ = _follow(replay(session, environment, now), now, roster)
         cuts = _cuts(session, environment, stored, proposal)
         proposed, entries = _follow(replay(session, environment, cuts), cuts, roster)
-    ranked_now = _ranked({player.id: periods.entry_of(player, rating) for player, rating in players})
+    ranked_now = _ranked({player.id: closing.entry_of(player, rating) for player, rating in players})
     ranked_then = _ranked({**roster.newcomers, **entries})
     lines = [
         Line(player.id, display_name(player), player.kind, ranked_now[player.id], ranked_then[player.id])
@@ -284,7 +284,7 @@ def _write(session: Session, environment: str, rerated: _Rerated, actor: str, re
     for period, entries, sides in zip(rerated.periods, rerated.entries, rerated.sides, strict=True):
         session.add(period)
         session.flush()
-        periods.write_ratings(session, period.id, entries, sides.entries)
+        closing.write_ratings(session, period.id, entries, sides.entries)
     pair_records.rewrite(session, environment, rerated.records)
     sides_store.rewrite(session, environment, rerated.sides[-1].records)
     last = rerated.periods[-1]

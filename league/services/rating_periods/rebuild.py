@@ -9,14 +9,14 @@ from sqlalchemy.orm import Session
 
 from league.db.engine import Database
 from league.db.models import Period, Player, Rating, SideRating
-from league.services import periods
 from league.services.audit import log as audit_log
-from league.services.differences import Difference, Differences, Kind, Row, Rows
 from league.services.environments import lookup as environments
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.log import Games
 from league.services.matches.pair_records import Records
+from league.services.rating_periods import closing as rating_periods_closing
+from league.services.rating_periods.differences import Difference, Differences, Kind, Row, Rows
 from league.services.ratings import initial_ratings, sides, sides_store
 from league.services.ratings import state as rating_state
 from league.services.ratings.initial_ratings import Heir
@@ -114,7 +114,9 @@ def inspect(session: Session, environment: str) -> Rebuilt:
 
 def replay(session: Session, environment: str, cuts: Iterable[Cut]) -> Iterator[Step]:
     """Compute periods from the first match on."""
-    return _replay(session, environment, periods.roster(session, environment), ((*cut, ()) for cut in cuts))
+    return _replay(
+        session, environment, rating_periods_closing.roster(session, environment), ((*cut, ()) for cut in cuts)
+    )
 
 
 def _replay(
@@ -146,7 +148,7 @@ def _audit(session: Session, environment: str) -> _Audit:
     corrections: list[_Correction] = []
     found = Differences()
     state, count, ratings = EMPTY, 0, 0
-    roster, heirs = periods.roster(session, environment), initial_ratings.heirs(session, environment)
+    roster, heirs = rating_periods_closing.roster(session, environment), initial_ratings.heirs(session, environment)
     moved: dict[int, Entry] = {}
     for stored in _versions(session, environment):
         cuts = [(each.last_match_id, Rule.restored(each.rule), heirs.get(each.id, ())) for each in stored]
@@ -228,7 +230,7 @@ def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -
         session.execute(update(Period).where(Period.id == right.period_id).values(summary))
         session.execute(delete(Rating).where(Rating.period_id == right.period_id))
         session.execute(delete(SideRating).where(SideRating.period_id == right.period_id))
-        periods.write_ratings(session, right.period_id, right.entries, right.side_entries)
+        rating_periods_closing.write_ratings(session, right.period_id, right.entries, right.side_entries)
     for player_id, start in audit.starts.items():
         values = {"start_rating": start.rating, "start_deviation": start.deviation}
         session.execute(update(Player).where(Player.id == player_id).values(values))

@@ -10,7 +10,7 @@ from league_scene import ON_SQLITE, Scene
 from league.config import Settings
 from league.db.engine import Database
 from league.errors import ConfigurationError, InvalidRequestError
-from league.services import rerating
+from league.services.rating_periods import what_if
 
 Configure = Callable[..., Settings]
 APPLY = {"actor": "somebody", "reason": "to see"}
@@ -26,8 +26,8 @@ def test_a_dry_run_of_the_rule_in_force_shows_what_is_and_changes_nothing(
 ) -> None:
     play_periods(scene, time)
     before = everything(scene)
-    proposal = rerating.propose(database, configure(), scene.environment, {})
-    outcome = rerating.compare(database, scene.environment, proposal)
+    proposal = what_if.propose(database, configure(), scene.environment, {})
+    outcome = what_if.compare(database, scene.environment, proposal)
     assert everything(scene) == before
     assert outcome.present == outcome.proposed
     assert all(line.present == line.proposed for line in outcome.items)
@@ -44,10 +44,10 @@ def test_what_another_rule_would_give_is_what_it_gives_when_applied(
     scene: Scene, database: Database, configure: Configure, time: Any, changes: dict[str, Any]
 ) -> None:
     play_periods(scene, time)
-    proposal = rerating.propose(database, configure(), scene.environment, changes)
-    told = rerating.compare(database, scene.environment, proposal)
+    proposal = what_if.propose(database, configure(), scene.environment, changes)
+    told = what_if.compare(database, scene.environment, proposal)
     assert any(line.present != line.proposed for line in told.items)
-    rerating.apply(database, scene.environment, proposal, **APPLY, now=time.now)
+    what_if.apply(database, scene.environment, proposal, **APPLY, now=time.now)
     for line in told.items:
         player = scene.client.player(line.player_id)
         assert (player.rating, player.deviation, player.games) == (
@@ -64,8 +64,8 @@ def test_a_new_version_leaves_the_old_one_as_history_and_goes_on_from_there(
     players = play_periods(scene, time)
     old = scene.client.periods().items
     table = scene.client.standings(scene.environment, as_of=old[0].id).items
-    proposal = rerating.propose(database, configure(), scene.environment, {"tau": 1.0, "period_games": 10})
-    rerating.apply(database, scene.environment, proposal, **APPLY, now=time.now)
+    proposal = what_if.propose(database, configure(), scene.environment, {"tau": 1.0, "period_games": 10})
+    what_if.apply(database, scene.environment, proposal, **APPLY, now=time.now)
 
     new = scene.client.periods().items
     assert {period.version for period in new} == {2}
@@ -89,8 +89,8 @@ def test_a_period_closed_while_all_is_rated_again_is_part_of_the_new_version(
     scene: Scene, database: Database, configure: Configure, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     players = play_periods(scene, time)
-    proposal = rerating.propose(database, configure(), scene.environment, {"tau": 1.0})
-    compute, calls = rerating._rerate, []
+    proposal = what_if.propose(database, configure(), scene.environment, {"tau": 1.0})
+    compute, calls = what_if._rerate, []
 
     def disturbed(*arguments: Any) -> Any:
         outcome = compute(*arguments)
@@ -100,8 +100,8 @@ def test_a_period_closed_while_all_is_rated_again_is_part_of_the_new_version(
             scene.client.close_period()
         return outcome
 
-    monkeypatch.setattr(rerating, "_rerate", disturbed)
-    rerating.apply(database, scene.environment, proposal, **APPLY, now=time.now)
+    monkeypatch.setattr(what_if, "_rerate", disturbed)
+    what_if.apply(database, scene.environment, proposal, **APPLY, now=time.now)
     assert len(calls) == 2
     new = scene.client.periods().items
     assert len(new) == 7
@@ -114,8 +114,8 @@ def test_periods_are_cut_where_the_active_players_have_played_enough(
 ) -> None:
     scene.train(45)
     scene.client.close_period()
-    proposal = rerating.propose(database, configure(), scene.environment, {"period_games": 20})
-    assert rerating.compare(database, scene.environment, proposal).proposed.periods == 3
+    proposal = what_if.propose(database, configure(), scene.environment, {"period_games": 20})
+    assert what_if.compare(database, scene.environment, proposal).proposed.periods == 3
 
 
 @ON_SQLITE
@@ -139,11 +139,11 @@ def test_a_name_or_value_that_no_rating_config_has_is_refused(
     scene: Scene, database: Database, configure: Configure, changes: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=says):
-        rerating.propose(database, configure(), scene.environment, changes)
+        what_if.propose(database, configure(), scene.environment, changes)
 
 
 @ON_SQLITE
 def test_without_a_period_there_is_nothing_to_compare(scene: Scene, database: Database, configure: Configure) -> None:
-    proposal = rerating.propose(database, configure(), scene.environment, {"tau": 1.0})
+    proposal = what_if.propose(database, configure(), scene.environment, {"tau": 1.0})
     with pytest.raises(InvalidRequestError, match="no rating period was closed yet"):
-        rerating.compare(database, scene.environment, proposal)
+        what_if.compare(database, scene.environment, proposal)

@@ -21,10 +21,10 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Match
-from league.services import periods
 from league.services.audit import log as audit_log
 from league.services.matches import log as match_log
 from league.services.population import cache as population_cache
+from league.services.rating_periods import closing as rating_periods_closing
 
 Configure = Callable[..., Settings]
 
@@ -72,13 +72,22 @@ def test_a_period_closes_by_itself_when_old_enough_and_only_with_results(
     scene: Scene, database: Database, configure: Configure, time: Any
 ) -> None:
     settings = configure(period_age_s=60, period_games=1000)
-    assert periods.close_if_due(database, settings, scene.environment, time.now + timedelta(days=1)) is None
+    assert (
+        rating_periods_closing.close_if_due(database, settings, scene.environment, time.now + timedelta(days=1)) is None
+    )
     scene.train(2)
-    assert periods.close_if_due(database, settings, scene.environment, time.now + timedelta(seconds=59)) is None
-    period = periods.close_if_due(database, settings, scene.environment, time.now + timedelta(seconds=60))
+    assert (
+        rating_periods_closing.close_if_due(database, settings, scene.environment, time.now + timedelta(seconds=59))
+        is None
+    )
+    period = rating_periods_closing.close_if_due(
+        database, settings, scene.environment, time.now + timedelta(seconds=60)
+    )
     assert period is not None
     assert (period.matches, period.reason.split(":")[0]) == (2, "age")
-    assert periods.close_if_due(database, settings, scene.environment, time.now + timedelta(days=1)) is None
+    assert (
+        rating_periods_closing.close_if_due(database, settings, scene.environment, time.now + timedelta(days=1)) is None
+    )
 
 
 def test_a_period_closes_by_itself_after_enough_games_per_player(
@@ -86,16 +95,16 @@ def test_a_period_closes_by_itself_after_enough_games_per_player(
 ) -> None:
     settings = configure(period_games=15)
     scene.train(14)
-    assert periods.close_if_due(database, settings, scene.environment, time.now) is None
+    assert rating_periods_closing.close_if_due(database, settings, scene.environment, time.now) is None
     scene.train(1)
-    period = periods.close_if_due(database, settings, scene.environment, time.now)
+    period = rating_periods_closing.close_if_due(database, settings, scene.environment, time.now)
     assert period is not None
     assert (period.matches, period.reason) == (15, "games: 15 matches of 2 players")
     time.advance(settings.period_spacing_s)
     enough_for_everybody = math.ceil(15 * len(scene.client.players(scene.environment).items) / 2)
     scene.train(enough_for_everybody + 3)
     assert (
-        periods.due(database, settings, scene.environment, time.now)
+        rating_periods_closing.due(database, settings, scene.environment, time.now)
         == f"games: more than {enough_for_everybody} matches"
     )
 
@@ -105,10 +114,16 @@ def test_periods_that_fill_at_once_are_spaced_out(
 ) -> None:
     settings = configure(period_games=1, period_spacing_s=10)
     scene.train(1)
-    assert periods.close_if_due(database, settings, scene.environment, time.now) is not None
+    assert rating_periods_closing.close_if_due(database, settings, scene.environment, time.now) is not None
     scene.train(1)
-    assert periods.close_if_due(database, settings, scene.environment, time.now + timedelta(seconds=9)) is None
-    assert periods.close_if_due(database, settings, scene.environment, time.now + timedelta(seconds=10)) is not None
+    assert (
+        rating_periods_closing.close_if_due(database, settings, scene.environment, time.now + timedelta(seconds=9))
+        is None
+    )
+    assert (
+        rating_periods_closing.close_if_due(database, settings, scene.environment, time.now + timedelta(seconds=10))
+        is not None
+    )
 
 
 def now() -> datetime:
@@ -162,7 +177,7 @@ def test_an_environment_whose_periods_cannot_be_closed_does_not_delay_the_others
 ) -> None:
     others = [Scene(scene.client, name, f"{name}-1") for name in ("aardvark", "zebra")]
     give_own_trainers(scene, *others)
-    close, tried, seconds = periods.close_if_due, list[str](), [0.0]
+    close, tried, seconds = rating_periods_closing.close_if_due, list[str](), [0.0]
 
     def close_unless_ill(database: Database, settings: Settings, environment: str, *rest: Any) -> Any:
         tried.append(environment)
@@ -170,7 +185,7 @@ def test_an_environment_whose_periods_cannot_be_closed_does_not_delay_the_others
             raise ValueError("its log\ncannot be read")
         return close(database, settings, environment, *rest)
 
-    monkeypatch.setattr(periods, "close_if_due", close_unless_ill)
+    monkeypatch.setattr(rating_periods_closing, "close_if_due", close_unless_ill)
     settings = configure(aggregation_interval_s=2.0, period_games=1, period_spacing_s=0.0)
     aggregator = Aggregator(database, settings, now, lambda: seconds[0])
     for look in range(5):
@@ -199,14 +214,17 @@ def test_an_environment_that_ends_the_process_each_time_is_the_last_to_be_looked
     """The next process closes all others before it comes to that one."""
     other = Scene(scene.client, "zebra", "zebra-1")
     give_own_trainers(scene, other)
-    settings, close = configure(period_games=1, period_spacing_s=0.0, aggregation_term_s=0.01), periods.close_if_due
+    settings, close = (
+        configure(period_games=1, period_spacing_s=0.0, aggregation_term_s=0.01),
+        rating_periods_closing.close_if_due,
+    )
 
     def close_or_die(database: Database, settings: Settings, environment: str, *rest: Any) -> Any:
         if environment == scene.environment:
             raise SystemExit("killed")
         return close(database, settings, environment, *rest)
 
-    monkeypatch.setattr(periods, "close_if_due", close_or_die)
+    monkeypatch.setattr(rating_periods_closing, "close_if_due", close_or_die)
     other.client.close_period("zebra")
     for life in range(3):
         for each in (scene, other):
@@ -220,7 +238,7 @@ def test_an_aggregator_that_fails_leaves_the_work_to_another(
     scene: Scene, database: Database, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = configure(aggregation_interval_s=0.01, period_games=1, aggregation_term_s=3600.0)
-    close = periods.close_if_due
+    close = rating_periods_closing.close_if_due
     tried: list[str] = []
 
     def close_unless_ill(*arguments: Any) -> Any:
@@ -229,7 +247,7 @@ def test_an_aggregator_that_fails_leaves_the_work_to_another(
             raise OSError("disk full")
         return close(*arguments)
 
-    monkeypatch.setattr(periods, "close_if_due", close_unless_ill)
+    monkeypatch.setattr(rating_periods_closing, "close_if_due", close_unless_ill)
     scene.train(5)
     ill, sound = (Aggregator(database, settings, now) for _ in range(2))
     ill._thread.name = "ill"
@@ -273,16 +291,16 @@ def test_a_period_that_another_process_closed_meanwhile_is_not_closed_twice(
     scene: Scene, database: Database, configure: Configure, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.train(20)
-    draft = periods._draft
+    draft = rating_periods_closing._draft
 
     def overtaken(*arguments: Any) -> Any:
         outcome = draft(*arguments)
-        monkeypatch.setattr(periods, "_draft", draft)
+        monkeypatch.setattr(rating_periods_closing, "_draft", draft)
         scene.client.close_period()
         return outcome
 
-    monkeypatch.setattr(periods, "_draft", overtaken)
-    assert periods.close_if_due(database, configure(period_games=1), scene.environment, time.now) is None
+    monkeypatch.setattr(rating_periods_closing, "_draft", overtaken)
+    assert rating_periods_closing.close_if_due(database, configure(period_games=1), scene.environment, time.now) is None
     assert [period.matches for period in scene.client.periods().items] == [20]
 
 
@@ -291,10 +309,10 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Have something done just before, or just after, the next closing finds how far the log goes."""
 
     def arrange(*, before: Callable[[], Any] | None = None, after: Callable[[], Any] | None = None) -> None:
-        watermark = periods._watermark
+        watermark = rating_periods_closing._watermark
 
         def disturbed(*arguments: Any) -> int:
-            monkeypatch.setattr(periods, "_watermark", watermark)
+            monkeypatch.setattr(rating_periods_closing, "_watermark", watermark)
             if before is not None:
                 before()
             found = watermark(*arguments)
@@ -302,7 +320,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 after()
             return found
 
-        monkeypatch.setattr(periods, "_watermark", disturbed)
+        monkeypatch.setattr(rating_periods_closing, "_watermark", disturbed)
 
     return arrange
 
@@ -312,11 +330,11 @@ def test_a_period_that_was_due_is_not_closed_once_somebody_closed_it_by_hand(
 ) -> None:
     settings, later = configure(period_age_s=60), time.now + timedelta(seconds=60)
     scene.train(3)
-    assert periods.due(database, settings, scene.environment, later) is not None
+    assert rating_periods_closing.due(database, settings, scene.environment, later) is not None
     for moment in ("before", "after"):
         scene.train(3)
         meanwhile(**{moment: scene.client.close_period})
-        assert periods.close_if_due(database, settings, scene.environment, later) is None
+        assert rating_periods_closing.close_if_due(database, settings, scene.environment, later) is None
     assert [period.matches for period in scene.client.periods().items] == [3, 6]
 
 
@@ -326,8 +344,8 @@ def test_results_that_a_period_cannot_take_in_do_not_make_it_due(
     settings = configure(period_games=15)
     scene.train(14)
     meanwhile(after=lambda: scene.train(1))
-    assert periods.close_if_due(database, settings, scene.environment, time.now) is None
-    period = periods.close_if_due(database, settings, scene.environment, time.now)
+    assert rating_periods_closing.close_if_due(database, settings, scene.environment, time.now) is None
+    period = rating_periods_closing.close_if_due(database, settings, scene.environment, time.now)
     assert period is not None
     assert period.matches == 15
 
@@ -339,7 +357,7 @@ def test_the_rules_of_promotion_see_everybody_as_the_period_leaves_them(
 ) -> None:  # fmt: skip
     """Ratings of the period that is being written, standings as they are at that moment."""
     scene.train(20)
-    draft, write, seen = periods._draft, periods.promotion.apply, []
+    draft, write, seen = rating_periods_closing._draft, rating_periods_closing.promotion.apply, []
 
     def overtaken(*arguments: Any) -> Any:
         outcome = draft(*arguments)
@@ -355,9 +373,12 @@ def test_the_rules_of_promotion_see_everybody_as_the_period_leaves_them(
             seen.append((one.members, one.games.tolist(), *(column.tolist() for column in astuple(ratings))))
         write(session, settings, everybody, now)
 
-    monkeypatch.setattr(periods, "_draft", overtaken)
-    monkeypatch.setattr(periods.promotion, "apply", compared)
-    assert periods.close_if_due(database, configure(period_games=1), scene.environment, time.now) is not None
+    monkeypatch.setattr(rating_periods_closing, "_draft", overtaken)
+    monkeypatch.setattr(rating_periods_closing.promotion, "apply", compared)
+    assert (
+        rating_periods_closing.close_if_due(database, configure(period_games=1), scene.environment, time.now)
+        is not None
+    )
     given, present = seen
     assert given == present
     assert any(member.standing == "commander" for member in given[0]) == promoted_meanwhile
@@ -368,7 +389,7 @@ def test_a_period_is_computed_anew_where_the_log_s_meaning_changed_meanwhile(
 ) -> None:
     """What concerns no player in particular, such as a worker whose results do not count, may change any rating."""
     scene.train(20)
-    draft, drafts = periods._draft, []
+    draft, drafts = rating_periods_closing._draft, []
 
     def disturbed(*arguments: Any) -> Any:
         drafts.append(draft(*arguments))
@@ -378,8 +399,8 @@ def test_a_period_is_computed_anew_where_the_log_s_meaning_changed_meanwhile(
                 audit_log.record(session, "something", **about, now=time.now)
         return drafts[-1]
 
-    monkeypatch.setattr(periods, "_draft", disturbed)
-    closed = periods.close(database, configure(), scene.environment, actor="me", reason="", now=time.now)
+    monkeypatch.setattr(rating_periods_closing, "_draft", disturbed)
+    closed = rating_periods_closing.close(database, configure(), scene.environment, actor="me", reason="", now=time.now)
     assert len(drafts) == 2
     assert closed.matches == 20
 
