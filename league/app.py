@@ -48,14 +48,14 @@ from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import heartbeats
-from league.services.attaching import register, renew
 from league.services.auth import tokens
 from league.services.gates.sprt import Judge
 from league.services.population.cache import PopulationCache
 from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
+from league.services.workers import heartbeats
+from league.services.workers.registration import register, renew
 from league.storage.inspection import Inspector
 from league.storage.opening import open_store
 from league.sweeper import Sweeper

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import workers
+from league.services.workers import service as workers
 
 EVERY_S = 15.0
 

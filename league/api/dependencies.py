@@ -26,14 +26,14 @@ from league.config import Settings, is_loopback
 from league.db.engine import Database
 from league.errors import ForbiddenError, UnauthenticatedError
 from league.lanes import lane_of
-from league.services.attaching import Registration
 from league.services.auth import tokens
 from league.services.gates.sprt import Judge
-from league.services.heartbeats import Beat
 from league.services.population.cache import PopulationCache
 from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons
 from league.services.terms import TermsCache
+from league.services.workers.heartbeats import Beat
+from league.services.workers.registration import Registration
 from league.storage.directory import DirectoryStore
 from league.storage.inspection import Inspector
 from league.storage.s3 import S3Store

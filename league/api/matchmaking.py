@@ -12,7 +12,7 @@ from league.api.routes import ApiRoute
 from league.auth import Principal
 from league.services import draws, evaluating_matchmaking, leases, unplayable
 from league.services.auth import ownership
-from league.services.polling import next_poll_s
+from league.services.workers.polling import next_poll_s
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["matchmaking"])

@@ -12,7 +12,7 @@ from league.api.dependencies import Now, Running, Worker
 from league.api.routes import ApiRoute
 from league.errors import ResultConflictError
 from league.services import results
-from league.services.polling import next_poll_s
+from league.services.workers.polling import next_poll_s
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["play"])

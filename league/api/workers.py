@@ -11,9 +11,11 @@ from league.api.answers import written
 from league.api.dependencies import TEXT, Admin, Filter, Limit, Now, Reader, Running, Word, Worker
 from league.api.paging import page
 from league.api.routes import ApiRoute
-from league.services import attaching, heartbeats, quarantines, reviews, workers
-from league.services.polling import next_heartbeat_s
+from league.services import quarantines, reviews
 from league.services.population import snapshot_schedule
+from league.services.workers import heartbeats, registration
+from league.services.workers import service as workers
+from league.services.workers.polling import next_heartbeat_s
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/workers", tags=["workers"])
@@ -22,7 +24,7 @@ router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/workers", tags=["work
 @router.post("", response_model=wire.Worker)
 async def register(body: wire.WorkerCreate, league: Running, now: Now, caller: Worker) -> Response:
     """Attach; the same instance, or the same name, kind and token, again is the same worker."""
-    return written(await league.registrations.run(attaching.Registration(body, caller, now, league.rng)))
+    return written(await league.registrations.run(registration.Registration(body, caller, now, league.rng)))
 
 
 @router.get("")

@@ -21,14 +21,15 @@ from league.db.engine import Database
 from league.db.models import Draw, Learner, Lease, Match, Player
 from league.db.sharing import one_by_one
 from league.errors import UnknownEnvironmentError, UnknownLeaseError
-from league.services import draws, gate_pairs, unplayable, workers
+from league.services import draws, gate_pairs, unplayable
 from league.services.draws import PAIRING, Account, LearnerDraw
 from league.services.gates.sprt import Judge
 from league.services.matches import counting, pair_records
 from league.services.population import external_players
 from league.services.population.cache import NEWEST, Member, Population, PopulationCache
 from league.services.terms import Terms, TermsCache
-from league.services.workers import Trusted
+from league.services.workers import service as workers
+from league.services.workers.service import Trusted
 
 _RANDOM_DIGITS = 16  # beside the time in milliseconds: no two leases ever have the same id
 _SEED_LIMIT = 2**63

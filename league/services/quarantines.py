@@ -14,9 +14,9 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Quarantine
 from league.errors import InvalidRequestError, WorkerConflictError
-from league.services import workers
 from league.services.gates import sprt as gate_sprt
 from league.services.rating_periods import rebuild
+from league.services.workers import service as workers
 
 LEFT_BEHIND_S = 600.0
 """Ratings that do not show a change for so long are nobody's work any more."""

@@ -26,12 +26,13 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Base, Match, Refusal, Worker
 from league.db.sharing import one_by_one
-from league.services import result_rules, workers
+from league.services import result_rules
 from league.services.auth import ownership
 from league.services.matches import behaviours
 from league.services.matches.behaviours import Packed
 from league.services.result_rules import Reporter
 from league.services.terms import Game, Terms, TermsCache
+from league.services.workers import service as workers
 
 _HASH_BYTES = 16
 _REFUSED: dict[str, wire.ResultStatus] = {"conflict": "conflict", "rejected": "rejected"}

@@ -16,13 +16,14 @@ from league import wire
 from league.config import Settings
 from league.db.bulk import among
 from league.db.models import Match, Period, Player, Quarantine, Rating, Refusal, Worker
-from league.services import worker_checks, workers
+from league.services import worker_checks
 from league.services.environments import lookup as environments
 from league.services.matches import counting
 from league.services.population import cache as population_cache
 from league.services.population.cache import Version
 from league.services.ratings import rated_players
 from league.services.worker_checks import Fit, Reports
+from league.services.workers import service as workers
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

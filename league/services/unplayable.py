@@ -21,10 +21,10 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Lease, Player, UnplayableReport
 from league.errors import InvalidRequestError, StoreUnavailableError, UnknownCheckpointError
-from league.services import workers
 from league.services.lifecycle import transitions
 from league.services.unplayable_reports import reports
 from league.services.unplayable_reports.reports import Reporter
+from league.services.workers import service as workers
 from league.storage.inspection import Inspector
 
 SERVER, WORKERS = "server", "workers"

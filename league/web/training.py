@@ -12,9 +12,10 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.api.dependencies import ID_LIMIT, Id, League, Running
 from league.errors import UnknownLearnerError
-from league.services import opposition, polling, regressions
+from league.services import opposition, regressions
 from league.services.population import learners, training_curves
 from league.services.ratings import rated_players
+from league.services.workers import polling
 from league.web.charts import CHARTS, lines_of
 from league.web.shell import PageRoute, Visit, Visiting
 from league.web.visitors import Visitor

@@ -11,8 +11,10 @@ from pydantic import BaseModel, Field
 
 from league import wire
 from league.api.dependencies import TEXT, League, Now, Running, Word
-from league.services import activity, quarantines, reviews, workers
-from league.services.activity import Activity
+from league.services import quarantines, reviews
+from league.services.workers import activity
+from league.services.workers import service as workers
+from league.services.workers.activity import Activity
 from league.web.actions import Reason, done
 from league.web.shell import PageRoute, Visit, Visiting
 from league.web.templating import query

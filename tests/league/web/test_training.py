@@ -9,8 +9,9 @@ from league_scene import Scene
 from league import wire
 from league.config import Settings
 from league.db.engine import Database
-from league.services import opposition, polling
+from league.services import opposition
 from league.services.population.cache import PopulationCache
+from league.services.workers import polling
 from league.web import charts
 
 VERDICT = wire.HealthVerdict(

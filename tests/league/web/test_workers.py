@@ -10,8 +10,9 @@ from sqlalchemy import delete
 from league import wire
 from league.db.engine import Database
 from league.db.models import Match
-from league.services import activity, reviews
+from league.services import reviews
 from league.services.auth import tokens
+from league.services.workers import activity
 from league.web.visitors import COOKIE
 
 FROM_PAGE = {"Sec-Fetch-Site": "same-origin"}

@@ -31,8 +31,8 @@ from league.errors import (
     UnknownPlayerError,
     UnknownWorkerError,
 )
-from league.services import attaching
-from league.services.attaching import Registration
+from league.services.workers import registration
+from league.services.workers.registration import Registration
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -86,7 +86,7 @@ def test_a_worker_attaches_as_quickly_however_many_share_its_name(
         with database.write() as session:
             event.listen(database.engine, "before_cursor_execute", note)
             ann = Principal("ann", Scope.WORKER)
-            (worker,) = attaching.register(session, [Registration(request, ann, NOW, rng)], settings)
+            (worker,) = registration.register(session, [Registration(request, ann, NOW, rng)], settings)
             event.remove(database.engine, "before_cursor_execute", note)
         return worker.name
 

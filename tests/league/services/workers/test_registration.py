@@ -17,9 +17,11 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Quarantine, Worker
 from league.errors import ForbiddenError, LeagueError, UnknownWorkerError
-from league.services import attaching, heartbeats, workers
-from league.services.attaching import Registration
-from league.services.heartbeats import Beat
+from league.services.workers import heartbeats
+from league.services.workers import registration as workers_registration
+from league.services.workers import service as workers
+from league.services.workers.heartbeats import Beat
+from league.services.workers.registration import Registration
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ANN, BOB = Principal("ann", Scope.WORKER), Principal("bob", Scope.WORKER)
@@ -37,7 +39,7 @@ def registration(name: str, instance: str | None, caller: Principal, *, later: b
 
 
 def register(session: Session, settings: Settings, *those: tuple[str, str | None, Principal], later: bool) -> list[Any]:
-    return attaching.register(session, [registration(*each, later=later) for each in those], settings)
+    return workers_registration.register(session, [registration(*each, later=later) for each in those], settings)
 
 
 def table(session: Session) -> list[tuple[Any, ...]]:
@@ -96,7 +98,7 @@ def test_workers_that_are_renewed_in_one_statement_are_as_if_they_came_one_by_on
             told = table(session)
             trial.rollback()
         event.listen(database.engine, "before_cursor_execute", lambda *each: statements.append(each[2]))
-        renewed = attaching.renew(session, [registration(*each, later=True) for each in those], settings)
+        renewed = workers_registration.renew(session, [registration(*each, later=True) for each in those], settings)
         assert len(statements) == (0 if database.sqlite else 1)
         left = [each for each, worker in zip(those, renewed, strict=True) if worker is None]
         assert len(left) == (len(those) if database.sqlite else left_over)

@@ -17,10 +17,10 @@ from league.config import Settings
 from league.db.bulk import among_bound, listed
 from league.db.models import Base, Learner, Quarantine, Worker
 from league.errors import UnknownLearnerError
-from league.services import workers
 from league.services.auth import ownership
-from league.services.polling import next_poll_s
 from league.services.population import training_curves
+from league.services.workers import service as workers
+from league.services.workers.polling import next_poll_s
 
 TextT = TypeVar("TextT", str, ColumnElement[Any])
 

@@ -13,7 +13,7 @@ from league.app import duties
 from league.census import CensusTaker
 from league.client import LeagueClient
 from league.config import Settings
-from league.services.polling import next_heartbeat_s, next_poll_s
+from league.services.workers.polling import next_heartbeat_s, next_poll_s
 
 
 def test_times_spread_over_the_jitter_around_the_setting_and_repeat_with_the_chance() -> None:
