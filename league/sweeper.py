@@ -11,7 +11,7 @@ from league.api.metrics import Metrics
 from league.config import Settings
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import leases
+from league.services.matchmaking import leases
 
 LEASES_PER_TRANSACTION = 500
 PAUSE_S = 0.05

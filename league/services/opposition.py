@@ -11,8 +11,8 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from league import wire
 from league.config import Settings
 from league.db.models import Lease, Match
-from league.services import draws
 from league.services.matches import counting
+from league.services.matchmaking import opponents as matchmaking_opponents
 from league.services.player_names import display_name
 from league.services.population.cache import Population, PopulationCache
 
@@ -110,10 +110,12 @@ def of_learner(
         InvalidRequestError: It is not a learner.
     """
     population = cache.of_player(session, player_id)
-    content = draws.of_learner(session, population, settings, player_id, self_play=self_play).account.content
+    content = matchmaking_opponents.of_learner(
+        session, population, settings, player_id, self_play=self_play
+    ).account.content
     played, items = _played(session, player_id), content["items"]
     shares = {branch["name"]: branch["share"] for branch in content["branches"]}
-    shares[draws.SELF_PLAY] = content["self_play"]
+    shares[matchmaking_opponents.SELF_PLAY] = content["self_play"]
     rules = {branch["name"]: branch["rule"] for branch in content["branches"]}
     by_branch = _met((each.branch, each.score) for each in played)
     by_opponent = _met((each.opponent, each.score) for each in played)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from league import wire
-from league.services.terms import Terms
+from league.services.matchmaking.lease_cache import Terms
 
 INTEGER_LIMIT = 2**63  # what both databases store
 REASON_MAX_LENGTH = 64

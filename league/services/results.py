@@ -30,8 +30,8 @@ from league.services import result_rules
 from league.services.auth import ownership
 from league.services.matches import behaviours
 from league.services.matches.behaviours import Packed
+from league.services.matchmaking.lease_cache import Game, Terms, TermsCache
 from league.services.result_rules import Reporter
-from league.services.terms import Game, Terms, TermsCache
 from league.services.workers import service as workers
 
 _HASH_BYTES = 16

@@ -20,7 +20,7 @@ from league.api.metrics import Metrics
 from league.client import LeagueClient, patience_of
 from league.errors import BusyError
 from league.lanes import LaneConfig
-from league.services import leases
+from league.services.matchmaking import leases
 
 MEDIA_TYPE = "application/problem+json"
 

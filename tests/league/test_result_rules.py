@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from arena.seeding import match_seed
 from league import wire
 from league.errors import InvalidRequestError, UnknownWorkerError
-from league.services.terms import UNDECLARED
+from league.services.matchmaking.lease_cache import UNDECLARED
 
 
 def test_late_result_inside_grace_counts_and_is_flagged(scene: Scene, time: Any) -> None:

@@ -21,7 +21,8 @@ from league.db.engine import Database
 from league.db.models import Base, Draw, Lease, Match, Refusal
 from league.errors import UnknownLeaseError
 from league.pruner import Pruner
-from league.services import draws, retention
+from league.services import retention
+from league.services.matchmaking import opponents
 from league.services.retention import Outdated
 
 DAY_S = 86400
@@ -185,7 +186,7 @@ def test_a_draw_keeps_its_opponents_for_leases_that_are_just_being_stored(
     with ThreadPoolExecutor(1) as pool:
         with database.write() as session:
             source = session.get_one(Lease, old.lease_id)
-            draws.keep(session, draws.kept(session, source.draw_id), time.now)
+            opponents.keep(session, opponents.kept(session, source.draw_id), time.now)
             pruning = pool.submit(prune, database, time)
             wait([pruning], timeout=0.3)  # unless it waits for the lease
             columns = {column.key: getattr(source, column.key) for column in Lease.__table__.columns}

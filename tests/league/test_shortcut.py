@@ -11,8 +11,8 @@ from league_scene import Scene, result
 from league.api import dependencies, shortcut
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.services import leases
 from league.services.auth import tokens
+from league.services.matchmaking import leases
 
 BATCH, LEASES, WORKERS = "/api/v1/results", "/api/v1/leases", "/api/v1/workers"
 STRAIGHT = "application/json"

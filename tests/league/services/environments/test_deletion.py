@@ -314,7 +314,7 @@ def test_leases_that_are_granted_while_an_environment_is_deleted_leave_nothing_b
     doomed.publish(1)
     if known:
         doomed.lease(1)
-    from league.services import leases
+    from league.services.matchmaking import leases
 
     plan, drawn, go_on = leases._plan_training, threading.Event(), threading.Event()
 

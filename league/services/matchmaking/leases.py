@@ -21,13 +21,13 @@ from league.db.engine import Database
 from league.db.models import Draw, Learner, Lease, Match, Player
 from league.db.sharing import one_by_one
 from league.errors import UnknownEnvironmentError, UnknownLeaseError
-from league.services import draws, gate_pairs, unplayable
-from league.services.draws import PAIRING, Account, LearnerDraw
 from league.services.gates.sprt import Judge
 from league.services.matches import counting, pair_records
+from league.services.matchmaking import gate_pairing, opponents, unplayable
+from league.services.matchmaking.lease_cache import Terms, TermsCache
+from league.services.matchmaking.opponents import PAIRING, Account, LearnerDraw
 from league.services.population import external_players
 from league.services.population.cache import NEWEST, Member, Population, PopulationCache
-from league.services.terms import Terms, TermsCache
 from league.services.workers import service as workers
 from league.services.workers.service import Trusted
 
@@ -102,7 +102,7 @@ def _store_grant(database: Database, planned: Grant, now: datetime) -> None:
     def store(session: Session) -> None:  # two processes may keep the same draws in another order: each by itself
         if session.scalar(_hold_learner(environment)) is None:
             raise _deleted(environment)
-        draws.keep(session, planned.account, now)
+        opponents.keep(session, planned.account, now)
         _store(session, [planned.rows])
 
     database.write_together(one_by_one, store)
@@ -136,9 +136,9 @@ def explain(session: Session, lease_id: str, now: datetime) -> wire.LeaseExplana
         raise UnknownLeaseError(lease_id, "no lease has this id", "see a match's lease_id")
     seats = session.execute(select(Player).where(Player.id.in_((lease.home_id, lease.away_id)))).scalars()
     matches = session.scalar(select(func.count()).where(Match.lease_id == lease_id)) or 0
-    account = draws.kept(session, lease.draw_id)
+    account = opponents.kept(session, lease.draw_id)
     return wire.LeaseExplanation.model_validate(
-        draws.shown(session, account)
+        opponents.shown(session, account)
         | {
             "lease": _body(_columns(lease), {player.id: _seat(player) for player in seats}, account.rule(lease.branch)),
             "worker_id": lease.worker_id,
@@ -233,12 +233,14 @@ def _drawn_from(
         present = () if found is None else tuple(found[-len(NEWEST) :])
         kept_away = _kept_away(session, settings, request.worker_id, worker, now)
         for population in cache.known(session, player_id, present, lately=renewing.locked()):
-            learner = draws.known(population, player_id, self_play=self_play, unplayable=kept_away)
+            learner = opponents.known(population, player_id, self_play=self_play, unplayable=kept_away)
             if learner is not None:
                 return population, learner
     with renewing, database.read() as session:
         population = cache.of_player(session, player_id)
-        learner = draws.of_learner(session, population, settings, player_id, self_play=self_play, unplayable=kept_away)
+        learner = opponents.of_learner(
+            session, population, settings, player_id, self_play=self_play, unplayable=kept_away
+        )
     return population, learner
 
 
@@ -261,19 +263,19 @@ def _plan_rating(
     kept_away = _kept_away(session, settings, request.worker_id, worker, now)
     enough = judge.enough(session, now)
     share, count = settings.promotion.gate_share, (request.count + 1) // 2
-    gate = gate_pairs.next_to_play(
+    gate = gate_pairing.next_to_play(
         session, population, worker.signatures, kept_away, enough, share, rng, request.player_id
     )
     changes: Row = {}
     if gate is None and own is not None:
-        places, account = draws.of_entry(population, own, kept_away)
+        places, account = opponents.of_entry(population, own, kept_away)
         pairs = _pairs_with(session, population, own, places, count, rng).tolist()
-        changes = {"branch": draws.ENTRY}
+        changes = {"branch": opponents.ENTRY}
     elif gate is None:
         places, account = _one_signature(population, worker.signatures, kept_away, rng)
         pairs = _pairs(session, population, places, count, rng).tolist()
     else:
-        two, account = gate_pairs.seats(population, gate)
+        two, account = gate_pairing.seats(population, gate)
         pairs, changes = count * [two], {"kind": counting.GATE, "branch": counting.GATE, "gate_id": gate.id}
     rows = _rows(settings, request, account, population.environment, 2 * len(pairs), now, rng)
     for row in rows:
@@ -295,7 +297,7 @@ def _one_signature(
     population: Population, signatures: Sequence[str], kept_away: frozenset[int], rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], Account]:
     """Choose among a worker's signatures one with somebody to pair, if there is any."""
-    groups = [draws.of_pairing(population, signature, kept_away) for signature in sorted({*signatures}) or [""]]
+    groups = [opponents.of_pairing(population, signature, kept_away) for signature in sorted({*signatures}) or [""]]
     peopled = [group for group in groups if group[0].size > 1] or groups
     return peopled[rng.integers(len(peopled))]
 

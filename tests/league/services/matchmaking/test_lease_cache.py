@@ -9,7 +9,7 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from league.db.engine import Database
-from league.services.terms import UNDECLARED, TermsCache
+from league.services.matchmaking.lease_cache import UNDECLARED, TermsCache
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

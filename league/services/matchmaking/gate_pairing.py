@@ -8,10 +8,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from league.db.models import Gate
-from league.services import draws
-from league.services.draws import Account
 from league.services.gates.sprt import RULE
 from league.services.matches import counting
+from league.services.matchmaking import opponents
+from league.services.matchmaking.opponents import Account
 from league.services.population.cache import Population
 
 
@@ -68,7 +68,7 @@ def seats(population: Population, gate: OpenGate) -> tuple[tuple[int, int], Acco
     """Return the places of a gate's two players in the population, and the account of why they meet."""
     places = population.place(gate.candidate_id), population.place(gate.champion_id)
     rule = f"pairs for gate {gate.id} until it has a verdict, sides swapped on each seed"
-    account = draws.between(population, np.array(places, dtype=np.int64), (), counting.GATE, rule)
+    account = opponents.between(population, np.array(places, dtype=np.int64), (), counting.GATE, rule)
     return places, account
 
 

@@ -9,8 +9,8 @@ from sqlalchemy import text
 
 from league import wire
 from league.db.engine import Database
-from league.services import draws
-from league.services.draws import Account
+from league.services.matchmaking import opponents
+from league.services.matchmaking.opponents import Account
 
 
 def removed(account: wire.DrawAccount) -> dict[str, list[int]]:
@@ -139,5 +139,5 @@ def test_leases_of_one_version_share_one_account(scene: Scene, database: Databas
         draw_of = dict(session.execute(text("SELECT id, draw_id FROM leases")).all())
         assert len({draw_of[lease] for lease in before}) == 1
         assert draw_of[after] not in {draw_of[lease] for lease in before}
-        account = draws.kept(session, draw_of[after])
+        account = opponents.kept(session, draw_of[after])
     assert Account.of(account.content).id == account.id

@@ -17,7 +17,7 @@ from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import ConfigurationError
-from league.services import draws
+from league.services.matchmaking import opponents
 from league.services.population import rule_inputs
 from league.services.population.cache import PopulationCache
 
@@ -217,7 +217,7 @@ def test_the_default_rule_stands_in_for_one_that_fails_and_both_are_named(
     shown = scene.client.preview(scene.learner.player_id)
     assert shown.branches == sound.branches
     assert [item.weights for item in shown.items] == [item.weights for item in sound.items]
-    (logged,) = (record.getMessage() for record in caplog.records if record.name == draws.__name__)
+    (logged,) = (record.getMessage() for record in caplog.records if record.name == opponents.__name__)
     assert "rule 'broken' failed" in logged
     assert "correct the rule, or set LEAGUE_MATCHMAKING__WEIGHTING" in logged
 
@@ -251,5 +251,5 @@ def _reads(configure: Callable[..., object], database: Database, scene: Scene, r
     with database.read() as session:
         bind = session.get_bind()
         event.listen(bind, "before_cursor_execute", lambda *call: asked.append(call[2]))
-        draws.preview(session, settings, PopulationCache(), scene.learner.player_id)  # type: ignore[arg-type]
+        opponents.preview(session, settings, PopulationCache(), scene.learner.player_id)  # type: ignore[arg-type]
     return sum("FROM matches" in statement for statement in asked)

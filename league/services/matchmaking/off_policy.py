@@ -27,9 +27,10 @@ from league import wire
 from league.config import Settings
 from league.db.models import Draw, Lease, Match
 from league.errors import InvalidRequestError
-from league.services import draws, leases
 from league.services.matches import counting, pair_records
 from league.services.matches.pair_records import Records
+from league.services.matchmaking import leases
+from league.services.matchmaking import opponents as matchmaking_opponents
 from league.services.population import roles, rule_inputs
 from league.services.population.cache import Population, PopulationCache
 
@@ -100,7 +101,7 @@ class _OtherRule:
             pasts=self._pasts(items["player_id"], draw.created_at) if "pasts" in needs else None,
             lineage=roles.lineages(self.population, places),
         )
-        target = draws.weighed(candidates, config).probabilities
+        target = matchmaking_opponents.weighed(candidates, config).probabilities
         for branch in kept:
             target = target + branch["share"] * np.array(items["weights"][branch["name"]])
         return _Situation(
@@ -202,7 +203,7 @@ def evaluate(
         ConfigurationError: The rule failed.
     """
     population = cache.of_player(session, player_id)
-    draws.learner(population, player_id)
+    matchmaking_opponents.learner(population, player_id)
     asked = _granted(population.environment, player_id, last, since)
     other = _OtherRule(session, population, _with_rule(settings.matchmaking, rule), player_id)
     situation = lru_cache(_REMEMBERED)(other.situation)

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from league import wire
 from league.db.engine import Database
 from league.db.models import Lease
-from league.services import leases
+from league.services.matchmaking import leases
 from league.services.workers import activity
 from league.services.workers.activity import Activity
 from league.sweeper import Sweeper
