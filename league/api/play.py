@@ -11,7 +11,7 @@ from league.api.answers import written
 from league.api.dependencies import Now, Running, Worker
 from league.api.routes import ApiRoute
 from league.errors import ResultConflictError
-from league.services import results
+from league.services.results import service as results
 from league.services.workers.polling import next_poll_s
 from league.wire import PREFIX
 

@@ -20,7 +20,7 @@ from league import wire
 from league.client import LeagueClient
 from league.db import locks
 from league.errors import DatabaseUnavailableError
-from league.services import results
+from league.services.results import service as results
 
 PLAYED = wire.Behaviour(measures=["range_m"], home=[1.0], away=[2.0])
 """With it a match takes a transaction of several statements."""

@@ -26,12 +26,12 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Base, Match, Refusal, Worker
 from league.db.sharing import one_by_one
-from league.services import result_rules
 from league.services.auth import ownership
 from league.services.matches import behaviours
 from league.services.matches.behaviours import Packed
 from league.services.matchmaking.lease_cache import Game, Terms, TermsCache
-from league.services.result_rules import Reporter
+from league.services.results import validation
+from league.services.results.validation import Reporter
 from league.services.workers import service as workers
 
 _HASH_BYTES = 16
@@ -147,10 +147,10 @@ def _sort(
         elif isinstance(result, wire.UnreadableResult):
             places.settled[place] = Verdict("rejected", None, result.detail)
         elif own is None or own.worker_id != reporter.worker_id:
-            places.settled[place] = Verdict("rejected", None, result_rules.not_owned(result, own))
+            places.settled[place] = Verdict("rejected", None, validation.not_owned(result, own))
         else:
             longest = limits.get(own.game)
-            reason = result_rules.refusal(
+            reason = validation.refusal(
                 result, own, seeds.get(place, own.seed), reporter, longest, settings.lease_grace_s, now
             )
             if reason is None:
@@ -205,7 +205,7 @@ def _kept(session: Session, results: Collection[wire.Result]) -> dict[Key, Kept]
         return {}
     columns = Match.lease_id, Match.sequence, Match.id, Match.payload_hash, Match.late
     leases = {result.lease_id for result in results}
-    sequences = {result.sequence for result in results if 0 <= result.sequence < result_rules.INTEGER_LIMIT}
+    sequences = {result.sequence for result in results if 0 <= result.sequence < validation.INTEGER_LIMIT}
     query = select(*columns).where(among(session, Match.lease_id, leases), among(session, Match.sequence, sequences))
     rows = session.execute(query)
     return {(lease_id, sequence): Kept(match_id, payload, late) for lease_id, sequence, match_id, payload, late in rows}
