@@ -15,8 +15,9 @@ from league.config import Settings
 from league.db.engine import Database
 from league.duty import Duty
 from league.isolation import Isolation
-from league.services import election, quarantines
+from league.services import election
 from league.services.rating_periods import closing
+from league.services.trust import quarantine
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class Aggregator(Duty):
                 self._resign(environment)
 
     def _rate_left_behind(self) -> None:
-        quarantines.rate_left_behind(self._database, self._clock())
+        quarantine.rate_left_behind(self._database, self._clock())
 
     def _close_if_due(self, environment: str) -> None:
         now = self._clock()

@@ -52,8 +52,8 @@ from league.services.auth import tokens
 from league.services.gates.sprt import Judge
 from league.services.matchmaking.lease_cache import TermsCache
 from league.services.population.cache import PopulationCache
-from league.services.reviews import LatestReview
 from league.services.superiority import Comparisons
+from league.services.trust.review import LatestReview
 from league.services.workers import heartbeats
 from league.services.workers.registration import register, renew
 from league.storage.inspection import Inspector

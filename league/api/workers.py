@@ -11,8 +11,9 @@ from league.api.answers import written
 from league.api.dependencies import TEXT, Admin, Filter, Limit, Now, Reader, Running, Word, Worker
 from league.api.paging import page
 from league.api.routes import ApiRoute
-from league.services import quarantines, reviews
 from league.services.population import snapshot_schedule
+from league.services.trust import quarantine as trust_quarantine
+from league.services.trust import review
 from league.services.workers import heartbeats, registration
 from league.services.workers import service as workers
 from league.services.workers.polling import next_heartbeat_s
@@ -37,7 +38,7 @@ def listing(
 ) -> wire.Page[wire.ListedWorker]:
     """List workers by id, all or those of a name, with how their last results fit what is expected."""
     with league.database.read() as session:
-        found = reviews.listing(session, league.settings, limit + 1, cursor, name)
+        found = review.listing(session, league.settings, limit + 1, cursor, name)
     return page(found, limit, lambda worker: worker.id)
 
 
@@ -72,7 +73,7 @@ def quarantine(
     worker_id: Word, body: wire.WorkerQuarantine, league: Running, now: Now, caller: Admin
 ) -> wire.Quarantine:
     """Stop trusting the worker: no leases, and what it reported since then does not count; all ratings follow."""
-    return quarantines.impose(league.database, worker_id, body, caller.name, now)
+    return trust_quarantine.impose(league.database, worker_id, body, caller.name, now)
 
 
 @router.post("/{worker_id}/reinstate")
@@ -80,4 +81,4 @@ def reinstate(
     worker_id: Word, body: wire.WorkerReinstatement, league: Running, now: Now, caller: Admin
 ) -> wire.Quarantine:
     """Trust the worker again, from now on or as if it had always been; all ratings follow."""
-    return quarantines.lift(league.database, worker_id, body, caller.name, now)
+    return trust_quarantine.lift(league.database, worker_id, body, caller.name, now)

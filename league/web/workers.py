@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field
 
 from league import wire
 from league.api.dependencies import TEXT, League, Now, Running, Word
-from league.services import quarantines, reviews
+from league.services.trust import quarantine as trust_quarantine
+from league.services.trust import review
 from league.services.workers import activity
 from league.services.workers import service as workers
 from league.services.workers.activity import Activity
@@ -90,7 +91,7 @@ def quarantine(
         registered_at = workers.require(session, worker_id).registered_at
     since = max(registered_at, now - timedelta(hours=int(since_h))) if since_h else registered_at
     asked = wire.WorkerQuarantine(since=since, reason=reason)
-    quarantines.impose(league.database, worker_id, asked, caller.name, now)
+    trust_quarantine.impose(league.database, worker_id, asked, caller.name, now)
     return done(request, "/workers")
 
 
@@ -106,7 +107,7 @@ def reinstate(
 ) -> Response:
     """Trust a worker again, from now on or as if it had always been."""
     asked = wire.WorkerReinstatement(reason=reason, restore=restore)
-    quarantines.lift(league.database, worker_id, asked, caller.name, now)
+    trust_quarantine.lift(league.database, worker_id, asked, caller.name, now)
     return done(request, "/workers")
 
 
@@ -134,7 +135,7 @@ def _table(league: League, visit: Visit, asked: Asked) -> dict[str, Any]:
 
 def _lines(league: League, visit: Visit, asked: Asked) -> list[Line]:
     with league.database.read() as session:
-        found = reviews.latest(session, league.settings, league.review, WORKERS_MAX, asked.kind or None, visit.now)
+        found = review.latest(session, league.settings, league.review, WORKERS_MAX, asked.kind or None, visit.now)
         busy = activity.of_workers(session, visit.now)
     beat = timedelta(seconds=league.settings.heartbeat_s)
     lines = [

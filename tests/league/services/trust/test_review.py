@@ -13,7 +13,7 @@ from league_scene import Scene, result
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.services import reviews
+from league.services.trust import review
 
 
 def evaluate(scene: Scene, worker: wire.Worker, score: Callable[[], float], count: int = 100) -> None:
@@ -104,9 +104,9 @@ def test_a_match_is_predicted_by_the_ratings_before_its_period(
         strengths.append((now.rating, now.deviation))
     scene.evaluate(4, winner=snapshot.id)
     with database.read() as session:
-        log = reviews._read(session, scene.environment, 100)
+        log = review._read(session, scene.environment, 100)
         assert log is not None
-        period, predicted = reviews._predictions(session, scene.environment, log)
+        period, predicted = review._predictions(session, scene.environment, log)
     assert period.tolist() == [0] * 4 + [1] * 4 + [2] * 4
     assert strengths[0][0] < strengths[1][0] < strengths[2][0]
     for_snapshot = np.where(log.home == snapshot.id, predicted, 1.0 - predicted).reshape(3, 4)
@@ -119,10 +119,10 @@ def test_lengths_are_compared_within_a_period_where_somebody_learns(
 ) -> None:
     evaluate(scene, scene.evaluator, fair, count=4)
     with database.read() as session:
-        log = reviews._read(session, scene.environment, 100)
+        log = review._read(session, scene.environment, 100)
     assert log is not None
     period = np.array([0, 0, 1, 1])
-    occasions = {kind: reviews._occasions(replace(log, training=np.full(4, kind)), period) for kind in (True, False)}
-    pairings = reviews._numbered(log.home, log.away)
+    occasions = {kind: review._occasions(replace(log, training=np.full(4, kind)), period) for kind in (True, False)}
+    pairings = review._numbered(log.home, log.away)
     assert occasions[False].tolist() == pairings.tolist()
-    assert occasions[True].tolist() == reviews._numbered(pairings, period).tolist()
+    assert occasions[True].tolist() == review._numbered(pairings, period).tolist()

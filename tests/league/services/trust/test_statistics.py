@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from simulated_workers import LEVEL, WORKERS, League, Lie, always_wins, shorter, swaps
 
-from league.services import worker_checks
+from league.services.trust import statistics as worker_statistics
 
 
 def p_values(league: League, seeds: range, lie: Lie | None = None) -> dict[str, np.ndarray]:
@@ -12,8 +12,8 @@ def p_values(league: League, seeds: range, lie: Lie | None = None) -> dict[str, 
     found: dict[str, list[list[float]]] = {"score": [], "length": []}
     for seed in seeds:
         reports = league.play(np.random.default_rng(seed), lie)
-        for measure, check in (("score", worker_checks.scores), ("length", worker_checks.lengths)):
-            fits = worker_checks.one_by_one(check, reports, WORKERS, LEVEL)
+        for measure, check in (("score", worker_statistics.scores), ("length", worker_statistics.lengths)):
+            fits = worker_statistics.one_by_one(check, reports, WORKERS, LEVEL)
             found[measure].append([1.0 if fit is None else fit.p_value for fit in fits])
     return {measure: np.array(rows) for measure, rows in found.items()}
 
@@ -45,8 +45,8 @@ def test_learners_whose_matches_change_each_in_its_way_are_not_compared_with_eac
     means = np.where(worker == 0, 6.0 - 0.1 * period, 4.5)
     decisions = np.exp(rng.normal(means, 0.3)).astype(np.int64) + 1
     occasion = worker * 20 + period
-    reports = worker_checks.Reports(worker, worker, occasion, np.ones(worker.size), np.ones(worker.size), decisions)
-    assert worker_checks.lengths(reports, 2) == [None, None]
+    reports = worker_statistics.Reports(worker, worker, occasion, np.ones(worker.size), np.ones(worker.size), decisions)
+    assert worker_statistics.lengths(reports, 2) == [None, None]
 
 
 def test_lengths_are_compared_with_those_of_others_on_the_same_occasions_alone() -> None:
@@ -56,8 +56,8 @@ def test_lengths_are_compared_with_those_of_others_on_the_same_occasions_alone()
     decisions = np.exp(rng.normal(5.0 + occasion, 0.3) + 0.2 * worker).astype(np.int64) + 1
     worker, occasion = (np.append(each, np.full(100, 3)) for each in (worker, occasion))  # who plays there alone
     decisions, score = np.append(decisions, np.full(100, 9)), np.ones(worker.size)
-    reports = worker_checks.Reports(worker, occasion, occasion, score, score, decisions)
-    _, fit, *nobody = worker_checks.lengths(reports, 4)
+    reports = worker_statistics.Reports(worker, occasion, occasion, score, score, decisions)
+    _, fit, *nobody = worker_statistics.lengths(reports, 4)
     assert fit is not None
     assert (fit.results, nobody) == (500, [None, None])
     assert fit.expected == pytest.approx(fit.observed / np.exp(0.2), rel=0.05)
@@ -74,7 +74,7 @@ def test_ratings_that_err_a_little_accuse_nobody_however_many_games_there_are() 
     ("refused", "reported", "suspect"), [(0, 100, False), (3, 100, False), (30, 100, True), (4, 4, False)]
 )
 def test_a_share_of_refusals_above_what_is_tolerated_stands_out(refused: int, reported: int, suspect: bool) -> None:
-    fit = worker_checks.refusals(refused, reported)
+    fit = worker_statistics.refusals(refused, reported)
     assert (fit is not None and fit.p_value < LEVEL) == suspect
 
 
@@ -91,8 +91,8 @@ def test_where_no_ratings_predict_results_good_workers_are_left_in_peace_and_bad
 
 def test_a_worker_s_own_results_say_nothing_of_how_well_ratings_predict() -> None:
     circles = League(alone=True, rating_error=400.0).play(np.random.default_rng(0), None)
-    (lonely, *_) = worker_checks.scores(circles.chosen(circles.worker == 0), WORKERS)
-    (among_others, *_) = worker_checks.scores(circles, WORKERS)
+    (lonely, *_) = worker_statistics.scores(circles.chosen(circles.worker == 0), WORKERS)
+    (among_others, *_) = worker_statistics.scores(circles, WORKERS)
     assert lonely is not None
     assert among_others is not None
     assert lonely.p_value < LEVEL < among_others.p_value
@@ -102,7 +102,7 @@ def test_a_worker_s_own_results_say_nothing_of_how_well_ratings_predict() -> Non
 def test_medians_of_all_others_are_those_of_what_is_left(count: int) -> None:
     values = np.random.default_rng(count).integers(0, 4, count).astype(float)
     wanted = [np.median(np.delete(values, each)) if count > 1 else 0.0 for each in range(count)]
-    assert worker_checks._medians_of_others(values).tolist() == wanted
+    assert worker_statistics._medians_of_others(values).tolist() == wanted
 
 
 def test_a_pairing_s_z_is_that_of_a_beta_binomial_count() -> None:
@@ -112,10 +112,10 @@ def test_a_pairing_s_z_is_that_of_a_beta_binomial_count() -> None:
     zeros = np.zeros(size, dtype=np.int64)
     worker = np.array([0] * games + [1] * others)
     ones = np.ones(size, dtype=np.int64)
-    reports = worker_checks.Reports(worker, zeros, zeros, score, np.full(size, predicted), ones)
-    fit = worker_checks.scores(reports, 2)[0]
-    confidence = worker_checks.PRIOR_GAMES + others
-    mean = (worker_checks.PRIOR_GAMES * predicted + others_wins) / confidence
+    reports = worker_statistics.Reports(worker, zeros, zeros, score, np.full(size, predicted), ones)
+    fit = worker_statistics.scores(reports, 2)[0]
+    confidence = worker_statistics.PRIOR_GAMES + others
+    mean = (worker_statistics.PRIOR_GAMES * predicted + others_wins) / confidence
     variance = games * predicted * (1 - predicted) * (confidence + games) / (confidence + 1)
     assert fit is not None
     assert fit.chi_square == pytest.approx((wins - games * mean) ** 2 / variance)

@@ -16,13 +16,13 @@ from league import wire
 from league.config import Settings
 from league.db.bulk import among
 from league.db.models import Match, Period, Player, Quarantine, Rating, Refusal, Worker
-from league.services import worker_checks
 from league.services.environments import lookup as environments
 from league.services.matches import counting
 from league.services.population import cache as population_cache
 from league.services.population.cache import Version
 from league.services.ratings import rated_players
-from league.services.worker_checks import Fit, Reports
+from league.services.trust import statistics as worker_statistics
+from league.services.trust.statistics import Fit, Reports
 from league.services.workers import service as workers
 
 FloatArray = NDArray[np.float64]
@@ -34,7 +34,10 @@ LASTS = timedelta(seconds=15)
 """How long a look at the last matches is good for pages."""
 
 KINDS: tuple[wire.MatchKind, ...] = ("training", "rating")
-MEASURES: dict[wire.Measure, worker_checks.Check] = {"score": worker_checks.scores, "length": worker_checks.lengths}
+MEASURES: dict[wire.Measure, worker_statistics.Check] = {
+    "score": worker_statistics.scores,
+    "length": worker_statistics.lengths,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +154,7 @@ def _look(session: Session, settings: Settings) -> _Seen:
 
 def _review(settings: Settings, worker_id: str, seen: _Seen, refusals: Mapping[str, int]) -> _Review:
     results, refused = seen.results.get(worker_id, 0), refusals.get(worker_id, 0)
-    fit = worker_checks.refusals(refused, refused + results)
+    fit = worker_statistics.refusals(refused, refused + results)
     of_refusals = [] if fit is None else [_check("refusals", None, None, fit, settings)]
     return _Review(results, refused, [*seen.checks.get(worker_id, ()), *of_refusals])
 
@@ -191,7 +194,7 @@ def _checks(
     for kind in KINDS:
         reports = everything.chosen(~log.external & (log.training == (kind == "training")))
         for measure, check in MEASURES.items():
-            fits = worker_checks.one_by_one(check, reports, len(log.workers), settings.suspicion_level)
+            fits = worker_statistics.one_by_one(check, reports, len(log.workers), settings.suspicion_level)
             for worker_id, fit in zip(log.workers, fits, strict=True):
                 if fit is not None:
                     yield worker_id, _check(measure, environment, kind, fit, settings)

@@ -24,10 +24,10 @@ from league.errors import (
     WorkerConflictError,
     WorkerQuarantinedError,
 )
-from league.services import quarantines
 from league.services.audit import log as audit_log
 from league.services.matches import log as match_log
 from league.services.rating_periods import closing, rebuild
+from league.services.trust import quarantine as trust_quarantine
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 STEP_S = 10
@@ -342,7 +342,7 @@ def test_ratings_that_a_dying_server_left_behind_follow_later(
         with pytest.raises(InternalError):
             league.scene.client.quarantine_worker(league.bad.id, START, "lies")
     assert league.books() != clean.books()
-    quarantines.rate_left_behind(league.database, time.now)
+    trust_quarantine.rate_left_behind(league.database, time.now)
     assert league.books() != clean.books()
-    quarantines.rate_left_behind(league.database, time.now + timedelta(seconds=quarantines.LEFT_BEHIND_S))
+    trust_quarantine.rate_left_behind(league.database, time.now + timedelta(seconds=trust_quarantine.LEFT_BEHIND_S))
     assert league.books() == clean.books()
