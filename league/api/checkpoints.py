@@ -14,7 +14,7 @@ from league.api.dependencies import League, Now, Reader, Running, Worker
 from league.api.routes import ApiRoute
 from league.auth import Principal
 from league.errors import InvalidRequestError, UnsatisfiableRangeError
-from league.services import quotas
+from league.services.checkpoints import quotas
 from league.storage.directory import DirectoryStore
 from league.storage.s3 import S3Store
 from league.storage.store import Stored

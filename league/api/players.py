@@ -9,8 +9,9 @@ from league.api.dependencies import Admin, After, Before, Filter, Id, League, Li
 from league.api.paging import page
 from league.api.routes import ApiRoute
 from league.auth import Principal
-from league.services import lineages, quotas
+from league.services import lineages
 from league.services.auth import ownership
+from league.services.checkpoints import quotas
 from league.services.leaderboard import standings
 from league.services.lifecycle import transitions
 from league.services.matches import queries as match_queries

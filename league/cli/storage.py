@@ -14,8 +14,8 @@ from league.cli.grid import Grid
 from league.cli.spans import HOUR
 from league.config import Settings
 from league.errors import DamagedStoreError
-from league.services import collection
-from league.services.collection import Survey
+from league.services.checkpoints import garbage_collection
+from league.services.checkpoints.garbage_collection import Survey
 from league.storage.opening import open_store
 from league.storage.store import Leftover, Stored
 
@@ -56,11 +56,13 @@ def collect_garbage(
     store = open_store(settings)
     with database.current(settings) as connection:
         store.check()
-        found = collection.survey(connection, store, before)
+        found = garbage_collection.survey(connection, store, before)
         gone = found.deletable
         if not dry_run:
-            gone = list(collection.collect(connection, store, found, before, actor=person(), now=now))
-    damaged = [stored.sha256 for stored in collection.damaged(store, found, set_aside=not dry_run)] if verify else []
+            gone = list(garbage_collection.collect(connection, store, found, before, actor=person(), now=now))
+    damaged = (
+        [stored.sha256 for stored in garbage_collection.damaged(store, found, set_aside=not dry_run)] if verify else []
+    )
     if as_json:
         tables.show_json(_account(found, gone, damaged, dry_run=dry_run))
     else:

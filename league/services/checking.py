@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session, aliased
 from league.db.engine import Database
 from league.db.models import Base, Behaviour, Event, Learner, Lease, Match, Period, Player
 from league.errors import InvariantError
-from league.services import collection, replays
+from league.services import replays
+from league.services.checkpoints import garbage_collection
 from league.services.environments import lookup as environments
 from league.services.gates import sprt as gate_sprt
 from league.services.lifecycle import champions
@@ -238,11 +239,11 @@ def _replays(session: Session) -> Iterator[Violation]:
 
 def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -> Iterator[Violation]:
     """Players' checkpoints are in the store with the bytes that they came with, and nothing else is."""
-    found = collection.survey(database, store, before)
+    found = garbage_collection.survey(database, store, before)
     if found.missing:
         finding = f"not in the store, and players have them: {_some(found.missing)}"
         yield Violation("checkpoints", None, finding)
-    damaged = [one.sha256 for one in collection.damaged(store, found, set_aside=False)]
+    damaged = [one.sha256 for one in garbage_collection.damaged(store, found, set_aside=False)]
     if damaged:
         finding = f"damaged, their bytes not hashing to their names: {_some(damaged)}; put them back from a copy"
         yield Violation("checkpoints", None, finding)

@@ -19,7 +19,7 @@ from league.errors import (
     TooLargeError,
     UnknownCheckpointError,
 )
-from league.services import collection
+from league.services.checkpoints import garbage_collection
 
 
 def get(http: TestClient, name: str, **headers: str) -> httpx2.Response:
@@ -189,8 +189,10 @@ def test_what_no_player_has_is_collected_with_what_uploads_left(
     published = Scene(league).publish(1)
     data, later = safetensors(9), datetime.now(UTC) + SOON
     league.upload(data, sha256(data))
-    found = collection.survey(database, kept.store, later)
+    found = garbage_collection.survey(database, kept.store, later)
     assert [stored.sha256 for stored in found.needed] == [published.checkpoint]
-    assert list(collection.collect(database, kept.store, found, later, actor="me", now=later)) == found.deletable
+    assert (
+        list(garbage_collection.collect(database, kept.store, found, later, actor="me", now=later)) == found.deletable
+    )
     assert kept.names() == [place(str(published.checkpoint))]
-    assert list(collection.damaged(kept.store, found, set_aside=True)) == []
+    assert list(garbage_collection.damaged(kept.store, found, set_aside=True)) == []

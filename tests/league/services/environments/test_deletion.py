@@ -24,10 +24,11 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Base, Event, Lease, Match, Player
 from league.errors import EnvironmentConflictError, UnknownEnvironmentError, UnknownLearnerError, UnknownPlayerError
-from league.services import collection, exporting, importing
+from league.services import exporting, importing
 from league.services.archive import ArchiveReader
 from league.services.audit import stream as audit_stream
 from league.services.checking import check
+from league.services.checkpoints import garbage_collection
 from league.services.environments import deletion as environment_deletion
 from league.services.environments import listing as environment_listing
 from league.services.environments.deletion import Holdings
@@ -80,8 +81,8 @@ def size(database: Database) -> dict[str, int]:
 def require_sound(database: Database, settings: Settings, time: Any) -> None:
     """Collect what no player has, and check every invariant."""
     store, later = open_store(settings), time.now + timedelta(days=10_000)
-    found = collection.survey(database, store, later)
-    list(collection.collect(database, store, found, later, actor="test", now=time.now))
+    found = garbage_collection.survey(database, store, later)
+    list(garbage_collection.collect(database, store, found, later, actor="test", now=time.now))
     assert check(database, store, unpublished_before=later) == []
     assert all(each.differing == 0 for each in recomputed(database))
 

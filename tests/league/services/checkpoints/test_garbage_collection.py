@@ -19,8 +19,8 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Event
 from league.errors import UnknownCheckpointError
-from league.services import collection
-from league.services.collection import Survey
+from league.services.checkpoints import garbage_collection
+from league.services.checkpoints.garbage_collection import Survey
 from league.services.population import snapshots
 from league.storage.directory import DirectoryStore
 from league.storage.safetensors_header import Header
@@ -55,14 +55,14 @@ def upload(client: LeagueClient, folder: Path, content: int, hours: float) -> st
 
 
 def collect(database: Database, store: DirectoryStore, before: datetime) -> list[str]:
-    found = collection.survey(database, store, before)
+    found = garbage_collection.survey(database, store, before)
     return [getattr(one, "sha256", None) or one.name for one in collector(database, store, found, before)]
 
 
 def collector(
     database: Database, store: DirectoryStore, found: Survey, before: datetime
 ) -> Iterator[Stored | Leftover]:
-    return collection.collect(database, store, found, before, actor="keeper", now=NOW)
+    return garbage_collection.collect(database, store, found, before, actor="keeper", now=NOW)
 
 
 def test_only_old_checkpoints_without_a_player_and_old_leftovers_go(
@@ -79,7 +79,7 @@ def test_only_old_checkpoints_without_a_player_and_old_leftovers_go(
         (folder / old[:2] / name).write_bytes(b"1234")
         age(folder / old[:2] / name, hours)
     before = datetime.now(UTC) - timedelta(hours=24)
-    found = collection.survey(database, store, before)
+    found = garbage_collection.survey(database, store, before)
     assert {one.sha256 for one in found.needed} == {published.checkpoint, retired.checkpoint}
     assert [one.sha256 for one in found.unpublished] == [old]
     assert found.missing == []
@@ -99,7 +99,7 @@ def test_nothing_is_deleted_that_the_audit_log_does_not_name_yet(
     cut_off: bool,
 ) -> None:
     """So that it is there however the collector ends; one that is interrupted says what it left."""
-    monkeypatch.setattr(collection, "NOTED_AT_ONCE", 2)
+    monkeypatch.setattr(garbage_collection, "NOTED_AT_ONCE", 2)
     names = {upload(scene.client, folder, number, 48) for number in range(5)}
     before = datetime.now(UTC) - timedelta(hours=24)
     deleted: list[str] = []
@@ -117,7 +117,7 @@ def test_nothing_is_deleted_that_the_audit_log_does_not_name_yet(
         assert set(collect(database, store, before)) == names
     lines = noted(database)
     if cut_off:
-        assert [reason for reason, _ in lines] == ["", "", collection.STAYED]
+        assert [reason for reason, _ in lines] == ["", "", garbage_collection.STAYED]
         assert lines[-1][1] == lines[1][1][1:]
         return
     assert [(reason, len(checkpoints)) for reason, checkpoints in lines] == [("", 2), ("", 2), ("", 1)]
@@ -137,11 +137,11 @@ def test_what_is_published_after_the_survey_stays(
 ) -> None:
     name = upload(scene.client, folder, 10, 48)
     before = datetime.now(UTC) + LATER
-    found = collection.survey(database, store, before)
+    found = garbage_collection.survey(database, store, before)
     scene.client.publish(wire.PlayerCreate(learner_id=scene.learner.id, checkpoint=name, step=1))
     assert list(collector(database, store, found, before)) == []
     assert store.sound(name)
-    assert noted(database) == [("", [name]), (collection.STAYED, [name])]
+    assert noted(database) == [("", [name]), (garbage_collection.STAYED, [name])]
 
 
 def test_what_somebody_is_about_to_send_again_stays(
@@ -149,7 +149,7 @@ def test_what_somebody_is_about_to_send_again_stays(
 ) -> None:
     name = upload(scene.client, folder, 10, 48)
     before = datetime.now(UTC) - timedelta(hours=24)
-    found = collection.survey(database, store, before)
+    found = garbage_collection.survey(database, store, before)
     scene.client.upload(safetensors(10), name)
     assert list(collector(database, store, found, before)) == []
     assert store.sound(name)
@@ -185,7 +185,7 @@ def test_publishing_races_with_collecting_and_no_player_is_without_bytes(
     def collect_always() -> None:
         while not stopping.wait(0.005):  # else publishing has no turn
             before = datetime.now(UTC) + LATER
-            found = replace(collection.survey(own, store, before), leftovers=[])
+            found = replace(garbage_collection.survey(own, store, before), leftovers=[])
             list(collector(own, store, found, before))
 
     thread = threading.Thread(target=collect_always)
@@ -197,7 +197,7 @@ def test_publishing_races_with_collecting_and_no_player_is_without_bytes(
         thread.join()
         own.close()
     assert all(store.sound(name) for name in published)
-    assert collection.survey(database, store, datetime.now(UTC)).missing == []
+    assert garbage_collection.survey(database, store, datetime.now(UTC)).missing == []
 
 
 def publish_patiently(scene: Scene, number: int) -> str:

@@ -16,8 +16,8 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Player
 from league.errors import UnknownCheckpointError
-from league.services import quotas
 from league.services.audit import log as audit_log
+from league.services.checkpoints import quotas
 from league.storage.store import CheckpointStore, Leftover, Stored
 
 NOTED_AT_ONCE = 100

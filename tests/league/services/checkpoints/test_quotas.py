@@ -14,7 +14,7 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.errors import LeagueError, QuotaExceededError, UnfinishedUploadsError
-from league.services import collection, quotas
+from league.services.checkpoints import garbage_collection, quotas
 from league.storage.opening import open_store
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -81,8 +81,8 @@ def test_what_is_collected_counts_no_more(
     ann = connect("worker", "ann")
     send(ann, 1, 2, 3)
     store, later = open_store(settings), datetime.now(UTC) + timedelta(days=1)
-    found = collection.survey(database, store, later)
-    assert len(list(collection.collect(database, store, found, later, actor="me", now=later))) == 3
+    found = garbage_collection.survey(database, store, later)
+    assert len(list(garbage_collection.collect(database, store, found, later, actor="me", now=later))) == 3
     send(ann, 4, 5, 6)
 
 
@@ -98,18 +98,18 @@ def test_what_a_killed_collector_deleted_counts_no_more_after_the_next_one(
     store, later = open_store(settings), NOW + timedelta(days=1)
     with monkeypatch.context() as killed:
         killed.setattr(quotas, "forget", interrupt)
-        going = collection.collect(
-            database, store, collection.survey(database, store, later), later, actor="me", now=later
+        going = garbage_collection.collect(
+            database, store, garbage_collection.survey(database, store, later), later, actor="me", now=later
         )
         with pytest.raises(KeyboardInterrupt):
             next(going)
     with pytest.raises(QuotaExceededError):
         send(ann, 4)
-    left = collection.survey(database, store, later)
-    assert len(list(collection.collect(database, store, left, later, actor="me", now=later))) == 2
+    left = garbage_collection.survey(database, store, later)
+    assert len(list(garbage_collection.collect(database, store, left, later, actor="me", now=later))) == 2
     send(ann, 4, 5, 6)
-    nothing_old = collection.survey(database, store, datetime.now(UTC) - timedelta(days=1))
-    assert list(collection.collect(database, store, nothing_old, later, actor="me", now=later)) == []
+    nothing_old = garbage_collection.survey(database, store, datetime.now(UTC) - timedelta(days=1))
+    assert list(garbage_collection.collect(database, store, nothing_old, later, actor="me", now=later)) == []
     with pytest.raises(QuotaExceededError):  # what is there still counts
         send(ann, 7)
 
