@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from league.config import ReplayConfig
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import replays, retention
+from league.services import retention
+from league.services.replays import service as replays
 from league.services.retention import Outdated
 
 FIRST_S = 600.0

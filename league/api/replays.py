@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from league import wire
 from league.api.dependencies import Id, League, Now, Reader, Running, Worker
 from league.api.routes import ApiRoute
-from league.services import replays
+from league.services.replays import service as replays
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/matches", tags=["tables"])

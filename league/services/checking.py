@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session, aliased
 from league.db.engine import Database
 from league.db.models import Base, Behaviour, Event, Learner, Lease, Match, Period, Player
 from league.errors import InvariantError
-from league.services import replays
 from league.services.checkpoints import garbage_collection
 from league.services.environments import lookup as environments
 from league.services.gates import sprt as gate_sprt
@@ -23,6 +22,7 @@ from league.services.population import snapshot_schedule
 from league.services.promotion import behaviour_sums
 from league.services.rating_periods import rebuild
 from league.services.ratings import rated_players
+from league.services.replays import service as replays
 from league.services.results import service as results
 from league.storage.store import CheckpointStore
 

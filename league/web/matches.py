@@ -10,11 +10,11 @@ from pydantic import BaseModel, Field
 from league import wire
 from league.api import replays as api
 from league.api.dependencies import ID_LIMIT, Id, Running
-from league.services import replays
 from league.services.matches import history as match_history
 from league.services.matches.history import Found, Wanted
 from league.services.ratings import rated_players
-from league.services.replays import Usage
+from league.services.replays import service as replays
+from league.services.replays.service import Usage
 from league.web.shell import PageRoute, Visit, Visiting, is_part
 from league.web.templating import query
 from league.web.visitors import Visitor

@@ -34,9 +34,10 @@ from league.errors import (
     RefusedArchiveError,
     UnknownCheckpointError,
 )
-from league.services import exporting, importing, replays
+from league.services import exporting, importing
 from league.services.archive import ArchiveReader, Manifest
 from league.services.auth import tokens
+from league.services.replays import service as replays
 from league.storage.directory import DirectoryStore
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -30,8 +30,8 @@ from league.errors import (
     UnknownReplayError,
 )
 from league.pruner import ReplayPruner
-from league.services import replays
-from league.services.replays import Kept
+from league.services.replays import service as replays
+from league.services.replays.service import Kept
 
 Connect = Callable[..., LeagueClient]
 
