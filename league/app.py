@@ -50,9 +50,9 @@ from league.db.engine import Database
 from league.duty import Duty
 from league.services.auth import tokens
 from league.services.gates.sprt import Judge
+from league.services.leaderboard.superiority import Comparisons
 from league.services.matchmaking.lease_cache import TermsCache
 from league.services.population.cache import PopulationCache
-from league.services.superiority import Comparisons
 from league.services.trust.review import LatestReview
 from league.services.workers import heartbeats
 from league.services.workers.registration import register, renew

@@ -9,8 +9,8 @@ from league.config import Settings
 from league.db.engine import Database
 from league.duty import Duty
 from league.isolation import Isolation
-from league.services import regressions
 from league.services.environments import lookup as environments
+from league.services.leaderboard import regressions
 from league.services.population.learner_games import Recollection
 from league.services.promotion import behaviour_sums
 from league.services.rating_periods import closing

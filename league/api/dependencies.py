@@ -28,9 +28,9 @@ from league.errors import ForbiddenError, UnauthenticatedError
 from league.lanes import lane_of
 from league.services.auth import tokens
 from league.services.gates.sprt import Judge
+from league.services.leaderboard.superiority import Comparisons
 from league.services.matchmaking.lease_cache import TermsCache
 from league.services.population.cache import PopulationCache
-from league.services.superiority import Comparisons
 from league.services.trust.review import LatestReview
 from league.services.workers.heartbeats import Beat
 from league.services.workers.registration import Registration

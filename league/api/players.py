@@ -9,9 +9,9 @@ from league.api.dependencies import Admin, After, Before, Filter, Id, League, Li
 from league.api.paging import page
 from league.api.routes import ApiRoute
 from league.auth import Principal
-from league.services import lineages
 from league.services.auth import ownership
 from league.services.checkpoints import quotas
+from league.services.leaderboard import lineage as leaderboard_lineage
 from league.services.leaderboard import standings
 from league.services.lifecycle import transitions
 from league.services.matches import queries as match_queries
@@ -78,7 +78,7 @@ def lineage(
 ) -> wire.Page[wire.Ancestor]:
     """Follow a player's parents up to the first, the player itself on top; a learner's are its snapshots."""
     with league.database.read() as session:
-        found = lineages.ancestors(session, league.settings, league.judge, player_id, limit + 1, cursor, now)
+        found = leaderboard_lineage.ancestors(session, league.settings, league.judge, player_id, limit + 1, cursor, now)
     return page(found, limit, lambda ancestor: ancestor.generation)
 
 

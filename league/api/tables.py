@@ -8,9 +8,8 @@ from league import wire
 from league.api.dependencies import ID_LIMIT, Admin, After, Before, Filter, Id, Limit, Now, Reader, Running
 from league.api.paging import page
 from league.api.routes import ApiRoute
-from league.services import payoff_map, regressions, superiority
 from league.services.environments import lookup as environments
-from league.services.leaderboard import standings
+from league.services.leaderboard import payoff_matrix, regressions, standings, superiority
 from league.services.matches import queries as match_queries
 from league.services.promotion import redundancy
 from league.services.rating_periods import closing
@@ -47,7 +46,7 @@ def payoff(
 ) -> wire.Payoff:
     """Show who beats whom among the strongest players in play; `total` says how many are."""
     with league.database.read() as session:
-        return payoff_map.table(session, environment or environments.only(session), limit)
+        return payoff_matrix.table(session, environment or environments.only(session), limit)
 
 
 @router.get("/superiority")

@@ -10,8 +10,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from league.db.models import Learner, Match, Period, Player
-from league.services import regressions
 from league.services.environments import lookup as environments
+from league.services.leaderboard import regressions
 from league.services.matches import counting
 
 OTHERS = "(others)"

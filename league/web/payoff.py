@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.api.dependencies import ID_LIMIT, League, Running
 from league.errors import UnknownPlayerError
-from league.services import payoff_map
-from league.services.payoff_map import PayoffMap, Placed
+from league.services.leaderboard import payoff_matrix
+from league.services.leaderboard.payoff_matrix import PayoffMap, Placed
 from league.services.rating_periods import closing
 from league.web.shell import PageRoute, Visit, Visiting
 from league.web.templating import query
@@ -90,7 +90,7 @@ def cells(league: Running, visit: Visiting, asked: Asking) -> JSONResponse:
 
     matches = drawn.matches[above]
 
-    def shares(cells: payoff_map.FloatArray) -> list[int]:
+    def shares(cells: payoff_matrix.FloatArray) -> list[int]:
         rounded: list[int] = np.rint(cells * _PER_MILLE).astype(np.int64).tolist()
         return rounded
 
@@ -119,7 +119,9 @@ def against(
 
 def _drawn(session: Session, league: League, visit: Visit, asked: Asked) -> PayoffMap:
     learners = asked.who != "frozen"
-    return payoff_map.of_environment(session, league.population, visit.environment, int(asked.most), learners=learners)
+    return payoff_matrix.of_environment(
+        session, league.population, visit.environment, int(asked.most), learners=learners
+    )
 
 
 def _edges(drawn: PayoffMap, circle: tuple[int, ...]) -> list[Edge]:

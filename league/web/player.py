@@ -14,14 +14,14 @@ from league.api import checkpoints
 from league.api.checkpoints import Sha256
 from league.api.dependencies import Id, League, Now, Running
 from league.errors import LeagueError
-from league.services import lineages, profiles, rankings
 from league.services.audit import log as audit_log
+from league.services.leaderboard import lineage, player_profile, standings_page
+from league.services.leaderboard.standings_page import Ranked
 from league.services.lifecycle import champions, transitions
 from league.services.lifecycle.transitions import Change
 from league.services.matches import queries as match_queries
 from league.services.player_names import display_name
 from league.services.promotion import behaviour_profiles
-from league.services.rankings import Ranked
 from league.services.ratings import rated_players
 from league.services.unplayable_reports import reports
 from league.web.shell import PageRoute, Visiting
@@ -106,7 +106,7 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     with league.database.read() as session:
         profile = _profile(session, league, player_id)
         champion = champions.holder(session, profile.player.environment)
-        met, met_in_all = profiles.opponents(session, player_id, OPPONENTS)
+        met, met_in_all = player_profile.opponents(session, player_id, OPPONENTS)
         log = match_queries.of_player(session, player_id, MATCHES, None)
         told = audit_log.history(session, {"player_id": player_id}, EVENTS, None, periods=False)
     visit = visit.of(profile.player.environment)
@@ -138,7 +138,7 @@ def head(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
 def curve(player_id: Id, league: Running, _: Visitor) -> JSONResponse:
     """Send the rating after each period, as columns for a chart."""
     with league.database.read() as session:
-        points = profiles.curve(session, player_id, CURVE_POINTS)
+        points = player_profile.curve(session, player_id, CURVE_POINTS)
     columns = {
         "at": [point.closed_at.timestamp() for point in points],
         "period": [point.number for point in points],
@@ -159,7 +159,7 @@ def opponents(
 ) -> HTMLResponse:
     """Show more of whom a player met."""
     with league.database.read() as session:
-        met, met_in_all = profiles.opponents(session, player_id, limit)
+        met, met_in_all = player_profile.opponents(session, player_id, limit)
         player = rated_players.show(session, league.settings, player_id)
     return visit.part("_player_opponents.html", met=met, met_in_all=met_in_all, player=player)
 
@@ -171,7 +171,7 @@ def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
         player = rated_players.show(session, league.settings, player_id)
         found = None
         if player.learner_id is not None:
-            found = lineages.descent(session, league.settings, player.learner_id, SNAPSHOTS_DRAWN)
+            found = lineage.descent(session, league.settings, player.learner_id, SNAPSHOTS_DRAWN)
     drawing = None
     if found is not None:
         picture = lineage_picture.drawing(found, "/players/{}".format, player_id)
@@ -208,7 +208,7 @@ def _profile(session: Session, league: League, player_id: int) -> Profile:
         parent = rated_players.show(session, league.settings, player.parent_id)
     return Profile(
         player=player,
-        line=rankings.table(session, league.population, player.environment).find(player_id),
+        line=standings_page.table(session, league.population, player.environment).find(player_id),
         champion=champions.holder(session, player.environment) == player_id,
         parent=parent,
         weights=_weights(league, player),

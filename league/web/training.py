@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.api.dependencies import ID_LIMIT, Id, League, Running
 from league.errors import UnknownLearnerError
-from league.services import opposition, regressions
+from league.services.leaderboard import opponent_mix, regressions
 from league.services.population import learners, training_curves
 from league.services.ratings import rated_players
 from league.services.workers import polling
@@ -162,10 +162,10 @@ def _learnings(session: Session, league: League, visit: Visit) -> list[Learning]
     ]
 
 
-def _opposition(session: Session, league: League, chosen: Learning) -> opposition.Opposition:
+def _opposition(session: Session, league: League, chosen: Learning) -> opponent_mix.Opposition:
     """Say whom it meets: a trainer that plays it against itself leases no such matches besides."""
     player_id, self_play = chosen.learner.player_id, chosen.against_itself is None
-    return opposition.of_learner(session, league.settings, league.population, player_id, self_play=self_play)
+    return opponent_mix.of_learner(session, league.settings, league.population, player_id, self_play=self_play)
 
 
 def _snapshot(session: Session, league: League, learning: Learning) -> wire.Player | None:

@@ -8,8 +8,8 @@ from league_scene import Scene, result
 
 from league import wire
 from league.db.engine import Database
-from league.services import payoff_map
-from league.services.payoff_map import PayoffMap
+from league.services.leaderboard import payoff_matrix
+from league.services.leaderboard.payoff_matrix import PayoffMap
 from league.services.population.cache import PopulationCache
 
 
@@ -41,7 +41,7 @@ def trio(scene: Scene) -> Sequence[wire.Player]:
 
 def drawn(database: Database, most: int = 50) -> PayoffMap:
     with database.read() as session:
-        return payoff_map.of_environment(session, PopulationCache(), "rps", most)
+        return payoff_matrix.of_environment(session, PopulationCache(), "rps", most)
 
 
 def test_a_circle_is_found_and_its_players_are_marked(trio: Sequence[wire.Player], database: Database) -> None:

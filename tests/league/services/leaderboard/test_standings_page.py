@@ -13,19 +13,19 @@ from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import UnknownPlayerError
-from league.services import profiles, rankings
+from league.services.leaderboard import player_profile, standings_page
+from league.services.leaderboard.standings_page import Choice
 from league.services.population.cache import PopulationCache
-from league.services.rankings import Choice
 
 EVERYBODY = Choice()
 
 
-def whole(database: Database, environment: str = ENVIRONMENT) -> rankings.Table:
+def whole(database: Database, environment: str = ENVIRONMENT) -> standings_page.Table:
     with database.read() as session:
-        return rankings.table(session, PopulationCache(), environment)
+        return standings_page.table(session, PopulationCache(), environment)
 
 
-def table(database: Database, choice: Choice) -> list[rankings.Ranked]:
+def table(database: Database, choice: Choice) -> list[standings_page.Ranked]:
     return whole(database).chosen(choice)
 
 
@@ -92,7 +92,7 @@ def test_search_finds_names_call_signs_and_hashes_and_takes_no_wildcards(
     assert found("%") == found("_") == found("'") == set()
 
 
-SORTS: dict[rankings.Sort, Callable[[rankings.Ranked], Any]] = {
+SORTS: dict[standings_page.Sort, Callable[[standings_page.Ranked], Any]] = {
     "rank": lambda one: one.rank,
     "name": lambda one: (one.call_sign or one.name).lower(),
     "kind": lambda one: one.kind,
@@ -110,7 +110,7 @@ SORTS: dict[rankings.Sort, Callable[[rankings.Ranked], Any]] = {
 
 
 def test_every_column_sorts_both_ways_with_what_is_unknown_last(played: Scene, database: Database) -> None:
-    assert SORTS.keys() == {*get_args(rankings.Sort)}
+    assert SORTS.keys() == {*get_args(standings_page.Sort)}
     for (sort, key), descending in product(SORTS.items(), (False, True)):
         choice = replace(EVERYBODY, show="all", sort=sort, descending=descending)
         found = [key(one) for one in table(database, choice)]
@@ -131,12 +131,12 @@ def test_the_newest_was_published_last(scene: Scene, database: Database, time: A
 
 def test_the_extent_covers_everybody(played: Scene, database: Database) -> None:
     everybody = table(database, EVERYBODY)
-    extent = rankings.extent(everybody)
+    extent = standings_page.extent(everybody)
     assert extent.players == len(everybody)
     assert extent.low == min(one.rating - 2 * one.deviation for one in everybody)
     assert extent.high == max(one.rating + 2 * one.deviation for one in everybody)
     nobody = table(database, replace(EVERYBODY, search="nobody"))
-    assert rankings.extent(nobody) == rankings.Extent(0, 0.0, 0.0)
+    assert standings_page.extent(nobody) == standings_page.Extent(0, 0.0, 0.0)
 
 
 def test_the_strongest_is_the_first_snapshot(played: Scene, database: Database) -> None:
@@ -147,9 +147,9 @@ def test_the_strongest_is_the_first_snapshot(played: Scene, database: Database) 
 def test_everybody_is_read_once_between_two_changes(played: Scene, database: Database, league: LeagueClient) -> None:
     cache = PopulationCache()
 
-    def look() -> rankings.Table:
+    def look() -> standings_page.Table:
         with database.read() as session:
-            return rankings.table(session, cache, ENVIRONMENT)
+            return standings_page.table(session, cache, ENVIRONMENT)
 
     before = look()
     assert look() is before
@@ -167,8 +167,8 @@ def test_who_is_not_there_is_named(scene: Scene, database: Database) -> None:
     with database.read() as session:
         for look in (
             lambda _, player_id: whole(database).find(player_id),
-            lambda *given: profiles.curve(*given, 10),
-            lambda *given: profiles.opponents(*given, 1),
+            lambda *given: player_profile.curve(*given, 10),
+            lambda *given: player_profile.opponents(*given, 1),
         ):
             with pytest.raises(UnknownPlayerError, match="999"):
                 look(session, 999)
@@ -177,8 +177,8 @@ def test_who_is_not_there_is_named(scene: Scene, database: Database) -> None:
 def test_opponents_add_up_to_the_matches_that_were_rated(played: Scene, database: Database) -> None:
     for player in table(database, EVERYBODY):
         with database.read() as session:
-            met, in_all = profiles.opponents(session, player.id, 100)
-            first, still_in_all = profiles.opponents(session, player.id, 1)
+            met, in_all = player_profile.opponents(session, player.id, 100)
+            first, still_in_all = player_profile.opponents(session, player.id, 1)
         assert len(met) == in_all == still_in_all
         assert first == met[:1]
         assert [one.matches for one in met] == sorted((one.matches for one in met), reverse=True)
@@ -186,7 +186,7 @@ def test_opponents_add_up_to_the_matches_that_were_rated(played: Scene, database
             assert 0.0 <= one.low <= one.win_rate <= one.high <= 1.0
             assert 0.0 <= one.expected <= 1.0
             with database.read() as session:
-                back = next(each for each in profiles.opponents(session, one.id, 100)[0] if each.id == player.id)
+                back = next(each for each in player_profile.opponents(session, one.id, 100)[0] if each.id == player.id)
             assert back.matches == one.matches
             assert back.win_rate == pytest.approx(1.0 - one.win_rate)
             assert back.expected == pytest.approx(1.0 - one.expected)
@@ -203,8 +203,8 @@ def test_a_long_curve_is_thinned_and_keeps_its_end(
         league.close_period()
     whole = league.ratings(scene.learner.player_id).items
     with database.read() as session:
-        complete = profiles.curve(session, scene.learner.player_id, 100)
-        thinned = profiles.curve(session, scene.learner.player_id, 2)
+        complete = player_profile.curve(session, scene.learner.player_id, 100)
+        thinned = player_profile.curve(session, scene.learner.player_id, 2)
     told = [(point.number, point.rating, point.deviation, point.games) for point in complete]
     assert told == [(point.number, point.rating, point.deviation, point.games) for point in whole]
     assert [point.number for point in thinned] == [2, 4]

@@ -9,8 +9,8 @@ import pytest
 from league_history import play_periods
 from league_scene import ON_SQLITE, Scene
 
+from league.services.leaderboard.superiority import Comparisons
 from league.services.ratings import history_fit
-from league.services.superiority import Comparisons
 
 
 class Fits:
