@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from league.config import ReplayConfig
 from league.db.engine import Database
 from league.duty import Duty
-from league.services import retention
+from league.services.operations import retention
+from league.services.operations.retention import Outdated
 from league.services.replays import service as replays
-from league.services.retention import Outdated
 
 FIRST_S = 600.0
 """A server that is restarted every day prunes all the same, but not while everybody comes back."""

@@ -16,11 +16,11 @@ from league.cli.grid import Grid
 from league.config import Settings
 from league.db.engine import Database
 from league.errors import EnvironmentConflictError
-from league.services import exporting
 from league.services.environments import deletion as environment_deletion
 from league.services.environments import listing as environment_listing
 from league.services.environments.deletion import Holdings
 from league.services.environments.listing import EnvironmentListing
+from league.services.operations import export
 from league.storage.opening import open_store
 
 app = typer.Typer(help="Create, list and delete environments, on the league's database.", no_args_is_help=True)
@@ -102,7 +102,7 @@ def _require_allowed(name: str, held: Holdings, force: bool, archive: Path | Non
 
 def _export(settings: Settings, connection: Database, file: Path, *, allow_missing: bool) -> None:
     with shown_progress() as progress:
-        manifest = exporting.export(
+        manifest = export.export(
             connection, open_store(settings), file, datetime.now(UTC), progress, allow_missing=allow_missing
         )
     typer.echo(f"{file}: the whole league, {file.stat().st_size:,} bytes; `league import` takes it back elsewhere")

@@ -16,8 +16,9 @@ from league.cli import database
 from league.cli.database import DatabaseUrl, Home
 from league.config import Settings
 from league.errors import ConfigurationError
-from league.services import exporting, importing
-from league.services.archive import ArchiveReader, Manifest, Progress
+from league.services.operations import export as operations_export
+from league.services.operations import import_
+from league.services.operations.archive import ArchiveReader, Manifest, Progress
 from league.storage.opening import open_store
 
 app = typer.Typer()
@@ -46,14 +47,14 @@ def export(
     """
     settings = Settings.load(home=home, database_url=database_url)
     with database.existing(settings) as connection, shown_progress() as progress:
-        manifest = exporting.export(
+        manifest = operations_export.export(
             connection,
             open_store(settings),
             file,
             datetime.now(UTC),
             progress,
             allow_missing=allow_missing,
-            view=lambda _: exporting.WITHOUT_REPLAYS if without_replays else exporting.WHOLE,
+            view=lambda _: operations_export.WITHOUT_REPLAYS if without_replays else operations_export.WHOLE,
         )
     typer.echo(f"{file}: {_summary(manifest)}, {file.stat().st_size:,} bytes")
     for sha256 in manifest.missing:
@@ -75,7 +76,7 @@ def import_league(file: File, home: Home = None, database_url: DatabaseUrl = Non
         database.connected(settings) as connection,
         shown_progress() as progress,
     ):
-        importing.load(archive, connection, open_store(settings), datetime.now(UTC), progress)
+        import_.load(archive, connection, open_store(settings), datetime.now(UTC), progress)
     typer.echo(f"{connection}: {_summary(archive.manifest)}")
 
 

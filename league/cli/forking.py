@@ -13,8 +13,8 @@ from league.cli.exchange import shown_progress
 from league.cli.tables import moment
 from league.config import Settings
 from league.db.engine import Database
-from league.services import forking
-from league.services.forking import Place
+from league.services.operations import fork as operations_fork
+from league.services.operations.fork import Place
 from league.storage.opening import open_store
 
 app = typer.Typer()
@@ -52,7 +52,7 @@ def fork(
         shown_progress() as progress,
     ):
         destination.mkdir(parents=True, exist_ok=True)
-        cut, manifest = forking.fork(
+        cut, manifest = operations_fork.fork(
             Place(source, open_store(settings)),
             Place(target, open_store(new)),
             at,

@@ -18,8 +18,8 @@ from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.errors import ConfigurationError, InvariantError, RebuildMismatchError
-from league.services import checking
 from league.services.environments import lookup as environments
+from league.services.operations import integrity
 from league.services.rating_periods import rebuild as rebuilding
 from league.services.rating_periods import what_if
 from league.services.ratings.period import Rule
@@ -92,7 +92,7 @@ def check(
     with database.current(settings) as connection:
         _require_known(connection, environment)
         young = datetime.now(UTC) - DAY
-        found = checking.check(connection, store, environment, unpublished_before=young)
+        found = integrity.check(connection, store, environment, unpublished_before=young)
     if as_json:
         tables.show_json({"items": found, "next_cursor": None})
     else:
@@ -224,7 +224,7 @@ def _change(points: float) -> str:
     return f"{round(points):+d}" if round(points) else "0"
 
 
-def violation_grid(found: Iterable[checking.Violation]) -> Grid:
+def violation_grid(found: Iterable[integrity.Violation]) -> Grid:
     """Make a list of what is wrong with a league's books."""
     return Grid(
         [[], ["invariant", "environment", "finding"]],

@@ -12,8 +12,8 @@ from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home
 from league.config import Settings
 from league.errors import ConfigurationError
-from league.services import retention
-from league.services.retention import Outdated
+from league.services.operations import retention
+from league.services.operations.retention import Outdated
 
 app = typer.Typer()
 

@@ -24,14 +24,14 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Base, Event, Lease, Match, Player
 from league.errors import EnvironmentConflictError, UnknownEnvironmentError, UnknownLearnerError, UnknownPlayerError
-from league.services import exporting, importing
-from league.services.archive import ArchiveReader
 from league.services.audit import stream as audit_stream
-from league.services.checking import check
 from league.services.checkpoints import garbage_collection
 from league.services.environments import deletion as environment_deletion
 from league.services.environments import listing as environment_listing
 from league.services.environments.deletion import Holdings
+from league.services.operations import export, import_
+from league.services.operations.archive import ArchiveReader
+from league.services.operations.integrity import check
 from league.services.population import role_config
 from league.storage.opening import open_store
 
@@ -100,7 +100,7 @@ def test_an_environment_with_a_past_goes_whole_and_the_others_stay_as_they_are(
     lines = league.log(None, periods=True, limit=1000).items
     file, present = tmp_path / "league.zip", held(database, OTHER)
     settings = configure()
-    exporting.export(database, open_store(settings), file, time.now, lambda *_: None)
+    export.export(database, open_store(settings), file, time.now, lambda *_: None)
     before = rows_by_table(database, OTHER)
     assert {name for name, rows in before.items() if not rows} <= {"side_payoffs", "fingerprint_marks"}
     gone = remove(database, time, present)
@@ -145,12 +145,12 @@ def test_the_export_that_precedes_a_deletion_brings_the_environment_back(
 ) -> None:
     rated = other.client.standings(OTHER).items
     file, present, settings = tmp_path / "league.zip", held(database, OTHER), configure()
-    exporting.export(database, open_store(settings), file, time.now, lambda *_: None)
+    export.export(database, open_store(settings), file, time.now, lambda *_: None)
     remove(database, time, present)
     there = Database(f"sqlite:///{tmp_path / 'there.db'}")
     schema.upgrade(there)
     with ArchiveReader(file) as archive:
-        importing.load(archive, there, open_store(settings), time.now, lambda *_: None)
+        import_.load(archive, there, open_store(settings), time.now, lambda *_: None)
     assert held(there, OTHER) == present
     assert len(rated) == present.players
     there.close()

@@ -26,9 +26,9 @@ from league.errors import (
     UnknownGateError,
     UnknownPlayerError,
 )
-from league.services import checking
 from league.services.gates import service as gates
 from league.services.gates.sprt import RULE
+from league.services.operations import integrity
 from league.storage.directory import DirectoryStore
 
 Configure = Callable[..., Settings]
@@ -265,7 +265,7 @@ def test_a_check_of_the_books_finds_verdicts_and_leases_that_are_wrong(
 ) -> None:
     def found() -> list[str]:
         store = DirectoryStore(tmp_path / "checkpoints", 2**20)
-        violations = checking.check(database, store, unpublished_before=datetime.now(UTC) - timedelta(days=1))
+        violations = integrity.check(database, store, unpublished_before=datetime.now(UTC) - timedelta(days=1))
         return [one.finding for one in violations if one.invariant == "gates"]
 
     gate = open_gate(scene, two)

@@ -20,7 +20,7 @@ from league.errors import (
     UnknownEnvironmentError,
     UnknownPlayerError,
 )
-from league.services import checking, forking
+from league.services.operations import fork, integrity
 from league.services.rating_periods import rebuild
 from league.services.ratings import rated_players
 from league.storage.directory import DirectoryStore
@@ -218,15 +218,15 @@ def test_the_books_are_right_and_travel_with_it(scene, stone, entrant, database,
     time.advance(60)
     scene.client.retire(stone.id, "later than the period")
     store, far = (DirectoryStore(tmp_path / each, 2**20) for each in ("checkpoints", "far"))
-    assert checking.check(database, store, unpublished_before=NOW) == []
+    assert integrity.check(database, store, unpublished_before=NOW) == []
     twin = Database(twin_database_url)
     try:
-        source, goal = forking.Place(database, store), forking.Place(twin, far)
-        forking.fork(source, goal, period.id, tmp_path, "test", NOW, lambda *_: None)
+        source, goal = fork.Place(database, store), fork.Place(twin, far)
+        fork.fork(source, goal, period.id, tmp_path, "test", NOW, lambda *_: None)
         with twin.read() as session:
             there = rated_players.show(session, Settings(), stone.id)
         assert (there.kind, there.standing, there.games) == ("external", "candidate", 8)
-        assert checking.check(twin, far, unpublished_before=NOW) == []
+        assert integrity.check(twin, far, unpublished_before=NOW) == []
     finally:
         twin.close()
 

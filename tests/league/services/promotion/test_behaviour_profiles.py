@@ -18,10 +18,10 @@ from league.db.engine import Database
 from league.db.models import Behaviour, Fingerprint, FingerprintMark, MeasureSet
 from league.errors import InvalidRequestError, UnknownPlayerError
 from league.lookout import Lookout
-from league.services import checking, exporting, forking, importing
-from league.services.archive import ArchiveReader
-from league.services.forking import Place
 from league.services.matches import behaviours
+from league.services.operations import export, fork, import_, integrity
+from league.services.operations.archive import ArchiveReader
+from league.services.operations.fork import Place
 from league.services.promotion import behaviour_sums
 from league.storage.directory import DirectoryStore
 
@@ -88,11 +88,11 @@ def test_the_check_of_the_books_finds_behaviour_that_somebody_changed(
     store = DirectoryStore(tmp_path / "checkpoints", 2**20)
     scene.publish(1)
     report(scene, {})
-    assert checking.check(database, store, unpublished_before=time.now) == []
+    assert integrity.check(database, store, unpublished_before=time.now) == []
     with database.write() as session:
         changed = session.scalars(select(Behaviour).limit(1)).one()
         changed.home = changed.home[::-1] if changed.home != changed.home[::-1] else b"\1" * len(changed.home)
-    (found,) = checking.check(database, store, unpublished_before=time.now)
+    (found,) = integrity.check(database, store, unpublished_before=time.now)
     assert f"by its hash: {changed.match_id}" in found.finding
 
 
@@ -173,9 +173,9 @@ def test_the_check_of_the_books_finds_sums_that_somebody_changed(
         scene.client.close_period()
         look()
 
-    def found() -> list[checking.Violation]:
+    def found() -> list[integrity.Violation]:
         store = http.app.state.league.store
-        return checking.check(database, store, unpublished_before=datetime(2000, 1, 1, tzinfo=UTC))
+        return integrity.check(database, store, unpublished_before=datetime(2000, 1, 1, tzinfo=UTC))
 
     assert found() == []
     with database.write() as session:
@@ -305,7 +305,7 @@ def test_a_fork_knows_what_players_were_like(
     look()
     store, other = (DirectoryStore(tmp_path / name, 2**20) for name in ("checkpoints", "other"))
     twin = Database(twin_database_url)
-    forking.fork(Place(database, store), Place(twin, other), cut.id, tmp_path, "test", time.now, silent)
+    fork.fork(Place(database, store), Place(twin, other), cut.id, tmp_path, "test", time.now, silent)
     behaviour_sums.follow(twin, scene.environment)
     assert sums(twin) == then != sums(database)
     twin.close()
@@ -317,10 +317,10 @@ def test_a_copy_has_all_that_was_reported(
     report(scene, {scene.publish(1).id: [0.1, None]})
     scene.client.close_period()
     look()
-    exporting.export(database, DirectoryStore(tmp_path / "checkpoints", 2**20), tmp_path / "copy.zip", time.now, silent)
+    export.export(database, DirectoryStore(tmp_path / "checkpoints", 2**20), tmp_path / "copy.zip", time.now, silent)
     copy = Database(other_empty_url)
     with ArchiveReader(tmp_path / "copy.zip") as archive:
-        importing.load(archive, copy, DirectoryStore(tmp_path / "other", 2**20), time.now, silent)
+        import_.load(archive, copy, DirectoryStore(tmp_path / "other", 2**20), time.now, silent)
     assert sums(copy) == sums(database) != {}
     assert behaviours_of(copy) == behaviours_of(database)
     copy.close()

@@ -24,9 +24,9 @@ from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Base, SidePayoff, SideRating
-from league.services import checking, forking
-from league.services.forking import Place
 from league.services.matches.log import Games
+from league.services.operations import fork, integrity
+from league.services.operations.fork import Place
 from league.services.rating_periods import rebuild, what_if
 from league.services.ratings import state as rating_state
 from league.services.ratings.period import Entry, Rule, as_ratings
@@ -240,7 +240,7 @@ def test_what_somebody_changed_about_sides_is_found_and_mended(
     with database.write() as session:
         session.execute(statement)
     store = DirectoryStore(tmp_path / "checkpoints", 2**20)
-    found = checking.check(database, store, unpublished_before=datetime.now(UTC) - timedelta(days=1))
+    found = integrity.check(database, store, unpublished_before=datetime.now(UTC) - timedelta(days=1))
     assert [violation.invariant for violation in found] == ["ratings"]
     assert kinds in found[0].finding
     rebuild.rebuild(database, time.now)
@@ -311,7 +311,7 @@ def test_a_fork_has_the_sides_of_then(
     here = Place(database, DirectoryStore(tmp_path / "checkpoints", 2**20))
     twin = Database(twin_database_url)
     there = Place(twin, DirectoryStore(tmp_path / "twin-checkpoints", 2**20))
-    forking.fork(here, there, cut.id, tmp_path, "test", time.now, lambda _what, _done, _of: None)
+    fork.fork(here, there, cut.id, tmp_path, "test", time.now, lambda _what, _done, _of: None)
     assert 0 < rows(twin, SideRating) < rows(database, SideRating)
     assert [told.differing for told in recomputed(twin)] == [0]
     assert any(then.values())

@@ -42,13 +42,13 @@ from league.db.models import (
     Worker,
 )
 from league.errors import UnknownPeriodError
-from league.services import exporting, importing
-from league.services.archive import ArchiveReader, Manifest, Progress
 from league.services.audit import log as audit_log
-from league.services.exporting import View
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.pair_records import Records
+from league.services.operations import export, import_
+from league.services.operations.archive import ArchiveReader, Manifest, Progress
+from league.services.operations.export import View
 from league.services.ratings import rated_players, sides, sides_store
 from league.services.ratings.period import Rule
 from league.storage.store import CheckpointStore
@@ -108,11 +108,11 @@ def fork(
     path = scratch / _ARCHIVE
     path.unlink(missing_ok=True)  # a fork that was killed may have left its own
     try:
-        manifest = exporting.export(
+        manifest = export.export(
             source.database, source.store, path, now, progress, view=lambda session: view_of(session, cut)
         )
         with ArchiveReader(path) as archive:
-            importing.load(archive, destination.database, destination.store, now, progress)
+            import_.load(archive, destination.database, destination.store, now, progress)
     finally:
         path.unlink(missing_ok=True)
     with destination.database.write() as session:

@@ -12,7 +12,7 @@ from sqlalchemy import delete, select, text, update
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Champion, Lease, Match, Payoff, Period, Player, Rating, Replay, Worker
-from league.services.checking import Violation, check
+from league.services.operations.integrity import Violation, check
 from league.storage.opening import open_store
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

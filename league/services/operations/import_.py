@@ -8,8 +8,8 @@ from league.db import locks, schema
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.errors import NewerArchiveError, OccupiedLeagueError
-from league.services.archive import ArchiveReader, Progress, batches
-from league.services.exporting import tables_of
+from league.services.operations.archive import ArchiveReader, Progress, batches
+from league.services.operations.export import tables_of
 from league.storage.store import CheckpointStore
 
 

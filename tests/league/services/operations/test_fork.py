@@ -20,8 +20,9 @@ from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Base, Payoff, Rating
 from league.errors import OccupiedLeagueError, UnknownPeriodError
-from league.services import checking, forking
-from league.services.forking import Place
+from league.services.operations import fork as operations_fork
+from league.services.operations import integrity
+from league.services.operations.fork import Place
 from league.storage.directory import DirectoryStore
 
 
@@ -39,7 +40,7 @@ def fork(
     def make(period_id: int) -> tuple[Database, DirectoryStore]:
         here = Place(database, DirectoryStore(tmp_path / "checkpoints", 2**20))
         there = Place(twin, DirectoryStore(tmp_path / "twin-checkpoints", 2**20))
-        forking.fork(here, there, period_id, tmp_path, "test", time.now, silent)
+        operations_fork.fork(here, there, period_id, tmp_path, "test", time.now, silent)
         return twin, DirectoryStore(tmp_path / "twin-checkpoints", 2**20)
 
     yield make
@@ -89,7 +90,7 @@ def test_every_rating_of_the_period_is_there_to_the_last_bit_and_the_books_are_r
     assert ratings(twin, 10**9) == ratings(database, cut.id)
     assert ratings(database, 10**9) != ratings(database, cut.id)
     assert [outcome.differing for outcome in recomputed(twin)] == [0]
-    assert checking.check(twin, store, unpublished_before=datetime.now(UTC) - timedelta(days=1)) == []
+    assert integrity.check(twin, store, unpublished_before=datetime.now(UTC) - timedelta(days=1)) == []
 
 
 def test_curves_of_learners_end_then_and_go_on_from_there(unruled: Scene, time: Any, fork: Any, opened: Any) -> None:
@@ -216,7 +217,7 @@ def test_nothing_is_forked_onto_a_league_or_at_no_period(scene: Scene, time: Any
 def test_every_table_has_a_rule(scene: Scene, database: Database) -> None:
     cut = scene.client.close_period()
     with database.read() as session:
-        view = forking.view_of(session, forking.cut_at(session, cut.id))
+        view = operations_fork.view_of(session, operations_fork.cut_at(session, cut.id))
     assert view.tables.keys() == Base.metadata.tables.keys()
 
 

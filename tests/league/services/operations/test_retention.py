@@ -21,9 +21,9 @@ from league.db.engine import Database
 from league.db.models import Base, Draw, Lease, Match, Refusal
 from league.errors import UnknownLeaseError
 from league.pruner import Pruner
-from league.services import retention
 from league.services.matchmaking import opponents
-from league.services.retention import Outdated
+from league.services.operations import retention
+from league.services.operations.retention import Outdated
 
 DAY_S = 86400
 MOMENT = timedelta(microseconds=1)

@@ -34,9 +34,9 @@ from league.errors import (
     RefusedArchiveError,
     UnknownCheckpointError,
 )
-from league.services import exporting, importing
-from league.services.archive import ArchiveReader, Manifest
 from league.services.auth import tokens
+from league.services.operations import export, import_
+from league.services.operations.archive import ArchiveReader, Manifest
 from league.services.replays import service as replays
 from league.storage.directory import DirectoryStore
 
@@ -54,12 +54,12 @@ def store_at(folder: Path) -> DirectoryStore:
 
 
 def take_out(database: Database, store: DirectoryStore, path: Path, **options: bool) -> Manifest:
-    return exporting.export(database, store, path, NOW, silent, **options)
+    return export.export(database, store, path, NOW, silent, **options)
 
 
 def take_in(path: Path, database: Database, store: DirectoryStore) -> None:
     with ArchiveReader(path) as archive:
-        importing.load(archive, database, store, NOW, silent)
+        import_.load(archive, database, store, NOW, silent)
 
 
 def content(path: Path) -> dict[str, bytes]:
@@ -209,8 +209,8 @@ def all_of(client: LeagueClient) -> list[object]:
 def test_recordings_stay_behind_where_nobody_wants_them(
     secret: str, database: Database, store: DirectoryStore, other: Database, tmp_path: Path
 ) -> None:
-    view = exporting.WITHOUT_REPLAYS
-    exporting.export(database, store, tmp_path / "small.zip", NOW, silent, view=lambda _: view)
+    view = export.WITHOUT_REPLAYS
+    export.export(database, store, tmp_path / "small.zip", NOW, silent, view=lambda _: view)
     take_in(tmp_path / "small.zip", other, store_at(tmp_path / "there"))
     with database.read() as here, other.read() as there:
         assert replays.usage(here).count == len(ENVIRONMENTS)
@@ -256,7 +256,7 @@ def test_an_export_is_of_one_moment_while_the_league_goes_on(
             scene.train(2)
             scene.client.close_period("rps")
 
-    manifest = exporting.export(database, store, tmp_path / "busy.zip", NOW, go_on)
+    manifest = export.export(database, store, tmp_path / "busy.zip", NOW, go_on)
     assert "matches" in played
     assert manifest.rows["matches"] == before
     take_in(tmp_path / "busy.zip", other, store_at(tmp_path / "there"))
@@ -411,7 +411,7 @@ def test_a_file_that_exists_or_cannot_be_made_is_refused(
 
 def test_an_archive_of_an_older_schema_is_brought_up_to_date(tmp_path: Path, other: Database) -> None:
     with sqlite3.connect(tmp_path / "old.db") as file:
-        file.executescript((Path(__file__).parent / "fixtures" / "0001.sqlite.sql").read_text())
+        file.executescript((Path(__file__).parents[2] / "fixtures" / "0001.sqlite.sql").read_text())
     file.close()
     old = Database(f"sqlite:///{tmp_path / 'old.db'}")
     path = tmp_path / "old.zip"
