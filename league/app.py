@@ -14,7 +14,7 @@ from weakref import WeakSet
 import numpy as np
 from fastapi import FastAPI
 
-from league import bookkeeping, cores, web
+from league import cores, web
 from league.api import (
     champions,
     checkpoints,
@@ -42,12 +42,14 @@ from league.api.news import News
 from league.api.protocol import Protocols
 from league.api.request_ids import RequestIds
 from league.api.shortcut import Shortcut
-from league.bookkeeping import Bookkeeper
-from league.census import Census, CensusTaker
+from league.background import process as background_process
+from league.background.leases import Sweeper
+from league.background.process import Bookkeeper
+from league.background.task import Duty
+from league.background.worker_count import CensusTaker
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
-from league.duty import Duty
 from league.services.auth import tokens
 from league.services.gates.sprt import Judge
 from league.services.leaderboard.superiority import Comparisons
@@ -55,10 +57,10 @@ from league.services.matchmaking.lease_cache import TermsCache
 from league.services.population.cache import PopulationCache
 from league.services.trust.review import LatestReview
 from league.services.workers import heartbeats
+from league.services.workers.polling import Census
 from league.services.workers.registration import register, renew
 from league.storage.inspection import Inspector
 from league.storage.opening import open_store
-from league.sweeper import Sweeper
 
 _WRITERS = 2  # threads for heartbeats and registrations
 _BODY_PAUSE_S = 30.0  # a caller whose network was cut says nothing more, and nothing of that either
@@ -174,7 +176,7 @@ async def _lifespan(app: FastAPI, *, books_apart: bool) -> AsyncIterator[None]:
 def duties(league: League, *, books_apart: bool) -> list[Duty]:
     """Return what a process of the league does by itself."""
     database, settings = league.database, league.settings
-    books = [Bookkeeper(settings)] if books_apart else bookkeeping.duties(database, settings)
+    books = [Bookkeeper(settings)] if books_apart else background_process.duties(database, settings)
     taker = CensusTaker(database, league.census, settings.heartbeat_s, _now)
     return [*books, Sweeper(database, settings, league.metrics, _now), taker]
 

@@ -21,7 +21,6 @@ from league.api.commits import Commits
 from league.api.metrics import Metrics
 from league.api.news import News
 from league.auth import OPEN, Principal, Scope, digest
-from league.census import Census
 from league.config import Settings, is_loopback
 from league.db.engine import Database
 from league.errors import ForbiddenError, UnauthenticatedError
@@ -33,6 +32,7 @@ from league.services.matchmaking.lease_cache import TermsCache
 from league.services.population.cache import PopulationCache
 from league.services.trust.review import LatestReview
 from league.services.workers.heartbeats import Beat
+from league.services.workers.polling import Census
 from league.services.workers.registration import Registration
 from league.storage.directory import DirectoryStore
 from league.storage.inspection import Inspector

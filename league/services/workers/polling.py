@@ -1,10 +1,19 @@
 """When a worker is to call, and to beat, again."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from league.config import Settings
 
 _DIGITS = 3
+
+
+@dataclass
+class Census:
+    """How many workers lived at the last count; 0 before the first."""
+
+    present: int = 0
 
 
 def next_poll_s(settings: Settings, rng: np.random.Generator) -> float:

@@ -10,12 +10,12 @@ from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result, seen_from_home
 
 from league import wire
+from league.background.analysis import Lookout
 from league.cli import connection, main
 from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.errors import UnknownEnvironmentError
-from league.lookout import Lookout
 from league.services.promotion import behaviour_sums
 
 Look = Callable[[], None]

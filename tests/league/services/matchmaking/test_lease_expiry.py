@@ -10,12 +10,12 @@ from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import select
 
 from league import wire
+from league.background.leases import Sweeper
 from league.db.engine import Database
 from league.db.models import Lease
 from league.services.matchmaking import leases
 from league.services.workers import activity
 from league.services.workers.activity import Activity
-from league.sweeper import Sweeper
 
 
 def sweep(database: Database, time: Any, limit: int = 100) -> Counter[str]:
@@ -106,7 +106,7 @@ def test_a_sweeper_settles_all_in_several_transactions_and_counts_them(
 ) -> None:
     league = http.app.state.league  # type: ignore[attr-defined]
     scene.lease(7)
-    monkeypatch.setattr("league.sweeper.LEASES_PER_TRANSACTION", 3)
+    monkeypatch.setattr("league.background.leases.LEASES_PER_TRANSACTION", 3)
     time.advance(361)
     often = league.settings.model_copy(update={"lease_sweep_s": 0.01})
     sweeper = Sweeper(league.database, often, league.metrics, lambda: time.now)

@@ -13,14 +13,15 @@ from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import func, select, update
 
-from league import pruner, wire
+from league import wire
 from league.app import duties
+from league.background import retention as background_retention
+from league.background.retention import Pruner
 from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Base, Draw, Lease, Match, Refusal
 from league.errors import UnknownLeaseError
-from league.pruner import Pruner
 from league.services.matchmaking import opponents
 from league.services.operations import retention
 from league.services.operations.retention import Outdated
@@ -243,17 +244,17 @@ def test_a_server_goes_on_while_another_process_prunes(
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pruner that does not wait for ten minutes."""
-    monkeypatch.setattr(pruner, "FIRST_S", 0.01)
+    monkeypatch.setattr(background_retention, "FIRST_S", 0.01)
 
 
 @pytest.mark.usefixtures("hasty")
 def test_a_server_prunes_by_itself_where_that_is_set(
     old: wire.Lease, configure: Callable[..., Settings], database: Database, time: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "league.pruner")
+    caplog.set_level(logging.INFO, "league.background.retention")
     own = Pruner(database, 90.0, lambda: time.now)
     own.start()
-    while not (said := [each.getMessage() for each in caplog.records if each.name == "league.pruner"]):
+    while not (said := [each.getMessage() for each in caplog.records if each.name == "league.background.retention"]):
         threading.Event().wait(0.01)
     own.stop()
     assert said[0].startswith("pruned ")

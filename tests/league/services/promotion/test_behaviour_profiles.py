@@ -13,11 +13,11 @@ from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import delete, func, insert, select, update
 
 from league import wire
+from league.background.analysis import Lookout
 from league.cli import connection, main
 from league.db.engine import Database
 from league.db.models import Behaviour, Fingerprint, FingerprintMark, MeasureSet
 from league.errors import InvalidRequestError, UnknownPlayerError
-from league.lookout import Lookout
 from league.services.matches import behaviours
 from league.services.operations import export, fork, import_, integrity
 from league.services.operations.archive import ArchiveReader

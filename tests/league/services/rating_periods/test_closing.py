@@ -16,7 +16,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.aggregator import Aggregator
+from league.background.rating_periods import Aggregator
 from league.client import LeagueClient
 from league.config import Settings
 from league.db.engine import Database

@@ -16,6 +16,7 @@ from arena.replay import Header, Result, StepsRecording, pack_recording, unpack_
 from arena.replay.recording import Step
 from league import wire
 from league.app import duties
+from league.background.retention import ReplayPruner
 from league.client import LeagueClient
 from league.config import ReplayConfig, Settings
 from league.db.engine import Database
@@ -29,7 +30,6 @@ from league.errors import (
     UnknownMatchError,
     UnknownReplayError,
 )
-from league.pruner import ReplayPruner
 from league.services.replays import service as replays
 from league.services.replays.service import Kept
 

@@ -10,7 +10,7 @@ from league_scene import ON_SQLITE, Scene
 
 from league import wire
 from league.app import duties
-from league.census import CensusTaker
+from league.background.worker_count import CensusTaker
 from league.client import LeagueClient
 from league.config import Settings
 from league.services.workers.polling import next_heartbeat_s, next_poll_s

@@ -3,7 +3,7 @@
 `league serve` keeps them in a process of their own: what they compute and read would otherwise hold up the calls of the
 same interpreter. See docs/decisions/037-books-are-kept-apart.md.
 
-    python -m league.bookkeeping      # of the league that LEAGUE_* say, until its standard input ends
+    python -m league.background.process      # of the league that LEAGUE_* say, until its standard input ends
 """
 
 import logging
@@ -20,15 +20,15 @@ from types import FrameType
 from sqlalchemy.exc import OperationalError
 
 from league import log as logs
-from league.aggregator import Aggregator
+from league.background.analysis import Lookout
+from league.background.gates import Gatekeeper
+from league.background.rating_periods import Aggregator
+from league.background.retention import Pruner, ReplayPruner
+from league.background.task import Duty
 from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
-from league.duty import Duty
 from league.errors import LeagueError
-from league.gatekeeper import Gatekeeper
-from league.lookout import Lookout
-from league.pruner import Pruner, ReplayPruner
 
 _AT_ONCE_S = 0.001
 _PAUSE_MAX_S = 60.0
@@ -146,7 +146,12 @@ def _started(settings: Settings) -> "subprocess.Popen[bytes]":
     """Start a process of the books, in a group of its own: a terminal's Ctrl-C is the server's alone."""
     address = settings.database_url or settings.database_address  # a password of its own it reads for itself
     variables = os.environ | {"LEAGUE_HOME": str(settings.home), "LEAGUE_DATABASE_URL": address}
-    command = [sys.executable, "-P", "-m", "league.bookkeeping"]  # -P: modules of the working folder are not ours
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "league.background.process",
+    ]  # -P: modules of the working folder are not ours
     return subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, process_group=0)  # noqa: S603 - ours
 
 

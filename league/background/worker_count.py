@@ -4,21 +4,14 @@ Every API process has it: what one knows of them, all do.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 
+from league.background.task import Duty
 from league.db.engine import Database
-from league.duty import Duty
 from league.services.workers import service as workers
+from league.services.workers.polling import Census
 
 EVERY_S = 15.0
-
-
-@dataclass
-class Census:
-    """How many workers lived at the last count; 0 before the first."""
-
-    present: int = 0
 
 
 class CensusTaker(Duty):

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
+from league.background.task import Duty
 from league.config import Settings
 from league.db.engine import Database
-from league.duty import Duty
 from league.services.gates import sprt as gate_sprt
 from league.services.gates.sprt import Judge
 

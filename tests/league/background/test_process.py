@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from league_scene import ON_SQLITE, Scene
 
-from league.bookkeeping import Bookkeeper
+from league.background.process import Bookkeeper
 from league.config import Settings
 
 HASTY = {
@@ -44,7 +44,7 @@ def test_periods_close_in_another_process_and_in_the_next_one_where_that_is_kill
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    caplog.set_level(logging.DEBUG, "league.bookkeeping")
+    caplog.set_level(logging.DEBUG, "league.background.process")
     (tmp_path / "sqlalchemy.py").write_text("raise SystemExit('a module of the working folder')")
     monkeypatch.chdir(tmp_path)
 
@@ -74,7 +74,7 @@ def test_periods_close_in_another_process_and_in_the_next_one_where_that_is_kill
 
 
 def test_it_ends_with_the_process_that_started_it(scene: Scene, database_url: str) -> None:
-    command = [sys.executable, "-m", "league.bookkeeping"]
+    command = [sys.executable, "-m", "league.background.process"]
     variables = os.environ | {"LEAGUE_DATABASE_URL": database_url}
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=variables) as process:
         scene.train(1)

@@ -11,11 +11,11 @@ from datetime import datetime
 from functools import partial
 from uuid import uuid4
 
+from league.background import leader_election
+from league.background.isolation import Isolation
+from league.background.task import Duty
 from league.config import Settings
 from league.db.engine import Database
-from league.duty import Duty
-from league.isolation import Isolation
-from league.services import election
 from league.services.rating_periods import closing
 from league.services.trust import quarantine
 
@@ -84,7 +84,7 @@ class Aggregator(Duty):
     def _elected(self, environment: str, now: datetime) -> bool:
         with self._database.write() as session:
             term_s = self._settings.aggregation_term_s
-            elected = election.stand(session, _office(environment), self._candidate, now, term_s)
+            elected = leader_election.stand(session, _office(environment), self._candidate, now, term_s)
         self._in_office |= elected
         return elected
 
@@ -94,7 +94,7 @@ class Aggregator(Duty):
             return
         try:
             with self._database.write() as session:
-                election.resign(session, self._candidate, None if environment is None else _office(environment))
+                leader_election.resign(session, self._candidate, None if environment is None else _office(environment))
         except Exception as error:  # noqa: BLE001 - the term ends in any case
             term_s = self._settings.aggregation_term_s
             log.error("resigning failed (%s); another process takes over within %g s", error, term_s)  # noqa: TRY400

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
+from league.background.isolation import Isolation
+from league.background.task import Duty
 from league.config import Settings
 from league.db.engine import Database
-from league.duty import Duty
-from league.isolation import Isolation
 from league.services.environments import lookup as environments
 from league.services.leaderboard import regressions
 from league.services.population.learner_games import Recollection

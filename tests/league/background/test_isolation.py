@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from league.isolation import PAUSE_MAX_S, Isolation
+from league.background.isolation import PAUSE_MAX_S, Isolation
 
 
 class Time:

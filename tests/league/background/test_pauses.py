@@ -2,8 +2,8 @@
 
 import pytest
 
-from league import bookkeeping
-from league.bookkeeping import next_pause_s
+from league.background import process as background_process
+from league.background.process import next_pause_s
 from league.db.engine import Database
 
 
@@ -20,9 +20,9 @@ def test_no_books_are_kept_while_the_database_is_away_and_a_line_of_the_log_says
 ) -> None:
     away = Database("postgresql://nobody@127.0.0.1:1/league")
     with pytest.raises(SystemExit) as ended:
-        bookkeeping._require_schema(away)
+        background_process._require_schema(away)
     away.close()
     assert ended.value.code == 1
-    (record,) = (each for each in caplog.records if each.name == bookkeeping.__name__)
+    (record,) = (each for each in caplog.records if each.name == background_process.__name__)
     assert record.getMessage().startswith("no books are kept: connection failed: ")
     assert record.exc_info is None

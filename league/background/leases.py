@@ -8,9 +8,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from league.api.metrics import Metrics
+from league.background.task import Duty
 from league.config import Settings
 from league.db.engine import Database
-from league.duty import Duty
 from league.services.matchmaking import leases
 
 LEASES_PER_TRANSACTION = 500

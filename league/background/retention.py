@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from league.background.task import Duty
 from league.config import ReplayConfig
 from league.db.engine import Database
-from league.duty import Duty
 from league.services.operations import retention
 from league.services.operations.retention import Outdated
 from league.services.replays import service as replays
