@@ -22,12 +22,12 @@ from scipy.special import expit
 from arena.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY, Results
 from arena.pairing import rating_pairs
 from arena.refit import NO_PARENT, RefitConfig, fit
-from league.config import Settings
 from league.services.matches.log import Games
 from league.services.ratings import state as rating_state
 from league.services.ratings.period import Entry, Rule, as_ratings
 from league.services.ratings.roster import Roster
 from league.services.ratings.state import EMPTY
+from league.settings import Settings
 
 FloatArray = NDArray[np.float64]
 

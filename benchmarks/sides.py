@@ -25,13 +25,13 @@ from arena.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY
 from arena.pairing import rating_pairs
 from arena.refit import NO_PARENT, fit
 from benchmarks.calibration import ALIKE, ANCHOR, BAND, EVER_MORE, LEARNER
-from league.config import Settings
 from league.services.matches.log import Games
 from league.services.ratings import state as rating_state
 from league.services.ratings.period import Entry, Rule, as_ratings
 from league.services.ratings.roster import Roster
 from league.services.ratings.sides import SIDES, seat_of
 from league.services.ratings.state import EMPTY, Ledger
+from league.settings import Settings
 
 FloatArray = NDArray[np.float64]
 

@@ -47,7 +47,6 @@ from league.background.leases import Sweeper
 from league.background.process import Bookkeeper
 from league.background.task import Duty
 from league.background.worker_count import CensusTaker
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.services.auth import tokens
@@ -59,6 +58,7 @@ from league.services.trust.review import LatestReview
 from league.services.workers import heartbeats
 from league.services.workers.polling import Census
 from league.services.workers.registration import register, renew
+from league.settings import Settings
 from league.storage.inspection import Inspector
 from league.storage.opening import open_store
 

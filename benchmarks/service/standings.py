@@ -14,12 +14,12 @@ from benchmarks.stage import history
 from benchmarks.stage.stage import Row, Stage
 from league import wire
 from league.client import LeagueClient
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.services.rating_periods import closing
 from league.services.rating_periods.rebuild import rebuild
 from league.services.ratings.period import Rule
+from league.settings import Settings
 
 MATCHES = int(os.environ.get("LEAGUE_BENCHMARK_MATCHES", "1000000"))
 PERIOD_MATCHES = 1_000_000

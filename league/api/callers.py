@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 
 from league.auth import Principal
 from league.errors import RateLimitedError
-from league.lanes import Lane
+from league.wire.request_class import Lane
 
 REFUSED_COST = 100
 """A call with a token that is none counts as so many: whoever tries tokens is slowed down soon."""

@@ -21,10 +21,8 @@ from league.api.commits import Commits
 from league.api.metrics import Metrics
 from league.api.news import News
 from league.auth import OPEN, Principal, Scope, digest
-from league.config import Settings, is_loopback
 from league.db.engine import Database
 from league.errors import ForbiddenError, UnauthenticatedError
-from league.lanes import lane_of
 from league.services.auth import tokens
 from league.services.gates.sprt import Judge
 from league.services.leaderboard.superiority import Comparisons
@@ -34,9 +32,11 @@ from league.services.trust.review import LatestReview
 from league.services.workers.heartbeats import Beat
 from league.services.workers.polling import Census
 from league.services.workers.registration import Registration
+from league.settings import Settings, is_loopback
 from league.storage.directory import DirectoryStore
 from league.storage.inspection import Inspector
 from league.storage.s3 import S3Store
+from league.wire.request_class import lane_of
 
 PAGE_MAX = 1000
 ID_LIMIT = 2**63

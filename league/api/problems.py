@@ -24,7 +24,7 @@ from league.errors import (
     UnauthenticatedError,
     UnknownRouteError,
 )
-from league.log import request_id
+from league.log_config import request_id
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5

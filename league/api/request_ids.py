@@ -12,7 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from league.api.metrics import Metrics
-from league.log import request_id
+from league.log_config import request_id
 
 HEADER = "X-Request-ID"
 

@@ -7,13 +7,13 @@ from functools import partial
 
 from league.background.isolation import Isolation
 from league.background.task import Duty
-from league.config import Settings
 from league.db.engine import Database
 from league.services.environments import lookup as environments
 from league.services.leaderboard import regressions
 from league.services.population.learner_games import Recollection
 from league.services.promotion import behaviour_sums
 from league.services.rating_periods import closing
+from league.settings import Settings
 
 
 class Lookout(Duty):

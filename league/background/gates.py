@@ -5,10 +5,10 @@ from collections.abc import Callable
 from datetime import datetime
 
 from league.background.task import Duty
-from league.config import Settings
 from league.db.engine import Database
 from league.services.gates import sprt as gate_sprt
 from league.services.gates.sprt import Judge
+from league.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from datetime import datetime
 
 from league.api.metrics import Metrics
 from league.background.task import Duty
-from league.config import Settings
 from league.db.engine import Database
 from league.services.matchmaking import leases
+from league.settings import Settings
 
 LEASES_PER_TRANSACTION = 500
 PAUSE_S = 0.05

@@ -19,16 +19,16 @@ from types import FrameType
 
 from sqlalchemy.exc import OperationalError
 
-from league import log as logs
+from league import log_config as logs
 from league.background.analysis import Lookout
 from league.background.gates import Gatekeeper
 from league.background.rating_periods import Aggregator
 from league.background.retention import Pruner, ReplayPruner
 from league.background.task import Duty
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.errors import LeagueError
+from league.settings import Settings
 
 _AT_ONCE_S = 0.001
 _PAUSE_MAX_S = 60.0

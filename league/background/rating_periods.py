@@ -14,10 +14,10 @@ from uuid import uuid4
 from league.background import leader_election
 from league.background.isolation import Isolation
 from league.background.task import Duty
-from league.config import Settings
 from league.db.engine import Database
 from league.services.rating_periods import closing
 from league.services.trust import quarantine
+from league.settings import Settings
 
 log = logging.getLogger(__name__)
 

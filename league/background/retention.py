@@ -9,11 +9,11 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from league.background.task import Duty
-from league.config import ReplayConfig
 from league.db.engine import Database
 from league.services.operations import retention
 from league.services.operations.retention import Outdated
 from league.services.replays import service as replays
+from league.settings import ReplayConfig
 
 FIRST_S = 600.0
 """A server that is restarted every day prunes all the same, but not while everybody comes back."""

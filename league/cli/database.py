@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 from sqlalchemy.exc import DatabaseError, OperationalError
 
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database, is_missing
 from league.errors import ConfigurationError, DatabaseUnavailableError, OldDatabaseError
+from league.settings import Settings
 
 Home = Annotated[
     Path | None,

@@ -13,7 +13,6 @@ from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home, person
 from league.cli.exchange import shown_progress
 from league.cli.grid import Grid
-from league.config import Settings
 from league.db.engine import Database
 from league.errors import EnvironmentConflictError
 from league.services.environments import deletion as environment_deletion
@@ -21,6 +20,7 @@ from league.services.environments import listing as environment_listing
 from league.services.environments.deletion import Holdings
 from league.services.environments.listing import EnvironmentListing
 from league.services.operations import export
+from league.settings import Settings
 from league.storage.opening import open_store
 
 app = typer.Typer(help="Create, list and delete environments, on the league's database.", no_args_is_help=True)

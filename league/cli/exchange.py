@@ -14,11 +14,11 @@ from rich.progress import TaskID
 
 from league.cli import database
 from league.cli.database import DatabaseUrl, Home
-from league.config import Settings
 from league.errors import ConfigurationError
 from league.services.operations import export as operations_export
 from league.services.operations import import_
 from league.services.operations.archive import ArchiveReader, Manifest, Progress
+from league.settings import Settings
 from league.storage.opening import open_store
 
 app = typer.Typer()

@@ -11,10 +11,10 @@ from league.cli import database
 from league.cli.database import DatabaseUrl, Home, Options
 from league.cli.exchange import shown_progress
 from league.cli.tables import moment
-from league.config import Settings
 from league.db.engine import Database
 from league.services.operations import fork as operations_fork
 from league.services.operations.fork import Place
+from league.settings import Settings
 from league.storage.opening import open_store
 
 app = typer.Typer()

@@ -13,7 +13,7 @@ from league.cli.connection import AsJson, Cursor, Token, Url, Who, champion_of, 
 from league.cli.gate_progress import lead
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import ConfigurationError, LeagueError
-from league.lineage_picture import Descent, picture
+from league.lineage_svg import Descent, picture
 
 app = typer.Typer()
 

@@ -14,7 +14,6 @@ from league.cli.database import DatabaseUrl, Home
 from league.cli.grid import Grid
 from league.cli.spans import DAY
 from league.client import DEFAULT_URL
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.errors import ConfigurationError, InvariantError, RebuildMismatchError
@@ -23,6 +22,7 @@ from league.services.operations import integrity
 from league.services.rating_periods import rebuild as rebuilding
 from league.services.rating_periods import what_if
 from league.services.ratings.period import Rule
+from league.settings import Settings
 from league.storage.opening import open_store
 
 app = typer.Typer()

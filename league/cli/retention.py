@@ -10,10 +10,10 @@ from rich.filesize import decimal
 from league.cli import database, spans, tables
 from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home
-from league.config import Settings
 from league.errors import ConfigurationError
 from league.services.operations import retention
 from league.services.operations.retention import Outdated
+from league.settings import Settings
 
 app = typer.Typer()
 

@@ -12,16 +12,16 @@ from typing import Annotated
 
 import typer
 
-from league import cores, log
+from league import cores, log_config
 from league.cli import database, listening, tables
 from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home
 from league.cli.grid import Grid
-from league.config import Setting, Settings
 from league.db import schema
 from league.db.engine import is_missing
 from league.home import publish_address, withdraw_address
 from league.services.auth import tokens
+from league.settings import Setting, Settings
 from league.storage.opening import open_store
 
 app = typer.Typer()
@@ -116,7 +116,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
 
     from league.app import create_app
 
-    log.configure(settings.log_level, settings.log_format)
+    log_config.configure(settings.log_level, settings.log_format)
     app = create_app(settings, books_apart=True)
 
     class Server(uvicorn.Server):

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import typer
 
-from league.config import LONGEST_DAYS
+from league.settings import LONGEST_DAYS
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LONGEST = timedelta(days=LONGEST_DAYS)

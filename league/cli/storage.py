@@ -12,10 +12,10 @@ from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home, person
 from league.cli.grid import Grid
 from league.cli.spans import HOUR
-from league.config import Settings
 from league.errors import DamagedStoreError
 from league.services.checkpoints import garbage_collection
 from league.services.checkpoints.garbage_collection import Survey
+from league.settings import Settings
 from league.storage.opening import open_store
 from league.storage.store import Leftover, Stored
 

@@ -17,12 +17,12 @@ from league.cli.connection import AsJson
 from league.cli.database import DatabaseUrl, Home, person
 from league.cli.grid import Grid
 from league.cli.spans import UNITS
-from league.config import Settings
 from league.errors import ConfigurationError
 from league.services.auth import ownership, tokens
 from league.services.auth.tokens import TokenListing
 from league.services.environments import lookup as environments
 from league.services.unplayable_reports import false_reports
+from league.settings import Settings
 
 app = typer.Typer(help="Make, list, renew and revoke bearer tokens, on the league's database.", no_args_is_help=True)
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import httpx2
 
-from league import transfer, wire
+from league import wire
+from league.client import transfer
 from league.client.connection import Connection, come_back_later, raise_for_problem
 from league.errors import HashMismatchError
-from league.lanes import lane_of
 from league.wire import PREFIX
+from league.wire.request_class import lane_of
 
 
 class CheckpointCalls(Connection):

@@ -12,6 +12,7 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from league.client.address import Address, find_league
+from league.client.backoff import Patience
 from league.errors import (
     BusyError,
     LeagueError,
@@ -19,9 +20,8 @@ from league.errors import (
     UnauthenticatedError,
     from_problem,
 )
-from league.lanes import lane_of
-from league.patience import Patience
 from league.wire import PREFIX, PROTOCOL, PROTOCOL_HEADER
+from league.wire.request_class import lane_of
 
 _TOO_MANY_REQUESTS = 429
 _PATIENCE_S = 30.0

@@ -3,8 +3,8 @@
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from league.config import Settings
 from league.errors import ConfigurationError
+from league.settings import Settings
 from league.storage.bucket import BucketAddress
 from league.storage.directory import DirectoryStore
 from league.storage.s3 import S3Store

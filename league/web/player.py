@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from markupsafe import Markup
 from sqlalchemy.orm import Session
 
-from league import lineage_picture, wire
+from league import lineage_svg, wire
 from league.api import checkpoints
 from league.api.checkpoints import Sha256
 from league.api.dependencies import Id, League, Now, Running
@@ -174,7 +174,7 @@ def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
             found = lineage.descent(session, league.settings, player.learner_id, SNAPSHOTS_DRAWN)
     drawing = None
     if found is not None:
-        picture = lineage_picture.drawing(found, "/players/{}".format, player_id)
+        picture = lineage_svg.drawing(found, "/players/{}".format, player_id)
         drawing = Markup(picture)  # noqa: S704 - it escapes names itself
     return visit.part(
         "_player_descent.html",
@@ -182,8 +182,8 @@ def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
         drawing=drawing,
         drawn=0 if found is None else len(found.snapshots),
         most=SNAPSHOTS_DRAWN,
-        width=lineage_picture.WIDTH,
-        height=lineage_picture.HEIGHT,
+        width=lineage_svg.WIDTH,
+        height=lineage_svg.HEIGHT,
     )
 
 

@@ -18,11 +18,11 @@ from league.api.dependencies import clock, timepiece
 from league.app import create_app
 from league.auth import Scope
 from league.client import LeagueClient
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.services.auth import tokens
 from league.services.promotion import behaviour_sums
+from league.settings import Settings
 from league.web.visitors import cookie_at
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

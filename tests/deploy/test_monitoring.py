@@ -17,7 +17,7 @@ from tools import tool
 
 from league.app import create_app
 from league.cli.database import migrate
-from league.config import Settings
+from league.settings import Settings
 
 MONITORING = ROOT / "deploy" / "monitoring"
 ALERTS, DASHBOARD = MONITORING / "alerts.yml", MONITORING / "grafana" / "league.json"

@@ -25,10 +25,10 @@ from league.api.dependencies import clock, timepiece
 from league.background import worker_count
 from league.background.task import Duty
 from league.client import LeagueClient, patience_of
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.services.auth import tokens
+from league.settings import Settings
 
 BACKENDS = ("sqlite", "postgresql")
 

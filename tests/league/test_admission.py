@@ -10,9 +10,9 @@ from league_scene import ON_SQLITE, safetensors, sha256
 
 from league import wire
 from league.client import LeagueClient
-from league.config import Settings
 from league.errors import ForbiddenError, InvalidRequestError, LeagueError, TokenLimitError, UnknownEnvironmentError
 from league.services.environments import lookup as environments
+from league.settings import Settings
 
 CLOSED = {"workers_create_environments": False}
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

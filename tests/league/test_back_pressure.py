@@ -19,8 +19,8 @@ from league.api.admission import Admission
 from league.api.metrics import Metrics
 from league.client import LeagueClient, patience_of
 from league.errors import BusyError
-from league.lanes import LaneConfig
 from league.services.matchmaking import leases
+from league.settings.concurrency import LaneConfig
 
 MEDIA_TYPE = "application/problem+json"
 

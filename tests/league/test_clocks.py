@@ -8,10 +8,10 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import Scene, result
 
-from league.config import Settings
 from league.db.engine import Database
 from league.services.operations import integrity
 from league.services.rating_periods import closing
+from league.settings import Settings
 
 Configure = Callable[..., Settings]
 

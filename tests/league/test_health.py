@@ -17,10 +17,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from league.app import create_app
 from league.client import LeagueClient
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.errors import DatabaseUnavailableError, InternalError, TooLargeError, UnknownRouteError
+from league.settings import Settings
 
 
 def test_a_fresh_server_lives_and_is_ready(http: TestClient, league: LeagueClient) -> None:

@@ -9,11 +9,11 @@ from schema_drift import differences
 from sqlalchemy import inspect, text
 
 from league.app import create_app
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.db.models import Base
 from league.errors import ConfigurationError, NewerDatabaseError, OldDatabaseError
+from league.settings import Settings
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from sqlalchemy import Connection, MetaData, Row, event, make_url, select, text
 
 from league.app import create_app
 from league.client import LeagueClient
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.errors import OldDatabaseError
 from league.services.auth import tokens
+from league.settings import Settings
 
 FIXTURES = Path(__file__).parent / "fixtures"
 VERSIONS = Path(__file__).parents[2] / "migrations" / "versions"

@@ -14,11 +14,11 @@ from sqlalchemy import select
 
 from benchmarks.kills.witness import Memory
 from league.app import create_app
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.db.models import Match
 from league.services.operations import integrity
+from league.settings import Settings
 
 
 class League:

@@ -21,9 +21,9 @@ from league.cli.up.credential import create_environment, own_credential
 from league.cli.up.plan import Plan, Trainee, trainees
 from league.cli.up.screen import LiveScreen, PlainLog
 from league.cli.up.supervisor import Supervisor
-from league.config import Settings
 from league.errors import ConfigurationError, LeagueError
 from league.private_files import TOKEN, read_secret
+from league.settings import Settings
 
 app = typer.Typer()
 

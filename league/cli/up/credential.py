@@ -7,11 +7,11 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from league.cli import database
-from league.config import Settings
 from league.errors import UnauthenticatedError
 from league.private_files import write_private
 from league.services.auth import ownership, tokens
 from league.services.environments import listing as environment_listing
+from league.settings import Settings
 
 _ACTOR = "league up"
 

@@ -9,12 +9,12 @@ from sqlalchemy import Connection, bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from league.auth import OPEN, Principal, Scope, digest, new_secret
-from league.config import Settings
 from league.db.models import Token
 from league.db.upsert import insert_into
 from league.errors import InvalidRequestError, NameTakenError, OpenServerError, UnauthenticatedError, UnknownTokenError
 from league.services.audit import log as audit_log
 from league.services.unplayable_reports import false_reports
+from league.settings import Settings
 
 NAME_MAX_CHARS = 128
 

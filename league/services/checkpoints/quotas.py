@@ -12,13 +12,13 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from league.auth import Principal
-from league.config import Settings
 from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Upload
 from league.errors import QuotaExceededError, UnfinishedUploadsError
 from league.services.auth import ownership
+from league.settings import Settings
 from league.storage.s3 import ADDRESS_S
 from league.storage.store import CheckpointStore
 

@@ -9,11 +9,11 @@ from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from league.auth import Principal
-from league.config import Settings
 from league.db.models import Event, Learner, Player
 from league.errors import ForbiddenError, TokenLimitError
 from league.services.auth import ownership
 from league.services.environments import lookup as environments
+from league.settings import Settings
 
 KIND = "environment"
 """Kind of the events that an environment was created or deleted."""

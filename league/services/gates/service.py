@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 from arena.gate import Decision, GateConfig
 from arena.promotion import GateResult
 from league import wire
-from league.config import Settings
 from league.db import locks
 from league.db.bulk import among
 from league.db.locks import Lock
@@ -24,6 +23,7 @@ from league.services.gates import sprt as gate_sprt
 from league.services.gates.sprt import NUMBERS, RULE, STATES, Ending, Judge
 from league.services.player_names import display_name
 from league.services.ratings import rated_players
+from league.settings import Settings
 
 _BEATS_MISSED = 2
 _COUNTED_DIGITS = 6  # scores between two values count as part of each: 3 pairs may add up to 2.9999999999999982

@@ -6,15 +6,15 @@ from sqlalchemy import func, literal, select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.config import Settings
 from league.db.models import Player, SnapshotDecision
-from league.lineage_picture import Descent
+from league.lineage_svg import Descent
 from league.services.audit import log as audit_log
 from league.services.gates import service as gates
 from league.services.gates.sprt import Judge
 from league.services.lifecycle import champions, transitions
 from league.services.population import learners
 from league.services.ratings import rated_players
+from league.settings import Settings
 
 
 def ancestors(

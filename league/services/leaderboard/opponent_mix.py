@@ -9,12 +9,12 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league import wire
-from league.config import Settings
 from league.db.models import Lease, Match
 from league.services.matches import counting
 from league.services.matchmaking import opponents as matchmaking_opponents
 from league.services.player_names import display_name
 from league.services.population.cache import Population, PopulationCache
+from league.settings import Settings
 
 LOOKED_AT = 1000
 """So many of the learner's last matches are counted."""

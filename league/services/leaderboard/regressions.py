@@ -19,7 +19,6 @@ from arena.forgetting import regressed
 from arena.payoff import Tally, wilson_interval
 from arena.rules import Pasts
 from league import wire
-from league.config import Settings
 from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
@@ -32,6 +31,7 @@ from league.services.population import rule_inputs
 from league.services.population.cache import REMARKS, Population
 from league.services.population.learner_games import Recollection
 from league.services.ratings import rated_players
+from league.settings import Settings
 
 ACTOR = "rule"
 FOUND, OVER = REMARKS

@@ -4,12 +4,12 @@ from sqlalchemy import SQLColumnExpression, select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.config import Settings
 from league.db.models import Event, Period, Player, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError
 from league.services.environments import lookup as environments
 from league.services.ratings import rated_players, side_ratings
 from league.services.ratings.period import Rule
+from league.settings import Settings
 
 
 def table(

@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from arena.refit import Fit
 from league import wire
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
 from league.services.environments import lookup as environments
@@ -22,6 +21,7 @@ from league.services.population import cache as population_cache
 from league.services.population.cache import Version
 from league.services.rating_periods import closing
 from league.services.ratings import history_fit, rated_players
+from league.settings import Settings
 
 MOST = 500
 """Players that are compared: the square of their number is kept and sent."""

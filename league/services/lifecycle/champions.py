@@ -6,11 +6,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.config import Settings
 from league.db.models import Champion, Event, Player
 from league.errors import UnknownChampionError
 from league.services.environments import lookup as environments
 from league.services.ratings import rated_players
+from league.settings import Settings
 
 
 def show(session: Session, settings: Settings, environment: str) -> wire.Champion:

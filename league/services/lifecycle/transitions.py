@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from arena.callsigns import free_call_sign
 from league import wire
-from league.config import Settings
 from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Player
@@ -20,6 +19,7 @@ from league.services.lifecycle import champions
 from league.services.player_names import display_name
 from league.services.ratings import rated_players
 from league.services.unplayable_reports import false_reports, reports
+from league.settings import Settings
 from league.wire import Standing
 
 Change = Literal["promote", "retire", "reinstate", "quarantine"]

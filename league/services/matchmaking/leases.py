@@ -15,7 +15,6 @@ from sqlalchemy.orm import Session
 from arena.matchmaking import SELF, draw, rating_pairs
 from arena.pairing import pairs_with
 from league import wire
-from league.config import Settings
 from league.db.bulk import insert_new
 from league.db.engine import Database
 from league.db.models import Draw, Learner, Lease, Match, Player
@@ -30,6 +29,7 @@ from league.services.population import external_players
 from league.services.population.cache import NEWEST, Member, Population, PopulationCache
 from league.services.workers import service as workers
 from league.services.workers.service import Trusted
+from league.settings import Settings
 
 _RANDOM_DIGITS = 16  # beside the time in milliseconds: no two leases ever have the same id
 _SEED_LIMIT = 2**63

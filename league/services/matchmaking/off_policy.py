@@ -24,7 +24,6 @@ from arena.off_policy import Evaluation
 from arena.roles import MAINS, VERIFICATION
 from arena.rules import Pasts, Rule
 from league import wire
-from league.config import Settings
 from league.db.models import Draw, Lease, Match
 from league.errors import InvalidRequestError
 from league.services.matches import counting, pair_records
@@ -33,6 +32,7 @@ from league.services.matchmaking import leases
 from league.services.matchmaking import opponents as matchmaking_opponents
 from league.services.population import roles, rule_inputs
 from league.services.population.cache import Population, PopulationCache
+from league.settings import Settings
 
 MOST = 1_000_000
 """Leases that are looked at."""

@@ -23,7 +23,6 @@ from arena.matchmaking import (
 )
 from arena.roles import MainExploiter, Opposition, RoleRules, role_distribution, without_self_play
 from league import wire
-from league.config import Settings
 from league.db.bulk import among
 from league.db.models import Draw, Player
 from league.db.upsert import insert_into
@@ -31,6 +30,7 @@ from league.errors import ConfigurationError, InvalidRequestError
 from league.services.population import roles, rule_inputs
 from league.services.population.cache import Filter, Member, Population, PopulationCache
 from league.services.population.roles import Lineage
+from league.settings import Settings
 
 SELF_PLAY = "self-play"
 PAIRING = "thompson"

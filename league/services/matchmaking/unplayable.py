@@ -16,7 +16,6 @@ from sqlalchemy import bindparam, or_, select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.config import Settings
 from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Lease, Player, UnplayableReport
@@ -25,6 +24,7 @@ from league.services.lifecycle import transitions
 from league.services.unplayable_reports import reports
 from league.services.unplayable_reports.reports import Reporter
 from league.services.workers import service as workers
+from league.settings import Settings
 from league.storage.inspection import Inspector
 
 SERVER, WORKERS = "server", "workers"

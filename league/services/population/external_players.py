@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
 from league import wire
 from league.auth import Principal
-from league.config import Settings
 from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Learner, Player
@@ -28,6 +27,7 @@ from league.services.environments import admission
 from league.services.environments import lookup as environments
 from league.services.population.cache import Population
 from league.services.ratings import rated_players
+from league.settings import Settings
 
 KIND = "external"
 ENTERED = "entry"

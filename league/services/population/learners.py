@@ -11,7 +11,6 @@ from arena.environments.registry import Baseline, baselines, is_known
 from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
 from league import wire
 from league.auth import Principal
-from league.config import Settings
 from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Learner, Player
@@ -26,6 +25,7 @@ from league.services.auth import ownership
 from league.services.environments import admission
 from league.services.environments import lookup as environments
 from league.services.population import role_config
+from league.settings import Settings
 
 
 def get_or_create(

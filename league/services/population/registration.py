@@ -6,9 +6,9 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.auth import Principal
-from league.config import Settings
 from league.services.audit import log as audit_log
 from league.services.population import learners, role_config
+from league.settings import Settings
 
 KIND = "rules"
 

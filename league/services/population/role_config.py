@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 from arena import roles
 from arena.roles import Main, Role, RoleRules
 from league import wire
-from league.config import Settings
 from league.db.models import Learner, Player, SnapshotDecision
 from league.errors import InvalidRequestError
+from league.settings import Settings
 
 _OF_SNAPSHOTS = ("snapshot_steps", "snapshot_limit", "snapshot_win_rate", "reset", "start")
 _WAY_OUT = "docs/league_play.md has the numbers"

@@ -18,13 +18,13 @@ from arena import payoff as arithmetic
 from arena.glicko2 import expected_score
 from arena.roles import MainExploiter, Opposition, RoleRules
 from arena.rules import NO_LINEAGE, Need
-from league.config import Settings
 from league.db.models import Learner, Player
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.pair_records import NO_RECORDS
 from league.services.population import role_config, rule_inputs
 from league.services.population.cache import Member, Population
+from league.settings import Settings
 
 EXPLOITERS = ("main_exploiter", "league_exploiter")
 

@@ -18,7 +18,6 @@ from arena import roles as arithmetic
 from arena.roles import Opposition, SnapshotRule, role_of
 from arena.seeding import derive
 from league import wire
-from league.config import Settings
 from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
@@ -27,6 +26,7 @@ from league.services.audit import log as audit_log
 from league.services.population import learners, roles
 from league.services.population.cache import Population, PopulationCache
 from league.services.population.roles import Lineage
+from league.settings import Settings
 
 ACTOR = "rule"
 KIND = "snapshot"

@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from arena.glicko2 import START_VOLATILITY
 from league import wire
-from league.config import Settings
 from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Learner, Player
@@ -19,6 +18,7 @@ from league.services.environments import admission
 from league.services.environments import lookup as environments
 from league.services.population import learners, snapshot_schedule
 from league.services.ratings import rated_players
+from league.settings import Settings
 from league.storage.policy_header import find_header_fault
 from league.storage.safetensors_header import Header
 from league.storage.store import CheckpointStore

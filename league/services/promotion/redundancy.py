@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 from arena.glicko2 import Ratings, conservative
 from arena.redundancy import RedundancyConfig, Redundant, redundant
 from league import wire
-from league.config import Settings
 from league.services.environments import lookup as environments
 from league.services.lifecycle import champions
 from league.services.matches import pair_records
@@ -18,6 +17,7 @@ from league.services.population import cache as population_cache
 from league.services.population.cache import Member, Population
 from league.services.promotion import behaviour_profiles
 from league.services.ratings import rated_players
+from league.settings import Settings
 
 
 @dataclass(frozen=True)

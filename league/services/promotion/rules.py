@@ -14,7 +14,6 @@ from arena.gate import GateConfig
 from arena.glicko2 import Ratings, expected_score
 from arena.promotion import Decision, GateResult, Record, Roster, Trial
 from league import wire
-from league.config import Settings
 from league.services.gates import service as gates
 from league.services.gates.sprt import RULE
 from league.services.lifecycle import champions, transitions
@@ -24,6 +23,7 @@ from league.services.population import cache as populations
 from league.services.population.cache import Member, Population
 from league.services.promotion import redundancy
 from league.services.ratings import rated_players
+from league.settings import Settings
 
 ACTOR = "rule"
 

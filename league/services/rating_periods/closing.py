@@ -15,7 +15,6 @@ from sqlalchemy import ColumnElement, SQLColumnExpression, func, insert, select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.config import Settings
 from league.db import locks
 from league.db.columns import read_columns
 from league.db.engine import Database
@@ -39,6 +38,7 @@ from league.services.ratings.roster import Roster
 from league.services.ratings.sides import Seats
 from league.services.ratings.state import Closing, Ledger
 from league.services.unplayable_reports import false_reports
+from league.settings import Settings
 
 _START = Player.start_rating, Player.start_deviation, Player.start_volatility
 _LAST = Rating.rating, Rating.deviation, Rating.volatility, Rating.games, Rating.score

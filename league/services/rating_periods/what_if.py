@@ -11,7 +11,6 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from arena.glicko2 import expected_score
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Period, Player
 from league.errors import ConfigurationError, InvalidRequestError, reason
@@ -29,6 +28,7 @@ from league.services.ratings.period import Entry, Rule, as_ratings
 from league.services.ratings.roster import Roster
 from league.services.ratings.sides import Books
 from league.services.ratings.state import EMPTY
+from league.settings import Settings
 
 _RULE = ("tau", "deviation_floor", "deviation_cap", "volatility_cap", "burst_games", "refit")
 _SURENESS_MAX = 1.0 - 1e-6  # a prediction beyond this counts as this, or one surprise would outweigh all the rest

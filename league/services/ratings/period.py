@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from arena.glicko2 import Kind, Ratings, Results, rate_period
 from arena.refit import RefitConfig
-from league.config import Settings
 from league.errors import InvariantError
 from league.services.matches.indexing import places
 from league.services.matches.log import Games
+from league.settings import Settings
 
 _OWN_KIND = {
     "learner": Kind.LEARNER,

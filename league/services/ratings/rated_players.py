@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 
 from arena.glicko2 import Ratings
 from league import wire
-from league.config import Settings
 from league.db.models import Event, Player, Rating
 from league.errors import UnknownPlayerError
 from league.services.ratings import side_ratings
+from league.settings import Settings
 
 OUT_OF_PLAY = ("retired", "quarantined")
 _CHANGES = ("promote", "retire", "reinstate", "quarantine")

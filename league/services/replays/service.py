@@ -17,7 +17,6 @@ from arena.replay import Header, RecordingError, unpack_recording
 from arena.replay.limits import to_name
 from league import wire
 from league.auth import Principal
-from league.config import ReplayConfig
 from league.db.bulk import insert_new
 from league.db.engine import Database
 from league.db.models import Match, Player, Replay
@@ -30,6 +29,7 @@ from league.errors import (
 )
 from league.services.auth import ownership
 from league.services.lifecycle import champions
+from league.settings import ReplayConfig
 
 KEPT_SHARE = 0.95
 """Where recordings exceed a bound they go until this share of it is left: the next ones find room without a search."""

@@ -19,7 +19,6 @@ from sqlalchemy.orm import Session
 from arena.seeding import derive_array
 from league import wire
 from league.auth import Principal
-from league.config import Settings
 from league.db import locks
 from league.db.bulk import among, insert_new
 from league.db.engine import Database
@@ -33,6 +32,7 @@ from league.services.matchmaking.lease_cache import Game, Terms, TermsCache
 from league.services.results import validation
 from league.services.results.validation import Reporter
 from league.services.workers import service as workers
+from league.settings import Settings
 
 _HASH_BYTES = 16
 _REFUSED: dict[str, wire.ResultStatus] = {"conflict": "conflict", "rejected": "rejected"}

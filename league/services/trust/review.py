@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 
 from arena.glicko2 import Ratings, expected_score
 from league import wire
-from league.config import Settings
 from league.db.bulk import among
 from league.db.models import Match, Period, Player, Quarantine, Rating, Refusal, Worker
 from league.services.environments import lookup as environments
@@ -24,6 +23,7 @@ from league.services.ratings import rated_players
 from league.services.trust import statistics as worker_statistics
 from league.services.trust.statistics import Fit, Reports
 from league.services.workers import service as workers
+from league.settings import Settings
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

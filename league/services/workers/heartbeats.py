@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.auth import Principal
-from league.config import Settings
 from league.db.bulk import among_bound, listed
 from league.db.models import Base, Learner, Quarantine, Worker
 from league.errors import UnknownLearnerError
@@ -21,6 +20,7 @@ from league.services.auth import ownership
 from league.services.population import training_curves
 from league.services.workers import service as workers
 from league.services.workers.polling import next_poll_s
+from league.settings import Settings
 
 TextT = TypeVar("TextT", str, ColumnElement[Any])
 

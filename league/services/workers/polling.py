@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from league.config import Settings
+from league.settings import Settings
 
 _DIGITS = 3
 

@@ -14,13 +14,13 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.auth import Principal
-from league.config import Settings
 from league.db.bulk import among_bound, bound_rows, listed
 from league.db.models import Base, Gate, Lease, Worker
 from league.db.upsert import insert_of
 from league.services.auth import ownership
 from league.services.workers import service as workers
 from league.services.workers.polling import next_poll_s
+from league.settings import Settings
 
 _ID_BYTES = 8
 _SEEN = ("version", "signatures", "command", "seen_at")

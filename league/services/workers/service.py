@@ -10,10 +10,10 @@ from sqlalchemy import Row, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.config import Settings
 from league.db.models import Base, Quarantine, UnplayableReport, Worker
 from league.errors import UnknownWorkerError, WorkerQuarantinedError
 from league.services.audit import log as audit_log
+from league.settings import Settings
 
 _SHOWN = ("id", "name", "kind", "version", "signatures", "command", "seen_at")
 _QUARANTINE = select(Quarantine).where(Quarantine.worker_id == bindparam("worker"), Quarantine.lifted_at.is_(None))

@@ -13,7 +13,7 @@ import pytest
 from league_scene import ON_SQLITE, Scene
 
 from league.background.process import Bookkeeper
-from league.config import Settings
+from league.settings import Settings
 
 HASTY = {
     "LEAGUE_AGGREGATION_INTERVAL_S": "0.05",

@@ -8,9 +8,9 @@ from league_scene import Scene
 
 from league import wire
 from league.cli.up.credential import create_environment, own_credential
-from league.config import Settings
 from league.db.engine import Database
 from league.services.environments import admission
+from league.settings import Settings
 
 
 def test_an_environment_is_created_once_and_listed(command: Run, tmp_path: Path) -> None:

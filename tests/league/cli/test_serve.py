@@ -18,10 +18,10 @@ from league_command import Run
 
 from league.cli import listening, serve
 from league.client import LeagueClient
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.errors import ConfigurationError, UnauthenticatedError
+from league.settings import Settings
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from league import wire
 from league.auth import OPEN, new_secret
 from league.cli.tokens import end_of
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import UnplayableReport, Worker
 from league.services.audit import log as audit_log
 from league.services.auth import tokens
 from league.services.population import learners
+from league.settings import Settings
 
 
 def test_a_token_is_printed_alone_on_stdout_and_listed_without_its_secret(command: Run, tmp_path: Path) -> None:

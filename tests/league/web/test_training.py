@@ -7,11 +7,11 @@ from fastapi.testclient import TestClient
 from league_scene import Scene
 
 from league import wire
-from league.config import Settings
 from league.db.engine import Database
 from league.services.leaderboard import opponent_mix
 from league.services.population.cache import PopulationCache
 from league.services.workers import polling
+from league.settings import Settings
 from league.web import charts
 
 VERDICT = wire.HealthVerdict(

@@ -8,12 +8,12 @@ import pytest
 from league import wire
 from league.auth import OPEN, Principal, Scope
 from league.cli.up.credential import own_credential
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.errors import ForbiddenError
 from league.services.auth import tokens
 from league.services.population import learners
+from league.settings import Settings
 
 NOW = datetime.now(UTC)
 

@@ -15,13 +15,13 @@ from sqlalchemy import select
 
 from league import wire
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Event
 from league.errors import UnknownCheckpointError
 from league.services.checkpoints import garbage_collection
 from league.services.checkpoints.garbage_collection import Survey
 from league.services.population import snapshots
+from league.settings import Settings
 from league.storage.directory import DirectoryStore
 from league.storage.safetensors_header import Header
 from league.storage.store import Leftover, Stored

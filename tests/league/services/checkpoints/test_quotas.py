@@ -11,10 +11,10 @@ from league_scene import ON_SQLITE, Scene, safetensors, sha256
 
 from league.auth import OPEN, Principal, Scope
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.errors import LeagueError, QuotaExceededError, UnfinishedUploadsError
 from league.services.checkpoints import garbage_collection, quotas
+from league.settings import Settings
 from league.storage.opening import open_store
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -18,7 +18,6 @@ from sqlalchemy import func, insert, select
 from league import wire
 from league.api.events import _since
 from league.client import LeagueClient
-from league.config import Settings
 from league.db import locks, schema
 from league.db.engine import Database
 from league.db.locks import Lock
@@ -33,6 +32,7 @@ from league.services.operations import export, import_
 from league.services.operations.archive import ArchiveReader
 from league.services.operations.integrity import check
 from league.services.population import role_config
+from league.settings import Settings
 from league.storage.opening import open_store
 
 OTHER, SIGNATURE = "recall", "recall-1"

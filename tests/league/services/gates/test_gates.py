@@ -15,7 +15,6 @@ from sqlalchemy import select, update
 
 from league import wire
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Gate, Lease
 from league.errors import (
@@ -29,6 +28,7 @@ from league.errors import (
 from league.services.gates import service as gates
 from league.services.gates.sprt import RULE
 from league.services.operations import integrity
+from league.settings import Settings
 from league.storage.directory import DirectoryStore
 
 Configure = Callable[..., Settings]

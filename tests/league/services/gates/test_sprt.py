@@ -14,10 +14,10 @@ from sqlalchemy.orm import Session
 
 from arena.gate import GateConfig, judge
 from league import wire
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Gate, Match
 from league.services.gates.sprt import Judge, Judged, judged_anew
+from league.settings import Settings
 
 Configure = Callable[..., Settings]
 

@@ -14,7 +14,7 @@ from league import wire
 from league.cli import connection, main
 from league.client import LeagueClient
 from league.errors import UnknownPlayerError
-from league.lineage_picture import COLOURS, Descent, picture
+from league.lineage_svg import COLOURS, Descent, picture
 
 
 def ids(scene: Scene, player_id: int) -> list[int]:

@@ -13,10 +13,10 @@ from league import wire
 from league.background.analysis import Lookout
 from league.cli import connection, main
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.errors import UnknownEnvironmentError
 from league.services.promotion import behaviour_sums
+from league.settings import Settings
 
 Look = Callable[[], None]
 

@@ -11,13 +11,13 @@ from sqlalchemy import select
 
 from league import wire
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Event
 from league.errors import LeagueError, StandingConflictError, UnknownPlayerError
 from league.services.lifecycle import transitions
 from league.services.population import cache as population_cache
 from league.services.promotion import rules as promotion_rules
+from league.settings import Settings
 
 STEPS: dict[str, dict[str, str | None]] = {
     "candidate": {"promote": "commander", "retire": "retired", "reinstate": None, "quarantine": "quarantined"},

@@ -21,7 +21,6 @@ from sqlalchemy import func, insert, inspect, null, select
 from league import wire
 from league.app import create_app
 from league.client import LeagueClient
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.db.models import Base, Event, Learner, Match
@@ -38,6 +37,7 @@ from league.services.auth import tokens
 from league.services.operations import export, import_
 from league.services.operations.archive import ArchiveReader, Manifest
 from league.services.replays import service as replays
+from league.settings import Settings
 from league.storage.directory import DirectoryStore
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)

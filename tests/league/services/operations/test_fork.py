@@ -16,13 +16,13 @@ from league.api.dependencies import clock
 from league.app import create_app
 from league.cli import main
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Base, Payoff, Rating
 from league.errors import OccupiedLeagueError, UnknownPeriodError
 from league.services.operations import fork as operations_fork
 from league.services.operations import integrity
 from league.services.operations.fork import Place
+from league.settings import Settings
 from league.storage.directory import DirectoryStore
 
 

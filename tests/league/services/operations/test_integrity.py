@@ -9,10 +9,10 @@ import pytest
 from league_scene import Scene, safetensors, sha256
 from sqlalchemy import delete, select, text, update
 
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Champion, Lease, Match, Payoff, Period, Player, Rating, Replay, Worker
 from league.services.operations.integrity import Violation, check
+from league.settings import Settings
 from league.storage.opening import open_store
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -18,13 +18,13 @@ from league.app import duties
 from league.background import retention as background_retention
 from league.background.retention import Pruner
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Base, Draw, Lease, Match, Refusal
 from league.errors import UnknownLeaseError
 from league.services.matchmaking import opponents
 from league.services.operations import retention
 from league.services.operations.retention import Outdated
+from league.settings import Settings
 
 DAY_S = 86400
 MOMENT = timedelta(microseconds=1)

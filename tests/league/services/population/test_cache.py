@@ -13,7 +13,6 @@ from sqlalchemy import update
 
 from league import wire
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Rating
 from league.services.audit import log as audit_log
@@ -21,6 +20,7 @@ from league.services.population import cache as population_cache
 from league.services.population import snapshots
 from league.services.population.cache import Population, PopulationCache
 from league.services.rating_periods.rebuild import rebuild
+from league.settings import Settings
 from league.storage.opening import open_store
 from league.storage.safetensors_header import Header
 

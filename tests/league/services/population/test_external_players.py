@@ -9,7 +9,6 @@ from league_scene import ENVIRONMENT, ON_SQLITE, SIGNATURE, Scene, result
 
 from league import wire
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.errors import (
     ForbiddenError,
@@ -23,6 +22,7 @@ from league.errors import (
 from league.services.operations import fork, integrity
 from league.services.rating_periods import rebuild
 from league.services.ratings import rated_players
+from league.settings import Settings
 from league.storage.directory import DirectoryStore
 
 FILE = "a" * 64

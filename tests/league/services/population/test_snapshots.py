@@ -18,7 +18,6 @@ from arena.environments.registry import baselines
 from league import wire
 from league.auth import Principal, Scope
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.errors import (
     InvalidRequestError,
@@ -33,6 +32,7 @@ from league.errors import (
 )
 from league.services.workers import registration
 from league.services.workers.registration import Registration
+from league.settings import Settings
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -18,13 +18,13 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.background.rating_periods import Aggregator
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Match
 from league.services.audit import log as audit_log
 from league.services.matches import log as match_log
 from league.services.population import cache as population_cache
 from league.services.rating_periods import closing as rating_periods_closing
+from league.settings import Settings
 
 Configure = Callable[..., Settings]
 

@@ -7,10 +7,10 @@ import pytest
 from league_history import play_periods, recomputed
 from league_scene import ON_SQLITE, Scene
 
-from league.config import Settings
 from league.db.engine import Database
 from league.errors import ConfigurationError, InvalidRequestError
 from league.services.rating_periods import what_if
+from league.settings import Settings
 
 Configure = Callable[..., Settings]
 APPLY = {"actor": "somebody", "reason": "to see"}

@@ -14,11 +14,11 @@ from sqlalchemy import select
 from arena.glicko2 import Results
 from arena.refit import NO_PARENT, RefitConfig, fit
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Match
 from league.errors import ConfigurationError
 from league.services.ratings.period import Rule
+from league.settings import Settings
 
 EVERY_PERIOD = RefitConfig(growth=0.0)
 NEVER = RefitConfig(enabled=False)

@@ -8,9 +8,9 @@ import pytest
 
 from arena.glicko2 import SCALE, Kind, Ratings, Results, rate_period
 from arena.refit import RefitConfig
-from league.config import Settings
 from league.services.matches.log import Games
 from league.services.ratings.period import Entry, Rule, advance
+from league.settings import Settings
 
 RULE = Rule(
     tau=1.2,

@@ -9,10 +9,10 @@ from league_scene import Scene, result
 from sqlalchemy import update
 
 from arena.glicko2 import SCALE, Kind, Ratings, Results, rate_period
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Payoff, Rating
 from league.services.rating_periods.rebuild import rebuild
+from league.settings import Settings
 
 
 def ratings(scene: Scene) -> dict[int, tuple[float, float, float, int]]:

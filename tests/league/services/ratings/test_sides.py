@@ -21,7 +21,6 @@ from league import wire
 from league.cli import tables
 from league.cli.players import description
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Base, SidePayoff, SideRating
 from league.services.matches.log import Games
@@ -33,6 +32,7 @@ from league.services.ratings.period import Entry, Rule, as_ratings
 from league.services.ratings.roster import Roster
 from league.services.ratings.sides import NO_BOOKS, Seats, owner, seat_of
 from league.services.ratings.state import EMPTY
+from league.settings import Settings
 from league.storage.directory import DirectoryStore
 from league.web.formats import points
 

@@ -18,7 +18,6 @@ from league import wire
 from league.app import duties
 from league.background.retention import ReplayPruner
 from league.client import LeagueClient
-from league.config import ReplayConfig, Settings
 from league.db.engine import Database
 from league.db.models import Replay
 from league.errors import (
@@ -32,6 +31,7 @@ from league.errors import (
 )
 from league.services.replays import service as replays
 from league.services.replays.service import Kept
+from league.settings import ReplayConfig, Settings
 
 Connect = Callable[..., LeagueClient]
 

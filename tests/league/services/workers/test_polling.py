@@ -12,8 +12,8 @@ from league import wire
 from league.app import duties
 from league.background.worker_count import CensusTaker
 from league.client import LeagueClient
-from league.config import Settings
 from league.services.workers.polling import next_heartbeat_s, next_poll_s
+from league.settings import Settings
 
 
 def test_times_spread_over_the_jitter_around_the_setting_and_repeat_with_the_chance() -> None:

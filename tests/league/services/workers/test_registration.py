@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.auth import Principal, Scope
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Quarantine, Worker
 from league.errors import ForbiddenError, LeagueError, UnknownWorkerError
@@ -22,6 +21,7 @@ from league.services.workers import registration as workers_registration
 from league.services.workers import service as workers
 from league.services.workers.heartbeats import Beat
 from league.services.workers.registration import Registration
+from league.settings import Settings
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ANN, BOB = Principal("ann", Scope.WORKER), Principal("bob", Scope.WORKER)

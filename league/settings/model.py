@@ -26,9 +26,9 @@ from arena.matchmaking import MatchmakingConfig
 from arena.promotion import PromotionConfig
 from arena.refit import RefitConfig
 from league.errors import ConfigurationError, reason
-from league.lanes import LaneConfig
-from league.log import Format, Level
+from league.log_config import Format, Level
 from league.private_files import SUFFIX, TOKEN, read_secret
+from league.settings.concurrency import LaneConfig
 
 MOST = 2**53
 """Largest count: every database and every reader of JSON holds it exactly."""

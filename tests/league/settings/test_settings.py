@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from sqlalchemy import make_url
 
-from league.config import Settings
 from league.db.engine import Database
 from league.errors import ConfigurationError
+from league.settings import Settings
 from league.storage.opening import open_store
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from league import wire
 from league.client import LeagueClient
+from league.client.backoff import Patience
 from league.errors import BusyError, DatabaseUnavailableError, LeagueError
-from league.patience import Patience
 
 BUSY = BusyError("for POST /api/v1/leases", "2 calls run already", "send it again in 4 s")
 LEASES = wire.RatingLeases(kind="rating", worker_id="w", environment="rps", count=2, budget=1)

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import Scene, safetensors, sha256
 
-from league import log
+from league import log_config
 from league.errors import InternalError, LeagueError
 
 OWN = re.compile(r"[0-9a-f]{16}")
@@ -24,9 +24,9 @@ def backend() -> str:
 @pytest.fixture(autouse=True)
 def _no_request() -> Iterator[None]:
     """Leave no request behind for other tests of this process."""
-    before = log.request_id.set(None)
+    before = log_config.request_id.set(None)
     yield
-    log.request_id.reset(before)
+    log_config.request_id.reset(before)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_body_that_is_refused_unread_names_its_request(http: TestClient) -> No
 def test_a_defect_names_its_request_in_answer_and_log(
     failing: TestClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(caplog.handler, "formatter", log.JsonFormatter())  # it is that of all tests
+    monkeypatch.setattr(caplog.handler, "formatter", log_config.JsonFormatter())  # it is that of all tests
     answer = failing.get("/api/v1/players", headers={"X-Request-ID": "mine"})
     assert (answer.status_code, answer.json()["type"]) == (500, InternalError.type)
     assert answer.json()["request_id"] == "mine"
@@ -136,7 +136,7 @@ def test_uploaded_bytes_and_tokens_are_never_logged(
     scene: Scene, http: TestClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(caplog.handler, "formatter", log.JsonFormatter())  # it is that of all tests
+    monkeypatch.setattr(caplog.handler, "formatter", log_config.JsonFormatter())  # it is that of all tests
     data = safetensors(7)
     http.put(f"/api/v1/checkpoints/{sha256(data)}", content=data, headers={"Authorization": "Bearer hunter2"})
     assert "hunter2" not in caplog.text
@@ -153,7 +153,7 @@ def record(message: str = "closed period %d", *arguments: object, **extra: objec
 
 
 def test_a_line_of_json_has_time_level_logger_message_and_what_else_was_said() -> None:
-    line = log.JsonFormatter().format(record("closed period %d", 7, matches=12))
+    line = log_config.JsonFormatter().format(record("closed period %d", 7, matches=12))
     assert json.loads(line) == {
         "time": "1970-01-01T00:00:00.500+00:00",
         "level": "info",
@@ -164,13 +164,13 @@ def test_a_line_of_json_has_time_level_logger_message_and_what_else_was_said() -
 
 
 def test_a_line_of_text_is_one_line_whatever_the_message() -> None:
-    log.request_id.set("mine")
-    line = log.TextFormatter().format(record("two\nlines"))
+    log_config.request_id.set("mine")
+    line = log_config.TextFormatter().format(record("two\nlines"))
     assert line.endswith(" info league.x [mine]: two\\nlines")
     assert "\n" not in line
 
 
-@pytest.mark.parametrize("formatter", [log.TextFormatter(), log.JsonFormatter()])
+@pytest.mark.parametrize("formatter", [log_config.TextFormatter(), log_config.JsonFormatter()])
 def test_a_defect_is_logged_with_its_traceback(formatter: logging.Formatter) -> None:
     try:
         raise ZeroDivisionError("by nothing")
@@ -181,12 +181,12 @@ def test_a_defect_is_logged_with_its_traceback(formatter: logging.Formatter) -> 
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_the_league_logs_from_its_level_on_and_libraries_from_warnings_on(
-    form: log.Format, capsys: pytest.CaptureFixture[str]
+    form: log_config.Format, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root, league = logging.getLogger(), logging.getLogger("league")
     before = root.handlers[:], root.level, league.level
     try:
-        log.configure("info", form)
+        log_config.configure("info", form)
         for name in ("league.x", "library"):
             for level in (logging.DEBUG, logging.INFO, logging.WARNING):
                 logging.getLogger(name).log(level, "%s at %d", name, level)

@@ -9,9 +9,10 @@ from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE
 
 from league.api.admission import Turnstile
-from league.config import Settings
 from league.errors import ConfigurationError
-from league.lanes import Lane, LaneConfig, lane_of
+from league.settings import Settings
+from league.settings.concurrency import LaneConfig
+from league.wire.request_class import Lane, lane_of
 
 NEVER_WAIT = {"/healthz", "/readyz", "/metrics", "/api/v1/events"}
 BEAT = ("POST", "/api/v1/workers/{worker_id}/heartbeat")
