@@ -15,33 +15,35 @@ import numpy as np
 from fastapi import FastAPI
 
 from league import cores, web
-from league.api import (
+from league.api import errors as api_errors
+from league.api import health, reference
+from league.api.dependencies import League
+from league.api.event_feed import News
+from league.api.fast_route import Shortcut
+from league.api.group_commit import Commits
+from league.api.metrics import Metrics
+from league.api.middleware.body_limit import BodyLimit
+from league.api.middleware.concurrency import Admission
+from league.api.middleware.protocol_version import Protocols
+from league.api.middleware.request_id import RequestIds
+from league.api.rate_limit import Callers
+from league.api.routers import (
+    analysis,
     champions,
     checkpoints,
     events,
-    externals,
     gates,
-    health,
     learners,
+    leases,
+    matches,
     matchmaking,
-    play,
     players,
-    problems,
-    reference,
+    rating_periods,
     replays,
-    tables,
+    results,
+    standings,
     workers,
 )
-from league.api.admission import Admission
-from league.api.callers import Callers
-from league.api.commits import Commits
-from league.api.dependencies import League
-from league.api.limits import BodyLimit
-from league.api.metrics import Metrics
-from league.api.news import News
-from league.api.protocol import Protocols
-from league.api.request_ids import RequestIds
-from league.api.shortcut import Shortcut
 from league.background import process as background_process
 from league.background.leases import Sweeper
 from league.background.process import Bookkeeper
@@ -107,31 +109,35 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         summary="A self-play league with a Glicko-2 arena.",
         version=version("echelon-league"),
         lifespan=partial(_lifespan, books_apart=books_apart),
-        responses=problems.RESPONSES,
+        responses=api_errors.RESPONSES,
         docs_url=None,
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # asked for anew at every call otherwise
     )
     league.metrics.watch(league.database)
     app.state.league = league
-    for module in (  # routes are tried in this order: first what workers call all the time
-        play,
-        matchmaking,
-        workers,
-        learners,
-        checkpoints,
-        players,
-        externals,
-        champions,
-        gates,
-        tables,
-        replays,
-        events,
-        health,
-        reference,
+    for router in (  # routes are tried in this order: first what workers call all the time
+        results.router,
+        leases.router,
+        matchmaking.router,
+        workers.router,
+        learners.router,
+        checkpoints.router,
+        players.router,
+        players.externals_router,
+        champions.router,
+        gates.router,
+        standings.router,
+        analysis.router,
+        rating_periods.router,
+        matches.router,
+        replays.router,
+        events.router,
+        health.router,
+        reference.router,
     ):
-        app.include_router(module.router)
-    problems.install(app)
+        app.include_router(router)
+    api_errors.install(app)
     web.install(app)
     app.add_middleware(Shortcut, league=league)
     app.add_middleware(

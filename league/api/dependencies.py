@@ -16,10 +16,10 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.datastructures import URL
 
 from league import wire
-from league.api.callers import REFUSED_COST, Callers
-from league.api.commits import Commits
+from league.api.event_feed import News
+from league.api.group_commit import Commits
 from league.api.metrics import Metrics
-from league.api.news import News
+from league.api.rate_limit import REFUSED_COST, Callers
 from league.auth import OPEN, Principal, Scope, digest
 from league.db.engine import Database
 from league.errors import ForbiddenError, UnauthenticatedError

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from league import wire
-from league.api import problems
+from league.api import errors as api_errors
 from league.api.dependencies import MetricsReader, Now, Running
 from league.db import schema
 from league.db.engine import Database
@@ -64,7 +64,7 @@ def _told(error: Exception, database: Database) -> str:
     """Say what anybody may hear of it: neither where anything is nor, of a store, what its service says of itself."""
     if isinstance(error, StoreUnavailableError):
         return f"{error.title}: {error.rule.partition(' (')[0]}; the server's log says where and why"
-    return problems.nameless(_line(error).replace(str(database), "the database"))
+    return api_errors.nameless(_line(error).replace(str(database), "the database"))
 
 
 def _line(error: Exception) -> str:

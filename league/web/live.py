@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Header
 from fastapi.responses import StreamingResponse
 
-from league.api import events
 from league.api.dependencies import Running
+from league.api.routers import events
 from league.web.shell import PageRoute
 from league.web.visitors import Visitor, VisitorLasts
 

@@ -8,8 +8,8 @@ from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, Field
 
 from league import wire
-from league.api import replays as api
 from league.api.dependencies import ID_LIMIT, Id, Running
+from league.api.routers import replays as api
 from league.services.matches import history as match_history
 from league.services.matches.history import Found, Wanted
 from league.services.ratings import rated_players

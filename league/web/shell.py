@@ -16,7 +16,7 @@ from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 
-from league.api import problems
+from league.api import errors as api_errors
 from league.api.dependencies import Filter, Now, Running
 from league.auth import Principal
 from league.errors import LeagueError, UnauthenticatedError
@@ -159,7 +159,7 @@ def _failure(request: Request, error: Exception) -> Response:
         return HTMLResponse(render("welcome.html", signed_in=is_signed_in(error.principal)), headers=_FRESH)
     if isinstance(error, UnauthenticatedError):
         return _to_sign_in(request)
-    return error_page(request, problems.told(request, error))
+    return error_page(request, api_errors.told(request, error))
 
 
 def _to_sign_in(request: Request) -> Response:
@@ -193,7 +193,7 @@ def error_page(request: Request, error: LeagueError) -> HTMLResponse:
 
     A page that may succeed after a while loads itself anew then; a form is left to the reader to send again.
     """
-    pause_s, headers = problems.pause_s(error), dict(_FRESH)
+    pause_s, headers = api_errors.pause_s(error), dict(_FRESH)
     again = pause_s is not None and request.method == "GET" and not is_part(request)
     if pause_s is not None:
         headers |= {"Retry-After": str(pause_s)} | ({"Refresh": str(pause_s)} if again else {})

@@ -15,7 +15,7 @@ from lock_waiters import PATIENCE_S, wait_for_waiters
 from sqlalchemy import Connection, event, text
 
 from league import wire
-from league.api import events as stream
+from league.api.routers import events as stream
 from league.client import LeagueClient
 from league.db import locks
 from league.db.engine import Database

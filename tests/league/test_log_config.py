@@ -92,7 +92,7 @@ def test_a_defect_names_its_request_in_answer_and_log(
     assert "the server's log has of request mine" in answer.json()["detail"]
     assert answer.headers.get_list("x-request-id") == ["mine"]
     lines = [json.loads(line) for line in caplog.text.splitlines()]
-    assert {line["logger"] for line in lines} >= {"league.test", "league.api.problems", "league.requests"}
+    assert {line["logger"] for line in lines} >= {"league.test", "league.api.errors", "league.requests"}
     assert {line["request_id"] for line in lines if line["logger"].startswith("league.")} == {"mine"}
 
 

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE
 
-from league.api.admission import Turnstile
+from league.api.middleware.concurrency import Turnstile
 from league.errors import ConfigurationError
 from league.settings import Settings
 from league.settings.concurrency import LaneConfig

@@ -18,7 +18,7 @@ from league_scene import ON_SQLITE, Scene
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from league.api import events as stream
+from league.api.routers import events as stream
 from league.auth import OPEN
 from league.client import LeagueClient
 from league.db.engine import Database

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE
 
-from league.api.callers import NOTE_EVERY
+from league.api.rate_limit import NOTE_EVERY
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import (

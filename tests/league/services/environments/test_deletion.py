@@ -16,7 +16,7 @@ from lock_waiters import PATIENCE_S, wait_for_waiters
 from sqlalchemy import func, insert, select
 
 from league import wire
-from league.api.events import _since
+from league.api.routers.events import _since
 from league.client import LeagueClient
 from league.db import locks, schema
 from league.db.engine import Database

@@ -22,14 +22,15 @@ from pydantic_core import from_json
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from league import auth
-from league.api import matchmaking, play, problems, workers
+from league.api import errors as api_errors
 from league.api.dependencies import League, authorise, clock, secret_of
-from league.api.limits import replayed
+from league.api.middleware.body_limit import replayed
+from league.api.routers import leases, results, workers
 
-FREQUENT = play.report, matchmaking.lease, workers.heartbeat, workers.register
+FREQUENT = results.report, leases.lease, workers.heartbeat, workers.register
 """Endpoints for workers that take `league`, `now`, `caller`, `body` and the parts of their paths, and nothing else."""
 
-_ROUTERS = play.router, matchmaking.router, workers.router
+_ROUTERS = results.router, leases.router, workers.router
 _GIVEN = frozenset({"league", "now", "caller", "body", "return"})
 _JSON = b"content-type", b"application/json"
 
@@ -97,8 +98,8 @@ class Shortcut:
             content = await request.body()
             given = destination.read(parts, content)
             response = None if given is None else await self._answer(destination, request, given)
-        except problems.FORESEEN as error:
-            response = problems.response(problems.told(request, error))
+        except api_errors.FORESEEN as error:
+            response = api_errors.response(api_errors.told(request, error))
         if response is None:
             whole = {"type": "http.request", "body": content, "more_body": False}
             await self._app(scope, replayed([whole], receive), send)

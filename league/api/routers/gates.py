@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, Admin, Before, Filter, Id, Limit, Now, Reader, Running
-from league.api.paging import page
+from league.api.responses import page
 from league.api.routes import ApiRoute
 from league.services.gates import service as gates
 from league.wire import PREFIX

@@ -9,7 +9,7 @@ from fastapi.responses import FileResponse, RedirectResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from league import wire
-from league.api import problems
+from league.api import errors as api_errors
 from league.api.dependencies import League, Now, Reader, Running, Worker
 from league.api.routes import ApiRoute
 from league.auth import Principal
@@ -126,7 +126,7 @@ class _Bytes(FileResponse):
             nonlocal refused
             if message["type"] == "http.response.start" and message["status"] >= _REFUSED:
                 refused = True
-                answer = problems.response(_unsatisfiable(scope))
+                answer = api_errors.response(_unsatisfiable(scope))
                 answer.headers["Content-Range"] = f"bytes */{self.headers['content-length']}"
                 await answer(scope, receive, send)
             if not refused:

@@ -15,7 +15,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from league.api.request_ids import HEADER as REQUEST_ID
 from league.errors import (
     DatabaseUnavailableError,
     InternalError,
@@ -27,6 +26,7 @@ from league.errors import (
 from league.log_config import request_id
 
 MEDIA_TYPE = "application/problem+json"
+REQUEST_ID = "X-Request-ID"
 RETRY_AFTER_S = 5
 
 _SERVICE_UNAVAILABLE = 503

@@ -13,7 +13,7 @@ from sqlalchemy import event, func, select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.api.commits import Commits
+from league.api.group_commit import Commits
 from league.db.engine import Database
 from league.db.models import Worker
 from league.errors import UnknownWorkerError

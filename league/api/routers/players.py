@@ -6,7 +6,7 @@ from fastapi import APIRouter, Body
 
 from league import wire
 from league.api.dependencies import Admin, After, Before, Filter, Id, League, Limit, Now, Reader, Running, Worker
-from league.api.paging import page
+from league.api.responses import page
 from league.api.routes import ApiRoute
 from league.auth import Principal
 from league.services.auth import ownership
@@ -15,13 +15,14 @@ from league.services.leaderboard import lineage as leaderboard_lineage
 from league.services.leaderboard import standings
 from league.services.lifecycle import transitions
 from league.services.matches import queries as match_queries
-from league.services.population import snapshots
+from league.services.population import external_players, snapshots
 from league.services.promotion import behaviour_profiles
 from league.services.ratings import rated_players
 from league.services.unplayable_reports import false_reports, reports
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/players", tags=["players"])
+externals_router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/externals", tags=["players"])
 
 Reason = Annotated[wire.LifecycleRequest | None, Body()]
 Dismissal = Annotated[wire.DismissalRequest | None, Body()]
@@ -165,3 +166,10 @@ def _change(
             now=now,
             expected=asked.expected,
         )
+
+
+@externals_router.post("")
+def enter(body: wire.ExternalCreate, league: Running, now: Now, caller: Worker) -> wire.Player:
+    """Enter a player whose policy stays with the caller; the same name again is the same player."""
+    with league.database.write() as session:
+        return external_players.enter(session, league.settings, body, caller, now)

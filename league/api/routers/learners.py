@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, TEXT, After, Filter, Id, Limit, Now, Reader, Running, Worker
-from league.api.paging import page
+from league.api.responses import page
 from league.api.routes import ApiRoute
 from league.services.population import learners, registration, training_curves
 from league.wire import PREFIX

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from league.api import problems
+from league.api import errors as api_errors
 from league.errors import UnsupportedProtocolError
 from league.wire import PREFIX, PROTOCOL, PROTOCOL_HEADER
 
@@ -28,7 +28,7 @@ class Protocols:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a call on, or say which side is to be brought up to date."""
         if scope["type"] == "http" and scope["path"].startswith(PREFIX) and not _spoken(scope):
-            refusal = problems.response(_refusal(Headers(scope=scope)[PROTOCOL_HEADER]))
+            refusal = api_errors.response(_refusal(Headers(scope=scope)[PROTOCOL_HEADER]))
             await refusal(scope, receive, send)
             return
         await self._app(scope, receive, send)

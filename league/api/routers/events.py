@@ -13,8 +13,8 @@ from fastapi.responses import StreamingResponse
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, Before, Filter, League, Limit, Permission, Reader, Running, Stream
-from league.api.news import Cursor, Fresh
-from league.api.paging import page
+from league.api.event_feed import Cursor, Fresh
+from league.api.responses import page
 from league.api.routes import ApiRoute
 from league.errors import BusyError, InvalidRequestError
 from league.services.audit import log as audit_log

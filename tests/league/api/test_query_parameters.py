@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from league_scene import Scene
 from pydantic import BaseModel, Field
 
-from league.api import problems
+from league.api import errors as api_errors
 from league.api.routes import ApiRoute
 from league.wire import PREFIX
 
@@ -116,7 +116,7 @@ def test_parameters_of_models_aliases_and_dependencies_are_known() -> None:
 
     app = FastAPI()
     app.include_router(router, prefix="/v1")
-    problems.install(app)
+    api_errors.install(app)
     with TestClient(app) as http:
         assert http.get("/v1/models?min=3&most=4").json() == 3
         assert refusal(http, "GET", "/v1/models?least=3")["value"] == "query.least"

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
 
-from league.api.callers import REFUSED_COST, Callers
+from league.api.rate_limit import REFUSED_COST, Callers
 from league.client import LeagueClient, patience_of
 from league.db.engine import Database
 from league.errors import (

@@ -10,8 +10,8 @@ from league_scene import ON_SQLITE, safetensors, sha256
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from league.api import limits
-from league.api.limits import BodyLimit
+from league.api.middleware import body_limit
+from league.api.middleware.body_limit import BodyLimit
 from league.errors import BusyError, LeagueError, TooLargeError
 
 Serve = Callable[..., TestClient]
@@ -145,7 +145,7 @@ def test_a_body_that_does_not_come_is_refused_after_a_while(headers: Sequence[tu
     run(test)
 
 
-@pytest.mark.parametrize(("path", "most"), [("/x", 10), (f"{limits.CHECKPOINTS}{'0' * 64}", 100)])
+@pytest.mark.parametrize(("path", "most"), [("/x", 10), (f"{body_limit.CHECKPOINTS}{'0' * 64}", 100)])
 def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(path: str, most: int) -> None:
     async def test() -> None:
         for size, refused in ((most, False), (most + 1, True)):
@@ -162,7 +162,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(path: str, 
 def test_bodies_that_are_held_at_once_have_a_bound_which_is_free_again_afterwards() -> None:
     async def test() -> None:
         app = limited()
-        held = [Call(app, "/x") for _ in range(limits.BODIES_MAX)]
+        held = [Call(app, "/x") for _ in range(body_limit.BODIES_MAX)]
         for call in held:
             call.send(b"x" * 10)
             await call.waiting.wait()

@@ -15,8 +15,8 @@ from league_scene import Scene, result
 from live_server import listening
 
 from league import web, wire
-from league.api.admission import Admission
 from league.api.metrics import Metrics
+from league.api.middleware.concurrency import Admission
 from league.client import LeagueClient, patience_of
 from league.errors import BusyError
 from league.services.matchmaking import leases

@@ -8,7 +8,7 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from league.api import problems
+from league.api import errors as api_errors
 from league.errors import BusyError, LeagueError, TooLargeError
 from league.storage import refusals
 from league.wire import PREFIX
@@ -52,7 +52,7 @@ class BodyLimit:
                 self._require_room(scope, declared or 0)
                 messages = await self._read(scope, self._patient(scope, receive))
         except LeagueError as refusal:
-            await problems.response(refusal)(scope, receive, send)
+            await api_errors.response(refusal)(scope, receive, send)
             return
         size = sum(len(message.get("body", b"")) for message in messages)
         try:

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import Scene, result
 
-from league.api import dependencies, shortcut
+from league.api import dependencies, fast_route
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.services.auth import tokens
@@ -120,8 +120,8 @@ def test_what_a_body_breaks_is_not_counted_twice(http: TestClient, monkeypatch: 
 
 
 def test_frequent_endpoints_take_what_the_shortcut_gives() -> None:
-    routes = {route.endpoint: route for router in shortcut._ROUTERS for route in router.routes}
-    for endpoint in shortcut.FREQUENT:
+    routes = {route.endpoint: route for router in fast_route._ROUTERS for route in router.routes}
+    for endpoint in fast_route.FREQUENT:
         taken = set(inspect.signature(endpoint).parameters)
         assert taken == {"league", "now", "caller", "body", *routes[endpoint].param_convertors}
         hints = get_type_hints(endpoint, include_extras=True)

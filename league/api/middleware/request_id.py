@@ -11,10 +11,9 @@ from time import perf_counter
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from league.api.errors import REQUEST_ID
 from league.api.metrics import Metrics
 from league.log_config import request_id
-
-HEADER = "X-Request-ID"
 
 _USABLE = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _ID_BYTES = 8
@@ -47,7 +46,7 @@ class RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sent = Headers(scope=scope).get(HEADER, "")
+        sent = Headers(scope=scope).get(REQUEST_ID, "")
         own = sent if _USABLE.fullmatch(sent) else secrets.token_hex(_ID_BYTES)
         request_id.set(own)  # for this request's task alone, and for the handler of defects outside of this
         status = _FAILED
@@ -56,7 +55,7 @@ class RequestIds:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)[HEADER] = own
+                MutableHeaders(scope=message)[REQUEST_ID] = own
             await send(message)
 
         start_s = perf_counter()

@@ -1,17 +1,15 @@
-"""Who plays whom: leases, what they were drawn from, and what the next ones are."""
+"""Leases: granted, released and explained."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from fastapi.responses import Response
 
 from league import wire
-from league.api.answers import written
-from league.api.dependencies import ID_LIMIT, League, Now, Reader, Running, Word, Worker
+from league.api.dependencies import League, Now, Reader, Running, Word, Worker
+from league.api.responses import written
 from league.api.routes import ApiRoute
 from league.auth import Principal
 from league.services.auth import ownership
-from league.services.matchmaking import leases, off_policy, opponents, unplayable
+from league.services.matchmaking import leases, unplayable
 from league.services.workers.polling import next_poll_s
 from league.wire import PREFIX
 
@@ -57,24 +55,3 @@ def explain(lease_id: Word, league: Running, now: Now, _: Reader) -> wire.LeaseE
     """Show a lease, what became of it, and the distribution that it was drawn from."""
     with league.database.read() as session:
         return leases.explain(session, lease_id, now)
-
-
-@router.get("/matchmaking/preview")
-def preview(player: Annotated[int, Query(ge=1, lt=ID_LIMIT)], league: Running, _: Reader) -> wire.Preview:
-    """Show the distribution that a learner's next lease is drawn from."""
-    with league.database.read() as session:
-        return opponents.preview(session, league.settings, league.population, player)
-
-
-@router.get("/matchmaking/evaluation")
-def evaluation(
-    player: Annotated[int, Query(ge=1, lt=ID_LIMIT)],
-    rule: Annotated[str, Query(max_length=100, description="a name, as LEAGUE_MATCHMAKING__WEIGHTING takes it")],
-    league: Running,
-    _: Reader,
-    last: Annotated[int, Query(ge=2, le=off_policy.MOST, description="leases of the learner")] = 10_000,
-    since: Annotated[wire.Time | None, Query(description="none of them granted earlier; null for any")] = None,
-) -> wire.MatchmakingEvaluation:
-    """Estimate from its last leases how another rule would have distributed a learner's games, and scored in them."""
-    with league.database.read() as session:
-        return off_policy.evaluate(session, league.settings, league.population, player, rule, last, since)

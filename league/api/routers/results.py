@@ -6,9 +6,9 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from league import wire
-from league.api import problems
-from league.api.answers import written
+from league.api import errors as api_errors
 from league.api.dependencies import Now, Running, Worker
+from league.api.responses import written
 from league.api.routes import ApiRoute
 from league.errors import ResultConflictError
 from league.services.results import service as results
@@ -32,5 +32,5 @@ def report(body: wire.ReceivedBatch, league: Running, now: Now, caller: Worker) 
         first = f"{answers[0].sequence} of lease {answers[0].lease_id}"
         rule = f"it was reported otherwise before, as match {answers[0].match_id}, and so was all of the batch"
         error = ResultConflictError(first, rule, "drop it: the first report stays")
-        return problems.response(error, answer.model_dump(mode="json"))
+        return api_errors.response(error, answer.model_dump(mode="json"))
     return written(answer)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from league.api.events import until_next
-from league.api.news import Cursor, Fresh, News
+from league.api.event_feed import Cursor, Fresh, News
+from league.api.routers.events import until_next
 
 
 def test_what_is_asked_again_within_a_moment_is_read_once() -> None:

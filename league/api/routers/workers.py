@@ -7,9 +7,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from league import wire
-from league.api.answers import written
 from league.api.dependencies import TEXT, Admin, Filter, Limit, Now, Reader, Running, Word, Worker
-from league.api.paging import page
+from league.api.responses import page, written
 from league.api.routes import ApiRoute
 from league.services.population import snapshot_schedule
 from league.services.trust import quarantine as trust_quarantine

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from league import wire
 from league.api.dependencies import Admin, Before, Filter, Limit, Now, Reader, Running
-from league.api.paging import page
+from league.api.responses import page
 from league.api.routes import ApiRoute
 from league.services.environments import lookup as environments
 from league.services.lifecycle import champions, transitions
