@@ -1,4 +1,4 @@
-"""Tables of what the processes of the league note: the audit log, uploads, who does which duty."""
+"""The audit log."""
 
 from datetime import datetime
 from typing import Any
@@ -26,26 +26,3 @@ class Event(Base):
 
 
 Index("ix_events_no_period", Event.id, sqlite_where=Event.kind != "period", postgresql_where=Event.kind != "period")
-
-
-class Upload(Base):
-    """Bytes that a worker token has begun to send into the store; `stored_at` is null until they are there."""
-
-    __tablename__ = "uploads"
-
-    id: Mapped[int] = mapped_column(Id, primary_key=True)
-    owner: Mapped[str] = mapped_column(index=True)
-    sha256: Mapped[str] = mapped_column(index=True)
-    size_bytes: Mapped[int]
-    begun_at: Mapped[datetime]
-    stored_at: Mapped[datetime | None]
-
-
-class Election(Base):
-    """Which process does a duty for all of them, until when."""
-
-    __tablename__ = "elections"
-
-    duty: Mapped[str] = mapped_column(primary_key=True)
-    holder: Mapped[str]
-    until: Mapped[datetime]

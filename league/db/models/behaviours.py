@@ -1,8 +1,6 @@
-"""Tables of named values: of both sides of matches, of players, and of learners' reports."""
+"""How sides played in matches, how players play, and the sets of names that such values have."""
 
-from datetime import datetime
-
-from sqlalchemy import ForeignKey, UniqueConstraint
+from sqlalchemy import ForeignKey
 from sqlalchemy.orm import Mapped, mapped_column
 
 from league.db.models.base import Base
@@ -48,21 +46,3 @@ class FingerprintMark(Base):
     environment: Mapped[str] = mapped_column(primary_key=True)
     last_match_id: Mapped[int]
     event_id: Mapped[int]
-
-
-class MetricPoint(Base):
-    """What a learner reported of itself at a step: float32 values, little-endian, NaN unknown.
-
-    `number` counts a learner's points as they came. The older, the fewer are kept: see
-    `league.services.population.training_curves`.
-    """
-
-    __tablename__ = "metric_points"
-    __table_args__ = (UniqueConstraint("learner_id", "step"),)
-
-    learner_id: Mapped[int] = mapped_column(ForeignKey("learners.id"), primary_key=True)
-    number: Mapped[int] = mapped_column(primary_key=True)
-    step: Mapped[int]
-    measure_set_id: Mapped[str] = mapped_column(ForeignKey("measure_sets.id"))
-    readings: Mapped[bytes]
-    reported_at: Mapped[datetime]
