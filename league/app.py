@@ -61,8 +61,8 @@ from league.services.workers import heartbeats
 from league.services.workers.polling import Census
 from league.services.workers.registration import register, renew
 from league.settings import Settings
+from league.storage.factory import open_store
 from league.storage.inspection import Inspector
-from league.storage.opening import open_store
 
 _WRITERS = 2  # threads for heartbeats and registrations
 _BODY_PAUSE_S = 30.0  # a caller whose network was cut says nothing more, and nothing of that either

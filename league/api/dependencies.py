@@ -33,8 +33,8 @@ from league.services.workers.heartbeats import Beat
 from league.services.workers.polling import Census
 from league.services.workers.registration import Registration
 from league.settings import Settings, is_loopback
-from league.storage.directory import DirectoryStore
 from league.storage.inspection import Inspector
+from league.storage.local import DirectoryStore
 from league.storage.s3 import S3Store
 from league.wire.request_class import lane_of
 

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from sqlalchemy.orm import Session
 
 from league.db.engine import Database
-from league.db.sharing import Work, one_by_one
+from league.db.group_commit import Work, one_by_one
 from league.errors import LeagueError
 
 TOGETHER = 64  # in one transaction

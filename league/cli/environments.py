@@ -21,7 +21,7 @@ from league.services.environments.deletion import Holdings
 from league.services.environments.listing import EnvironmentListing
 from league.services.operations import export
 from league.settings import Settings
-from league.storage.opening import open_store
+from league.storage.factory import open_store
 
 app = typer.Typer(help="Create, list and delete environments, on the league's database.", no_args_is_help=True)
 

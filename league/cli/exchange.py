@@ -19,7 +19,7 @@ from league.services.operations import export as operations_export
 from league.services.operations import import_
 from league.services.operations.archive import ArchiveReader, Manifest, Progress
 from league.settings import Settings
-from league.storage.opening import open_store
+from league.storage.factory import open_store
 
 app = typer.Typer()
 

@@ -15,7 +15,7 @@ from league.db.engine import Database
 from league.services.operations import fork as operations_fork
 from league.services.operations.fork import Place
 from league.settings import Settings
-from league.storage.opening import open_store
+from league.storage.factory import open_store
 
 app = typer.Typer()
 

@@ -23,7 +23,7 @@ from league.services.rating_periods import rebuild as rebuilding
 from league.services.rating_periods import what_if
 from league.services.ratings.period import Rule
 from league.settings import Settings
-from league.storage.opening import open_store
+from league.storage.factory import open_store
 
 app = typer.Typer()
 db = typer.Typer(help="Look after the database's schema.", no_args_is_help=True)

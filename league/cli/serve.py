@@ -22,7 +22,7 @@ from league.db.engine import is_missing
 from league.home import publish_address, withdraw_address
 from league.services.auth import tokens
 from league.settings import Setting, Settings
-from league.storage.opening import open_store
+from league.storage.factory import open_store
 
 app = typer.Typer()
 

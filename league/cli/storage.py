@@ -16,8 +16,8 @@ from league.errors import DamagedStoreError
 from league.services.checkpoints import garbage_collection
 from league.services.checkpoints.garbage_collection import Survey
 from league.settings import Settings
-from league.storage.opening import open_store
-from league.storage.store import Leftover, Stored
+from league.storage.base import Leftover, Stored
+from league.storage.factory import open_store
 
 app = typer.Typer()
 

@@ -11,10 +11,10 @@ from league.client.address import DEFAULT_URL, Address, find_league
 from league.client.checkpoints import CheckpointCalls
 from league.client.connection import patience_of
 from league.client.gates import GateCalls
-from league.client.play import PlayCalls
+from league.client.leases import PlayCalls
 from league.client.players import PlayerCalls
 from league.client.replays import ReplayCalls
-from league.client.tables import TableCalls
+from league.client.standings import TableCalls
 from league.client.workers import WorkerCalls
 
 __all__ = ["DEFAULT_URL", "Address", "LeagueClient", "find_league", "patience_of"]

@@ -22,7 +22,7 @@ from sqlalchemy.exc import ArgumentError, DisconnectionError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from league.db.sharing import SharedWrites, Work, one_by_one
+from league.db.group_commit import SharedWrites, Work, one_by_one
 from league.errors import ConfigurationError
 
 T = TypeVar("T")

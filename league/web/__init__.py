@@ -9,7 +9,7 @@ from starlette.types import Scope
 from league.api import errors as api_errors
 from league.errors import LeagueError, UnknownRouteError
 from league.web import actions, events, live, matches, payoff, player, session, standings, training, workers
-from league.web.shell import HEADERS, error_page, is_part
+from league.web.layout import HEADERS, error_page, is_part
 from league.wire import PREFIX
 
 PAGES = (session, live, standings, player, actions, training, payoff, matches, workers, events)

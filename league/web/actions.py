@@ -12,8 +12,8 @@ from league.api.dependencies import ID_LIMIT, TEXT, Id, Now, Running
 from league.services.lifecycle import transitions
 from league.services.lifecycle.transitions import Change
 from league.services.unplayable_reports import false_reports
-from league.web.shell import PageRoute, is_part
-from league.web.visitors import Actor
+from league.web.cookies import Actor
+from league.web.layout import PageRoute, is_part
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

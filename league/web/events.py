@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from league.api.dependencies import ID_LIMIT, TEXT, Running
 from league.services.audit import listing as audit_listing
 from league.services.audit.listing import Choice, Line
-from league.web import formats
-from league.web.shell import PageRoute, Visit, Visiting
+from league.web import filters
+from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -102,7 +102,7 @@ def told(line: Line) -> list[Detail]:
     What the line says elsewhere, its worker, its player and the player's call-sign, is left out.
     """
     return [
-        Detail(formats.words(name), line.others.get(name, _short(value)), value if name in line.others else None)
+        Detail(filters.words(name), line.others.get(name, _short(value)), value if name in line.others else None)
         for name, value in line.details.items()
         if not isinstance(value, Mapping | list) and name not in _SAID and not _is_implied(line, name)
     ]
@@ -122,7 +122,7 @@ def _short(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return formats.count(value)
+        return filters.count(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

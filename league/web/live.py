@@ -7,8 +7,8 @@ from fastapi.responses import StreamingResponse
 
 from league.api.dependencies import Running
 from league.api.routers import events
-from league.web.shell import PageRoute
-from league.web.visitors import Visitor, VisitorLasts
+from league.web.cookies import Visitor, VisitorLasts
+from league.web.layout import PageRoute
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -15,9 +15,9 @@ from league.services.matches.history import Found, Wanted
 from league.services.ratings import rated_players
 from league.services.replays import service as replays
 from league.services.replays.service import Usage
-from league.web.shell import PageRoute, Visit, Visiting, is_part
+from league.web.cookies import Visitor
+from league.web.layout import PageRoute, Visit, Visiting, is_part
 from league.web.templating import query
-from league.web.visitors import Visitor
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

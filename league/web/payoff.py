@@ -15,7 +15,7 @@ from league.errors import UnknownPlayerError
 from league.services.leaderboard import payoff_matrix
 from league.services.leaderboard.payoff_matrix import PayoffMap, Placed
 from league.services.rating_periods import closing
-from league.web.shell import PageRoute, Visit, Visiting
+from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)

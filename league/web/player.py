@@ -24,8 +24,8 @@ from league.services.player_names import display_name
 from league.services.promotion import behaviour_profiles
 from league.services.ratings import rated_players
 from league.services.unplayable_reports import reports
-from league.web.shell import PageRoute, Visiting
-from league.web.visitors import Visitor
+from league.web.cookies import Visitor
+from league.web.layout import PageRoute, Visiting
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -13,7 +13,7 @@ from league.api.dependencies import ID_LIMIT, TEXT, League, Running
 from league.services.leaderboard import standings_page
 from league.services.leaderboard.standings_page import Choice, Extent, Ranked, Show, Sort, Table
 from league.services.lifecycle import champions
-from league.web.shell import OFFERED_MAX, PageRoute, Visit, Visiting, is_part
+from league.web.layout import OFFERED_MAX, PageRoute, Visit, Visiting, is_part
 from league.web.templating import query
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)

@@ -17,8 +17,8 @@ from league.services.population import learners, training_curves
 from league.services.ratings import rated_players
 from league.services.workers import polling
 from league.web.charts import CHARTS, lines_of
-from league.web.shell import PageRoute, Visit, Visiting
-from league.web.visitors import Visitor
+from league.web.cookies import Visitor
+from league.web.layout import PageRoute, Visit, Visiting
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

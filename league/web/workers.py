@@ -17,9 +17,9 @@ from league.services.workers import activity
 from league.services.workers import service as workers
 from league.services.workers.activity import Activity
 from league.web.actions import Reason, done
-from league.web.shell import PageRoute, Visit, Visiting
+from league.web.cookies import Actor
+from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
-from league.web.visitors import Actor
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

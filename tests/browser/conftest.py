@@ -23,7 +23,7 @@ from league.db.engine import Database
 from league.services.auth import tokens
 from league.services.promotion import behaviour_sums
 from league.settings import Settings
-from league.web.visitors import cookie_at
+from league.web.cookies import cookie_at
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (

@@ -15,9 +15,9 @@ from league.api.routes import ApiRoute
 from league.auth import Principal
 from league.errors import InvalidRequestError, UnsatisfiableRangeError
 from league.services.checkpoints import quotas
-from league.storage.directory import DirectoryStore
+from league.storage.base import Stored
+from league.storage.local import DirectoryStore
 from league.storage.s3 import S3Store
-from league.storage.store import Stored
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/checkpoints", tags=["checkpoints"])

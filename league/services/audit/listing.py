@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from league.db.bulk import among
+from league.db.bulk_insert import among
 from league.db.models import Event, Player
 from league.services.player_names import display_name
 

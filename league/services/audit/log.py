@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.db import locks
-from league.db.bulk import among
+from league.db.bulk_insert import among
 from league.db.locks import Lock
 from league.db.models import Event
 

@@ -18,7 +18,7 @@ from league.db.models import Player
 from league.errors import UnknownCheckpointError
 from league.services.audit import log as audit_log
 from league.services.checkpoints import quotas
-from league.storage.store import CheckpointStore, Leftover, Stored
+from league.storage.base import CheckpointStore, Leftover, Stored
 
 NOTED_AT_ONCE = 100
 """Of what is deleted, so many are one line of the audit log."""

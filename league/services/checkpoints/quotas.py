@@ -19,8 +19,8 @@ from league.db.models import Upload
 from league.errors import QuotaExceededError, UnfinishedUploadsError
 from league.services.auth import ownership
 from league.settings import Settings
+from league.storage.base import CheckpointStore
 from league.storage.s3 import ADDRESS_S
-from league.storage.store import CheckpointStore
 
 ABANDONED = timedelta(seconds=ADDRESS_S)
 """An upload that was begun so long ago and did not end has probably no sender any more."""

@@ -15,8 +15,9 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from league.db import locks
-from league.db.bulk import among
+from league.db.bulk_insert import among
 from league.db.engine import Database
+from league.db.group_commit import one_by_one
 from league.db.locks import Lock
 from league.db.models import (
     Behaviour,
@@ -42,7 +43,6 @@ from league.db.models import (
     SnapshotDecision,
     UnplayableReport,
 )
-from league.db.sharing import one_by_one
 from league.errors import EnvironmentConflictError
 from league.services.environments import admission
 from league.services.environments import listing as environment_listing

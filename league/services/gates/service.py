@@ -14,7 +14,7 @@ from arena.gate import Decision, GateConfig
 from arena.promotion import GateResult
 from league import wire
 from league.db import locks
-from league.db.bulk import among
+from league.db.bulk_insert import among
 from league.db.locks import Lock
 from league.db.models import Gate, Lease, Match, Player, Quarantine, Worker
 from league.errors import GateConflictError, InvalidRequestError

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from arena.glicko2 import expected_score
 from arena.payoff import wilson_interval
-from league.db.bulk import among
+from league.db.bulk_insert import among
 from league.db.models import Period, Player, Rating
 from league.services.matches import pair_records
 from league.services.player_names import display_name

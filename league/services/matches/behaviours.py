@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.db.bulk import insert_new
+from league.db.bulk_insert import insert_new
 from league.db.models import Behaviour, Learner, MeasureSet
 from league.db.upsert import insert_into
 

@@ -10,7 +10,7 @@ from sqlalchemy import Select, SQLColumnExpression, func, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league.db import locks
-from league.db.columns import gather_columns, read_columns
+from league.db.arrays import gather_columns, read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Learner, Match

@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Select, SQLColumnExpression, bindparam, de
 from sqlalchemy.orm import Session
 
 from arena import payoff as arithmetic
-from league.db import bulk
-from league.db.columns import read_columns
+from league.db import bulk_insert
+from league.db.arrays import read_columns
 from league.db.models import Payoff, Period
 from league.services.matches import log as match_log
 from league.services.matches.indexing import distinct, places
@@ -140,7 +140,7 @@ def current(session: Session, environment: str) -> Records:
 
 def write(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     """Keep records, new or changed, as `Records.rows` gives them."""
-    bulk.put(session, Payoff, rows, key=(Payoff.low_id, Payoff.high_id), fixed=(Payoff.environment,))
+    bulk_insert.put(session, Payoff, rows, key=(Payoff.low_id, Payoff.high_id), fixed=(Payoff.environment,))
 
 
 def rewrite(session: Session, environment: str, records: Records) -> None:

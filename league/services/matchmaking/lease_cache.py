@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Row, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from league.db.bulk import among
+from league.db.bulk_insert import among
 from league.db.models import Learner, Lease, Player
 
 CACHE_SIZE = 2**16

@@ -15,10 +15,10 @@ from sqlalchemy.orm import Session
 from arena.matchmaking import SELF, draw, rating_pairs
 from arena.pairing import pairs_with
 from league import wire
-from league.db.bulk import insert_new
+from league.db.bulk_insert import insert_new
 from league.db.engine import Database
+from league.db.group_commit import one_by_one
 from league.db.models import Draw, Learner, Lease, Match, Player
-from league.db.sharing import one_by_one
 from league.errors import UnknownEnvironmentError, UnknownLeaseError
 from league.services.gates.sprt import Judge
 from league.services.matches import counting, pair_records

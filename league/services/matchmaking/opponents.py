@@ -23,7 +23,7 @@ from arena.matchmaking import (
 )
 from arena.roles import MainExploiter, Opposition, RoleRules, role_distribution, without_self_play
 from league import wire
-from league.db.bulk import among
+from league.db.bulk_insert import among
 from league.db.models import Draw, Player
 from league.db.upsert import insert_into
 from league.errors import ConfigurationError, InvalidRequestError

@@ -21,7 +21,7 @@ from league.db.engine import Database
 from league.db.models import Player
 from league.errors import ConfigurationError, UnknownCheckpointError
 from league.services.operations.archive import AT_ONCE, FORMAT, ArchiveWriter, Manifest, Progress, WrittenRow
-from league.storage.store import CheckpointStore
+from league.storage.base import CheckpointStore
 
 _PART = ".part"
 

@@ -51,7 +51,7 @@ from league.services.operations.archive import ArchiveReader, Manifest, Progress
 from league.services.operations.export import View
 from league.services.ratings import rated_players, sides, sides_store
 from league.services.ratings.period import Rule
-from league.storage.store import CheckpointStore
+from league.storage.base import CheckpointStore
 
 _ARCHIVE = ".fork.zip"
 """Name of what is on its way, in the scratch folder."""

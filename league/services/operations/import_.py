@@ -10,7 +10,7 @@ from league.db.locks import Lock
 from league.errors import NewerArchiveError, OccupiedLeagueError
 from league.services.operations.archive import ArchiveReader, Progress, batches
 from league.services.operations.export import tables_of
-from league.storage.store import CheckpointStore
+from league.storage.base import CheckpointStore
 
 
 def load(archive: ArchiveReader, database: Database, store: CheckpointStore, now: datetime, progress: Progress) -> None:

@@ -24,7 +24,7 @@ from league.services.rating_periods import rebuild
 from league.services.ratings import rated_players
 from league.services.replays import service as replays
 from league.services.results import service as results
-from league.storage.store import CheckpointStore
+from league.storage.base import CheckpointStore
 
 _EXAMPLES = 5
 _ROWS_AT_ONCE = 10_000

@@ -19,9 +19,9 @@ from league.services.environments import lookup as environments
 from league.services.population import learners, snapshot_schedule
 from league.services.ratings import rated_players
 from league.settings import Settings
+from league.storage.base import CheckpointStore
 from league.storage.policy_header import find_header_fault
 from league.storage.safetensors_header import Header
-from league.storage.store import CheckpointStore
 
 _HASH_PREFIX = 8
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from arena import fingerprint as arithmetic
 from arena.fingerprint import Samples
 from league import wire
-from league.db.bulk import among
+from league.db.bulk_insert import among
 from league.db.models import Fingerprint, Player
 from league.errors import InvalidRequestError
 from league.services.player_names import display_name

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Row, delete, func, select
 from sqlalchemy.orm import Session
 
-from league.db.bulk import among, put
+from league.db.bulk_insert import among, put
 from league.db.engine import Database
 from league.db.models import Behaviour, Fingerprint, FingerprintMark, Match, MeasureSet, Period, Player
 from league.services.matches import behaviours, counting

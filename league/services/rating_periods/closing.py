@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.db import locks
-from league.db.columns import read_columns
+from league.db.arrays import read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Match, Period, Player, Rating

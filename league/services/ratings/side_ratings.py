@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session, aliased
 
 from league import wire
-from league.db import bulk
+from league.db import bulk_insert
 from league.db.models import Player, SideRating
 from league.services.environments import lookup as environments
 
@@ -34,7 +34,7 @@ def of_players(
         as_of: After this period; None for after the last one.
     """
     ids = [player.id for player in players]
-    query = select(SideRating).where(bulk.among(session, SideRating.player_id, ids), is_last(as_of))
+    query = select(SideRating).where(bulk_insert.among(session, SideRating.player_id, ids), is_last(as_of))
     rated = session.scalars(query.order_by(SideRating.player_id, SideRating.side.desc())).all()
     if not rated:
         return {}

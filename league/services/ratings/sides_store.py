@@ -7,8 +7,8 @@ import numpy as np
 from sqlalchemy import ColumnElement, delete, insert, select
 from sqlalchemy.orm import Session
 
-from league.db import bulk
-from league.db.columns import read_columns
+from league.db import bulk_insert
+from league.db.arrays import read_columns
 from league.db.models import Player, SidePayoff, SideRating
 from league.services.matches.pair_records import Records
 from league.services.ratings.period import Entry
@@ -73,7 +73,9 @@ def rows(records: Records, environment: str) -> list[dict[str, Any]]:
 
 def write(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     """Keep records, new or changed, as `rows` gives them."""
-    bulk.put(session, SidePayoff, rows, key=(SidePayoff.home_id, SidePayoff.away_id), fixed=(SidePayoff.environment,))
+    bulk_insert.put(
+        session, SidePayoff, rows, key=(SidePayoff.home_id, SidePayoff.away_id), fixed=(SidePayoff.environment,)
+    )
 
 
 def rewrite(session: Session, environment: str, records: Records) -> None:

@@ -17,7 +17,7 @@ from arena.replay import Header, RecordingError, unpack_recording
 from arena.replay.limits import to_name
 from league import wire
 from league.auth import Principal
-from league.db.bulk import insert_new
+from league.db.bulk_insert import insert_new
 from league.db.engine import Database
 from league.db.models import Match, Player, Replay
 from league.errors import (

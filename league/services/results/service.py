@@ -20,11 +20,11 @@ from arena.seeding import derive_array
 from league import wire
 from league.auth import Principal
 from league.db import locks
-from league.db.bulk import among, insert_new
+from league.db.bulk_insert import among, insert_new
 from league.db.engine import Database
+from league.db.group_commit import one_by_one
 from league.db.locks import Lock
 from league.db.models import Base, Match, Refusal, Worker
-from league.db.sharing import one_by_one
 from league.services.auth import ownership
 from league.services.matches import behaviours
 from league.services.matches.behaviours import Packed

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from arena.glicko2 import Ratings, expected_score
 from league import wire
-from league.db.bulk import among
+from league.db.bulk_insert import among
 from league.db.models import Match, Period, Player, Quarantine, Rating, Refusal, Worker
 from league.services.environments import lookup as environments
 from league.services.matches import counting

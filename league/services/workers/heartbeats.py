@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.auth import Principal
-from league.db.bulk import among_bound, listed
+from league.db.bulk_insert import among_bound, listed
 from league.db.models import Base, Learner, Quarantine, Worker
 from league.errors import UnknownLearnerError
 from league.services.auth import ownership

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.auth import Principal
-from league.db.bulk import among_bound, bound_rows, listed
+from league.db.bulk_insert import among_bound, bound_rows, listed
 from league.db.models import Base, Gate, Lease, Worker
 from league.db.upsert import insert_of
 from league.services.auth import ownership

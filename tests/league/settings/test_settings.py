@@ -9,7 +9,7 @@ from sqlalchemy import make_url
 from league.db.engine import Database
 from league.errors import ConfigurationError
 from league.settings import Settings
-from league.storage.opening import open_store
+from league.storage.factory import open_store
 
 
 def test_defaults_keep_everything_in_var() -> None:

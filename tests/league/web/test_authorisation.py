@@ -12,8 +12,8 @@ from league import web
 from league.auth import Scope
 from league.db.engine import Database
 from league.services.auth import tokens
-from league.web.shell import PageRoute
-from league.web.visitors import COOKIE
+from league.web.cookies import COOKIE
+from league.web.layout import PageRoute
 
 ROW = re.compile(r"\| (GET|POST) \| `([^`]+)` \| (none|read|admin) \|")
 OWN = {"Sec-Fetch-Site": "same-origin"}

@@ -17,7 +17,7 @@ from live_server import listening
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.services.auth import tokens
-from league.web.visitors import cookie_at
+from league.web.cookies import cookie_at
 
 STREAMS = 100
 POLL_S = 0.1

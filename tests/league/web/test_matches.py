@@ -18,7 +18,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.services.matches import history as match_history
 from league.services.matches.history import Wanted
-from league.web.visitors import COOKIE
+from league.web.cookies import COOKIE
 
 PAGE = {"Accept": "text/html"}
 SCRIPTS = files("league.web").joinpath("static", "replay")

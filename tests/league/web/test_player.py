@@ -11,7 +11,7 @@ from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.services.auth import tokens
-from league.web.visitors import COOKIE
+from league.web.cookies import COOKIE
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
 PIECE = {"HX-Request": "true"}

@@ -13,7 +13,7 @@ from league.db.models import Match
 from league.services.auth import tokens
 from league.services.trust import review
 from league.services.workers import activity
-from league.web.visitors import COOKIE
+from league.web.cookies import COOKIE
 
 FROM_PAGE = {"Sec-Fetch-Site": "same-origin"}
 

@@ -32,7 +32,7 @@ from league.errors import (
     UnknownCheckpointError,
     UnsatisfiableRangeError,
 )
-from league.storage.directory import DirectoryStore
+from league.storage.local import DirectoryStore
 from league.storage.safetensors_header import read_header
 
 

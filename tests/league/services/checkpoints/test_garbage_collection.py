@@ -22,9 +22,9 @@ from league.services.checkpoints import garbage_collection
 from league.services.checkpoints.garbage_collection import Survey
 from league.services.population import snapshots
 from league.settings import Settings
-from league.storage.directory import DirectoryStore
+from league.storage.base import Leftover, Stored
+from league.storage.local import DirectoryStore
 from league.storage.safetensors_header import Header
-from league.storage.store import Leftover, Stored
 
 LATER = timedelta(days=2)
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -15,7 +15,7 @@ from league.db.engine import Database
 from league.errors import LeagueError, QuotaExceededError, UnfinishedUploadsError
 from league.services.checkpoints import garbage_collection, quotas
 from league.settings import Settings
-from league.storage.opening import open_store
+from league.storage.factory import open_store
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 SIZE = len(safetensors())

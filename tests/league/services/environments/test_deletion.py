@@ -33,7 +33,7 @@ from league.services.operations.archive import ArchiveReader
 from league.services.operations.integrity import check
 from league.services.population import role_config
 from league.settings import Settings
-from league.storage.opening import open_store
+from league.storage.factory import open_store
 
 OTHER, SIGNATURE = "recall", "recall-1"
 

@@ -29,7 +29,7 @@ from league.services.gates import service as gates
 from league.services.gates.sprt import RULE
 from league.services.operations import integrity
 from league.settings import Settings
-from league.storage.directory import DirectoryStore
+from league.storage.local import DirectoryStore
 
 Configure = Callable[..., Settings]
 

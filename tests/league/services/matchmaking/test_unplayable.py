@@ -23,7 +23,7 @@ from league.errors import (
 )
 from league.services.auth import tokens
 from league.services.unplayable_reports import false_reports
-from league.storage.directory import DirectoryStore
+from league.storage.local import DirectoryStore
 
 REASON = "weights are not finite"
 

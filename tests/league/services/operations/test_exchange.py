@@ -38,7 +38,7 @@ from league.services.operations import export, import_
 from league.services.operations.archive import ArchiveReader, Manifest
 from league.services.replays import service as replays
 from league.settings import Settings
-from league.storage.directory import DirectoryStore
+from league.storage.local import DirectoryStore
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 ENVIRONMENTS = ("rps", "recall")

@@ -23,7 +23,7 @@ from league.services.operations import fork as operations_fork
 from league.services.operations import integrity
 from league.services.operations.fork import Place
 from league.settings import Settings
-from league.storage.directory import DirectoryStore
+from league.storage.local import DirectoryStore
 
 
 def silent(_what: str, _done: int, _of: int) -> None:

@@ -13,7 +13,7 @@ from league.db.engine import Database
 from league.db.models import Champion, Lease, Match, Payoff, Period, Player, Rating, Replay, Worker
 from league.services.operations.integrity import Violation, check
 from league.settings import Settings
-from league.storage.opening import open_store
+from league.storage.factory import open_store
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 _ANOTHER_WORKER = select(Worker.id).where(Worker.id != Match.worker_id).limit(1).scalar_subquery()

@@ -21,7 +21,7 @@ from league.services.population import snapshots
 from league.services.population.cache import Population, PopulationCache
 from league.services.rating_periods.rebuild import rebuild
 from league.settings import Settings
-from league.storage.opening import open_store
+from league.storage.factory import open_store
 from league.storage.safetensors_header import Header
 
 

@@ -23,7 +23,7 @@ from league.services.operations import fork, integrity
 from league.services.rating_periods import rebuild
 from league.services.ratings import rated_players
 from league.settings import Settings
-from league.storage.directory import DirectoryStore
+from league.storage.local import DirectoryStore
 
 FILE = "a" * 64
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

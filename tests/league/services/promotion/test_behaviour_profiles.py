@@ -23,7 +23,7 @@ from league.services.operations import export, fork, import_, integrity
 from league.services.operations.archive import ArchiveReader
 from league.services.operations.fork import Place
 from league.services.promotion import behaviour_sums
-from league.storage.directory import DirectoryStore
+from league.storage.local import DirectoryStore
 
 MEASURES = ["range_m", "zone_share"]
 

@@ -33,8 +33,8 @@ from league.services.ratings.roster import Roster
 from league.services.ratings.sides import NO_BOOKS, Seats, owner, seat_of
 from league.services.ratings.state import EMPTY
 from league.settings import Settings
-from league.storage.directory import DirectoryStore
-from league.web.formats import points
+from league.storage.local import DirectoryStore
+from league.web.filters import points
 
 NAMES = ("wolf", "sheep")
 EVERY_PERIOD = RefitConfig(growth=0.0)

@@ -9,7 +9,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from league.client import LeagueClient
 from league.errors import InvalidRequestError
-from league.wire.bodies import Request
+from league.wire.base import Request
 from league.wire.workers import LearnerProgress
 from trainer.config.loading import resolve
 

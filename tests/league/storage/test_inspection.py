@@ -20,8 +20,8 @@ from league import wire
 from league.client import LeagueClient
 from league.errors import RefusedCheckpointError, SignatureMismatchError
 from league.storage import inspection
-from league.storage.directory import DirectoryStore
 from league.storage.inspection import Inspector, find_fault
+from league.storage.local import DirectoryStore
 
 SPEC = declare("rps")
 

@@ -1,9 +1,9 @@
-"""How opponents are drawn, and how one was."""
+"""Matchmaking: the distributions that opponents are drawn from, and how a lease came about."""
 
 from datetime import datetime
 from typing import Literal
 
-from league.wire.bodies import Answer
+from league.wire.base import Answer
 from league.wire.leases import Lease
 
 

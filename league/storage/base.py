@@ -32,7 +32,7 @@ class Leftover:
 
 
 class CheckpointStore(Protocol):
-    """The contract that `tests/league/stores/test_stores.py` holds every store to.
+    """The contract that `tests/league/storage/test_stores.py` holds every store to.
 
     Every call raises `StoreUnavailableError` where the store does not answer or cannot be written.
     """

@@ -1,6 +1,6 @@
-"""What a player is like."""
+"""Behaviour of a player, as evaluators measured it."""
 
-from league.wire.bodies import Answer
+from league.wire.base import Answer
 from league.wire.players import PlayerName
 
 

@@ -5,9 +5,9 @@ from urllib.parse import unquote, urlsplit
 
 from league.errors import ConfigurationError
 from league.settings import Settings
-from league.storage.bucket import BucketAddress
-from league.storage.directory import DirectoryStore
+from league.storage.local import DirectoryStore
 from league.storage.s3 import S3Store
+from league.storage.s3_client import BucketAddress
 
 
 def open_store(settings: Settings) -> DirectoryStore | S3Store:

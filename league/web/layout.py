@@ -21,8 +21,8 @@ from league.api.dependencies import Filter, Now, Running
 from league.auth import Principal
 from league.errors import LeagueError, UnauthenticatedError
 from league.services.environments import lookup as environments
+from league.web.cookies import Visitor, is_signed_in, may_act
 from league.web.templating import render
-from league.web.visitors import Visitor, is_signed_in, may_act
 
 _POLICY = (
     "default-src 'none'",

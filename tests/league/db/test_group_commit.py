@@ -15,10 +15,10 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
-from league.db.bulk import insert_new
+from league.db.bulk_insert import insert_new
 from league.db.engine import Database
+from league.db.group_commit import SharedWrites, one_by_one
 from league.db.models import Worker
-from league.db.sharing import SharedWrites, one_by_one
 
 DEFECT = ZeroDivisionError("whoever divides by zero")
 FULL = OperationalError("INSERT", {}, Exception("the disk is full"))

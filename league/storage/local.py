@@ -15,9 +15,9 @@ from typing import IO, Literal
 
 from arena.durable import sync_folder
 from league.errors import StoreUnavailableError, UnknownCheckpointError
+from league.storage.base import Leftover, Stored
 from league.storage.refusals import require_hash, require_size, unknown
 from league.storage.safetensors_header import Header, read_header
-from league.storage.store import Leftover, Stored
 
 STALE_PART = timedelta(hours=1)
 """An upload writes to its part all the time: one untouched for so long has no upload any more."""

@@ -9,8 +9,8 @@ import pytest
 from kept_stores import MAX_BYTES
 from league_scene import safetensors, sha256
 
-from league.storage import directory
-from league.storage.directory import DirectoryStore
+from league.storage import local
+from league.storage.local import DirectoryStore
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -61,7 +61,7 @@ def test_a_checkpoint_is_read_once_an_hour_however_often_it_is_sent_again(store:
 def test_it_remembers_so_many_and_reads_the_others_again(
     store: DirectoryStore, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory, "_TRUSTED_MAX", 2)
+    monkeypatch.setattr(local, "_TRUSTED_MAX", 2)
     first, second, third = stored(store, [1, 2, 3])
     for name in (first, second, second, third, third, second):
         store.path(name, NOON)

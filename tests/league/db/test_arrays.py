@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Select, select
 
 from benchmarks.stage import history
-from league.db.columns import gather_columns, read_columns
+from league.db.arrays import gather_columns, read_columns
 from league.db.engine import Database
 from league.db.models import Learner, Match
 from league.services.matches import log as match_log

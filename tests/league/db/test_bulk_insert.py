@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, select
 
-from league.db import bulk
+from league.db import bulk_insert
 from league.db.engine import Database
 from league.db.models import Election, Payoff, Player
 
@@ -28,7 +28,7 @@ def kept(database: Database) -> dict[str, tuple[str, datetime]]:
 def test_every_row_arrives_whatever_their_number(database: Database, count: int) -> None:
     rows = [election(f"duty {number}", f"holder {number}") for number in range(count)]
     with database.write() as session:
-        returned = bulk.insert_new(session, Election, rows, returning=(Election.duty, Election.holder))
+        returned = bulk_insert.insert_new(session, Election, rows, returning=(Election.duty, Election.holder))
     assert [tuple(row) for row in returned] == [(row["duty"], row["holder"]) for row in rows]
     assert kept(database) == {row["duty"]: (row["holder"], NOW) for row in rows}
 
@@ -36,15 +36,15 @@ def test_every_row_arrives_whatever_their_number(database: Database, count: int)
 def test_columns_are_told_by_name_whatever_their_order(database: Database) -> None:
     rows = [election("a", "one"), {"until": NOW, "holder": "two", "duty": "b"}]
     with database.write() as session:
-        bulk.insert_new(session, Election, rows)
+        bulk_insert.insert_new(session, Election, rows)
     assert kept(database) == {"a": ("one", NOW), "b": ("two", NOW)}
 
 
 def test_a_taken_key_keeps_its_row_and_is_not_returned(database: Database) -> None:
     with database.write() as session:
-        bulk.insert_new(session, Election, [election("a", "first")])
+        bulk_insert.insert_new(session, Election, [election("a", "first")])
         again = [election("a", "second"), election("b", "second")]
-        returned = bulk.insert_new(session, Election, again, returning=(Election.duty,))
+        returned = bulk_insert.insert_new(session, Election, again, returning=(Election.duty,))
     assert [duty for (duty,) in returned] == ["b"]
     assert kept(database) == {"a": ("first", NOW), "b": ("second", NOW)}
 
@@ -52,8 +52,10 @@ def test_a_taken_key_keeps_its_row_and_is_not_returned(database: Database) -> No
 def test_put_changes_the_row_of_a_taken_key(database: Database) -> None:
     later = NOW + timedelta(hours=1)
     with database.write() as session:
-        bulk.put(session, Election, [election("a", "first"), election("b", "first")], key=(Election.duty,))
-        bulk.put(session, Election, [election("b", "second", later), election("c", "second")], key=(Election.duty,))
+        bulk_insert.put(session, Election, [election("a", "first"), election("b", "first")], key=(Election.duty,))
+        bulk_insert.put(
+            session, Election, [election("b", "second", later), election("c", "second")], key=(Election.duty,)
+        )
     assert kept(database) == {"a": ("first", NOW), "b": ("second", later), "c": ("second", NOW)}
 
 
@@ -62,14 +64,14 @@ def test_put_leaves_fixed_columns_as_they_were_first(database: Database) -> None
     with database.write() as session:
         for holder, until in (("first", NOW), ("second", later)):
             row = election("a", holder, until)
-            bulk.put(session, Election, [row], key=(Election.duty,), fixed=(Election.holder,))
+            bulk_insert.put(session, Election, [row], key=(Election.duty,), fixed=(Election.holder,))
     assert kept(database) == {"a": ("first", later)}
 
 
 def test_times_of_other_zones_are_kept_as_the_moments_they_are(database: Database) -> None:
     there = datetime(2030, 1, 1, 2, 0, tzinfo=timezone(timedelta(hours=2)))
     with database.write() as session:
-        bulk.insert_new(session, Election, [election("a", "one", there)])
+        bulk_insert.insert_new(session, Election, [election("a", "one", there)])
         same = session.scalars(select(Election.duty).where(Election.until == datetime(2030, 1, 1, tzinfo=UTC))).all()
     assert same == ["a"]
 
@@ -88,7 +90,7 @@ def test_numbers_come_back_exactly(database: Database, two_players: tuple[int, i
     }
     with database.write() as session:
         session.execute(delete(Payoff))
-        bulk.put(session, Payoff, [row], key=(Payoff.low_id, Payoff.high_id))
+        bulk_insert.put(session, Payoff, [row], key=(Payoff.low_id, Payoff.high_id))
     with database.read() as session:
         stored = session.scalars(select(Payoff)).one()
     assert (stored.matches, *(getattr(stored, column) for column in columns)) == (2**62, *numbers)
@@ -96,8 +98,8 @@ def test_numbers_come_back_exactly(database: Database, two_players: tuple[int, i
 
 def test_no_rows_are_no_statement(database: Database) -> None:
     with database.write() as session:
-        assert list(bulk.insert_new(session, Election, [])) == []
-        bulk.put(session, Election, [], key=(Election.duty,))
+        assert list(bulk_insert.insert_new(session, Election, [])) == []
+        bulk_insert.put(session, Election, [], key=(Election.duty,))
     assert kept(database) == {}
 
 

@@ -22,8 +22,8 @@ from league.errors import OldDatabaseError
 from league.services.auth import tokens
 from league.settings import Settings
 
-FIXTURES = Path(__file__).parent / "fixtures"
-VERSIONS = Path(__file__).parents[2] / "migrations" / "versions"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+VERSIONS = Path(__file__).parents[3] / "migrations" / "versions"
 RELEASED = sorted({path.name.split(".")[0] for path in FIXTURES.glob("*.sql")})
 
 Rows = dict[str, list[dict[str, Any]]]

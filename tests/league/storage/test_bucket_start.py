@@ -20,8 +20,8 @@ from league.errors import (
     LeagueUnreachable,
     StoreUnavailableError,
 )
-from league.storage.bucket import Bucket, BucketAddress
 from league.storage.s3 import S3Store
+from league.storage.s3_client import Bucket, BucketAddress
 
 
 def start_error(serve: Callable[..., TestClient], settings: dict[str, Any]) -> LeagueError:
