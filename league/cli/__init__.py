@@ -14,29 +14,24 @@ from arena.exit_status import BAD_CONFIGURATION, BAD_USAGE, FAILURE, TRY_LATER
 from arena.release import show_version
 from league import wire
 from league.cli import (
-    environments,
-    exchange,
-    fingerprint,
-    forking,
+    audit,
+    behaviour,
     gates,
-    history,
     learners,
     lifecycle,
     lineage,
     matchmaking,
-    operations,
     players,
     redundancy,
     regressions,
     replays,
-    retention,
     serve,
-    storage,
     superiority,
-    tokens,
     workers,
 )
-from league.cli.grid import printable
+from league.cli.maintenance import environments, fork, integrity, rating_periods, retention, schema, tokens, transfer
+from league.cli.maintenance import gc as checkpoint_gc
+from league.cli.output.grid import printable
 from league.cli.up import command as up
 from league.cli.up.failures import PartRefusedError
 from league.errors import (
@@ -94,17 +89,18 @@ for part in (
     up,
     serve,
     players,
-    history,
+    audit,
     learners,
     matchmaking,
     gates,
     lineage,
-    fingerprint,
+    behaviour,
     lifecycle,
-    operations,
-    storage,
-    exchange,
-    forking,
+    rating_periods,
+    integrity,
+    checkpoint_gc,
+    transfer,
+    fork,
     retention,
     superiority,
     regressions,
@@ -115,7 +111,7 @@ for part in (
 app.add_typer(tokens.app, name="token")
 app.add_typer(environments.app, name="environment")
 app.add_typer(workers.app, name="workers")
-app.add_typer(operations.db, name="db")
+app.add_typer(schema.app, name="db")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

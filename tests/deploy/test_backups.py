@@ -19,7 +19,7 @@ from tools import postgres_programs
 
 from league.app import create_app
 from league.cli import main
-from league.cli.database import migrate
+from league.cli.maintenance.database import migrate
 from league.client import LeagueClient
 from league.settings import Settings
 

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tools import tool
 
 from league.app import create_app
-from league.cli.database import migrate
+from league.cli.maintenance.database import migrate
 from league.settings import Settings
 
 MONITORING = ROOT / "deploy" / "monitoring"

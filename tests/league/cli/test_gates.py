@@ -11,8 +11,8 @@ from league_scene import Scene, result
 from rich.console import Console
 
 from league import wire
-from league.cli import gate_progress
 from league.cli import gates as cli
+from league.cli.output import gate_progress
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import BusyError, InternalError, LeagueError, RateLimitedError, UnauthenticatedError

@@ -16,7 +16,7 @@ import pytest
 from league_command import Run
 
 from league.cli.up import command as up_command
-from league.cli.up.credential import own_credential
+from league.cli.up.token import own_credential
 from league.client import LeagueClient
 from league.errors import LeagueUnreachable
 from league.home import address_file

@@ -18,7 +18,7 @@ from sqlalchemy import func, select, update
 from arena.glicko2 import START_DEVIATION, expected_score
 from arena.refit import RefitConfig
 from league import wire
-from league.cli import tables
+from league.cli.output import tables
 from league.cli.players import description
 from league.client import LeagueClient
 from league.db.engine import Database

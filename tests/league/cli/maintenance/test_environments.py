@@ -7,7 +7,7 @@ from league_command import Run
 from league_scene import Scene
 
 from league import wire
-from league.cli.up.credential import create_environment, own_credential
+from league.cli.up.token import create_environment, own_credential
 from league.db.engine import Database
 from league.services.environments import admission
 from league.settings import Settings

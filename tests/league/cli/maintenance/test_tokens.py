@@ -10,7 +10,7 @@ from league_command import Run
 
 from league import wire
 from league.auth import OPEN, new_secret
-from league.cli.tokens import end_of
+from league.cli.maintenance.tokens import end_of
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import UnplayableReport, Worker

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from league.cli.grid import Grid, record
+from league.cli.output.grid import Grid, record
 
 TABLE = Grid(
     [["rank"], ["player", "standing"], ["rating ± 2 RD", "games"]],

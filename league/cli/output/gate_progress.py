@@ -11,7 +11,7 @@ from rich.status import Status
 from rich.text import Text
 
 from league import wire
-from league.cli.grid import printable
+from league.cli.output.grid import printable
 from league.client import LeagueClient
 from league.errors import LeagueError
 

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from league.cli import database, tables
 from league.cli.connection import AsJson
-from league.cli.database import DatabaseUrl, Home, person
-from league.cli.exchange import shown_progress
-from league.cli.grid import Grid
+from league.cli.maintenance import database
+from league.cli.maintenance.database import DatabaseUrl, Home, person
+from league.cli.maintenance.transfer import shown_progress
+from league.cli.output import tables
+from league.cli.output.grid import Grid
 from league.db.engine import Database
 from league.errors import EnvironmentConflictError
 from league.services.environments import deletion as environment_deletion

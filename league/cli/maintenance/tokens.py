@@ -12,11 +12,12 @@ from sqlalchemy.orm import Session
 
 from league import private_files
 from league.auth import Scope, is_secret
-from league.cli import database, tables
 from league.cli.connection import AsJson
-from league.cli.database import DatabaseUrl, Home, person
-from league.cli.grid import Grid
-from league.cli.spans import UNITS
+from league.cli.maintenance import database
+from league.cli.maintenance.database import DatabaseUrl, Home, person
+from league.cli.output import tables
+from league.cli.output.durations import UNITS
+from league.cli.output.grid import Grid
 from league.errors import ConfigurationError
 from league.services.auth import ownership, tokens
 from league.services.auth.tokens import TokenListing

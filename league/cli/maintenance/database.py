@@ -13,6 +13,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 from league.db import schema
 from league.db.engine import Database, is_missing
 from league.errors import ConfigurationError, DatabaseUnavailableError, OldDatabaseError
+from league.services.environments import lookup as environments
 from league.settings import Settings
 
 Home = Annotated[
@@ -130,3 +131,14 @@ def person() -> str:
     except (KeyError, OSError):  # no user of this machine, as in some containers
         name = "somebody"
     return f"{name} at the command line"
+
+
+def require_environment(connection: Database, environment: str | None) -> None:
+    """Refuse an environment that has no learner; None stands for all.
+
+    Raises:
+        UnknownEnvironmentError: It has none.
+    """
+    with connection.read() as session:
+        if environment is not None:
+            environments.require(session, environment)

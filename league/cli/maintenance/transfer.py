@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import Progress as Bars
 from rich.progress import TaskID
 
-from league.cli import database
-from league.cli.database import DatabaseUrl, Home
+from league.cli.maintenance import database
+from league.cli.maintenance.database import DatabaseUrl, Home
 from league.errors import ConfigurationError
 from league.services.operations import export as operations_export
 from league.services.operations import import_

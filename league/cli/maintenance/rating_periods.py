@@ -1,32 +1,27 @@
-"""Look after a league: close a period, compute every rating again, check the books, bring the database up to date."""
+"""`league close-period` and `league rebuild`: rating periods closed, and computed again."""
 
 import tomllib
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from league.cli import database, tables
 from league.cli.connection import AnyEnvironment, AsJson, Environment, Token, Url, connect
-from league.cli.database import DatabaseUrl, Home
-from league.cli.grid import Grid
-from league.cli.spans import DAY
+from league.cli.maintenance import database
+from league.cli.maintenance.database import DatabaseUrl, Home
+from league.cli.output import tables
+from league.cli.output.grid import Grid
 from league.client import DEFAULT_URL
-from league.db import schema
 from league.db.engine import Database
-from league.errors import ConfigurationError, InvariantError, RebuildMismatchError
+from league.errors import ConfigurationError, RebuildMismatchError
 from league.services.environments import lookup as environments
-from league.services.operations import integrity
 from league.services.rating_periods import rebuild as rebuilding
 from league.services.rating_periods import what_if
 from league.services.ratings.period import Rule
 from league.settings import Settings
-from league.storage.factory import open_store
 
 app = typer.Typer()
-db = typer.Typer(help="Look after the database's schema.", no_args_is_help=True)
 
 
 @app.command("close-period", epilog="Example: league close-period --environment mech-duel")
@@ -69,58 +64,11 @@ def rebuild(
     """
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection:
-        _require_known(connection, environment)
+        database.require_environment(connection, environment)
         if config is None:
             _rebuild(connection, environment, dry_run, as_json)
         else:
             _rerate(connection, settings, environment, config, dry_run, reason, as_json)
-
-
-@app.command(epilog="Example: league check --json")
-def check(
-    environment: AnyEnvironment = None,
-    as_json: AsJson = False,
-    home: Home = None,
-    database_url: DatabaseUrl = None,
-) -> None:
-    """Check that the league's books are right: references, matches, payoffs, ratings, standings, checkpoints.
-
-    Changes nothing; the server may run. Exits with 1 and a list of what is wrong where something is.
-    """
-    settings = Settings.load(home=home, database_url=database_url)
-    store = open_store(settings)
-    with database.current(settings) as connection:
-        _require_known(connection, environment)
-        young = datetime.now(UTC) - DAY
-        found = integrity.check(connection, store, environment, unpublished_before=young)
-    if as_json:
-        tables.show_json({"items": found, "next_cursor": None})
-    else:
-        tables.show(violation_grid(found))
-    if found:
-        wrong = ", ".join(sorted({one.invariant for one in found}))
-        raise InvariantError(wrong, f"{len(found)} of the league's invariants do not hold", "see the list")
-
-
-@db.command(epilog="Example: league db upgrade --database-url postgresql://league@localhost/league")
-def upgrade(home: Home = None, database_url: DatabaseUrl = None) -> None:
-    """Bring the database's schema to this version's; `league serve` and `league up` do so by themselves."""
-    settings = Settings.load(home=home, database_url=database_url)
-    database.migrate(settings)
-    typer.echo(f"at revision {schema.head()}")
-
-
-@db.command("check", epilog="Example: league db check")
-def check_schema(home: Home = None, database_url: DatabaseUrl = None) -> None:
-    """Say whether the database's schema is this version's; exits with 1 where it is not."""
-    with database.current(Settings.load(home=home, database_url=database_url)) as connection:
-        typer.echo(f"{connection} is at revision {schema.head()}, as this version needs")
-
-
-def _require_known(connection: Database, environment: str | None) -> None:
-    with connection.read() as session:
-        if environment is not None:
-            environments.require(session, environment)
 
 
 def _rebuild(connection: Database, environment: str | None, dry_run: bool, as_json: bool) -> None:
@@ -222,12 +170,3 @@ def comparison_grid(one: what_if.Comparison) -> Grid:
 def _change(points: float) -> str:
     """Write a difference of ratings in whole points; what rounds to none has no sign."""
     return f"{round(points):+d}" if round(points) else "0"
-
-
-def violation_grid(found: Iterable[integrity.Violation]) -> Grid:
-    """Make a list of what is wrong with a league's books."""
-    return Grid(
-        [[], ["invariant", "environment", "finding"]],
-        [[one.invariant, one.environment or tables.NONE, one.finding] for one in found],
-        "all is right",
-    )

@@ -12,8 +12,9 @@ from league_command import Run
 from rich.console import Console
 
 from league import wire
-from league.cli import history, main, tables
-from league.cli.operations import comparison_grid
+from league.cli import audit, main
+from league.cli.maintenance.rating_periods import comparison_grid
+from league.cli.output import tables
 from league.services.rating_periods.what_if import Comparison, Course, Line, Place
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -43,7 +44,7 @@ def event(kind: str, **details: object) -> wire.Event:
 
 def printed(width: int, *rows: wire.Event) -> str:
     console = Console(file=io.StringIO(), width=width)
-    console.print(history.grid(rows, "nothing"))
+    console.print(audit.grid(rows, "nothing"))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -53,7 +54,7 @@ def test_details_of_an_event_are_told_as_people_read_them() -> None:
     told = event(
         "snapshot", chance=0.5784947216061566, rule=rule, reset=False, seen=[1, 2], spent_s=123456.7, left=None
     )
-    (row,) = history.grid([told], "nothing").rows
+    (row,) = audit.grid([told], "nothing").rows
     assert row[-1] == (
         "suspicious; chance 0.5785, rule (steps 256, win_rate 0.7, start first), reset no, seen (1, 2), spent_s 123457"
     )

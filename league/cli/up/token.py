@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from league.cli import database
+from league.cli.maintenance import database
 from league.errors import UnauthenticatedError
 from league.private_files import write_private
 from league.services.auth import ownership, tokens

@@ -7,7 +7,7 @@ import pytest
 
 from league import wire
 from league.auth import OPEN, Principal, Scope
-from league.cli.up.credential import own_credential
+from league.cli.up.token import own_credential
 from league.db import schema
 from league.db.engine import Database
 from league.errors import ForbiddenError

@@ -8,7 +8,7 @@ from league_command import Run
 
 from league.db import schema
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "0001.sqlite.sql"
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "0001.sqlite.sql"
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from league.cli import database
-from league.cli.database import DatabaseUrl, Home, Options
-from league.cli.exchange import shown_progress
-from league.cli.tables import moment
+from league.cli.maintenance import database
+from league.cli.maintenance.database import DatabaseUrl, Home, Options
+from league.cli.maintenance.transfer import shown_progress
+from league.cli.output.tables import moment
 from league.db.engine import Database
 from league.services.operations import fork as operations_fork
 from league.services.operations.fork import Place

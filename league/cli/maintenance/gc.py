@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import typer
 from rich.filesize import decimal
 
-from league.cli import database, spans, tables
 from league.cli.connection import AsJson
-from league.cli.database import DatabaseUrl, Home, person
-from league.cli.grid import Grid
-from league.cli.spans import HOUR
+from league.cli.maintenance import database
+from league.cli.maintenance.database import DatabaseUrl, Home, person
+from league.cli.output import durations, tables
+from league.cli.output.durations import HOUR
+from league.cli.output.grid import Grid
 from league.errors import DamagedStoreError
 from league.services.checkpoints import garbage_collection
 from league.services.checkpoints.garbage_collection import Survey
@@ -49,7 +50,7 @@ def collect_garbage(
 
     Players keep their checkpoints in every standing. Exits with 1 where a player's checkpoint is missing or damaged.
     """
-    age = spans.read(older_than, "--older-than", SHORTEST)
+    age = durations.read(older_than, "--older-than", SHORTEST)
     settings = Settings.load(home=home, database_url=database_url)
     now = datetime.now(UTC)
     before = now - age

@@ -7,7 +7,7 @@ import pytest
 import typer
 from league_command import Run
 
-from league.cli import spans
+from league.cli.output import durations
 
 HOUR = timedelta(hours=1)
 
@@ -23,13 +23,13 @@ HOUR = timedelta(hours=1)
     ],
 )
 def test_a_span_is_a_number_with_its_unit(text: str, span: timedelta) -> None:
-    assert spans.read(text, "--older-than", HOUR) == span
+    assert durations.read(text, "--older-than", HOUR) == span
 
 
 @pytest.mark.parametrize("text", ["30", "24", "1.5", "-3", "0", "nan", "inf"])
 def test_a_plain_number_is_refused_with_both_spans_it_could_mean(text: str) -> None:
     with pytest.raises(typer.BadParameter) as refusal:
-        spans.read(text, "--older-than", HOUR)
+        durations.read(text, "--older-than", HOUR)
     assert f"{text!r} has no unit" in str(refusal.value)
     assert f"--older-than {text}d or {text}h" in str(refusal.value)
 
@@ -37,13 +37,13 @@ def test_a_plain_number_is_refused_with_both_spans_it_could_mean(text: str) -> N
 @pytest.mark.parametrize("text", ["", "h", "d12", "1 month", "12m", "1h30", "30 D"])
 def test_text_that_is_not_a_span_is_refused_with_examples(text: str) -> None:
     with pytest.raises(typer.BadParameter, match=r"not a time span.*write --older-than 12h, 30d or 8w"):
-        spans.read(text, "--older-than", HOUR)
+        durations.read(text, "--older-than", HOUR)
 
 
 @pytest.mark.parametrize("text", ["0.5h", "-3d", "nanh", "infd", "1e300w", "36501d", "59e-2h"])
 def test_a_span_out_of_range_is_refused_with_the_range(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is not between 1h and 36500d"):
-        spans.read(text, "--older-than", HOUR)
+        durations.read(text, "--older-than", HOUR)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_a_span_out_of_range_is_refused_with_the_range(text: str) -> None:
 )
 def test_a_span_is_written_as_it_is_read_and_never_shorter(seconds: int, shown: str) -> None:
     span = timedelta(seconds=seconds)
-    assert spans.written(span) == shown
-    assert spans.read(shown, "--older-than", timedelta(0)) >= span
+    assert durations.written(span) == shown
+    assert durations.read(shown, "--older-than", timedelta(0)) >= span
 
 
 @pytest.mark.parametrize(("command_name", "default"), [("gc", "24h"), ("prune", "90d")])

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
-from league.cli import database, spans, tables
 from league.cli.connection import AsJson
-from league.cli.database import DatabaseUrl, Home
+from league.cli.maintenance import database
+from league.cli.maintenance.database import DatabaseUrl, Home
+from league.cli.output import durations, tables
 from league.errors import ConfigurationError
 from league.services.operations import retention
 from league.services.operations.retention import Outdated
@@ -38,12 +39,12 @@ def prune(
     Matches, ratings, players, periods, events and the leases that matches came from stay for good; of an old draw its
     branches and rules do. The server may run; with LEAGUE_RETENTION_DAYS it does this by itself, once a day.
     """
-    age = spans.read(older_than, "--older-than", timedelta(0))
+    age = durations.read(older_than, "--older-than", timedelta(0))
     settings = Settings.load(home=home, database_url=database_url)
     grace = timedelta(seconds=settings.lease_grace_s)
     if age < grace:
         rule = f"results of a lease count until {grace} after its end, LEAGUE_LEASE_GRACE_S"
-        way_out = f"write --older-than {spans.written(grace)} or more"
+        way_out = f"write --older-than {durations.written(grace)} or more"
         raise ConfigurationError(f"--older-than {older_than}", rule, way_out)
     now = datetime.now(UTC)
     with database.current(settings) as connection:

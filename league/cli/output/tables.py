@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from rich.console import Console, RenderableType
 
 from league import wire
-from league.cli.grid import Grid, printable
+from league.cli.output.grid import Grid, printable
 
 PIPED_WIDTH = 100_000
 """Wide enough that nothing is wrapped which a program reads line by line."""
