@@ -45,10 +45,10 @@ from league.api.routers import (
     workers,
 )
 from league.background import process as background_process
-from league.background.leases import Sweeper
-from league.background.process import Bookkeeper
-from league.background.task import Duty
-from league.background.worker_count import CensusTaker
+from league.background.leases import ExpireLeasesTask
+from league.background.process import BackgroundProcess
+from league.background.task import PeriodicTask
+from league.background.worker_count import WorkerCountTask
 from league.db import schema
 from league.db.engine import Database
 from league.services.auth import tokens
@@ -58,7 +58,7 @@ from league.services.matchmaking.lease_cache import TermsCache
 from league.services.population.cache import PopulationCache
 from league.services.trust.review import LatestReview
 from league.services.workers import heartbeats
-from league.services.workers.polling import Census
+from league.services.workers.polling import WorkerCount
 from league.services.workers.registration import register, renew
 from league.settings import Settings
 from league.storage.factory import open_store
@@ -68,14 +68,14 @@ _WRITERS = 2  # threads for heartbeats and registrations
 _BODY_PAUSE_S = 30.0  # a caller whose network was cut says nothing more, and nothing of that either
 
 
-def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
+def create_app(settings: Settings, *, with_background_process: bool = False) -> FastAPI:
     """Make the application of one league.
 
     Starting it refuses a database of another version, and an address beyond loopback while no token exists.
 
     Args:
         settings: Of the league.
-        books_apart: Whether its books are kept by a process of their own, for which `settings` are as `LEAGUE_*` say.
+        with_background_process: Whether another process runs the tasks that compute; it reads `settings` from LEAGUE_*.
 
     Raises:
         ConfigurationError: The database or the store cannot be used.
@@ -93,7 +93,7 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         judge=Judge(),
         review=LatestReview(),
         news=News(settings.events_poll_s / 2, time.monotonic),
-        census=Census(),
+        census=WorkerCount(),
         metrics=Metrics(),
         callers=Callers(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
         beats=Commits(
@@ -108,7 +108,7 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         title="Echelon League",
         summary="A self-play league with a Glicko-2 arena.",
         version=version("echelon-league"),
-        lifespan=partial(_lifespan, books_apart=books_apart),
+        lifespan=partial(_lifespan, with_background_process=with_background_process),
         responses=api_errors.RESPONSES,
         docs_url=None,
         redoc_url=None,
@@ -160,7 +160,7 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI, *, books_apart: bool) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI, *, with_background_process: bool) -> AsyncIterator[None]:
     league: League = app.state.league
     with ExitStack() as stack:
         stack.callback(league.database.close)
@@ -168,23 +168,27 @@ async def _lifespan(app: FastAPI, *, books_apart: bool) -> AsyncIterator[None]:
         league.store.prepare()
         with league.database.read() as session:
             tokens.require_closed_or_loopback(session, league.settings)
-        kept = duties(league, books_apart=books_apart)
-        app.state.bookkeeper = next((duty for duty in kept if isinstance(duty, Bookkeeper)), None)
-        for duty in kept:
-            duty.start()
-            stack.callback(duty.stop)
+        tasks = periodic_tasks(league, with_background_process=with_background_process)
+        app.state.background = next((task for task in tasks if isinstance(task, BackgroundProcess)), None)
+        for task in tasks:
+            task.start()
+            stack.callback(task.stop)
         threads = _WRITERS + league.settings.lanes.leases_running + league.settings.lanes.results_running
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads, "call"))
-        cores.keep_to(league.settings.core)  # after the duties, which run beside it
+        cores.keep_to(league.settings.core)  # after the tasks, which run beside it
         yield
 
 
-def duties(league: League, *, books_apart: bool) -> list[Duty]:
+def periodic_tasks(league: League, *, with_background_process: bool) -> list[PeriodicTask]:
     """Return what a process of the league does by itself."""
     database, settings = league.database, league.settings
-    books = [Bookkeeper(settings)] if books_apart else background_process.duties(database, settings)
-    taker = CensusTaker(database, league.census, settings.heartbeat_s, _now)
-    return [*books, Sweeper(database, settings, league.metrics, _now), taker]
+    books = (
+        [BackgroundProcess(settings)]
+        if with_background_process
+        else background_process.periodic_tasks(database, settings)
+    )
+    taker = WorkerCountTask(database, league.census, settings.heartbeat_s, _now)
+    return [*books, ExpireLeasesTask(database, settings, league.metrics, _now), taker]
 
 
 def _now() -> datetime:

@@ -30,7 +30,7 @@ from league.services.matchmaking.lease_cache import TermsCache
 from league.services.population.cache import PopulationCache
 from league.services.trust.review import LatestReview
 from league.services.workers.heartbeats import Beat
-from league.services.workers.polling import Census
+from league.services.workers.polling import WorkerCount
 from league.services.workers.registration import Registration
 from league.settings import Settings, is_loopback
 from league.storage.inspection import Inspector
@@ -69,7 +69,7 @@ class League:
     judge: Judge
     review: LatestReview
     news: News
-    census: Census
+    census: WorkerCount
     metrics: Metrics
     callers: Callers
     beats: Commits[Beat, wire.HeartbeatAnswer]

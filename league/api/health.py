@@ -35,8 +35,8 @@ def ready(league: Running, request: Request, response: Response) -> wire.Health:
     Where they are not, calls are answered all the same, and another server may keep them. Anybody may ask, so that
     where the database and the store are, and who may use them, stands in the log alone.
     """
-    bookkeeper = request.app.state.bookkeeper
-    books = {"books": _OK if bookkeeper is None else bookkeeper.state}
+    background = request.app.state.background
+    books = {"books": _OK if background is None else background.state}
     failures = {
         "database": _failure(lambda: _ask(league.database)),
         "schema": _failure(lambda: schema.check(league.database)),

@@ -1,4 +1,4 @@
-"""The duty to see what a rating period brought beside ratings: how players play, and what main learners lost."""
+"""Periodic task: see what a rating period brought beside ratings: how players play, and what main learners lost."""
 
 import time
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 
 from league.background.isolation import Isolation
-from league.background.task import Duty
+from league.background.task import PeriodicTask
 from league.db.engine import Database
 from league.services.environments import lookup as environments
 from league.services.leaderboard import regressions
@@ -16,7 +16,7 @@ from league.services.rating_periods import closing
 from league.settings import Settings
 
 
-class Lookout(Duty):
+class AnalysisTask(PeriodicTask):
     """Looks every `aggregation_interval_s` at what is new in each environment.
 
     Every server does; what one of them has written the others do not write again.
@@ -37,7 +37,7 @@ class Lookout(Duty):
         self._recollection = Recollection()
         self._seen: dict[str, int] = {}
 
-    def perform(self) -> None:
+    def run_once(self) -> None:
         """Look at what is new; an environment where that fails holds up no other."""
         with self._database.read() as session:
             newest = {each: closing.newest(session, each) for each in environments.names(session)}

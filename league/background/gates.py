@@ -1,10 +1,10 @@
-"""The duty to judge open gates. Every server has it: a verdict follows from the log, and one writes it down."""
+"""Periodic task: judge open gates. Every server has it: a verdict follows from the log, and one writes it down."""
 
 import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from league.background.task import Duty
+from league.background.task import PeriodicTask
 from league.db.engine import Database
 from league.services.gates import sprt as gate_sprt
 from league.services.gates.sprt import Judge
@@ -13,7 +13,7 @@ from league.settings import Settings
 log = logging.getLogger(__name__)
 
 
-class Gatekeeper(Duty):
+class GateTask(PeriodicTask):
     """Looks every `aggregation_interval_s` whether a gate has its verdict."""
 
     name = "judging gates"
@@ -22,7 +22,7 @@ class Gatekeeper(Duty):
         super().__init__(settings.aggregation_interval_s, settings.aggregation_interval_s)
         self._database, self._judge, self._clock = database, Judge(), clock
 
-    def perform(self) -> None:
+    def run_once(self) -> None:
         """Close the gates whose verdict has fallen."""
         for gate in gate_sprt.judge_open(self._database, self._judge, self._clock()):
             log.info("gate %d of %s: %s", gate.gate_id, gate.environment, gate.reason)

@@ -1,4 +1,4 @@
-"""One process does a duty for all of them: elected in the database, for a term that it renews while it is at work.
+"""Leader election: the database elects one process for a task, for a term that it renews while it works.
 
 Two processes may think for a moment that they hold an office, where one was stopped past its term. What they do must
 bear that; closing a period does, because only one of them can write it.
@@ -16,7 +16,7 @@ _CLOCKS_APART = 2
 """In terms: how far ahead the clock of a holder may be that is at work."""
 
 
-def stand(session: Session, duty: str, candidate: str, now: datetime, term_s: float) -> bool:
+def acquire(session: Session, duty: str, candidate: str, now: datetime, term_s: float) -> bool:
     """Take an office that is free, or renew one's own; say whether the candidate holds it now.
 
     An office that is held for longer than a term from now was taken by a clock that has been set back since: it is
@@ -37,7 +37,7 @@ def stand(session: Session, duty: str, candidate: str, now: datetime, term_s: fl
     return session.scalar(statement.returning(Election.holder)) == candidate
 
 
-def resign(session: Session, candidate: str, duty: str | None = None) -> None:
+def release(session: Session, candidate: str, duty: str | None = None) -> None:
     """Give up an office, or every one, so that nobody waits for the terms' ends."""
     held = delete(Election).where(Election.holder == candidate)
     session.execute(held if duty is None else held.where(Election.duty == duty))

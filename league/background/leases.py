@@ -1,4 +1,4 @@
-"""The duty to settle leases which have ended.
+"""Periodic task: settle leases which have ended.
 
 Every API process has it; each takes what no other has taken. Requests never wait for it: a sweep is many short
 transactions, with room between them for others.
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from league.api.metrics import Metrics
-from league.background.task import Duty
+from league.background.task import PeriodicTask
 from league.db.engine import Database
 from league.services.matchmaking import leases
 from league.settings import Settings
@@ -17,7 +17,7 @@ LEASES_PER_TRANSACTION = 500
 PAUSE_S = 0.05
 
 
-class Sweeper(Duty):
+class ExpireLeasesTask(PeriodicTask):
     """Looks every `lease_sweep_s` for leases that have ended."""
 
     name = "sweeping leases"
@@ -26,7 +26,7 @@ class Sweeper(Duty):
         super().__init__(settings.lease_sweep_s, settings.lease_sweep_s)
         self._database, self._metrics, self._clock = database, metrics, clock
 
-    def perform(self) -> None:
+    def run_once(self) -> None:
         """Settle all that have ended by now."""
         while not self.interrupted(PAUSE_S):
             with self._database.write() as session:

@@ -20,11 +20,11 @@ from types import FrameType
 from sqlalchemy.exc import OperationalError
 
 from league import log_config as logs
-from league.background.analysis import Lookout
-from league.background.gates import Gatekeeper
-from league.background.rating_periods import Aggregator
-from league.background.retention import Pruner, ReplayPruner
-from league.background.task import Duty
+from league.background.analysis import AnalysisTask
+from league.background.gates import GateTask
+from league.background.rating_periods import RatingPeriodTask
+from league.background.retention import ReplayRetentionTask, RetentionTask
+from league.background.task import PeriodicTask
 from league.db import schema
 from league.db.engine import Database
 from league.errors import LeagueError
@@ -37,7 +37,7 @@ _PATIENCE_S = 10.0  # with a process that is to end; killed then, it loses nothi
 log = logging.getLogger(__name__)
 
 
-class Bookkeeper(Duty):
+class BackgroundProcess(PeriodicTask):
     """Has the books kept by a process of their own, and by another one where that ends.
 
     The process ends with the one that started it, however that ends: it reads from a pipe whose other end goes then.
@@ -60,7 +60,7 @@ class Bookkeeper(Duty):
         self._changing = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def perform(self) -> None:
+    def run_once(self) -> None:
         """Start a process and wait for its end, which is a line of the log unless the server is stopping."""
         with self._changing:
             if self._stopping.is_set():
@@ -101,15 +101,17 @@ def next_pause_s(first_s: float, last_s: float, lasted_s: float) -> float:
     return min(2.0 * last_s, _PAUSE_MAX_S) if lasted_s < _PAUSE_MAX_S else first_s
 
 
-def duties(database: Database, settings: Settings) -> list[Duty]:
-    """Return the duties of keeping a league's books."""
-    always: list[Duty] = [
-        Aggregator(database, settings, _now),
-        Gatekeeper(database, settings, _now),
-        Lookout(database, settings, _now),
-        ReplayPruner(database, settings.replays, _now),
+def periodic_tasks(database: Database, settings: Settings) -> list[PeriodicTask]:
+    """Return the tasks of the background process."""
+    always: list[PeriodicTask] = [
+        RatingPeriodTask(database, settings, _now),
+        GateTask(database, settings, _now),
+        AnalysisTask(database, settings, _now),
+        ReplayRetentionTask(database, settings.replays, _now),
     ]
-    return always if settings.retention_days is None else [*always, Pruner(database, settings.retention_days, _now)]
+    return (
+        always if settings.retention_days is None else [*always, RetentionTask(database, settings.retention_days, _now)]
+    )
 
 
 def main() -> None:
@@ -122,9 +124,9 @@ def main() -> None:
         database = Database(settings.database_address, settings.database_connections)
         stack.callback(database.close)
         _require_schema(database)
-        for duty in duties(database, settings):
-            duty.start()
-            stack.callback(duty.stop)
+        for task in periodic_tasks(database, settings):
+            task.start()
+            stack.callback(task.stop)
         sys.stdin.read()
 
 

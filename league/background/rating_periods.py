@@ -1,4 +1,4 @@
-"""The duty to close due rating periods.
+"""Periodic task: close due rating periods.
 
 Every server has it. The database elects which of them closes an environment's periods, so that it does not
 matter how many there are, and another takes over within a term where that one is gone.
@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from league.background import leader_election
 from league.background.isolation import Isolation
-from league.background.task import Duty
+from league.background.task import PeriodicTask
 from league.db.engine import Database
 from league.services.rating_periods import closing
 from league.services.trust import quarantine
@@ -22,7 +22,7 @@ from league.settings import Settings
 log = logging.getLogger(__name__)
 
 
-class Aggregator(Duty):
+class RatingPeriodTask(PeriodicTask):
     """Looks every `aggregation_interval_s` whether a period is due.
 
     Args:
@@ -53,7 +53,7 @@ class Aggregator(Duty):
         super().stop()
         self._resign()
 
-    def perform(self) -> None:
+    def run_once(self) -> None:
         """Close the period of each environment where one is due and this process is elected.
 
         Ratings that another process left behind are brought up to date first. Where something fails, the office is
@@ -84,7 +84,7 @@ class Aggregator(Duty):
     def _elected(self, environment: str, now: datetime) -> bool:
         with self._database.write() as session:
             term_s = self._settings.aggregation_term_s
-            elected = leader_election.stand(session, _office(environment), self._candidate, now, term_s)
+            elected = leader_election.acquire(session, _office(environment), self._candidate, now, term_s)
         self._in_office |= elected
         return elected
 
@@ -94,7 +94,7 @@ class Aggregator(Duty):
             return
         try:
             with self._database.write() as session:
-                leader_election.resign(session, self._candidate, None if environment is None else _office(environment))
+                leader_election.release(session, self._candidate, None if environment is None else _office(environment))
         except Exception as error:  # noqa: BLE001 - the term ends in any case
             term_s = self._settings.aggregation_term_s
             log.error("resigning failed (%s); another process takes over within %g s", error, term_s)  # noqa: TRY400

@@ -1,4 +1,4 @@
-"""The duties to forget what is older than a league's settings say, once a day.
+"""Periodic tasks: forget what is older than a league's settings say, once a day.
 
 Every server lets old recordings go, and the rest where `retention_days` is set. What one has taken away the next does
 not find.
@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from league.background.task import Duty
+from league.background.task import PeriodicTask
 from league.db.engine import Database
 from league.services.operations import retention
 from league.services.operations.retention import Outdated
@@ -24,7 +24,7 @@ PAUSE_S = 0.05
 log = logging.getLogger(__name__)
 
 
-class Pruner(Duty):
+class RetentionTask(PeriodicTask):
     """Prunes ten minutes after its start and then daily.
 
     Args:
@@ -39,7 +39,7 @@ class Pruner(Duty):
         super().__init__(FIRST_S, DAY_S)
         self._database, self._age, self._clock = database, timedelta(days=retention_days), clock
 
-    def perform(self) -> None:
+    def run_once(self) -> None:
         """Take away what is too old by now."""
         now, gone = self._clock(), Outdated()
         for part in retention.prune(self._database, now - self._age, now):
@@ -49,8 +49,8 @@ class Pruner(Duty):
         log.info("pruned %d leases, %d refused results, %d draws", gone.leases, gone.refusals, gone.draws)
 
 
-class ReplayPruner(Duty):
-    """Lets old recordings go, as often as a `Pruner` prunes.
+class ReplayRetentionTask(PeriodicTask):
+    """Lets old recordings go, as often as a `RetentionTask` prunes.
 
     Args:
         database: Whose recordings.
@@ -64,7 +64,7 @@ class ReplayPruner(Duty):
         super().__init__(FIRST_S, DAY_S)
         self._database, self._config, self._clock = database, config, clock
 
-    def perform(self) -> None:
+    def run_once(self) -> None:
         """Let go what is too old by now."""
         gone = 0
         for part in replays.prune(self._database, self._config, self._clock()):

@@ -8,7 +8,7 @@ from typing import ClassVar
 log = logging.getLogger(__name__)
 
 
-class Duty(ABC):
+class PeriodicTask(ABC):
     """Done once `first_s` after `start`, and again `every_s` after each time, until `stop`.
 
     A failure is logged, and the next round tries again.
@@ -38,7 +38,7 @@ class Duty(ABC):
         self._thread.join()
 
     @abstractmethod
-    def perform(self) -> None:
+    def run_once(self) -> None:
         """Do a round."""
 
     def interrupted(self, pause_s: float) -> bool:
@@ -49,7 +49,7 @@ class Duty(ABC):
         wait_s = self._first_s
         while not self._stopping.wait(wait_s):
             try:
-                self.perform()
+                self.run_once()
             except Exception:  # whatever it was; perhaps another process is sounder
                 log.exception("%s failed; trying again in %g s", self.name, self._every_s)
             wait_s = self._every_s

@@ -119,7 +119,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     from league.app import create_app
 
     log_config.configure(settings.log_level, settings.log_format)
-    app = create_app(settings, books_apart=True)
+    app = create_app(settings, with_background_process=True)
 
     class Server(uvicorn.Server):
         """Opens the application itself: where that fails, uvicorn prints a traceback and ends as if all were well."""

@@ -23,7 +23,7 @@ from sqlalchemy import make_url
 
 from league.api.dependencies import clock, timepiece
 from league.background import worker_count
-from league.background.task import Duty
+from league.background.task import PeriodicTask
 from league.client import LeagueClient, patience_of
 from league.db import schema
 from league.db.engine import Database
@@ -220,7 +220,7 @@ def _duties_end_with_their_server() -> Iterator[None]:
     """Name the test that leaves one at work: it would go on, and fail, in the middle of others."""
     before = set(threading.enumerate())
     yield
-    names = {each.name for each in Duty.__subclasses__()}
+    names = {each.name for each in PeriodicTask.__subclasses__()}
     left = [each.name for each in threading.enumerate() if each not in before and each.name in names]
     assert left == []
 

@@ -10,7 +10,7 @@ _DIGITS = 3
 
 
 @dataclass
-class Census:
+class WorkerCount:
     """How many workers lived at the last count; 0 before the first."""
 
     present: int = 0

@@ -45,7 +45,7 @@ def test_readiness_names_a_schema_of_another_version(http: TestClient, database:
 def test_readiness_says_where_no_books_are_kept_and_calls_are_answered(
     configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = create_app(configure(), books_apart=True)
+    app = create_app(configure(), with_background_process=True)
     monkeypatch.setenv("LEAGUE_PERIOD_GAMES", "none")  # with which no process of the books can begin
     with TestClient(app) as client:
         while not (books := client.get("/readyz").json()["checks"]["books"]).startswith("nobody"):

@@ -11,7 +11,7 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 def stands(database: Database, candidate: str, after_s: float = 0.0, duty: str = "periods of rps") -> bool:
     with database.write() as session:
-        return leader_election.stand(session, duty, candidate, NOON + timedelta(seconds=after_s), term_s=30.0)
+        return leader_election.acquire(session, duty, candidate, NOON + timedelta(seconds=after_s), term_s=30.0)
 
 
 def test_the_first_one_holds_the_office_until_its_term_ends(database: Database) -> None:
@@ -31,7 +31,7 @@ def test_offices_are_apart_and_resigning_frees_all_of_one_s_own(database: Databa
     assert stands(database, "first")
     assert stands(database, "second", duty="periods of recall")
     with database.write() as session:
-        leader_election.resign(session, "first")
+        leader_election.release(session, "first")
     assert stands(database, "third")
     assert not stands(database, "third", duty="periods of recall")
 

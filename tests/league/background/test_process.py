@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from league_scene import ON_SQLITE, Scene
 
-from league.background.process import Bookkeeper
+from league.background.process import BackgroundProcess
 from league.settings import Settings
 
 HASTY = {
@@ -55,14 +55,14 @@ def test_periods_close_in_another_process_and_in_the_next_one_where_that_is_kill
     def rated() -> int:
         return scene.client.player(scene.learner.player_id).games
 
-    bookkeeper = Bookkeeper(configure(aggregation_interval_s=0.01))
-    bookkeeper.start()
+    background = BackgroundProcess(configure(aggregation_interval_s=0.01))
+    background.start()
     scene.train(5)
     until(lambda: rated() == 5)
     os.kill(started()[0], signal.SIGKILL)
     scene.train(5)
     until(lambda: rated() == 10)
-    bookkeeper.stop()
+    background.stop()
     assert len(started()) == 2
     for pid in started():
         with pytest.raises(ProcessLookupError):

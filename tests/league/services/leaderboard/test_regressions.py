@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result, seen_from_home
 
 from league import wire
-from league.background.analysis import Lookout
+from league.background.analysis import AnalysisTask
 from league.cli import connection, main
 from league.client import LeagueClient
 from league.db.engine import Database
@@ -24,8 +24,8 @@ Look = Callable[[], None]
 @pytest.fixture
 def look(database: Database, configure: Callable[..., Settings], time: Any) -> Look:
     """Close a period and let the server look."""
-    lookout = Lookout(database, configure(), lambda: time.now)
-    return lookout.perform
+    lookout = AnalysisTask(database, configure(), lambda: time.now)
+    return lookout.run_once
 
 
 def play(scene: Scene, opponent: wire.Player, matches: int, share: float) -> None:
@@ -125,9 +125,9 @@ def test_of_two_servers_one_raises_it(
     old = scene.publish(1)
     for share in (0.8, 0.2):
         play(scene, old, 60, share)
-    for lookout in [Lookout(database, configure(), lambda: time.now) for _ in range(2)]:
-        lookout.perform()
-        lookout.perform()
+    for lookout in [AnalysisTask(database, configure(), lambda: time.now) for _ in range(2)]:
+        lookout.run_once()
+        lookout.run_once()
     assert kinds(scene) == ["regression"]
 
 
@@ -167,8 +167,8 @@ def test_an_environment_that_cannot_be_looked_at_does_not_delay_the_others(
             raise ValueError("its sums cannot be read")
 
     monkeypatch.setattr(behaviour_sums, "follow", follow)
-    lookout = Lookout(database, configure(), lambda: datetime.now(UTC), lambda: 0.0)
-    lookout.perform()
+    lookout = AnalysisTask(database, configure(), lambda: datetime.now(UTC), lambda: 0.0)
+    lookout.run_once()
     assert looked == [scene.environment, "zebra"]
     (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
     assert line.getMessage().startswith("looking at rating periods of rps failed (ValueError: its sums cannot be read)")

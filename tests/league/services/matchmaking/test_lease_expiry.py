@@ -10,7 +10,7 @@ from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import select
 
 from league import wire
-from league.background.leases import Sweeper
+from league.background.leases import ExpireLeasesTask
 from league.db.engine import Database
 from league.db.models import Lease
 from league.services.matchmaking import leases
@@ -109,7 +109,7 @@ def test_a_sweeper_settles_all_in_several_transactions_and_counts_them(
     monkeypatch.setattr("league.background.leases.LEASES_PER_TRANSACTION", 3)
     time.advance(361)
     often = league.settings.model_copy(update={"lease_sweep_s": 0.01})
-    sweeper = Sweeper(league.database, often, league.metrics, lambda: time.now)
+    sweeper = ExpireLeasesTask(league.database, often, league.metrics, lambda: time.now)
     sweeper.start()
     with league.database.read() as session:
         still_open = select(Lease.id).where(Lease.state == "open")

@@ -14,9 +14,9 @@ from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import func, select, update
 
 from league import wire
-from league.app import duties
+from league.app import periodic_tasks
 from league.background import retention as background_retention
-from league.background.retention import Pruner
+from league.background.retention import RetentionTask
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Base, Draw, Lease, Match, Refusal
@@ -252,7 +252,7 @@ def test_a_server_prunes_by_itself_where_that_is_set(
     old: wire.Lease, configure: Callable[..., Settings], database: Database, time: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "league.background.retention")
-    own = Pruner(database, 90.0, lambda: time.now)
+    own = RetentionTask(database, 90.0, lambda: time.now)
     own.start()
     while not (said := [each.getMessage() for each in caplog.records if each.name == "league.background.retention"]):
         threading.Event().wait(0.01)
@@ -268,7 +268,9 @@ def test_a_server_keeps_everything_unless_told_otherwise(
     serve: Callable[..., TestClient], retention_days: float | None, prunes: bool
 ) -> None:
     league = serve(retention_days=retention_days).app.state.league  # type: ignore[attr-defined]
-    assert any(isinstance(duty, Pruner) for duty in duties(league, books_apart=False)) == prunes
+    assert (
+        any(isinstance(task, RetentionTask) for task in periodic_tasks(league, with_background_process=False)) == prunes
+    )
 
 
 @pytest.mark.usefixtures("hasty")
@@ -282,7 +284,7 @@ def test_a_server_that_stops_does_not_wait_for_all_of_it(
 
     begun = threading.Event()
     monkeypatch.setattr(retention, "prune", endless)
-    own = Pruner(database, 90.0, lambda: time.now)
+    own = RetentionTask(database, 90.0, lambda: time.now)
     own.start()
     assert begun.wait(timeout=120)
     own.stop()

@@ -13,7 +13,7 @@ from league_scene import ON_SQLITE, Scene, result
 from sqlalchemy import delete, func, insert, select, update
 
 from league import wire
-from league.background.analysis import Lookout
+from league.background.analysis import AnalysisTask
 from league.cli import connection, main
 from league.db.engine import Database
 from league.db.models import Behaviour, Fingerprint, FingerprintMark, MeasureSet
@@ -31,7 +31,7 @@ MEASURES = ["range_m", "zone_share"]
 @pytest.fixture
 def look(database: Database, configure: Any, time: Any) -> Callable[[], None]:
     """What the server does by itself after a period."""
-    return Lookout(database, configure(), lambda: time.now).perform
+    return AnalysisTask(database, configure(), lambda: time.now).run_once
 
 
 def played(home: list[float | None], away: list[float | None], measures: list[str] = MEASURES) -> wire.Behaviour:

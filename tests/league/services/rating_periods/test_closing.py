@@ -16,7 +16,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.background.rating_periods import Aggregator
+from league.background.rating_periods import RatingPeriodTask
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Match
@@ -133,7 +133,7 @@ def now() -> datetime:
 def test_the_aggregator_closes_due_periods_until_it_is_stopped(
     scene: Scene, database: Database, configure: Configure
 ) -> None:
-    aggregator = Aggregator(database, configure(aggregation_interval_s=0.01, period_games=1), now)
+    aggregator = RatingPeriodTask(database, configure(aggregation_interval_s=0.01, period_games=1), now)
     aggregator.start()
     scene.train(5)
     waited = threading.Event()
@@ -149,11 +149,11 @@ def test_the_aggregator_survives_a_failure(
     scene: Scene, database: Database, configure: Configure, caplog: pytest.LogCaptureFixture
 ) -> None:
     nowhere = Database(str(database.url.set(database=f"{database.url.database}-gone")))
-    aggregator = Aggregator(nowhere, configure(aggregation_interval_s=0.01), now)
+    aggregator = RatingPeriodTask(nowhere, configure(aggregation_interval_s=0.01), now)
     aggregator.start()
 
     def told() -> list[str]:
-        return [record.getMessage() for record in caplog.records if record.threadName == Aggregator.name]
+        return [record.getMessage() for record in caplog.records if record.threadName == RatingPeriodTask.name]
 
     waited = threading.Event()
     while len(told()) < 2:
@@ -187,11 +187,11 @@ def test_an_environment_whose_periods_cannot_be_closed_does_not_delay_the_others
 
     monkeypatch.setattr(rating_periods_closing, "close_if_due", close_unless_ill)
     settings = configure(aggregation_interval_s=2.0, period_games=1, period_spacing_s=0.0)
-    aggregator = Aggregator(database, settings, now, lambda: seconds[0])
+    aggregator = RatingPeriodTask(database, settings, now, lambda: seconds[0])
     for look in range(5):
         for each in (scene, *others):
             each.train(20)
-        aggregator.perform()
+        aggregator.run_once()
         seconds[0] += 2.0
         for each in others:
             assert scene.client.player(each.learner.player_id).games == 20 * (look + 1)
@@ -203,7 +203,7 @@ def test_an_environment_whose_periods_cannot_be_closed_does_not_delay_the_others
     ]
     assert not any(record.exc_info for record in lines), "a line each, no traceback"
     seconds[0] = 100.0
-    aggregator.perform()
+    aggregator.run_once()
     assert scene.client.player(scene.learner.player_id).games == 100
     aggregator._resign()
 
@@ -230,7 +230,7 @@ def test_an_environment_that_ends_the_process_each_time_is_the_last_to_be_looked
         for each in (scene, other):
             each.train(20)
         with pytest.raises(SystemExit):
-            Aggregator(database, settings, lambda: now() + timedelta(seconds=len(scene.environment))).perform()
+            RatingPeriodTask(database, settings, lambda: now() + timedelta(seconds=len(scene.environment))).run_once()
         assert scene.client.player(other.learner.player_id).games == 20 * (life + 1)
 
 
@@ -249,7 +249,7 @@ def test_an_aggregator_that_fails_leaves_the_work_to_another(
 
     monkeypatch.setattr(rating_periods_closing, "close_if_due", close_unless_ill)
     scene.train(5)
-    ill, sound = (Aggregator(database, settings, now) for _ in range(2))
+    ill, sound = (RatingPeriodTask(database, settings, now) for _ in range(2))
     ill._thread.name = "ill"
     waited = threading.Event()
     ill.start()
@@ -269,7 +269,7 @@ def test_two_racing_aggregators_rate_every_match_once(
     """Both look all the time, on connections of their own, while results come in."""
     settings = configure(aggregation_interval_s=0.001, period_games=1, period_spacing_s=0.0, aggregation_term_s=0.02)
     databases = [Database(database_url) for _ in range(2)]
-    aggregators = [Aggregator(own, settings, now) for own in databases]
+    aggregators = [RatingPeriodTask(own, settings, now) for own in databases]
     for aggregator in aggregators:
         aggregator.start()
     for _ in range(10):

@@ -15,8 +15,8 @@ from sqlalchemy import select
 from arena.replay import Header, Result, StepsRecording, pack_recording, unpack_recording
 from arena.replay.recording import Step
 from league import wire
-from league.app import duties
-from league.background.retention import ReplayPruner
+from league.app import periodic_tasks
+from league.background.retention import ReplayRetentionTask
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Replay
@@ -248,21 +248,21 @@ def test_unusable_bounds_are_refused(monkeypatch: pytest.MonkeyPatch, variable: 
 @ON_SQLITE
 def test_every_server_lets_old_recordings_go(serve: Callable[..., TestClient]) -> None:
     league = serve(retention_days=None).app.state.league  # type: ignore[attr-defined]
-    assert any(isinstance(duty, ReplayPruner) for duty in duties(league, books_apart=False))
+    assert any(isinstance(task, ReplayRetentionTask) for task in periodic_tasks(league, with_background_process=False))
 
 
 def test_recordings_go_at_their_age_whether_or_not_another_comes(
     scene: Scene, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replays, "PRUNED_AT_ONCE", 2)
-    pruner = ReplayPruner(database, ReplayConfig(keep_days=30.0), lambda: time.now)
+    pruner = ReplayRetentionTask(database, ReplayConfig(keep_days=30.0), lambda: time.now)
     matches = play(scene, 4)
     for match in matches:
         scene.client.upload_replay(match.id, pack_recording(recording_of(match)))
         time.advance(1)
     time.advance(30 * 86400 - 4)
-    pruner.perform()
+    pruner.run_once()
     assert [scene.client.match(match.id).recorded for match in matches] == [True] * 4, "thirty days are not over"
     time.advance(3)
-    pruner.perform()
+    pruner.run_once()
     assert [scene.client.match(match.id).recorded for match in matches] == [False] * 3 + [True]

@@ -9,8 +9,8 @@ from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene
 
 from league import wire
-from league.app import duties
-from league.background.worker_count import CensusTaker
+from league.app import periodic_tasks
+from league.background.worker_count import WorkerCountTask
 from league.client import LeagueClient
 from league.services.workers.polling import next_heartbeat_s, next_poll_s
 from league.settings import Settings
@@ -64,18 +64,18 @@ def test_workers_that_live_are_counted_and_told_how_often_to_beat(serve: Callabl
     http = serve(heartbeats_per_s=0.1, heartbeat_s=100.0, poll_jitter=0.0)
     scene = Scene(LeagueClient(http=http))  # of two workers
     league = http.app.state.league  # type: ignore[attr-defined] - it is an application
-    taker = CensusTaker(league.database, league.census, league.settings.heartbeat_s, lambda: time.now)
+    taker = WorkerCountTask(league.database, league.census, league.settings.heartbeat_s, lambda: time.now)
     assert scene.client.heartbeat(scene.trainer.id).next_heartbeat_s == 0.0
-    taker.perform()
+    taker.run_once()
     assert scene.client.heartbeat(scene.trainer.id).next_heartbeat_s == 20.0
     time.advance(150.0)
     scene.client.heartbeat(scene.trainer.id)
     time.advance(60.0)
-    taker.perform()
+    taker.run_once()
     assert league.census.present == 1  # the evaluator has not beaten for more than twice as long as it may
     assert scene.client.heartbeat(scene.trainer.id).next_heartbeat_s == 10.0
 
 
 def test_an_api_process_counts_workers_by_itself(serve: Callable[..., TestClient]) -> None:
     league = serve().app.state.league  # type: ignore[attr-defined] - it is an application
-    assert any(isinstance(duty, CensusTaker) for duty in duties(league, books_apart=True))
+    assert any(isinstance(task, WorkerCountTask) for task in periodic_tasks(league, with_background_process=True))
