@@ -52,11 +52,11 @@ from league.background.worker_count import WorkerCountTask
 from league.db import schema
 from league.db.engine import Database
 from league.services.auth import tokens
-from league.services.gates.sprt import Judge
-from league.services.leaderboard.superiority import Comparisons
-from league.services.matchmaking.lease_cache import TermsCache
+from league.services.gates.sprt import GateEvaluator
+from league.services.leaderboard.superiority import SuperiorityCache
+from league.services.matchmaking.lease_cache import LeaseCache
 from league.services.population.cache import PopulationCache
-from league.services.trust.review import LatestReview
+from league.services.trust.review import ReviewCache
 from league.services.workers import heartbeats
 from league.services.workers.polling import WorkerCount
 from league.services.workers.registration import register, renew
@@ -88,16 +88,18 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
         store=store,
         inspector=Inspector(store),
         population=PopulationCache(),
-        terms=TermsCache(),
-        comparisons=Comparisons(),
-        judge=Judge(),
-        review=LatestReview(),
+        terms=LeaseCache(),
+        comparisons=SuperiorityCache(),
+        judge=GateEvaluator(),
+        review=ReviewCache(),
         news=News(settings.events_poll_s / 2, time.monotonic),
         census=WorkerCount(),
         metrics=Metrics(),
         callers=Callers(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
         beats=Commits(
-            database, partial(heartbeats.note, settings=settings), partial(heartbeats.note_bare, settings=settings)
+            database,
+            partial(heartbeats.record_heartbeats, settings=settings),
+            partial(heartbeats.record_heartbeats_bulk, settings=settings),
         ),
         registrations=Commits(database, partial(register, settings=settings), partial(renew, settings=settings)),
         ending=threading.Event(),

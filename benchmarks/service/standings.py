@@ -18,7 +18,7 @@ from league.db import schema
 from league.db.engine import Database
 from league.services.rating_periods import closing
 from league.services.rating_periods.rebuild import rebuild
-from league.services.ratings.period import Rule
+from league.services.ratings.period import RatingConfig
 from league.settings import Settings
 
 MATCHES = int(os.environ.get("LEAGUE_BENCHMARK_MATCHES", "1000000"))
@@ -67,7 +67,7 @@ def _rebuild(stage: Stage) -> Row:
     """Compute everything again after it was computed once; nothing may differ."""
     database = _league(stage, PLAYERS)
     history.play(database, MATCHES)
-    count = history.cut(database, Rule.of(Settings()), PERIOD_GAMES * PLAYERS // 2)
+    count = history.cut(database, RatingConfig.of(Settings()), PERIOD_GAMES * PLAYERS // 2)
     rebuild(database, history.NOW)
     start = time.perf_counter()
     (outcome,) = rebuild(database, history.NOW)

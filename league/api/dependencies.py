@@ -24,12 +24,12 @@ from league.auth import OPEN, Principal, Scope, digest
 from league.db.engine import Database
 from league.errors import ForbiddenError, UnauthenticatedError
 from league.services.auth import tokens
-from league.services.gates.sprt import Judge
-from league.services.leaderboard.superiority import Comparisons
-from league.services.matchmaking.lease_cache import TermsCache
+from league.services.gates.sprt import GateEvaluator
+from league.services.leaderboard.superiority import SuperiorityCache
+from league.services.matchmaking.lease_cache import LeaseCache
 from league.services.population.cache import PopulationCache
-from league.services.trust.review import LatestReview
-from league.services.workers.heartbeats import Beat
+from league.services.trust.review import ReviewCache
+from league.services.workers.heartbeats import Heartbeat
 from league.services.workers.polling import WorkerCount
 from league.services.workers.registration import Registration
 from league.settings import Settings, is_loopback
@@ -64,15 +64,15 @@ class League:
     store: DirectoryStore | S3Store
     inspector: Inspector
     population: PopulationCache
-    terms: TermsCache
-    comparisons: Comparisons
-    judge: Judge
-    review: LatestReview
+    terms: LeaseCache
+    comparisons: SuperiorityCache
+    judge: GateEvaluator
+    review: ReviewCache
     news: News
     census: WorkerCount
     metrics: Metrics
     callers: Callers
-    beats: Commits[Beat, wire.HeartbeatAnswer]
+    beats: Commits[Heartbeat, wire.HeartbeatAnswer]
     registrations: Commits[Registration, wire.Worker]
     ending: threading.Event
     streams: WeakSet[Stream]

@@ -10,7 +10,7 @@ from league.background.task import PeriodicTask
 from league.db.engine import Database
 from league.services.environments import lookup as environments
 from league.services.leaderboard import regressions
-from league.services.population.learner_games import Recollection
+from league.services.population.learner_games import LearnerGamesCache
 from league.services.promotion import behaviour_sums
 from league.services.rating_periods import closing
 from league.settings import Settings
@@ -34,7 +34,7 @@ class AnalysisTask(PeriodicTask):
         super().__init__(settings.aggregation_interval_s, settings.aggregation_interval_s)
         self._database, self._settings, self._clock = database, settings, clock
         self._isolation = Isolation(self.name, settings.aggregation_interval_s, timepiece)
-        self._recollection = Recollection()
+        self._recollection = LearnerGamesCache()
         self._seen: dict[str, int] = {}
 
     def run_once(self) -> None:

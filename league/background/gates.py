@@ -7,7 +7,7 @@ from datetime import datetime
 from league.background.task import PeriodicTask
 from league.db.engine import Database
 from league.services.gates import sprt as gate_sprt
-from league.services.gates.sprt import Judge
+from league.services.gates.sprt import GateEvaluator
 from league.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ class GateTask(PeriodicTask):
 
     def __init__(self, database: Database, settings: Settings, clock: Callable[[], datetime]) -> None:
         super().__init__(settings.aggregation_interval_s, settings.aggregation_interval_s)
-        self._database, self._judge, self._clock = database, Judge(), clock
+        self._database, self._judge, self._clock = database, GateEvaluator(), clock
 
     def run_once(self) -> None:
         """Close the gates whose verdict has fallen."""

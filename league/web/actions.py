@@ -39,7 +39,9 @@ def crown(
 ) -> Response:
     """Make a player the champion, if the champion is still whom the page showed; empty for nobody."""
     with league.database.write() as session:
-        transitions.crown(session, player_id, actor=caller.name, reason=reason, now=now, expected=expected or None)
+        transitions.set_champion(
+            session, player_id, actor=caller.name, reason=reason, now=now, expected=expected or None
+        )
     return done(request, f"/players/{player_id}")
 
 
@@ -64,7 +66,7 @@ def change(
 ) -> Response:
     """Change a player's standing, if it is still the one that the page showed."""
     with league.database.write() as session:
-        transitions.change(
+        transitions.transition(
             session,
             league.settings,
             player_id,

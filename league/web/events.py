@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from league.api.dependencies import ID_LIMIT, TEXT, Running
 from league.services.audit import listing as audit_listing
-from league.services.audit.listing import Choice, Line
+from league.services.audit.listing import AuditEntry, AuditFilter
 from league.web import filters
 from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
@@ -33,9 +33,9 @@ class Asked(BaseModel):
     player: Annotated[int, Field(ge=1, lt=ID_LIMIT)] | Literal[""] = ""
     periods: Literal["", "on"] = ""
 
-    def choice(self, environment: str) -> Choice:
+    def choice(self, environment: str) -> AuditFilter:
         """Return which lines that means."""
-        return Choice(
+        return AuditFilter(
             environment=environment,
             kind=self.kind or None,
             actor=self.actor or None,
@@ -61,7 +61,7 @@ class Detail:
 class Lines:
     """A page of the log, newest first; `older` is where it goes on, None where it ends."""
 
-    lines: list[Line]
+    lines: list[AuditEntry]
     older: str | None
 
 
@@ -96,7 +96,7 @@ def newer(
     return visit.part("_events.html", page=Lines(lines, None), told=told)
 
 
-def told(line: Line) -> list[Detail]:
+def told(line: AuditEntry) -> list[Detail]:
     """Return the details of a line; tables of numbers are left to `GET /api/v1/events/history`.
 
     What the line says elsewhere, its worker, its player and the player's call-sign, is left out.
@@ -108,7 +108,7 @@ def told(line: Line) -> list[Detail]:
     ]
 
 
-def _is_implied(line: Line, name: str) -> bool:
+def _is_implied(line: AuditEntry, name: str) -> bool:
     """Say whether there is nothing to tell of a detail: but nobody is told where the champion is none any more."""
     value = line.details[name]
     if line.kind == "champion" and name == "to":

@@ -11,7 +11,7 @@ from league import wire
 from league.api.dependencies import ID_LIMIT, Id, Running
 from league.api.routers import replays as api
 from league.services.matches import history as match_history
-from league.services.matches.history import Found, Wanted
+from league.services.matches.history import MatchFilter, MatchPage
 from league.services.ratings import rated_players
 from league.services.replays import service as replays
 from league.services.replays.service import Usage
@@ -59,9 +59,9 @@ class Asked(BaseModel):
         """Whether matches are left out."""
         return bool(self.kind or self.players or self.recorded)
 
-    def wanted(self, environment: str) -> Wanted:
+    def wanted(self, environment: str) -> MatchFilter:
         """Return what the log is asked for."""
-        return Wanted(environment, self.kind or None, self.players, self.recorded)
+        return MatchFilter(environment, self.kind or None, self.players, self.recorded)
 
     def address(self, visit: Visit, **changes: Any) -> str:  # noqa: ANN401 - parameters of an address
         """Return the address of the same with some changes, as short as it can be."""
@@ -83,7 +83,7 @@ class Log:
         usage: Of the room for recordings.
     """
 
-    found: Found
+    found: MatchPage
     players: tuple[wire.Player, ...]
     usage: Usage
 

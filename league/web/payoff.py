@@ -13,7 +13,7 @@ from league import wire
 from league.api.dependencies import ID_LIMIT, League, Running
 from league.errors import UnknownPlayerError
 from league.services.leaderboard import payoff_matrix
-from league.services.leaderboard.payoff_matrix import PayoffMap, Placed
+from league.services.leaderboard.payoff_matrix import PayoffMatrix, PayoffPlayer
 from league.services.rating_periods import closing
 from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
@@ -44,7 +44,7 @@ Asking = Annotated[Asked, Query()]
 class Against:
     """A player's estimated score against an opponent, and the 95 % interval of its results there, all in [0, 1]."""
 
-    opponent: Placed
+    opponent: PayoffPlayer
     win_rate: float
     low: float
     high: float
@@ -55,8 +55,8 @@ class Against:
 class Edge:
     """A player of a circle, and what it scored against the next."""
 
-    player: Placed
-    beaten: Placed
+    player: PayoffPlayer
+    beaten: PayoffPlayer
     against: Against
 
 
@@ -117,19 +117,19 @@ def against(
     return visit.part("_payoff_against.html", player=drawn.players[places[0]], row=row)
 
 
-def _drawn(session: Session, league: League, visit: Visit, asked: Asked) -> PayoffMap:
+def _drawn(session: Session, league: League, visit: Visit, asked: Asked) -> PayoffMatrix:
     learners = asked.who != "frozen"
     return payoff_matrix.of_environment(
         session, league.population, visit.environment, int(asked.most), learners=learners
     )
 
 
-def _edges(drawn: PayoffMap, circle: tuple[int, ...]) -> list[Edge]:
+def _edges(drawn: PayoffMatrix, circle: tuple[int, ...]) -> list[Edge]:
     pairs = zip(circle, [*circle[1:], circle[0]], strict=True)
     return [Edge(drawn.players[place], drawn.players[after], _against(drawn, place, after)) for place, after in pairs]
 
 
-def _against(drawn: PayoffMap, place: int, other: int) -> Against:
+def _against(drawn: PayoffMatrix, place: int, other: int) -> Against:
     return Against(
         opponent=drawn.players[other],
         win_rate=float(drawn.win_rate[place, other]),

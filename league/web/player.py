@@ -105,7 +105,7 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     """Show everything about a player that is quickly told; the rest follows as a reader comes to it."""
     with league.database.read() as session:
         profile = _profile(session, league, player_id)
-        champion = champions.holder(session, profile.player.environment)
+        champion = champions.champion_id(session, profile.player.environment)
         met, met_in_all = player_profile.opponents(session, player_id, OPPONENTS)
         log = match_queries.of_player(session, player_id, MATCHES, None)
         told = audit_log.history(session, {"player_id": player_id}, EVENTS, None, periods=False)
@@ -209,7 +209,7 @@ def _profile(session: Session, league: League, player_id: int) -> Profile:
     return Profile(
         player=player,
         line=standings_page.table(session, league.population, player.environment).find(player_id),
-        champion=champions.holder(session, player.environment) == player_id,
+        champion=champions.champion_id(session, player.environment) == player_id,
         parent=parent,
         weights=_weights(league, player),
         flags=reports.of_player(session, player_id, FLAGS, flagging=True),

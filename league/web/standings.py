@@ -217,7 +217,7 @@ def highlights(league: Running, visit: Visiting) -> HTMLResponse:
 def _table(session: Session, league: League, visit: Visit) -> tuple[Table, int | None]:
     """Return the league's table, and who is its champion."""
     table = standings_page.table(session, league.population, visit.environment)
-    return table, champions.holder(session, visit.environment)
+    return table, champions.champion_id(session, visit.environment)
 
 
 def _lines(table: Table, asked: Asked, offset: int, champion: int | None) -> Lines:

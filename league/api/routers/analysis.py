@@ -23,7 +23,7 @@ def payoff(
 ) -> wire.Payoff:
     """Show who beats whom among the strongest players in play; `total` says how many are."""
     with league.database.read() as session:
-        return payoff_matrix.table(session, environment or environments.only(session), limit)
+        return payoff_matrix.get_payoff(session, environment or environments.only(session), limit)
 
 
 @router.get("/superiority")
@@ -35,7 +35,7 @@ def likely_order(
 ) -> wire.Superiority:
     """Show how sure the order of the frozen players in play is: 95 % bands, and who is likely stronger than whom."""
     chosen, compared = league.comparisons.of(league.database, league.settings, environment)
-    return superiority.table(chosen, compared, limit)
+    return superiority.get_superiority(chosen, compared, limit)
 
 
 @router.get("/regressions")

@@ -36,7 +36,7 @@ def history(
 def crown(body: wire.ChampionRequest, league: Running, now: Now, caller: Admin) -> wire.Champion:
     """Make a commander the champion of its environment; a candidate becomes a commander by it."""
     with league.database.write() as session:
-        transitions.crown(
+        transitions.set_champion(
             session, body.player_id, actor=caller.name, reason=body.reason, now=now, expected=body.expected
         )
         player, _ = rated_players.require(session, body.player_id)

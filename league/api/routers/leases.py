@@ -19,7 +19,7 @@ router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["matchmaking"])
 @router.post("/leases", response_model=wire.LeaseAnswer)
 def lease(body: wire.LeaseRequest, league: Running, now: Now, caller: Worker) -> Response:
     """Lease opponents for a learner, or pairs of frozen players."""
-    if ownership.bound(caller):
+    if ownership.is_restricted(caller):
         with league.database.glance() as session:
             ownership.require_worker(session, caller, body.worker_id)
             if isinstance(body, wire.TrainingLeases):

@@ -69,7 +69,7 @@ def ratings(
 ) -> wire.Page[wire.RatingPoint]:
     """Follow a player's rating, oldest period first."""
     with league.database.read() as session:
-        found = standings.curve(session, player_id, limit + 1, cursor)
+        found = standings.get_rating_curve(session, player_id, limit + 1, cursor)
     return page(found, limit, lambda point: point.period_id)
 
 
@@ -156,7 +156,7 @@ def _change(
 ) -> wire.Player:
     asked = body or wire.LifecycleRequest()
     with league.database.write() as session:
-        return transitions.change(
+        return transitions.transition(
             session,
             league.settings,
             player_id,

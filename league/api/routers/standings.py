@@ -31,5 +31,5 @@ def table(
     """
     with league.database.read() as session:
         environment = environment or environments.only(session)
-        found = standings.table(session, league.settings, environment, standing, limit + 1, cursor, as_of)
+        found = standings.get_standings(session, league.settings, environment, standing, limit + 1, cursor, as_of)
     return page(found, limit, lambda item: item.rank)

@@ -51,11 +51,11 @@ async def heartbeat(
 ) -> Response:
     """Stay attached, report progress, hear what to do and which snapshots are due; the body may be empty."""
     learners = [] if body is None else body.learners
-    answer = await league.beats.run(heartbeats.Beat(worker_id, learners, caller, now, league.rng))
+    answer = await league.beats.run(heartbeats.Heartbeat(worker_id, learners, caller, now, league.rng))
     further: dict[str, Any] = {"next_heartbeat_s": next_heartbeat_s(league.settings, league.census.present, league.rng)}
     if any(progress.since_step is not None for progress in learners):
         further["decisions"] = await run_in_threadpool(
-            snapshot_schedule.ask, league.database, league.settings, league.population, learners, now
+            snapshot_schedule.decide_snapshots, league.database, league.settings, league.population, learners, now
         )
     return written(answer.model_copy(update=further))
 

@@ -18,7 +18,7 @@ from league.errors import ConfigurationError, RebuildMismatchError
 from league.services.environments import lookup as environments
 from league.services.rating_periods import rebuild as rebuilding
 from league.services.rating_periods import what_if
-from league.services.ratings.period import Rule
+from league.services.ratings.period import RatingConfig
 from league.settings import Settings
 
 app = typer.Typer()
@@ -138,7 +138,7 @@ def _verdict(
     if not applied:
         return [*lines, "nothing was changed; without --dry-run the proposed ratings become the league's"]
     lines.append("the proposed ratings are the league's now; the old ones stay as history")
-    if Rule.of(settings, unlike_sides=proposal.rule.unlike_sides) != proposal.rule:
+    if RatingConfig.of(settings, unlike_sides=proposal.rule.unlike_sides) != proposal.rule:
         lines.append(
             "the server closes further periods by its own settings: start it with the same numbers (LEAGUE_...)"
         )

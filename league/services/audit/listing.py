@@ -17,7 +17,7 @@ _PLAYERS = {"champion": ("from", "to"), "gate": ("against",)}
 
 
 @dataclass(frozen=True)
-class Choice:
+class AuditFilter:
     """Which lines are wanted.
 
     Attributes:
@@ -49,7 +49,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Line:
+class AuditEntry:
     """What happened, to whom, by whom and why.
 
     Attributes:
@@ -70,8 +70,8 @@ class Line:
 
 
 def lines(
-    session: Session, choice: Choice, limit: int, *, before: int | None = None, after: int | None = None
-) -> list[Line]:
+    session: Session, choice: AuditFilter, limit: int, *, before: int | None = None, after: int | None = None
+) -> list[AuditEntry]:
     """Read lines, newest first.
 
     Args:
@@ -92,7 +92,7 @@ def lines(
     named = [{key: row.details.get(key) for key in _PLAYERS.get(row.kind, ())} for row in rows]
     names = _names(session, {each for ids in named for each in ids.values() if each is not None})
     return [
-        Line(
+        AuditEntry(
             id=row.id,
             kind=row.kind,
             environment=row.environment,

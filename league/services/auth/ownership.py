@@ -24,24 +24,24 @@ Owned = TypeVar("Owned", Worker, Learner)
 Row = Worker | Learner | Player
 
 
-def bound(caller: Principal) -> bool:
+def is_restricted(caller: Principal) -> bool:
     """Say whether a caller may write only for what is its own."""
     return caller.scope < Scope.ADMIN
 
 
 def owner(caller: Principal) -> str | None:
     """Return whose is what a caller registers: its token's, or nobody's."""
-    return caller.name if bound(caller) else None
+    return caller.name if is_restricted(caller) else None
 
 
 def may_write(caller: Principal, whose: str | None) -> bool:
     """Say whether a caller may write for what is `whose`: a token's, or nobody's."""
-    return not bound(caller) or whose == caller.name
+    return not is_restricted(caller) or whose == caller.name
 
 
-def own(caller: Principal, kind: type[Owned]) -> ColumnElement[bool]:
+def owned_by(caller: Principal, kind: type[Owned]) -> ColumnElement[bool]:
     """Select the workers or learners that a caller may write for."""
-    return kind.owner == caller.name if bound(caller) else true()
+    return kind.owner == caller.name if is_restricted(caller) else true()
 
 
 def require_worker(session: Session, caller: Principal, worker_id: str) -> None:
@@ -50,7 +50,7 @@ def require_worker(session: Session, caller: Principal, worker_id: str) -> None:
     Raises:
         ForbiddenError: It is another token's or nobody's.
     """
-    if bound(caller):
+    if is_restricted(caller):
         require(session.get(Worker, worker_id), caller)
 
 
@@ -60,7 +60,7 @@ def require_learner(session: Session, caller: Principal, learner_id: int) -> Non
     Raises:
         ForbiddenError: It is another token's or nobody's.
     """
-    if bound(caller):
+    if is_restricted(caller):
         require(session.get(Learner, learner_id), caller)
 
 
@@ -70,7 +70,7 @@ def require_learner_of(session: Session, caller: Principal, player_id: int) -> N
     Raises:
         ForbiddenError: It is another token's or nobody's.
     """
-    if bound(caller):
+    if is_restricted(caller):
         require(session.scalar(select(Learner).join(Player).where(Player.id == player_id)), caller)
 
 
@@ -80,7 +80,7 @@ def require_external(session: Session, caller: Principal, player_id: int) -> Non
     Raises:
         ForbiddenError: It is another token's or nobody's.
     """
-    if bound(caller):
+    if is_restricted(caller):
         require(session.scalar(select(Player).where(Player.id == player_id, Player.kind == "external")), caller)
 
 

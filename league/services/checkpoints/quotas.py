@@ -37,7 +37,7 @@ def require_room(session: Session, settings: Settings, caller: Principal, size_b
         QuotaExceededError: It has, or would have, too much in the store.
         UnfinishedUploadsError: It has too much on the way.
     """
-    if not ownership.bound(caller):
+    if not ownership.is_restricted(caller):
         return
     own = Upload.owner == caller.name
     under_way = func.sum(Upload.size_bytes).filter(_UNFINISHED, Upload.begun_at > now - ABANDONED)
@@ -66,7 +66,7 @@ def announce(
         QuotaExceededError: The token has, or would have, too much in the store.
         UnfinishedUploadsError: It has too much on the way.
     """
-    if ownership.bound(caller):
+    if ownership.is_restricted(caller):
         locks.hold(session, Lock.UPLOADS, caller.name)
         before = Upload.owner == caller.name, Upload.sha256 == sha256, _UNFINISHED
         session.execute(delete(Upload).where(*before))
@@ -75,7 +75,7 @@ def announce(
 
 def note_arrival(session: Session, caller: Principal, sha256: str, now: datetime) -> None:
     """Note that what a token announced, if it announced anything, is in the store."""
-    if ownership.bound(caller):
+    if ownership.is_restricted(caller):
         announced = Upload.owner == caller.name, Upload.sha256 == sha256, _UNFINISHED
         upload_id = session.scalar(select(func.max(Upload.id)).where(*announced))
         if upload_id is not None:
@@ -98,7 +98,7 @@ def counted(
         QuotaExceededError: The token has, or would have, too much in the store.
         UnfinishedUploadsError: It has too much on the way.
     """
-    if not ownership.bound(caller):
+    if not ownership.is_restricted(caller):
         yield
         return
     with database.write() as session:

@@ -26,7 +26,7 @@ def require_learner(session: Session, settings: Settings, environment: str, call
         ForbiddenError: Its environment is new, and the token may not create environments.
         TokenLimitError: The token has as many learners as it may, or has created as many environments.
     """
-    if not ownership.bound(caller):
+    if not ownership.is_restricted(caller):
         return
     if not environments.exists(session, environment) and not is_created(session, environment):
         _require_new_environment(session, settings, environment, caller)

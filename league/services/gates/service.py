@@ -20,7 +20,7 @@ from league.db.models import Gate, Lease, Match, Player, Quarantine, Worker
 from league.errors import GateConflictError, InvalidRequestError
 from league.services.environments import lookup as environments
 from league.services.gates import sprt as gate_sprt
-from league.services.gates.sprt import NUMBERS, RULE, STATES, Ending, Judge
+from league.services.gates.sprt import NUMBERS, RULE, STATES, Ending, GateEvaluator
 from league.services.player_names import display_name
 from league.services.ratings import rated_players
 from league.settings import Settings
@@ -30,7 +30,7 @@ _COUNTED_DIGITS = 6  # scores between two values count as part of each: 3 pairs 
 
 
 def enter(
-    session: Session, settings: Settings, judge: Judge, request: wire.GateCreate, actor: str, now: datetime
+    session: Session, settings: Settings, judge: GateEvaluator, request: wire.GateCreate, actor: str, now: datetime
 ) -> wire.Gate:
     """Find the gate of this test of these two, or open it, and show it; see `find_or_open`."""
     gate = find_or_open(session, request, actor, now)
@@ -63,7 +63,7 @@ def find_or_open(session: Session, request: wire.GateCreate, actor: str, now: da
 
 
 def cancel(
-    session: Session, settings: Settings, judge: Judge, gate_id: int, *, actor: str, reason: str, now: datetime
+    session: Session, settings: Settings, judge: GateEvaluator, gate_id: int, *, actor: str, reason: str, now: datetime
 ) -> wire.Gate:
     """Give an open gate up; what was played for it stays in the log.
 
@@ -80,7 +80,7 @@ def cancel(
     return _bodies(session, settings, judge, [gate], now)[0]
 
 
-def show(session: Session, settings: Settings, judge: Judge, gate_id: int, now: datetime) -> wire.Gate:
+def show(session: Session, settings: Settings, judge: GateEvaluator, gate_id: int, now: datetime) -> wire.Gate:
     """Show a gate and where it stands.
 
     Raises:
@@ -92,7 +92,7 @@ def show(session: Session, settings: Settings, judge: Judge, gate_id: int, now: 
 def listing(
     session: Session,
     settings: Settings,
-    judge: Judge,
+    judge: GateEvaluator,
     filters: dict[str, str],
     player_id: int | None,
     limit: int,
@@ -116,7 +116,7 @@ def listing(
 
 
 def of_candidates(
-    session: Session, settings: Settings, judge: Judge, player_ids: Sequence[int], now: datetime
+    session: Session, settings: Settings, judge: GateEvaluator, player_ids: Sequence[int], now: datetime
 ) -> list[wire.Gate]:
     """List the gates of some candidates, newest first."""
     query = select(Gate).where(Gate.candidate_id.in_(player_ids)).order_by(Gate.id.desc())
@@ -214,7 +214,7 @@ class _Shared:
 
 
 def _bodies(
-    session: Session, settings: Settings, judge: Judge, found: Sequence[Gate], now: datetime
+    session: Session, settings: Settings, judge: GateEvaluator, found: Sequence[Gate], now: datetime
 ) -> list[wire.Gate]:
     seated = {player for gate in found for player in (gate.candidate_id, gate.champion_id)}
     players = {player.id: player for player in session.scalars(select(Player).where(Player.id.in_(seated)))}
@@ -235,7 +235,9 @@ def _unfinished_batches(session: Session, now: datetime) -> dict[str, int | None
     return dict(iter(session.execute(pending)))
 
 
-def _body(session: Session, settings: Settings, judge: Judge, gate: Gate, shared: _Shared, now: datetime) -> wire.Gate:
+def _body(
+    session: Session, settings: Settings, judge: GateEvaluator, gate: Gate, shared: _Shared, now: datetime
+) -> wire.Gate:
     players = shared.players
     figures, waiting, busy = gate.verdict, 0, 0
     evaluators: list[str] = []

@@ -113,7 +113,7 @@ def _key(gate: Gate) -> _Key:
     return gate.id, gate.opened_at
 
 
-class Judge:
+class GateEvaluator:
     """Judges open gates. Of those that it saw before it reads what is new; nothing is lost with it."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class Judge:
         return gate_pairs.read(session, gate.id, gate.candidate_id, now, known)
 
 
-def judge_open(database: Database, judge: Judge, now: datetime) -> list[Closed]:
+def judge_open(database: Database, judge: GateEvaluator, now: datetime) -> list[Closed]:
     """Close the gates whose verdict has fallen, and those of players that are quarantined; return them."""
     with database.read() as session:
         judged = judge.judge_all(session, now)

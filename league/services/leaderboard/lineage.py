@@ -10,7 +10,7 @@ from league.db.models import Player, SnapshotDecision
 from league.lineage_svg import Descent
 from league.services.audit import log as audit_log
 from league.services.gates import service as gates
-from league.services.gates.sprt import Judge
+from league.services.gates.sprt import GateEvaluator
 from league.services.lifecycle import champions, transitions
 from league.services.population import learners
 from league.services.ratings import rated_players
@@ -18,7 +18,7 @@ from league.settings import Settings
 
 
 def ancestors(
-    session: Session, settings: Settings, judge: Judge, player_id: int, limit: int, after: int, now: datetime
+    session: Session, settings: Settings, judge: GateEvaluator, player_id: int, limit: int, after: int, now: datetime
 ) -> list[wire.Ancestor]:
     """Follow a player's parents, after the given generation; a learner descends from its newest snapshot.
 
@@ -62,7 +62,7 @@ def descent(session: Session, settings: Settings, learner_id: int, most: int) ->
         learner=learner,
         snapshots=snapshots,
         resets=list(session.scalars(select(SnapshotDecision.step).where(*anew, shown).order_by(SnapshotDecision.step))),
-        champion=champions.holder(session, learner.environment),
+        champion=champions.champion_id(session, learner.environment),
         changes=audit_log.of_players(session, [one.id for one in snapshots], list(transitions.TRANSITIONS)),
     )
 

@@ -24,7 +24,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Met:
+class Played:
     """Matches of a learner, and its mean score in them; None where there are none."""
 
     matches: int = 0
@@ -46,7 +46,7 @@ class BranchShare:
     name: str
     rule: str
     now: float
-    met: Met
+    met: Played
     share: float | None
 
 
@@ -67,7 +67,7 @@ class OpponentShare:
     name: str
     now: float
     win_rate: float | None
-    met: Met
+    met: Played
     share: float | None
 
 
@@ -122,13 +122,13 @@ def of_learner(
     win_rates = dict(zip(items["player_id"], items["win_rate"], strict=True))
     now = dict(zip(items["player_id"], items["propensity"], strict=True)) | {player_id: content["self_play"]}
 
-    def share(met: Met) -> float | None:
+    def share(met: Played) -> float | None:
         return met.matches / len(played) if played else None
 
     branches = [
         BranchShare(name, rules.get(name, ""), shares.get(name, 0.0), met, share(met))
         for name in dict.fromkeys([*shares, *by_branch])
-        for met in (by_branch.get(name, Met()),)
+        for met in (by_branch.get(name, Played()),)
         if met.matches or shares.get(name)
     ]
     opponents = [
@@ -141,7 +141,7 @@ def of_learner(
             share=share(met),
         )
         for each in dict.fromkeys([*now, *by_opponent])
-        for met in (by_opponent.get(each, Met()),)
+        for met in (by_opponent.get(each, Played()),)
         if met.matches or now.get(each)
     ]
     return Opposition(branches, sorted(opponents, key=lambda each: (-each.now, -each.met.matches)), len(played))
@@ -165,11 +165,11 @@ def _played(session: Session, player_id: int) -> list[_Played]:
     return [played for _, played in sorted(rows, key=lambda row: -row[0])[:LOOKED_AT]]
 
 
-def _met(scores: Iterable[tuple[K, float]]) -> Mapping[K, Met]:
+def _met(scores: Iterable[tuple[K, float]]) -> Mapping[K, Played]:
     collected: defaultdict[K, list[float]] = defaultdict(list)
     for key, score in scores:
         collected[key].append(score)
-    return {key: Met(len(each), sum(each) / len(each)) for key, each in collected.items()}
+    return {key: Played(len(each), sum(each) / len(each)) for key, each in collected.items()}
 
 
 def _name(population: Population, player_id: int) -> str:

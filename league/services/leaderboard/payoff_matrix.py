@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Placed:
+class PayoffPlayer:
     """A player of the map.
 
     Attributes:
@@ -69,7 +69,7 @@ class Circle:
 
 
 @dataclass(frozen=True, eq=False)
-class PayoffMap:
+class PayoffMatrix:
     """The P players in play with the highest rating - 2 RD, highest first.
 
     Attributes:
@@ -84,7 +84,7 @@ class PayoffMap:
         triples: How many circles of three there are.
     """
 
-    players: Sequence[Placed]
+    players: Sequence[PayoffPlayer]
     total: int
     win_rate: FloatArray
     low: FloatArray
@@ -95,7 +95,7 @@ class PayoffMap:
     triples: int
 
 
-def table(session: Session, environment: str, limit: int) -> wire.Payoff:
+def get_payoff(session: Session, environment: str, limit: int) -> wire.Payoff:
     """Show who beats whom among those in play, the `limit` highest conservative ratings first.
 
     Raises:
@@ -121,7 +121,7 @@ def table(session: Session, environment: str, limit: int) -> wire.Payoff:
 
 def of_environment(
     session: Session, cache: PopulationCache, environment: str, most: int, *, learners: bool = True
-) -> PayoffMap:
+) -> PayoffMatrix:
     """Return the map of an environment's strongest players, at most so many.
 
     Args:
@@ -135,7 +135,7 @@ def of_environment(
     return population.once(("payoff map", most, learners), lambda: _draw(session, population, most, learners=learners))
 
 
-def _draw(session: Session, population: Population, most: int, *, learners: bool) -> PayoffMap:
+def _draw(session: Session, population: Population, most: int, *, learners: bool) -> PayoffMatrix:
     in_play = [
         place
         for place, each in enumerate(population.members)
@@ -152,7 +152,7 @@ def _draw(session: Session, population: Population, most: int, *, learners: bool
     cycles = significant_cycles(counts)
     tangled = {player for group in cycles.groups for player in group}
     weights = _nash(joined.win_rate)
-    return PayoffMap(
+    return PayoffMatrix(
         players=[
             _placed(population, place, weight, tangled=rank in tangled)
             for rank, (place, weight) in enumerate(zip(shown, weights, strict=True))
@@ -179,9 +179,9 @@ def _nash(win_rate: FloatArray) -> Sequence[float | None]:
     return weights
 
 
-def _placed(population: Population, place: int, weight: float | None, *, tangled: bool) -> Placed:
+def _placed(population: Population, place: int, weight: float | None, *, tangled: bool) -> PayoffPlayer:
     member = population.members[place]
-    return Placed(
+    return PayoffPlayer(
         id=member.id,
         name=member.name,
         call_sign=member.call_sign,

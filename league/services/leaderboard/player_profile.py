@@ -36,7 +36,7 @@ class CurvePoint:
 
 
 @dataclass(frozen=True)
-class Met:
+class Opponent:
     """An opponent, and a player's record against it up to the last period.
 
     Attributes:
@@ -86,7 +86,7 @@ def curve(session: Session, player_id: int, most: int) -> list[CurvePoint]:
     return [CurvePoint(*row) for row in session.execute(query.order_by(Rating.period_id))]
 
 
-def opponents(session: Session, player_id: int, limit: int) -> tuple[list[Met], int]:
+def opponents(session: Session, player_id: int, limit: int) -> tuple[list[Opponent], int]:
     """Return whom a player met, most matches first, and how many there are in all.
 
     Raises:
@@ -105,7 +105,7 @@ def opponents(session: Session, player_id: int, limit: int) -> tuple[list[Met], 
     places = np.arange(1, len(everybody))
     expected = expected_score(rated_players.ratings(everybody), np.zeros_like(places), places)
     met = [
-        Met(
+        Opponent(
             id=player.id,
             name=display_name(player),
             kind=player.kind,

@@ -29,7 +29,7 @@ from league.services.player_names import display_name
 from league.services.population import cache as population_cache
 from league.services.population import rule_inputs
 from league.services.population.cache import REMARKS, Population
-from league.services.population.learner_games import Recollection
+from league.services.population.learner_games import LearnerGamesCache
 from league.services.ratings import rated_players
 from league.settings import Settings
 
@@ -62,7 +62,9 @@ class _Looked:
         return {self.opponents[place] for place in np.flatnonzero(losing).tolist()}
 
 
-def look(database: Database, settings: Settings, recollection: Recollection, environment: str, now: datetime) -> None:
+def look(
+    database: Database, settings: Settings, recollection: LearnerGamesCache, environment: str, now: datetime
+) -> None:
     """Raise the alarms of an environment that are due, and end those that are over."""
     with database.read() as session:
         everybody = population_cache.load(session, environment)
@@ -112,7 +114,7 @@ def _mains(everybody: Population) -> list[int]:
 
 
 def _look(
-    session: Session, settings: Settings, recollection: Recollection, everybody: Population, place: int
+    session: Session, settings: Settings, recollection: LearnerGamesCache, everybody: Population, place: int
 ) -> _Looked:
     main = everybody.members[place]
     opponents = [

@@ -8,11 +8,11 @@ from league.db.models import Event, Period, Player, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError
 from league.services.environments import lookup as environments
 from league.services.ratings import rated_players, side_ratings
-from league.services.ratings.period import Rule
+from league.services.ratings.period import RatingConfig
 from league.settings import Settings
 
 
-def table(
+def get_standings(
     session: Session,
     settings: Settings,
     environment: str,
@@ -38,7 +38,7 @@ def table(
         query = query.where(Player.created_at <= closed_at).outerjoin(
             Event, Event.id == rated_players.last_change(closed_at)
         )
-        columns = rated_players.standing_told(), rated_players.call_sign_told()
+        columns = rated_players.logged_standing(), rated_players.logged_call_sign()
     if standing is not None:
         query = query.where(columns[0] == standing)
     ranked = query.order_by(rated_players.conservative().desc(), Player.id).limit(limit).offset(offset)
@@ -59,7 +59,7 @@ def table(
     ]
 
 
-def curve(session: Session, player_id: int, limit: int, after: int) -> list[wire.RatingPoint]:
+def get_rating_curve(session: Session, player_id: int, limit: int, after: int) -> list[wire.RatingPoint]:
     """Follow a player's rating over the periods that changed it, oldest first, after the given period.
 
     Raises:
@@ -72,7 +72,7 @@ def curve(session: Session, player_id: int, limit: int, after: int) -> list[wire
         wire.RatingPoint(
             period_id=period.id,
             number=period.number,
-            config_id=Rule.restored(period.rule).id,
+            config_id=RatingConfig.restored(period.rule).id,
             closed_at=period.closed_at,
             rating=rating.rating,
             deviation=rating.deviation,

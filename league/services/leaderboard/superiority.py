@@ -49,7 +49,7 @@ class Comparison:
     superiority: NDArray[np.float64]
 
 
-class Comparisons:
+class SuperiorityCache:
     """The last comparison of some environments, made anew where the population has changed, one at a time."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Comparisons:
         return chosen, kept[1]
 
 
-def table(environment: str, compared: Comparison, limit: int) -> wire.Superiority:
+def get_superiority(environment: str, compared: Comparison, limit: int) -> wire.Superiority:
     """Return the `limit` strongest of a comparison as the wire has them."""
     rating, deviation = compared.rating[:limit], compared.deviation[:limit]
     return wire.Superiority(

@@ -60,13 +60,13 @@ def history(session: Session, environment: str, limit: int, before: int | None) 
     ]
 
 
-def holder(session: Session, environment: str) -> int | None:
+def champion_id(session: Session, environment: str) -> int | None:
     """Return the champion's player id; None where there is none."""
     last = _last(session, environment)
     return None if last is None else last.player_id
 
 
-def told(session: Session, environment: str) -> int | None:
+def champion_in_audit_log(session: Session, environment: str) -> int | None:
     """Return the player id that the alias went to last, as the audit log has it; None where there is none."""
     changes = select(Event.details).where(Event.kind == "champion", Event.environment == environment)
     details = session.scalar(changes.order_by(Event.id.desc()).limit(1))

@@ -58,7 +58,7 @@ def allowed_of(kind: str) -> tuple[Change, ...]:
     return tuple(TRANSITIONS) if kind == "snapshot" else ()
 
 
-def change(
+def transition(
     session: Session,
     settings: Settings,
     player_id: int,
@@ -97,12 +97,12 @@ def change(
         reports.resolve(session, player_id, "confirmed", now)
     if before == "quarantined":
         false_reports.dismiss_reinstated(session, player, actor=actor, reason=reason, now=now)
-    if player.standing != "commander" and champions.holder(session, player.environment) == player_id:
+    if player.standing != "commander" and champions.champion_id(session, player.environment) == player_id:
         _hand_over(session, player.environment, player_id, None, Cause(actor, f"{name}: {reason}", now))
     return rated_players.show(session, settings, player_id)
 
 
-def crown(
+def set_champion(
     session: Session,
     player_id: int,
     *,
@@ -131,7 +131,7 @@ def crown(
     player, _ = rated_players.require(session, player_id)
     if player.kind == "external":
         raise _standing_conflict(player, "promote", TRANSITIONS["promote"], None)
-    champion = champions.holder(session, player.environment)
+    champion = champions.champion_id(session, player.environment)
     if champion == player_id or champion != expected:
         raise _champion_conflict(session, player.environment, champion, player_id, expected)
     if player.standing != "commander":

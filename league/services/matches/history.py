@@ -21,7 +21,7 @@ _HOME_RATING, _AWAY_RATING = aliased(Rating), aliased(Rating)
 
 
 @dataclass(frozen=True)
-class Seat:
+class MatchPlayer:
     """Who played a side, with the rating before the match."""
 
     player_id: int
@@ -32,7 +32,7 @@ class Seat:
 
 
 @dataclass(frozen=True)
-class Logged:
+class MatchRow:
     """A match.
 
     Attributes:
@@ -56,8 +56,8 @@ class Logged:
     id: int
     environment: str
     kind: str
-    home: Seat
-    away: Seat
+    home: MatchPlayer
+    away: MatchPlayer
     score: float
     reason: str
     decisions: int
@@ -71,7 +71,7 @@ class Logged:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MatchFilter:
     """Which matches to list.
 
     Attributes:
@@ -88,14 +88,14 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Found:
+class MatchPage:
     """A page of matches, newest first; before `before` are more, unless it is None."""
 
-    matches: list[Logged]
+    matches: list[MatchRow]
     before: int | None
 
 
-def find(session: Session, match_id: int) -> Logged:
+def find(session: Session, match_id: int) -> MatchRow:
     """Look a match up.
 
     Raises:
@@ -107,7 +107,7 @@ def find(session: Session, match_id: int) -> Logged:
     return found[0]
 
 
-def listing(session: Session, wanted: Wanted, limit: int, before: int | None) -> Found:
+def listing(session: Session, wanted: MatchFilter, limit: int, before: int | None) -> MatchPage:
     """List matches, newest first.
 
     Where they are of everybody and of one kind, a page looks through the last `SEARCHED` ids and may be short for it.
@@ -122,11 +122,11 @@ def listing(session: Session, wanted: Wanted, limit: int, before: int | None) ->
     floor = end - SEARCHED if wanted.kind is not None and not (wanted.players or wanted.recorded) else 0
     ids = sorted(session.scalars(last_ids(wanted, max(floor, 0), end, limit + 1)), reverse=True)
     if len(ids) > limit:
-        return Found(_read(session, ids[:limit]), ids[limit - 1])
-    return Found(_read(session, ids), floor if floor > 1 else None)
+        return MatchPage(_read(session, ids[:limit]), ids[limit - 1])
+    return MatchPage(_read(session, ids), floor if floor > 1 else None)
 
 
-def last_ids(wanted: Wanted, floor: int, end: int, limit: int) -> Select[int]:
+def last_ids(wanted: MatchFilter, floor: int, end: int, limit: int) -> Select[int]:
     """Select the last `limit` ids in [floor, end) of the matches that are wanted."""
     conditions = [_within(wanted)]
     if wanted.kind is not None:
@@ -135,7 +135,7 @@ def last_ids(wanted: Wanted, floor: int, end: int, limit: int) -> Select[int]:
     return (_recorded if wanted.recorded else _among_all)(ways, floor, end, limit)
 
 
-def _within(wanted: Wanted) -> ColumnElement[bool]:
+def _within(wanted: MatchFilter) -> ColumnElement[bool]:
     """Match an environment: by its players where they are named, so that nothing tempts to walk all its matches."""
     if not wanted.players:
         return Match.environment == wanted.environment
@@ -165,7 +165,7 @@ def _seats(players: tuple[int, ...]) -> list[list[ColumnElement[bool]]]:
     return [[side == player for side, player in zip(way, players, strict=False)] for way in ways]
 
 
-def _read(session: Session, ids: Iterable[int]) -> list[Logged]:
+def _read(session: Session, ids: Iterable[int]) -> list[MatchRow]:
     wanted = list(ids)
     recorded = select(Replay.match_id).where(Replay.match_id == Match.id).exists()
     query = select(Match, _HOME, _AWAY, _HOME_RATING, _AWAY_RATING, ~counting.excluded(), recorded)
@@ -174,7 +174,7 @@ def _read(session: Session, ids: Iterable[int]) -> list[Logged]:
         joined = (rating.player_id == side) & (rating.period_id == _last_period(side))
         query = query.outerjoin(rating, joined)
     return [
-        Logged(
+        MatchRow(
             id=match.id,
             environment=match.environment,
             kind=match.kind,
@@ -204,8 +204,8 @@ def _last_period(player: InstrumentedAttribute[int]) -> ScalarSelect[int]:
     return rated.order_by(Rating.period_id.desc()).limit(1).correlate(Match).scalar_subquery()
 
 
-def _seat(player: Player, rating: Rating | None) -> Seat:
-    return Seat(
+def _seat(player: Player, rating: Rating | None) -> MatchPlayer:
+    return MatchPlayer(
         player_id=player.id,
         name=player.name,
         call_sign=player.call_sign,

@@ -19,7 +19,7 @@ def distinct(*parts: IntArray) -> IntArray:
     return np.flatnonzero(there) + first
 
 
-def places(ordered: IntArray, values: IntArray) -> IntArray:
+def indices(ordered: IntArray, values: IntArray) -> IntArray:
     """Return the place of each of M values in an array that holds them all, once each, in ascending order; (M,)."""
     first, cells = _span(ordered[[0, -1]]) if ordered.size else (0, 0)
     if cells * np.dtype(np.int64).itemsize > _BYTES_PER_VALUE * values.size:

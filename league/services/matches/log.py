@@ -24,7 +24,7 @@ PATIENCE_S = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Games:
+class MatchArrays:
     """M matches of one environment, oldest first.
 
     Attributes:
@@ -48,9 +48,9 @@ class Games:
         players: list[int] = distinct(self.home, self.away).tolist()
         return players
 
-    def then(self, later: "Games", count: int) -> "Games":
+    def then(self, later: "MatchArrays", count: int) -> "MatchArrays":
         """Return the last `count` of these and of later ones."""
-        return Games(
+        return MatchArrays(
             home=np.concatenate((self.home, later.home))[-count:],
             away=np.concatenate((self.away, later.away))[-count:],
             score=np.concatenate((self.score, later.score))[-count:],
@@ -58,14 +58,16 @@ class Games:
         )
 
 
-def read(session: Session, environment: str, after: int, through: int | None) -> Games:
+def read(session: Session, environment: str, after: int, through: int | None) -> MatchArrays:
     """Read the matches with ids in (after, through]; to the end of the log where `through` is None."""
     columns = Match.home_id, Match.away_id, Match.score, Match.kind == "training"
     home, away, score, training = _gathered(session, environment, after, through, *columns)
-    return Games(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
+    return MatchArrays(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
 
 
-def last_of(session: Session, player_id: int, through: int, count: int, *, after: int = 0, from_step: int = 0) -> Games:
+def last_of(
+    session: Session, player_id: int, through: int, count: int, *, after: int = 0, from_step: int = 0
+) -> MatchArrays:
     """Read a player's last matches against others, at most `count`, of those with ids in (after, through].
 
     Args:
@@ -87,7 +89,7 @@ def last_of(session: Session, player_id: int, through: int, count: int, *, after
     both = union_all(last_on(Match.home_id), last_on(Match.away_id)).subquery()
     newest_first = select(both).order_by(both.c.id.desc()).limit(count)
     _, home, away, score, training = read_columns(session, newest_first, len(columns))[:, ::-1]
-    return Games(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
+    return MatchArrays(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
 
 
 def ids(session: Session, environment: str, after: int, through: int | None) -> NDArray[np.int64]:

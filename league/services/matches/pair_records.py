@@ -15,8 +15,8 @@ from league.db import bulk_insert
 from league.db.arrays import read_columns
 from league.db.models import Payoff, Period
 from league.services.matches import log as match_log
-from league.services.matches.indexing import distinct, places
-from league.services.matches.log import Games
+from league.services.matches.indexing import distinct, indices
+from league.services.matches.log import MatchArrays
 
 Pair = tuple[int, int]
 _COLUMNS = ("low_id", "high_id", "matches", "games", "points", "wins", "draws", "losses")
@@ -25,7 +25,7 @@ _OF_PLAYER = _SELECTED.where(or_(Payoff.low_id == bindparam("player"), Payoff.hi
 
 
 @dataclass(frozen=True)
-class Count:
+class PairCount:
     """A pair's record from the view of the lower id; see `league.db.models.Payoff`."""
 
     matches: int = 0
@@ -37,8 +37,8 @@ class Count:
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
-    """The records of K pairs as columns, in order of (low, high); see `Count`.
+class PairRecords:
+    """The records of K pairs as columns, in order of (low, high); see `PairCount`.
 
     Attributes:
         low: (K,) int64 lower id of each pair.
@@ -59,7 +59,7 @@ class Records:
     def __len__(self) -> int:
         return self.low.size
 
-    def advance(self, games: Games) -> "Records":
+    def advance(self, games: MatchArrays) -> "PairRecords":
         """Add matches, newest last."""
         apart = games.home != games.away
         home, away, learning = games.home[apart], games.away[apart], games.training[apart]
@@ -68,10 +68,10 @@ class Records:
         players = distinct(self.low, self.high, np.array(games.players, dtype=np.int64))
         known, met = _codes(players, self.low, self.high), _codes(players, low, high)
         codes = distinct(known, met)
-        cell = places(codes, met)
+        cell = indices(codes, met)
         new = arithmetic.tally(cell, score, learning, codes.size)
         kept = np.power(arithmetic.DECAY, np.bincount(cell, weights=learning, minlength=codes.size))
-        place = places(codes, known)
+        place = indices(codes, known)
 
         def faded(old: NDArray[np.float64], added: NDArray[np.float64]) -> NDArray[np.float64]:
             spread = np.zeros(codes.size)
@@ -80,7 +80,7 @@ class Records:
 
         matches = np.bincount(cell, minlength=codes.size)
         matches[place] += self.matches
-        return Records(
+        return PairRecords(
             low=players[codes // players.size],
             high=players[codes % players.size],
             matches=matches,
@@ -91,18 +91,18 @@ class Records:
             losses=faded(self.losses, new.losses),
         )
 
-    def among(self, games: Games) -> "Records":
+    def among(self, games: MatchArrays) -> "PairRecords":
         """Return the records of the pairs that met in these matches."""
         players = distinct(self.low, self.high)
         low, high = np.minimum(games.home, games.away), np.maximum(games.home, games.away)
         apart = low != high
         met = np.isin(_codes(players, self.low, self.high), _codes(players, low[apart], high[apart]))
-        return Records(*(column[met] for column in self._columns()))
+        return PairRecords(*(column[met] for column in self._columns()))
 
-    def counts(self) -> dict[Pair, Count]:
+    def counts(self) -> dict[Pair, PairCount]:
         """Return the records by pair."""
         rows = zip(*(column.tolist() for column in self._columns()), strict=True)
-        return {(low, high): Count(*numbers) for low, high, *numbers in rows}
+        return {(low, high): PairCount(*numbers) for low, high, *numbers in rows}
 
     def rows(self, environment: str) -> list[dict[str, Any]]:
         """Return the records as rows of the table."""
@@ -114,25 +114,25 @@ class Records:
 
 
 _NO_IDS, _NO_NUMBERS = np.zeros(0, dtype=np.int64), np.zeros(0)
-NO_RECORDS = Records(_NO_IDS, _NO_IDS, _NO_IDS, *(_NO_NUMBERS,) * 5)
+NO_RECORDS = PairRecords(_NO_IDS, _NO_IDS, _NO_IDS, *(_NO_NUMBERS,) * 5)
 
 
 def _codes(players: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number pairs in order of (low, high), given everybody's ids in order."""
-    return places(players, low) * players.size + places(players, high)
+    return indices(players, low) * players.size + indices(players, high)
 
 
-def read(session: Session, environment: str) -> Records:
+def read(session: Session, environment: str) -> PairRecords:
     """Read the records up to the last closed period."""
     return _read(session, Payoff.environment == environment)
 
 
-def of_player(session: Session, player_id: int) -> Records:
+def of_player(session: Session, player_id: int) -> PairRecords:
     """Read one player's records up to the last closed period."""
     return _records(session, _OF_PLAYER, {"player": player_id})
 
 
-def current(session: Session, environment: str) -> Records:
+def current(session: Session, environment: str) -> PairRecords:
     """Read the records up to now, open matches included."""
     closed = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment))
     return read(session, environment).advance(match_log.read(session, environment, closed or 0, None))
@@ -143,14 +143,14 @@ def write(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     bulk_insert.put(session, Payoff, rows, key=(Payoff.low_id, Payoff.high_id), fixed=(Payoff.environment,))
 
 
-def rewrite(session: Session, environment: str, records: Records) -> None:
+def rewrite(session: Session, environment: str, records: PairRecords) -> None:
     """Replace all records of an environment."""
     session.execute(delete(Payoff).where(Payoff.environment == environment))
     write(session, records.rows(environment))
 
 
 def against(
-    records: Records, player: int, opponents: Sequence[int] | NDArray[np.int64]
+    records: PairRecords, player: int, opponents: Sequence[int] | NDArray[np.int64]
 ) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
     """Return a player's own records against K others from its view: a tally of shape (K,), and the numbers of matches.
 
@@ -175,13 +175,13 @@ def against(
     return _seen(records, column)
 
 
-def matrix(records: Records, players: Sequence[int]) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
+def matrix(records: PairRecords, players: Sequence[int]) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
     """Return the records among P players as a tally of shape (P, P), and the plain numbers of matches."""
     return _seen(records, _square(records.low, records.high, players))
 
 
 def _seen(
-    records: Records, view: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+    records: PairRecords, view: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 ) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
     """Return records as a tally, and the numbers of matches; `view` arranges a column and its turned-round twin."""
     tally = arithmetic.Tally(
@@ -229,10 +229,10 @@ def _places(
     return among, row, column
 
 
-def _read(session: Session, which: ColumnElement[bool]) -> Records:
+def _read(session: Session, which: ColumnElement[bool]) -> PairRecords:
     return _records(session, _SELECTED.where(which), {})
 
 
-def _records(session: Session, query: Select[Any], parameters: Mapping[str, Any]) -> Records:
+def _records(session: Session, query: Select[Any], parameters: Mapping[str, Any]) -> PairRecords:
     low, high, matches, *numbers = read_columns(session, query, len(_COLUMNS), parameters)
-    return Records(low.astype(np.int64), high.astype(np.int64), matches.astype(np.int64), *numbers)
+    return PairRecords(low.astype(np.int64), high.astype(np.int64), matches.astype(np.int64), *numbers)

@@ -11,7 +11,7 @@ from league.db.models import Gate
 from league.services.gates.sprt import RULE
 from league.services.matches import counting
 from league.services.matchmaking import opponents
-from league.services.matchmaking.opponents import Account
+from league.services.matchmaking.opponents import DrawRecord
 from league.services.population.cache import Population
 
 
@@ -64,7 +64,7 @@ def next_to_play(
     return None
 
 
-def seats(population: Population, gate: OpenGate) -> tuple[tuple[int, int], Account]:
+def seats(population: Population, gate: OpenGate) -> tuple[tuple[int, int], DrawRecord]:
     """Return the places of a gate's two players in the population, and the account of why they meet."""
     places = population.place(gate.candidate_id), population.place(gate.champion_id)
     rule = f"pairs for gate {gate.id} until it has a verdict, sides swapped on each seed"

@@ -26,7 +26,7 @@ Game = tuple[str, str]
 """An environment and its signature."""
 
 
-class Terms(NamedTuple):
+class LeaseTerms(NamedTuple):
     """A lease as far as its results are judged and kept by it; `signature` is that of its players' environment."""
 
     lease_id: str
@@ -47,17 +47,17 @@ class Terms(NamedTuple):
         return self.environment, self.signature
 
 
-class TermsCache:
+class LeaseCache:
     """Leases and limits that this process has read or written."""
 
     def __init__(self, size: int = CACHE_SIZE) -> None:
         self._size = size
         self._lock = threading.Lock()
-        self._terms: dict[str, Terms] = {}
+        self._terms: dict[str, LeaseTerms] = {}
         self._limits: dict[Game, int] = {}
         self._undeclared: dict[Game, datetime] = {}
 
-    def terms(self, session: Session, lease_ids: Collection[str]) -> Mapping[str, Terms]:
+    def terms(self, session: Session, lease_ids: Collection[str]) -> Mapping[str, LeaseTerms]:
         """Return the leases that exist, by id."""
         with self._lock:
             known = {each: self._terms[each] for each in lease_ids if each in self._terms}
@@ -68,7 +68,7 @@ class TermsCache:
             self.remember(read)
         return known
 
-    def remember(self, terms: Mapping[str, Terms]) -> None:
+    def remember(self, terms: Mapping[str, LeaseTerms]) -> None:
         """Keep leases by id, which are committed; the oldest ones are forgotten."""
         with self._lock:
             self._terms |= terms
@@ -115,14 +115,14 @@ _COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
 )
 
 
-def _read(session: Session, lease_ids: Collection[str]) -> dict[str, Terms]:
+def _read(session: Session, lease_ids: Collection[str]) -> dict[str, LeaseTerms]:
     query = select(*_COLUMNS).join(Player, Player.id == Lease.home_id).where(among(session, Lease.id, lease_ids))
     return {row.id: _terms(row) for row in session.connection().execute(query)}
 
 
-def _terms(row: Row[*tuple[Any, ...]]) -> Terms:
+def _terms(row: Row[*tuple[Any, ...]]) -> LeaseTerms:
     """Keep text that many leases share once, not once for each: it is a third of what the cache holds."""
-    return Terms(
+    return LeaseTerms(
         lease_id=row.id,
         worker_id=intern(row.worker_id),
         kind=intern(row.kind),

@@ -20,11 +20,11 @@ from league.db.engine import Database
 from league.db.group_commit import one_by_one
 from league.db.models import Draw, Learner, Lease, Match, Player
 from league.errors import UnknownEnvironmentError, UnknownLeaseError
-from league.services.gates.sprt import Judge
+from league.services.gates.sprt import GateEvaluator
 from league.services.matches import counting, pair_records
 from league.services.matchmaking import gate_pairing, opponents, unplayable
-from league.services.matchmaking.lease_cache import Terms, TermsCache
-from league.services.matchmaking.opponents import PAIRING, Account, LearnerDraw
+from league.services.matchmaking.lease_cache import LeaseCache, LeaseTerms
+from league.services.matchmaking.opponents import PAIRING, DrawRecord, LearnerDraw
 from league.services.population import external_players
 from league.services.population.cache import NEWEST, Member, Population, PopulationCache
 from league.services.workers import service as workers
@@ -43,7 +43,7 @@ class Grant:
     """Leases that are decided upon and not stored yet, with the distribution that they were drawn from."""
 
     population: Population
-    account: Account
+    account: DrawRecord
     rows: Sequence[Row]
 
 
@@ -51,8 +51,8 @@ def grant(
     database: Database,
     settings: Settings,
     cache: PopulationCache,
-    terms: TermsCache,
-    judge: Judge,
+    terms: LeaseCache,
+    judge: GateEvaluator,
     request: wire.LeaseRequest,
     now: datetime,
     rng: np.random.Generator,
@@ -248,7 +248,7 @@ def _plan_rating(
     session: Session,
     settings: Settings,
     cache: PopulationCache,
-    judge: Judge,
+    judge: GateEvaluator,
     request: wire.RatingLeases,
     now: datetime,
     rng: np.random.Generator,
@@ -295,7 +295,7 @@ def _kept_away(session: Session, settings: Settings, worker_id: str, worker: Tru
 
 def _one_signature(
     population: Population, signatures: Sequence[str], kept_away: frozenset[int], rng: np.random.Generator
-) -> tuple[NDArray[np.int64], Account]:
+) -> tuple[NDArray[np.int64], DrawRecord]:
     """Choose among a worker's signatures one with somebody to pair, if there is any."""
     groups = [opponents.of_pairing(population, signature, kept_away) for signature in sorted({*signatures}) or [""]]
     peopled = [group for group in groups if group[0].size > 1] or groups
@@ -347,7 +347,7 @@ def _pairs_with(
 def _rows(
     settings: Settings,
     request: wire.TrainingLeases | wire.RatingLeases,
-    account: Account,
+    account: DrawRecord,
     environment: str,
     count: int,
     now: datetime,
@@ -376,8 +376,8 @@ def _rows(
     ]
 
 
-def _terms(population: Population, row: Row) -> Terms:
-    return Terms(
+def _terms(population: Population, row: Row) -> LeaseTerms:
+    return LeaseTerms(
         lease_id=row["id"],
         worker_id=row["worker_id"],
         kind=row["kind"],

@@ -27,7 +27,7 @@ from league import wire
 from league.db.models import Draw, Lease, Match
 from league.errors import InvalidRequestError
 from league.services.matches import counting, pair_records
-from league.services.matches.pair_records import Records
+from league.services.matches.pair_records import PairRecords
 from league.services.matchmaking import leases
 from league.services.matchmaking import opponents as matchmaking_opponents
 from league.services.population import roles, rule_inputs
@@ -117,7 +117,7 @@ class _OtherRule:
         return spread
 
     @cached_property
-    def _records(self) -> Records:
+    def _records(self) -> PairRecords:
         return pair_records.read(self.session, self.population.environment)
 
     def _between(self, places: list[int]) -> NDArray[np.float64]:

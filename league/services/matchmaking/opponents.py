@@ -29,7 +29,7 @@ from league.db.upsert import insert_into
 from league.errors import ConfigurationError, InvalidRequestError
 from league.services.population import roles, rule_inputs
 from league.services.population.cache import Filter, Member, Population, PopulationCache
-from league.services.population.roles import Lineage
+from league.services.population.roles import LearnerRole
 from league.settings import Settings
 
 SELF_PLAY = "self-play"
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class Account:
+class DrawRecord:
     """What a distribution is made of, as it is stored and shown.
 
     Attributes:
@@ -60,7 +60,7 @@ class Account:
     content: Mapping[str, Any]
 
     @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "Account":
+    def of(cls, content: Mapping[str, Any]) -> "DrawRecord":
         """Name a content by its hash."""
         return cls(hashlib.sha256(to_json(content)).hexdigest()[:_HASH_DIGITS], content)
 
@@ -81,7 +81,7 @@ class LearnerDraw:
 
     opponents: tuple[int, ...]
     distribution: Distribution
-    account: Account
+    account: DrawRecord
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,15 +185,17 @@ def preview(session: Session, settings: Settings, cache: PopulationCache, player
     )
 
 
-def of_pairing(population: Population, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], Account]:
+def of_pairing(
+    population: Population, signature: str, unplayable: frozenset[int]
+) -> tuple[NDArray[np.int64], DrawRecord]:
     """Return the places of the players that rating pairs of a signature are sampled from, and the account of it."""
     return population.once(("pairing", signature, unplayable), lambda: _of_pairing(population, signature, unplayable))
 
 
-def of_entry(population: Population, player: int, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], Account]:
+def of_entry(population: Population, player: int, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], DrawRecord]:
     """Return the places of whom an external player may meet, given its own place, and the account of it."""
 
-    def make() -> tuple[NDArray[np.int64], Account]:
+    def make() -> tuple[NDArray[np.int64], DrawRecord]:
         member = population.members[player]
         places, filters = population.opponents(member.signature, unplayable)
         rule = f"neighbours of {member.name} in a Thompson sample of the ratings, strangers sooner"
@@ -204,7 +206,7 @@ def of_entry(population: Population, player: int, unplayable: frozenset[int]) ->
 
 def between(
     population: Population, places: NDArray[np.int64], filters: Sequence[Filter], name: str, rule: str
-) -> Account:
+) -> DrawRecord:
     """Return the account of frozen players who are paired by a rule that gives no probabilities in closed form."""
     pool, unknown = _Pool.of(population, places, filters), [None] * places.size
     branch = {
@@ -221,10 +223,10 @@ def between(
         "filters": _stored(filters),
         "items": pool.items(population.games[places]) | {"propensity": unknown, "win_rate": unknown, "weights": {}},
     }
-    return Account.of(content)
+    return DrawRecord.of(content)
 
 
-def keep(session: Session, account: Account, now: datetime) -> None:
+def keep(session: Session, account: DrawRecord, now: datetime) -> None:
     """Store a distribution, once; one that was pruned meanwhile gets its opponents back.
 
     Nobody prunes it until the transaction ends, which is to hold a lease that was drawn from it.
@@ -237,13 +239,13 @@ def keep(session: Session, account: Account, now: datetime) -> None:
         session.execute(update(Draw).where(Draw.id == account.id).values(distribution=account.content, pruned_at=None))
 
 
-def kept(session: Session, draw_id: str) -> Account:
+def kept(session: Session, draw_id: str) -> DrawRecord:
     """Return a stored distribution."""
     content = session.scalars(select(Draw.distribution).where(Draw.id == draw_id)).one()
-    return Account(draw_id, _in_today_s_form(content))
+    return DrawRecord(draw_id, _in_today_s_form(content))
 
 
-def shown(session: Session, account: Account) -> dict[str, Any]:
+def shown(session: Session, account: DrawRecord) -> dict[str, Any]:
     """Return the wire fields of a distribution."""
     columns = account.content["items"]
     ids = columns["player_id"]
@@ -304,7 +306,7 @@ def _of_learner(
         "filters": _stored(filters),
         "items": items,
     }
-    return LearnerDraw(pool.ids, distribution, Account.of(content))
+    return LearnerDraw(pool.ids, distribution, DrawRecord.of(content))
 
 
 def weighed(candidates: Candidates, config: MatchmakingConfig) -> Distribution:
@@ -333,7 +335,7 @@ def _by_role(against: Opposition, candidates: Candidates, rules: RoleRules) -> t
         return role_distribution(against, candidates, replace(rules, matchmaking=default)), (told,)
 
 
-def _contradiction(lineage: Lineage) -> tuple[Filter, ...]:
+def _contradiction(lineage: LearnerRole) -> tuple[Filter, ...]:
     """Tell that a learner's own numbers contradict the league's."""
     if not lineage.failure:
         return ()
@@ -342,7 +344,7 @@ def _contradiction(lineage: Lineage) -> tuple[Filter, ...]:
 
 def _of_pairing(
     population: Population, signature: str, unplayable: frozenset[int]
-) -> tuple[NDArray[np.int64], Account]:
+) -> tuple[NDArray[np.int64], DrawRecord]:
     places, filters = population.opponents(signature, unplayable)
     return places, between(population, places, filters, PAIRING, _PAIRING_RULE)
 

@@ -110,7 +110,7 @@ def _quarantine_broken(
         return False
     reason = f"the server's check found: {finding}"
     details = {"finding": finding, **reports.details(found)}
-    transitions.change(
+    transitions.transition(
         session, settings, player_id, "quarantine", actor=SERVER, reason=reason, now=now, details=details
     )
     return True
@@ -130,7 +130,7 @@ def _quarantine_corroborated(
     found = reports.resolve(session, player_id, "corroborated", now)
     summary = f"workers of {len(owners)} tokens could not play it, the last one: {reason}"
     details = reports.details(found)
-    transitions.change(
+    transitions.transition(
         session, settings, player_id, "quarantine", actor=WORKERS, reason=summary, now=now, details=details
     )
     return True

@@ -45,12 +45,12 @@ from league.errors import UnknownPeriodError
 from league.services.audit import log as audit_log
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
-from league.services.matches.pair_records import Records
+from league.services.matches.pair_records import PairRecords
 from league.services.operations import export, import_
 from league.services.operations.archive import ArchiveReader, Manifest, Progress
 from league.services.operations.export import View
 from league.services.ratings import rated_players, sides, sides_store
-from league.services.ratings.period import Rule
+from league.services.ratings.period import RatingConfig
 from league.storage.base import CheckpointStore
 
 _ARCHIVE = ".fork.zip"
@@ -224,7 +224,7 @@ def _learners(at: datetime) -> Select[Any]:
 
 def _players(at: datetime) -> Select[Any]:
     """Select the players of a time with the standing and call-sign that the audit log tells of then."""
-    told = {"standing": rated_players.standing_told(), "call_sign": rated_players.call_sign_told()}
+    told = {"standing": rated_players.logged_standing(), "call_sign": rated_players.logged_call_sign()}
     chosen = _rows(Player, Player.created_at <= at, **told)
     return chosen.outerjoin(Event, Event.id == rated_players.last_change(at))
 
@@ -249,7 +249,7 @@ def _decisions(at: datetime) -> Select[Any]:
     return _rows(SnapshotDecision, known, player_id=case((published, SnapshotDecision.player_id)))
 
 
-def _records(session: Session, cut: Cut, environment: str) -> tuple[Records, Records]:
+def _records(session: Session, cut: Cut, environment: str) -> tuple[PairRecords, PairRecords]:
     """Count the records that pairs had, period by period, as they were counted then; those of sides kept apart, too."""
     own = Period.environment == environment, _periods(cut)
     version = select(func.max(Period.version)).where(*own).scalar_subquery()
@@ -258,7 +258,7 @@ def _records(session: Session, cut: Cut, environment: str) -> tuple[Records, Rec
     for end, rule in session.execute(closed).all():
         games = match_log.read(session, environment, start, end)
         records, start = records.advance(games), end
-        if Rule.restored(rule).unlike_sides:
+        if RatingConfig.restored(rule).unlike_sides:
             by_side = by_side.advance(sides.seated(games))
     return records, by_side
 

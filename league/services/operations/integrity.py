@@ -197,8 +197,8 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
     with_standing = Player.environment == environment, Player.kind.in_(("snapshot", "external"))
     query = select(Player.id).outerjoin(Event, Event.id == rated_players.last_change()).where(*with_standing)
     told = {
-        "standing": (Player.standing, rated_players.standing_told()),
-        "call-sign": (Player.call_sign, rated_players.call_sign_told()),
+        "standing": (Player.standing, rated_players.logged_standing()),
+        "call-sign": (Player.call_sign, rated_players.logged_call_sign()),
     }
     for what, (stored, logged) in told.items():
         unlike = session.scalars(query.where(stored.is_distinct_from(logged)).order_by(Player.id)).all()
@@ -212,7 +212,7 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
 
 def _champion(session: Session, environment: str) -> Iterator[Violation]:
     """The champion is a commander, and who the audit log says."""
-    champion, told = champions.holder(session, environment), champions.told(session, environment)
+    champion, told = champions.champion_id(session, environment), champions.champion_in_audit_log(session, environment)
     if champion != told:
         finding = f"{_named(champion)} is champion, by the audit log it is {_named(told)}"
         yield Violation("champion", environment, finding)

@@ -22,7 +22,7 @@ from arena.glicko2 import Ratings
 from league.db.models import Event, Period, Player, Rating
 from league.errors import UnknownPlayerError
 from league.services.ratings import rated_players
-from league.services.ratings.period import Entry
+from league.services.ratings.period import PlayerRating
 
 Version = tuple[int, ...]
 T = TypeVar("T")
@@ -127,7 +127,7 @@ class Population:
             raise UnknownPlayerError(player_id, f"no player of {self.environment} has this id", "see GET /players")
         return self.places[player_id]
 
-    def rated(self, entries: Mapping[int, Entry]) -> "Population":
+    def rated(self, entries: Mapping[int, PlayerRating]) -> "Population":
         """Return everybody with the ratings and games of these entries, by id; the others keep theirs."""
         rating, deviation, volatility = (
             column.copy() for column in (self.ratings.rating, self.ratings.deviation, self.ratings.volatility)

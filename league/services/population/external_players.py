@@ -129,7 +129,7 @@ def _require_same(player: Player, request: wire.ExternalCreate, caller: Principa
     if player.kind != KIND:
         rule = f"a {player.kind} of {player.environment} has this name"
         raise NameTakenError(request.name, rule, "choose another name for the external player")
-    if ownership.bound(caller):
+    if ownership.is_restricted(caller):
         ownership.require(player, caller)
     known = player.card.get(_IDENTITY)
     if known is None:

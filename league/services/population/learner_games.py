@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from league.services.matches import log as match_log
-from league.services.matches.log import Games
+from league.services.matches.log import MatchArrays
 from league.services.population import role_config
 from league.services.ratings import input_version
 
@@ -14,19 +14,19 @@ from league.services.ratings import input_version
 class _Known:
     """Games up to match `through`, with what else they follow from: see `league.services.ratings.input_version`."""
 
-    games: Games
+    games: MatchArrays
     through: int
     event_id: int
     began_step: int
 
 
-class Recollection:
+class LearnerGamesCache:
     """Remembers the last games of learners; not for several threads."""
 
     def __init__(self) -> None:
         self._known: dict[int, _Known] = {}
 
-    def last_of(self, session: Session, environment: str, learner_id: int, through: int, count: int) -> Games:
+    def last_of(self, session: Session, environment: str, learner_id: int, through: int, count: int) -> MatchArrays:
         """Return a learner's last rated games against others since it last began anew.
 
         Args:

@@ -45,7 +45,7 @@ def get_or_create(
         learner = _find(session, request)
     if learner is None:
         raise UnknownLearnerError(request.name, "it vanished while it was made", "send the call again")
-    if ownership.bound(caller):
+    if ownership.is_restricted(caller):
         ownership.require(learner, caller)
     _require_match(learner, request)
     if learner.max_decisions is None:
@@ -209,8 +209,8 @@ def _require_match(learner: Learner, request: wire.LearnerCreate) -> None:
 
 def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> list[wire.Learner]:
     ids = [learner.id for learner in learners]
-    anew = role_config.beginnings(session, ids)
-    began = [anew.get(learner_id, role_config.NEVER_ANEW) for learner_id in ids]
+    anew = role_config.resets(session, ids)
+    began = [anew.get(learner_id, role_config.NO_RESETS) for learner_id in ids]
     own = select(Player.learner_id, Player.id).where(Player.learner_id.in_(ids), Player.kind == "learner")
     last = select(Player.learner_id, func.max(Player.id)).where(Player.learner_id.in_(ids), Player.kind == "snapshot")
     players = dict(session.execute(own).all())

@@ -20,14 +20,14 @@ _WAY_OUT = "docs/league_play.md has the numbers"
 
 
 @dataclass(frozen=True)
-class Beginnings:
+class Resets:
     """How often a learner has begun anew, and at which of its steps the last time; 0 before the first."""
 
     resets: int
     step: int
 
 
-NEVER_ANEW = Beginnings(0, 0)
+NO_RESETS = Resets(0, 0)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def given(rules: wire.RoleNumbers) -> dict[str, Any]:
     return rules.model_dump(exclude_none=True)
 
 
-def beginnings(session: Session, learner_ids: Iterable[int], at: datetime | None = None) -> dict[int, Beginnings]:
+def resets(session: Session, learner_ids: Iterable[int], at: datetime | None = None) -> dict[int, Resets]:
     """Return when learners began anew up to a time, None being now, by id; those that never did are left out.
 
     A learner begins anew with a snapshot, so that it is known from its publication on.
@@ -91,11 +91,11 @@ def beginnings(session: Session, learner_ids: Iterable[int], at: datetime | None
     resets = resets.where(SnapshotDecision.reset, SnapshotDecision.learner_id.in_(learner_ids))
     known = resets if at is None else resets.where(Player.created_at <= at)
     found = session.execute(known.group_by(SnapshotDecision.learner_id))
-    return {learner_id: Beginnings(count, step or 0) for learner_id, count, step in found}
+    return {learner_id: Resets(count, step or 0) for learner_id, count, step in found}
 
 
 def began_step(session: Session, player_id: int, at: datetime | None = None) -> int:
     """Return at which of its steps a learner had last begun anew at a time, None being now; 0 before the first."""
     own = session.scalars(select(Player.learner_id).where(Player.id == player_id))
-    found = beginnings(session, [learner_id for learner_id in own if learner_id is not None], at)
+    found = resets(session, [learner_id for learner_id in own if learner_id is not None], at)
     return max((each.step for each in found.values()), default=0)

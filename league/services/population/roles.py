@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Lineage:
+class LearnerRole:
     """A learner with the rules that it follows.
 
     Attributes:
@@ -63,7 +63,7 @@ class Lineage:
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class Matchups:
     """How a learner does against K others.
 
     Attributes:
@@ -87,12 +87,14 @@ class _Sides:
     step: IntArray
 
 
-def lineage(session: Session, population: Population, settings: Settings, member: Member) -> Lineage:
+def lineage(session: Session, population: Population, settings: Settings, member: Member) -> LearnerRole:
     """Return what a population's learner follows; those of all its learners are read together, once."""
     return population.once("lineages", lambda: _lineages(session, population, settings))[member.id]
 
 
-def standing(session: Session, population: Population, settings: Settings, own: Lineage, places: IntArray) -> Standing:
+def standing(
+    session: Session, population: Population, settings: Settings, own: LearnerRole, places: IntArray
+) -> Matchups:
     """Return how a learner does against the players at K places of its population, up to the last closed period."""
     if own.began_step == 0:
         records = pair_records.of_player(session, own.member.id)
@@ -116,7 +118,7 @@ def standing(session: Session, population: Population, settings: Settings, own: 
         step=step,
         own=own.id,
     )
-    return Standing(win_rates, matches, against)
+    return Matchups(win_rates, matches, against)
 
 
 def lineages(population: Population, places: Sequence[int]) -> IntArray:
@@ -124,19 +126,19 @@ def lineages(population: Population, places: Sequence[int]) -> IntArray:
     return _of_all(population).lineage[np.asarray(places, dtype=np.int64)]
 
 
-def _lineages(session: Session, population: Population, settings: Settings) -> Mapping[int, Lineage]:
+def _lineages(session: Session, population: Population, settings: Settings) -> Mapping[int, LearnerRole]:
     """Read what all learners of a population follow, by their ids as players."""
     who = select(Player.id, Learner.id, Learner.name, Learner.role, Learner.rules)
     learning = Player.kind == "learner", Player.environment == population.environment
     found = session.execute(who.join(Learner, Learner.id == Player.learner_id).where(*learning)).all()
-    began = role_config.beginnings(session, [learner_id for _, learner_id, *_ in found])
+    began = role_config.resets(session, [learner_id for _, learner_id, *_ in found])
     lineages = {}
     for player_id, learner_id, name, role, given in found:
         member = population.members[population.place(player_id)]
-        own, anew = role_config.followed(settings, role, given or {}), began.get(learner_id, role_config.NEVER_ANEW)
+        own, anew = role_config.followed(settings, role, given or {}), began.get(learner_id, role_config.NO_RESETS)
         if own.failure:
             log.error("learner %s: %s; numbers of its role stand in. %s", name, own.failure, _CORRECT_THE_NUMBERS)
-        lineages[player_id] = Lineage(member, learner_id, name, own.rules, own.failure, anew.step)
+        lineages[player_id] = LearnerRole(member, learner_id, name, own.rules, own.failure, anew.step)
     return lineages
 
 

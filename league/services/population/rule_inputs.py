@@ -21,8 +21,8 @@ from arena.rules import Need, Pasts
 from league.db.models import Period
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
-from league.services.matches.log import Games
-from league.services.matches.pair_records import Records
+from league.services.matches.log import MatchArrays
+from league.services.matches.pair_records import PairRecords
 from league.services.population import role_config
 from league.services.population.cache import Population
 
@@ -43,7 +43,7 @@ class Among:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class RuleInputs:
     """What the rules of a draw needed, None where they needed none.
 
     Attributes:
@@ -76,7 +76,7 @@ def gather(
     learner_id: int,
     places: NDArray[np.int64],
     past_games: int,
-) -> Evidence:
+) -> RuleInputs:
     """Read what rules need, each once per population and set of opponents.
 
     Args:
@@ -96,10 +96,10 @@ def gather(
         key, ids = ("pasts", learner_id, who), _ids(population, places)
         closed = partial(rated_through, session, population.environment)
         pasts = population.once(key, lambda: pasts_of(session, learner_id, ids, closed(), past_games))
-    return Evidence(among, pasts)
+    return RuleInputs(among, pasts)
 
 
-def among_opponents(records: Records, population: Population, places: NDArray[np.int64]) -> Among:
+def among_opponents(records: PairRecords, population: Population, places: NDArray[np.int64]) -> Among:
     """Return what the opponents at these places of the population scored against each other."""
     counts, matches = pair_records.matrix(records, _ids(population, places))
     ratings = population.ratings
@@ -137,7 +137,7 @@ def pasts_of(
     return pasts_in(match_log.last_of(session, learner_id, through, past_games, from_step=began), learner_id, opponents)
 
 
-def pasts_in(games: Games, learner_id: int, opponents: Sequence[int]) -> Pasts:
+def pasts_in(games: MatchArrays, learner_id: int, opponents: Sequence[int]) -> Pasts:
     """Return what a learner scored against K opponents in the older and in the newer half of its games with each.
 
     Args:

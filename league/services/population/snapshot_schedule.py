@@ -25,7 +25,7 @@ from league.db.models import Event, Player, SnapshotDecision
 from league.services.audit import log as audit_log
 from league.services.population import learners, roles
 from league.services.population.cache import Population, PopulationCache
-from league.services.population.roles import Lineage
+from league.services.population.roles import LearnerRole
 from league.settings import Settings
 
 ACTOR = "rule"
@@ -52,7 +52,7 @@ class Verdict:
     evidence: Mapping[str, Any]
 
 
-def ask(
+def decide_snapshots(
     database: Database,
     settings: Settings,
     cache: PopulationCache,
@@ -70,7 +70,7 @@ def ask(
     return [answer for answer in answers if answer is not None]
 
 
-def fulfil(session: Session, learner_id: int, since_step: int, player_id: int) -> None:
+def link_snapshot(session: Session, learner_id: int, since_step: int, player_id: int) -> None:
     """Note the snapshot that a decision led to; the first one stays."""
     which = SnapshotDecision.learner_id == learner_id, SnapshotDecision.since_step == since_step
     open_one = update(SnapshotDecision).where(*which, SnapshotDecision.player_id.is_(None))
@@ -134,7 +134,7 @@ def _judge(
 
 
 def _evidence(
-    session: Session, population: Population, settings: Settings, own: Lineage, since_step: int, step: int
+    session: Session, population: Population, settings: Settings, own: LearnerRole, since_step: int, step: int
 ) -> dict[str, Any]:
     """Return all that a decision looks at, in the form that it is kept in."""
     places, _ = population.opponents(own.member.signature, frozenset())
@@ -187,7 +187,7 @@ def _decide(evidence: Mapping[str, Any]) -> tuple[bool, str] | None:
     return None if decision is None else (decision.reset, decision.reason)
 
 
-def _start(population: Population, own: Lineage) -> str | None:
+def _start(population: Population, own: LearnerRole) -> str | None:
     """Return the checkpoint that a learner begins anew from: the newest of a main's, where it is to be one and is."""
     if own.rules.snapshots.start == "first":
         return None

@@ -53,7 +53,7 @@ def publish(
     known = _find(session, request)
     player_id = _insert(session, settings, request, learner, now) if known is None else known
     if request.since_step is not None:
-        snapshot_schedule.fulfil(session, learner.id, request.since_step, player_id)
+        snapshot_schedule.link_snapshot(session, learner.id, request.since_step, player_id)
     return rated_players.show(session, settings, player_id)
 
 

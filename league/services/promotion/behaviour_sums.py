@@ -18,7 +18,7 @@ from league.db.engine import Database
 from league.db.models import Behaviour, Fingerprint, FingerprintMark, Match, MeasureSet, Period, Player
 from league.services.matches import behaviours, counting
 from league.services.ratings import input_version
-from league.services.ratings.input_version import Ground
+from league.services.ratings.input_version import InputVersion
 
 MEASURES_MAX = 256
 """Of one game's fingerprints: those that came first count, so that nobody can fill the table with names."""
@@ -45,7 +45,7 @@ class _Draft:
         sums: Those that changed.
     """
 
-    ground: Ground
+    ground: InputVersion
     before: tuple[int, int]
     through: int
     anew: bool
@@ -59,10 +59,7 @@ def follow(database: Database, environment: str) -> None:
     if draft is None:
         return
     with database.write() as session:
-        if (
-            input_version.still_holds(session, environment, draft.ground)
-            and _mark(session, environment) == draft.before
-        ):
+        if input_version.unchanged(session, environment, draft.ground) and _mark(session, environment) == draft.before:
             _write(session, environment, draft)
 
 

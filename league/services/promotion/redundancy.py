@@ -65,7 +65,7 @@ def listing(session: Session, settings: Settings, environment: str | None) -> li
 
 def find(session: Session, settings: Settings, everybody: Population) -> list[Alike]:
     """Find the snapshots that could retire, most alike first; players of different signatures are not compared."""
-    champion = champions.holder(session, everybody.environment)
+    champion = champions.champion_id(session, everybody.environment)
     found: list[Alike] = []
     for signature in sorted({member.signature for member in everybody.members}):
         places = [place for place, member in enumerate(everybody.members) if _in_play(member, signature)]

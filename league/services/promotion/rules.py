@@ -40,7 +40,7 @@ def apply(session: Session, settings: Settings, population: Population, now: dat
     if settings.retire_redundant and _retire_redundant(session, settings, population, now):
         population = populations.load(session, environment)
         frozen = [place for place, member in enumerate(population.members) if _concerned(member)]
-    champion = champions.holder(session, environment)
+    champion = champions.champion_id(session, environment)
     signatures = [population.members[place].signature for place in frozen]
     for signature in sorted({*signatures}):
         places = [place for place, own in zip(frozen, signatures, strict=True) if own == signature]
@@ -57,7 +57,7 @@ def _retire_redundant(session: Session, settings: Settings, population: Populati
     found = redundancy.find(session, settings, population)
     for alike in found:
         player_id, reason = alike.player.id, alike.words()
-        transitions.change(session, settings, player_id, "retire", actor=ACTOR, reason=reason, now=now)
+        transitions.transition(session, settings, player_id, "retire", actor=ACTOR, reason=reason, now=now)
     return bool(found)
 
 
@@ -95,14 +95,14 @@ def _crown(
     if decision is None or not decision.approved:
         return roster
     player = ids[decision.player]
-    transitions.crown(session, player, expected=champion, actor=ACTOR, reason=decision.reason, now=now)
+    transitions.set_champion(session, player, expected=champion, actor=ACTOR, reason=decision.reason, now=now)
     return replace(roster, champion=_mask([decision], len(ids)))
 
 
 def _change(
     session: Session, settings: Settings, ids: list[int], name: transitions.Change, decision: Decision, now: datetime
 ) -> None:
-    transitions.change(session, settings, ids[decision.player], name, actor=ACTOR, reason=decision.reason, now=now)
+    transitions.transition(session, settings, ids[decision.player], name, actor=ACTOR, reason=decision.reason, now=now)
 
 
 def _mask(decisions: Sequence[Decision], players: int) -> NDArray[np.bool_]:

@@ -24,19 +24,19 @@ from league.services.audit import log as audit_log
 from league.services.environments import lookup as environments
 from league.services.matches import counting, pair_records
 from league.services.matches import log as match_log
-from league.services.matches.log import Games
-from league.services.matches.pair_records import Records
+from league.services.matches.log import MatchArrays
+from league.services.matches.pair_records import PairRecords
 from league.services.population import cache as population_cache
 from league.services.population.cache import Population, Version
 from league.services.promotion import rules as promotion_rules
 from league.services.ratings import input_version, rated_players, sides, sides_store
 from league.services.ratings import state as rating_state
 from league.services.ratings.history_fit import Offsets
-from league.services.ratings.input_version import Ground
-from league.services.ratings.period import Entry, Rule
+from league.services.ratings.input_version import InputVersion
+from league.services.ratings.period import PlayerRating, RatingConfig
 from league.services.ratings.roster import Roster
 from league.services.ratings.sides import Seats
-from league.services.ratings.state import Closing, Ledger
+from league.services.ratings.state import RatingState, RatingUpdate
 from league.services.unplayable_reports import false_reports
 from league.settings import Settings
 
@@ -45,7 +45,7 @@ _LAST = Rating.rating, Rating.deviation, Rating.volatility, Rating.games, Rating
 
 
 @dataclass(frozen=True, eq=False)
-class _Draft:
+class _PreparedPeriod:
     """A period that is computed and not yet written.
 
     Attributes:
@@ -64,15 +64,15 @@ class _Draft:
         present: The version of everybody that `population` follows from.
     """
 
-    ground: Ground
+    ground: InputVersion
     version: int
     number: int
     after: int
     last_match_id: int
     not_before: datetime | None
-    games: Games
-    rule: Rule
-    closing: Closing
+    games: MatchArrays
+    rule: RatingConfig
+    closing: RatingUpdate
     payoffs: Sequence[Mapping[str, Any]]
     side_payoffs: Sequence[Mapping[str, Any]]
     population: Population | None
@@ -145,7 +145,7 @@ def roster(session: Session, environment: str) -> Roster:
     rows = session.connection().execute(query).all()
     trained = {row.learner_id: row.id for row in rows if row.kind == "learner"}
     return Roster(
-        newcomers={row.id: Entry(row.kind, *row[4:], 0, 0.0) for row in rows},
+        newcomers={row.id: PlayerRating(row.kind, *row[4:], 0, 0.0) for row in rows},
         parents={row.id: row.parent_id for row in rows},
         learners={
             row.id: trained[row.learner_id] for row in rows if row.kind == "snapshot" and row.learner_id in trained
@@ -153,19 +153,19 @@ def roster(session: Session, environment: str) -> Roster:
     )
 
 
-def rule_of(session: Session, settings: Settings, environment: str) -> Rule:
+def rule_of(session: Session, settings: Settings, environment: str) -> RatingConfig:
     """Return the rule that an environment's next period is closed under."""
-    return Rule.of(settings, unlike_sides=environments.sides(session, environment) is not None)
+    return RatingConfig.of(settings, unlike_sides=environments.sides(session, environment) is not None)
 
 
-def entry_of(player: Player, last: Rating | None) -> Entry:
+def entry_of(player: Player, last: Rating | None) -> PlayerRating:
     """Return a player as a rating period takes it, from its last rating or from its start."""
     if last is None:
-        return Entry(player.kind, player.start_rating, player.start_deviation, player.start_volatility, 0, 0.0)
-    return Entry(player.kind, last.rating, last.deviation, last.volatility, last.games, last.score)
+        return PlayerRating(player.kind, player.start_rating, player.start_deviation, player.start_volatility, 0, 0.0)
+    return PlayerRating(player.kind, last.rating, last.deviation, last.volatility, last.games, last.score)
 
 
-def offsets(session: Session, environment: str, records: Records) -> Offsets | None:
+def offsets(session: Session, environment: str, records: PairRecords) -> Offsets | None:
     """Return what sides gave pairs, as it is known after the last period; None where sides are alike."""
     books = sides_store.read(session, environment)
     if not books.entries:
@@ -176,7 +176,7 @@ def offsets(session: Session, environment: str, records: Records) -> Offsets | N
 
 
 def write_ratings(
-    session: Session, period_id: int, entries: Mapping[int, Entry], side_entries: Mapping[int, Entry]
+    session: Session, period_id: int, entries: Mapping[int, PlayerRating], side_entries: Mapping[int, PlayerRating]
 ) -> None:
     """Append a period's ratings, by player, and those of sides, by seat."""
     rows = [
@@ -253,23 +253,29 @@ def _close(
 
 
 def _write_if_first(
-    database: Database, settings: Settings, environment: str, draft: _Draft, actor: str, reason: str, now: datetime
+    database: Database,
+    settings: Settings,
+    environment: str,
+    draft: _PreparedPeriod,
+    actor: str,
+    reason: str,
+    now: datetime,
 ) -> wire.RatingPeriod | None:
     """Write a period unless another process changed what it rests on; None where one did."""
     with database.write() as session:
-        if not input_version.still_holds(session, environment, draft.ground):
+        if not input_version.unchanged(session, environment, draft.ground):
             return None
         return _write(session, settings, environment, draft, actor, reason, now)
 
 
-def _draft(session: Session, settings: Settings, environment: str, watermark: int) -> _Draft:
+def _draft(session: Session, settings: Settings, environment: str, watermark: int) -> _PreparedPeriod:
     before, rule = input_version.read(session, environment), rule_of(session, settings, environment)
     last = newest(session, environment)
     version, start, number = (last.version, last.last_match_id, last.number) if last else (1, 0, 0)
     end = max(watermark, start)
     games = match_log.read(session, environment, start, end)
     so_far = _ledger(session, environment, version)
-    closing = rating_state.close(so_far, roster(session, environment), games, rule)
+    closing = rating_state.apply_period(so_far, roster(session, environment), games, rule)
     changed = closing.records.among(games).rows(environment)
     everybody = (
         population_cache.load(session, environment).rated(closing.entries) if settings.automatic_promotion else None
@@ -279,13 +285,19 @@ def _draft(session: Session, settings: Settings, environment: str, watermark: in
         sides_store.rows(closing.sides.records.among(sides.seated(games)), environment) if rule.unlike_sides else ()
     )
     not_before = _not_before(session, environment, last, end)
-    return _Draft(
+    return _PreparedPeriod(
         before, version, number + 1, start, end, not_before, games, rule, closing, changed, by_side, everybody, present
     )
 
 
 def _write(
-    session: Session, settings: Settings, environment: str, draft: _Draft, actor: str, reason: str, now: datetime
+    session: Session,
+    settings: Settings,
+    environment: str,
+    draft: _PreparedPeriod,
+    actor: str,
+    reason: str,
+    now: datetime,
 ) -> wire.RatingPeriod:
     unchanged = population_cache.version(session) == draft.present
     period = Period(
@@ -331,7 +343,7 @@ def _not_before(session: Session, environment: str, last: Period | None, end: in
     return max((each for each in (reported_at, closed_at) if each is not None), default=None)
 
 
-def _ledger(session: Session, environment: str, version: int) -> Ledger:
+def _ledger(session: Session, environment: str, version: int) -> RatingState:
     """Return what the closed periods left."""
     last_fit = session.scalar(
         select(func.max(Period.id)).where(Period.environment == environment, Period.version == version, Period.refitted)
@@ -340,14 +352,14 @@ def _ledger(session: Session, environment: str, version: int) -> Ledger:
     if last_fit is not None:
         fitted = rating_state.games_of_frozen(_rated(session, environment, last_fit))
     entries, records = _rated(session, environment, None), pair_records.read(session, environment)
-    return Ledger(entries, records, fitted, sides_store.read(session, environment))
+    return RatingState(entries, records, fitted, sides_store.read(session, environment))
 
 
-def _rated(session: Session, environment: str, as_of: int | None) -> dict[int, Entry]:
+def _rated(session: Session, environment: str, as_of: int | None) -> dict[int, PlayerRating]:
     """Return everybody whom a period has rated, after the last one or after period `as_of`."""
     query = rated_players.rated(as_of).where(Player.environment == environment, Rating.player_id.is_not(None))
     rows = session.connection().execute(query.with_only_columns(Player.id, Player.kind, *_LAST))
-    return {row.id: Entry(*row[1:]) for row in rows}
+    return {row.id: PlayerRating(*row[1:]) for row in rows}
 
 
 def _body(period: Period) -> wire.RatingPeriod:
@@ -358,7 +370,7 @@ def _body(period: Period) -> wire.RatingPeriod:
         environment=period.environment,
         matches=period.matches,
         players=period.players,
-        config_id=Rule.restored(period.rule).id,
+        config_id=RatingConfig.restored(period.rule).id,
         config=period.rule,
         refitted=period.refitted,
         closed_at=period.closed_at,

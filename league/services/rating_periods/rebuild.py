@@ -13,25 +13,25 @@ from league.services.audit import log as audit_log
 from league.services.environments import lookup as environments
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
-from league.services.matches.log import Games
-from league.services.matches.pair_records import Records
+from league.services.matches.log import MatchArrays
+from league.services.matches.pair_records import PairRecords
 from league.services.rating_periods import closing as rating_periods_closing
 from league.services.rating_periods.differences import Difference, Differences, Kind, Row, Rows
 from league.services.ratings import initial_ratings, sides, sides_store
 from league.services.ratings import state as rating_state
-from league.services.ratings.initial_ratings import Heir
-from league.services.ratings.input_version import Ground, settle
+from league.services.ratings.initial_ratings import Inheritance
+from league.services.ratings.input_version import InputVersion, compute_then_commit
 from league.services.ratings.input_version import read as read_ground
-from league.services.ratings.period import Entry, Rule
+from league.services.ratings.period import PlayerRating, RatingConfig
 from league.services.ratings.roster import Roster
-from league.services.ratings.state import EMPTY, Closing, Ledger
+from league.services.ratings.state import EMPTY, RatingState, RatingUpdate
 from league.wire import Side
 
 _RATING = ("rating", "deviation", "volatility", "games", "score")
 _SUMMARY = ("matches", "players", "refitted")
 _KINDS: Mapping[Side, Kind] = {"home": "rating at home", "away": "rating away"}
 
-Cut = tuple[int, Rule]
+Cut = tuple[int, RatingConfig]
 """Up to which match a period goes, and how it is rated."""
 
 
@@ -58,11 +58,11 @@ class Step:
         starts: Where the snapshots start that inherit its ratings.
     """
 
-    before: Ledger
-    games: Games
-    closing: Closing
-    after: Ledger
-    starts: Mapping[int, Entry]
+    before: RatingState
+    games: MatchArrays
+    closing: RatingUpdate
+    after: RatingState
+    starts: Mapping[int, PlayerRating]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +73,8 @@ class _Correction:
     matches: int
     players: int
     refitted: bool
-    entries: Mapping[int, Entry]
-    side_entries: Mapping[int, Entry]
+    entries: Mapping[int, PlayerRating]
+    side_entries: Mapping[int, PlayerRating]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +84,12 @@ class _Audit:
     So is `side_records`, those whose sides are kept apart. `starts` has the players that should have started elsewhere.
     """
 
-    ground: Ground
+    ground: InputVersion
     outcome: Rebuilt
     corrections: Sequence[_Correction]
-    starts: Mapping[int, Entry]
-    records: Records | None
-    side_records: Records | None
+    starts: Mapping[int, PlayerRating]
+    records: PairRecords | None
+    side_records: PairRecords | None
 
 
 def rebuild(database: Database, now: datetime, environment: str | None = None) -> list[Rebuilt]:
@@ -120,13 +120,13 @@ def replay(session: Session, environment: str, cuts: Iterable[Cut]) -> Iterator[
 
 
 def _replay(
-    session: Session, environment: str, roster: Roster, cuts: Iterable[tuple[int, Rule, Sequence[Heir]]]
+    session: Session, environment: str, roster: Roster, cuts: Iterable[tuple[int, RatingConfig, Sequence[Inheritance]]]
 ) -> Iterator[Step]:
     """Compute periods from the first match on, each with the snapshots that start from its ratings."""
     before, start = EMPTY, 0
     for last_match_id, rule, heirs in cuts:
         games = match_log.read(session, environment, start, last_match_id)
-        closing = rating_state.close(before, roster, games, rule)
+        closing = rating_state.apply_period(before, roster, games, rule)
         after = before.after(closing)
         starts = initial_ratings.starts(heirs, after.entries, roster.newcomers)
         yield Step(before, games, closing, after, starts)
@@ -134,7 +134,7 @@ def _replay(
 
 
 def _rebuild(database: Database, environment: str, now: datetime) -> Rebuilt:
-    return settle(
+    return compute_then_commit(
         database,
         environment,
         lambda session: _audit(session, environment),
@@ -149,9 +149,9 @@ def _audit(session: Session, environment: str) -> _Audit:
     found = Differences()
     state, count, ratings = EMPTY, 0, 0
     roster, heirs = rating_periods_closing.roster(session, environment), initial_ratings.heirs(session, environment)
-    moved: dict[int, Entry] = {}
+    moved: dict[int, PlayerRating] = {}
     for stored in _versions(session, environment):
-        cuts = [(each.last_match_id, Rule.restored(each.rule), heirs.get(each.id, ())) for each in stored]
+        cuts = [(each.last_match_id, RatingConfig.restored(each.rule), heirs.get(each.id, ())) for each in stored]
         steps = _replay(session, environment, roster.starting(moved), cuts)
         for period, step in zip(stored, steps, strict=True):
             correction = _Correction(
@@ -196,7 +196,7 @@ def _differs(session: Session, period: Period, right: _Correction, found: Differ
     return ratings or any(by_side) or summary
 
 
-def _side_rows(entries: Mapping[int, Entry]) -> dict[Side, Rows]:
+def _side_rows(entries: Mapping[int, PlayerRating]) -> dict[Side, Rows]:
     rows: dict[Side, dict[tuple[int, ...], Row]] = {side: {} for side in sides.SIDES}
     for seat, entry in entries.items():
         player, side = sides.owner(seat)
@@ -204,16 +204,16 @@ def _side_rows(entries: Mapping[int, Entry]) -> dict[Side, Rows]:
     return dict(rows)
 
 
-def _right(kind: Kind, kept: Records, right: Records, found: Differences) -> Records | None:
+def _right(kind: Kind, kept: PairRecords, right: PairRecords, found: Differences) -> PairRecords | None:
     """Return what the records of pairs should be; None where they are."""
     return right if found.compare(kind, None, _columns(kept), _columns(right)) else None
 
 
-def _starts(entries: Mapping[int, Entry]) -> Rows:
+def _starts(entries: Mapping[int, PlayerRating]) -> Rows:
     return {(player,): _named(entry, ("rating", "deviation")) for player, entry in entries.items()}
 
 
-def _columns(records: Records) -> Rows:
+def _columns(records: PairRecords) -> Rows:
     return {pair: vars(count) for pair, count in records.counts().items()}
 
 

@@ -17,16 +17,16 @@ from league.errors import ConfigurationError, InvalidRequestError, reason
 from league.services.audit import log as audit_log
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
-from league.services.matches.log import Games
-from league.services.matches.pair_records import Records
+from league.services.matches.log import MatchArrays
+from league.services.matches.pair_records import PairRecords
 from league.services.player_names import display_name
 from league.services.rating_periods import closing
 from league.services.rating_periods.rebuild import Cut, Step, replay
 from league.services.ratings import input_version, rated_players, sides_store
-from league.services.ratings.input_version import Ground
-from league.services.ratings.period import Entry, Rule, as_ratings
+from league.services.ratings.input_version import InputVersion
+from league.services.ratings.period import PlayerRating, RatingConfig, as_ratings
 from league.services.ratings.roster import Roster
-from league.services.ratings.sides import Books
+from league.services.ratings.sides import SideState
 from league.services.ratings.state import EMPTY
 from league.settings import Settings
 
@@ -38,12 +38,12 @@ _SURENESS_MAX = 1.0 - 1e-6  # a prediction beyond this counts as this, or one su
 class Proposal:
     """Another rule; `period_games` cuts the log into other periods, None leaves those there are."""
 
-    rule: Rule
+    rule: RatingConfig
     period_games: int | None
 
 
 @dataclass(frozen=True)
-class Course:
+class Backtest:
     """How a rule fared: its id and numbers, how many periods, and its mean surprise at the next period's results.
 
     `log_loss` is in nats per match, predicted by the ratings before the match's period; null without matches.
@@ -81,8 +81,8 @@ class Comparison:
     """A rule beside the one in force; players in order of the proposed ranks."""
 
     environment: str
-    present: Course
-    proposed: Course
+    present: Backtest
+    proposed: Backtest
     items: Sequence[Line]
 
 
@@ -90,11 +90,11 @@ class Comparison:
 class _Rerated:
     """The periods of a new version, computed and not yet written."""
 
-    ground: Ground
+    ground: InputVersion
     periods: Sequence[Period]
-    entries: Sequence[Mapping[int, Entry]]
-    records: Records
-    sides: Sequence[Books]
+    entries: Sequence[Mapping[int, PlayerRating]]
+    records: PairRecords
+    sides: Sequence[SideState]
 
 
 def propose(database: Database, settings: Settings, environment: str, changes: Mapping[str, Any]) -> Proposal:
@@ -112,7 +112,7 @@ def propose(database: Database, settings: Settings, environment: str, changes: M
     with database.read() as session:
         last = closing.newest(session, environment)
         present = closing.rule_of(session, settings, environment)
-    in_force = present if last is None else Rule.restored(last.rule)
+    in_force = present if last is None else RatingConfig.restored(last.rule)
     base = {**in_force.stored(), "burst_games": in_force.burst_games}
     for name in ("unlike_sides", "unsure_of_sides"):  # are the game's, and no numbers
         base.pop(name, None)
@@ -126,7 +126,7 @@ def propose(database: Database, settings: Settings, environment: str, changes: M
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         raise ConfigurationError(f"{name} = {first['input']}", reason(first), "correct it in the file") from error
-    rule = Rule.of(checked, unlike_sides=present.unlike_sides)
+    rule = RatingConfig.of(checked, unlike_sides=present.unlike_sides)
     return Proposal(rule, checked.period_games if "period_games" in changes else None)
 
 
@@ -140,7 +140,7 @@ def compare(database: Database, environment: str, proposal: Proposal) -> Compari
         stored = _present_periods(session, environment)
         roster = closing.roster(session, environment)
         players = session.execute(rated_players.rated().where(Player.environment == environment)).all()
-        now = [(period.last_match_id, Rule.restored(period.rule)) for period in stored]
+        now = [(period.last_match_id, RatingConfig.restored(period.rule)) for period in stored]
         present, _ = _follow(replay(session, environment, now), now, roster)
         cuts = _cuts(session, environment, stored, proposal)
         proposed, entries = _follow(replay(session, environment, cuts), cuts, roster)
@@ -162,7 +162,7 @@ def apply(
         InvalidRequestError: No period was closed yet.
     """
     comparison = compare(database, environment, proposal)
-    input_version.settle(
+    input_version.compute_then_commit(
         database,
         environment,
         lambda session: _rerate(session, environment, proposal, reason),
@@ -204,7 +204,7 @@ def _cuts(session: Session, environment: str, stored: Sequence[Period], proposal
     return [(end, proposal.rule) for end in ends if end != last] + [(last, proposal.rule)]
 
 
-def _ends(games: Games, period_games: int) -> list[int]:
+def _ends(games: MatchArrays, period_games: int) -> list[int]:
     """Return the place of each period's last match, as if the server had looked after every match."""
     ends: list[int] = []
     active: set[int] = set()
@@ -219,19 +219,19 @@ def _ends(games: Games, period_games: int) -> list[int]:
     return ends
 
 
-def _follow(steps: Iterator[Step], cuts: Sequence[Cut], roster: Roster) -> tuple[Course, Mapping[int, Entry]]:
+def _follow(steps: Iterator[Step], cuts: Sequence[Cut], roster: Roster) -> tuple[Backtest, Mapping[int, PlayerRating]]:
     """Run through periods; return how the rule fared and the ratings after the last."""
-    entries: Mapping[int, Entry] = {}
+    entries: Mapping[int, PlayerRating] = {}
     matches, surprise = 0, 0.0
     for step in steps:
-        count, total = _surprise({**roster.newcomers, **step.before.entries}, step.games)
+        count, total = _log_loss({**roster.newcomers, **step.before.entries}, step.games)
         matches, surprise = matches + count, surprise + total
         entries = step.after.entries
     rule = cuts[-1][1]
-    return Course(rule.id, rule.stored(), len(cuts), surprise / matches if matches else None), entries
+    return Backtest(rule.id, rule.stored(), len(cuts), surprise / matches if matches else None), entries
 
 
-def _surprise(entries: Mapping[int, Entry], games: Games) -> tuple[int, float]:
+def _log_loss(entries: Mapping[int, PlayerRating], games: MatchArrays) -> tuple[int, float]:
     """Return how many matches of two players there are and the sum of their log losses."""
     ids = np.array(games.players, dtype=np.int64)
     ratings = as_ratings([entries[player] for player in ids.tolist()])
@@ -243,7 +243,7 @@ def _surprise(entries: Mapping[int, Entry], games: Games) -> tuple[int, float]:
     return int(apart.sum()), float(loss.sum())
 
 
-def _ranked(entries: Mapping[int, Entry]) -> dict[int, Place]:
+def _ranked(entries: Mapping[int, PlayerRating]) -> dict[int, Place]:
     order = sorted(entries, key=lambda player: (2 * entries[player].deviation - entries[player].rating, player))
     return {
         player: Place(rank, entries[player].rating, entries[player].deviation, entries[player].games)
@@ -256,8 +256,8 @@ def _rerate(session: Session, environment: str, proposal: Proposal, reason: str)
     stored = _present_periods(session, environment)
     cuts = _cuts(session, environment, stored, proposal)
     made: list[Period] = []
-    entries: list[Mapping[int, Entry]] = []
-    sides: list[Books] = []
+    entries: list[Mapping[int, PlayerRating]] = []
+    sides: list[SideState] = []
     records = EMPTY.records
     for (last_match_id, rule), step in zip(cuts, replay(session, environment, cuts), strict=True):
         made.append(

@@ -10,8 +10,8 @@ from arena import refit as arithmetic
 from arena.glicko2 import Results
 from arena.offsets import Leads
 from arena.refit import NO_PARENT, Fit, RefitConfig
-from league.services.matches.pair_records import Records
-from league.services.ratings.period import Entry, Rule
+from league.services.matches.pair_records import PairRecords
+from league.services.ratings.period import PlayerRating, RatingConfig
 
 Parents = Mapping[int, int | None]
 
@@ -39,7 +39,7 @@ class Fitted:
     fit: Fit
 
 
-def is_due(entries: Mapping[int, Entry], fitted: Mapping[int, int], config: RefitConfig) -> bool:
+def is_due(entries: Mapping[int, PlayerRating], fitted: Mapping[int, int], config: RefitConfig) -> bool:
     """Say whether some frozen player's games have grown enough since the last fit.
 
     Args:
@@ -53,9 +53,9 @@ def is_due(entries: Mapping[int, Entry], fitted: Mapping[int, int], config: Refi
 
 
 def fit(
-    entries: Mapping[int, Entry],
+    entries: Mapping[int, PlayerRating],
     parents: Parents,
-    records: Records,
+    records: PairRecords,
     config: RefitConfig,
     offsets: Offsets | None = None,
 ) -> Fitted:
@@ -91,7 +91,7 @@ def fit(
     return Fitted(tuple(ids.tolist()), found)
 
 
-def reseeded(entries: Mapping[int, Entry], fitted: Fitted, rule: Rule) -> dict[int, Entry]:
+def reseeded(entries: Mapping[int, PlayerRating], fitted: Fitted, rule: RatingConfig) -> dict[int, PlayerRating]:
     """Return those who neither learn nor anchor with rating and deviation of the fit, by id."""
     rating, deviation = fitted.fit.rating.tolist(), np.minimum(fitted.fit.deviation, rule.deviation_cap).tolist()
     return {

@@ -11,11 +11,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, aliased
 
 from league.db.models import Player
-from league.services.ratings.period import Entry
+from league.services.ratings.period import PlayerRating
 
 
 @dataclass(frozen=True)
-class Heir:
+class Inheritance:
     """A snapshot, the learner's own player that it starts from, and the least deviation that it starts with."""
 
     player_id: int
@@ -23,7 +23,7 @@ class Heir:
     deviation_floor: float
 
 
-Heirs = Mapping[int, Sequence[Heir]]
+Heirs = Mapping[int, Sequence[Inheritance]]
 """Snapshots by the id of the period whose ratings they start from."""
 
 
@@ -33,14 +33,16 @@ def heirs(session: Session, environment: str) -> Heirs:
     query = select(Player.start_period_id, Player.id, own.id, Player.start_deviation_floor)
     query = query.join(own, (own.learner_id == Player.learner_id) & (own.kind == "learner"))
     query = query.where(Player.environment == environment, Player.kind == "snapshot").order_by(Player.id)
-    found: dict[int, list[Heir]] = {}
+    found: dict[int, list[Inheritance]] = {}
     for period_id, player_id, ancestor_id, floor in session.execute(query):
         if period_id is not None and floor is not None:
-            found.setdefault(period_id, []).append(Heir(player_id, ancestor_id, floor))
+            found.setdefault(period_id, []).append(Inheritance(player_id, ancestor_id, floor))
     return found
 
 
-def starts(heirs: Sequence[Heir], rated: Mapping[int, Entry], newcomers: Mapping[int, Entry]) -> dict[int, Entry]:
+def starts(
+    heirs: Sequence[Inheritance], rated: Mapping[int, PlayerRating], newcomers: Mapping[int, PlayerRating]
+) -> dict[int, PlayerRating]:
     """Return where snapshots start, by id.
 
     Args:
@@ -51,7 +53,7 @@ def starts(heirs: Sequence[Heir], rated: Mapping[int, Entry], newcomers: Mapping
     return {heir.player_id: _start(heir, rated, newcomers) for heir in heirs}
 
 
-def _start(heir: Heir, rated: Mapping[int, Entry], newcomers: Mapping[int, Entry]) -> Entry:
+def _start(heir: Inheritance, rated: Mapping[int, PlayerRating], newcomers: Mapping[int, PlayerRating]) -> PlayerRating:
     learner = rated.get(heir.ancestor_id, newcomers[heir.ancestor_id])
     deviation = max(learner.deviation, heir.deviation_floor)
     return replace(newcomers[heir.player_id], rating=learner.rating, deviation=deviation)

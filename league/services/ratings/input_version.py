@@ -16,7 +16,7 @@ _QUIET_TRIES = 3
 
 
 @dataclass(frozen=True)
-class Ground:
+class InputVersion:
     """What a computation from the log rests on: the last period, and the last event that could change the past."""
 
     period_id: int
@@ -27,7 +27,7 @@ class Grounded(Protocol):
     """An outcome that knows what it rests on."""
 
     @property
-    def ground(self) -> Ground:
+    def ground(self) -> InputVersion:
         """What it rests on."""
 
 
@@ -35,7 +35,7 @@ OutcomeT = TypeVar("OutcomeT", bound=Grounded)
 AnswerT = TypeVar("AnswerT")
 
 
-def read(session: Session, environment: str) -> Ground:
+def read(session: Session, environment: str) -> InputVersion:
     """Return what a computation from the log rests on, as the session sees it.
 
     An event about a player or a period leaves the log as it was. Any other, such as what becomes of a worker, is taken
@@ -46,17 +46,17 @@ def read(session: Session, environment: str) -> Ground:
     disturbing = select(func.max(Event.id)).where(concerns, of_nobody, Event.kind != "period")
     last = select(func.max(Period.id)).where(Period.environment == environment)
     period_id, event_id = session.execute(select(last.scalar_subquery(), disturbing.scalar_subquery())).one()
-    return Ground(period_id or 0, event_id or 0)
+    return InputVersion(period_id or 0, event_id or 0)
 
 
-def still_holds(session: Session, environment: str, before: Ground) -> bool:
+def unchanged(session: Session, environment: str, before: InputVersion) -> bool:
     """Say whether a computation's ground is unchanged; if so it stays until the session's transaction ends."""
     locks.hold(session, Lock.PERIOD, environment)
     locks.hold(session, Lock.EVENTS)
     return read(session, environment) == before
 
 
-def settle(
+def compute_then_commit(
     database: Database,
     environment: str,
     compute: Callable[[Session], OutcomeT],
@@ -67,8 +67,8 @@ def settle(
         with database.read() as session:
             outcome = compute(session)
         with database.write() as session:
-            if still_holds(session, environment, outcome.ground):
+            if unchanged(session, environment, outcome.ground):
                 return write(session, outcome)
     with database.write() as session:
-        still_holds(session, environment, outcome.ground)
+        unchanged(session, environment, outcome.ground)
         return write(session, compute(session))

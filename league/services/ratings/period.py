@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from arena.glicko2 import Kind, Ratings, Results, rate_period
 from arena.refit import RefitConfig
 from league.errors import InvariantError
-from league.services.matches.indexing import places
-from league.services.matches.log import Games
+from league.services.matches.indexing import indices
+from league.services.matches.log import MatchArrays
 from league.settings import Settings
 
 _OWN_KIND = {
@@ -35,7 +35,7 @@ that rules keep their names."""
 
 
 @dataclass(frozen=True)
-class Rule:
+class RatingConfig:
     """How a period is rated; stored with it, so that it can be computed again.
 
     `deviation_floor` keeps a learner's rating moving. It holds for frozen players too unless the whole history is
@@ -95,7 +95,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Entry:
+class PlayerRating:
     """A player at the start or the end of a period; `games` and `score` count the games that rated it so far."""
 
     kind: str
@@ -116,9 +116,12 @@ class Entry:
         return _OWN_KIND[self.kind] == Kind.FROZEN
 
 
-def advance(
-    entries: Mapping[int, Entry], games: Games, rule: Rule, advantage: NDArray[np.float64] | None = None
-) -> dict[int, Entry]:
+def rate_matches(
+    entries: Mapping[int, PlayerRating],
+    games: MatchArrays,
+    rule: RatingConfig,
+    advantage: NDArray[np.float64] | None = None,
+) -> dict[int, PlayerRating]:
     """Rate one period.
 
     Args:
@@ -154,9 +157,9 @@ def advance(
     volatility = np.where(learner, by_training.volatility, by_rating.volatility).tolist()
     played = np.where(learner, learner_games, frozen_games).tolist()
     scored = np.where(learner, learner_points, frozen_points).tolist()
-    changed: dict[int, Entry] = {}
+    changed: dict[int, PlayerRating] = {}
     for place, (player, old) in enumerate(zip(ids.tolist(), before, strict=True)):
-        new = Entry(
+        new = PlayerRating(
             kind=old.kind,
             rating=rating[place],
             deviation=deviation[place],
@@ -169,7 +172,7 @@ def advance(
     return changed
 
 
-def as_ratings(entries: Sequence[Entry]) -> Ratings:
+def as_ratings(entries: Sequence[PlayerRating]) -> Ratings:
     """Return entries as arrays."""
     return Ratings(
         rating=np.array([entry.rating for entry in entries]),
@@ -179,7 +182,7 @@ def as_ratings(entries: Sequence[Entry]) -> Ratings:
 
 
 def _rate(
-    start: Ratings, rows: Results, kinds: NDArray[np.int64], rule: Rule
+    start: Ratings, rows: Results, kinds: NDArray[np.int64], rule: RatingConfig
 ) -> tuple[Ratings, NDArray[np.int64], NDArray[np.float64]]:
     """Rate the players that `kinds` does not call observed; count everybody's games and sum their scores."""
     player = np.concatenate((rows.home, rows.away))
@@ -198,10 +201,12 @@ def _rate(
     return rated, counts, points.astype(np.float64)
 
 
-def _rows(games: Games, ids: NDArray[np.int64], advantage: NDArray[np.float64] | None, *, training: bool) -> Results:
+def _rows(
+    games: MatchArrays, ids: NDArray[np.int64], advantage: NDArray[np.float64] | None, *, training: bool
+) -> Results:
     """Return the games of one kind between two players, as places in `ids`."""
     chosen = (games.training == training) & (games.home != games.away)
-    home, away = places(ids, games.home[chosen]), places(ids, games.away[chosen])
+    home, away = indices(ids, games.home[chosen]), indices(ids, games.away[chosen])
     return Results(
         home=home,
         away=away,

@@ -103,13 +103,13 @@ def last_change(until: datetime | None = None) -> ScalarSelect[int]:
     return changes.order_by(Event.id.desc()).limit(1).correlate(Player).scalar_subquery()
 
 
-def call_sign_told() -> ColumnElement[str | None]:
+def logged_call_sign() -> ColumnElement[str | None]:
     """Return the call-sign that a player had after the joined change; before its first it has none."""
     told: ColumnElement[str | None] = Event.details["call_sign"].as_string()
     return told
 
 
-def standing_told() -> ColumnElement[str | None]:
+def logged_standing() -> ColumnElement[str | None]:
     """Return the standing that the joined change led to; snapshots and external players begin as candidates."""
     return case(
         (Event.id.is_not(None), Event.details["to"].as_string()),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from league.services.ratings.period import Entry
+from league.services.ratings.period import PlayerRating
 
 
 @dataclass(frozen=True)
@@ -14,10 +14,10 @@ class Roster:
     `learners` has the learner's own player of each snapshot.
     """
 
-    newcomers: Mapping[int, Entry]
+    newcomers: Mapping[int, PlayerRating]
     parents: Mapping[int, int | None]
     learners: Mapping[int, int]
 
-    def starting(self, starts: Mapping[int, Entry]) -> Self:
+    def starting(self, starts: Mapping[int, PlayerRating]) -> Self:
         """Return the roster with some players starting elsewhere."""
         return replace(self, newcomers={**self.newcomers, **starts}) if starts else self

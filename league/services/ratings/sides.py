@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from arena.glicko2 import START_DEVIATION, Ratings, expected_score
 from arena.refit import Fit
-from league.services.matches.indexing import distinct, places
-from league.services.matches.log import Games
-from league.services.matches.pair_records import NO_RECORDS, Records
+from league.services.matches.indexing import distinct, indices
+from league.services.matches.log import MatchArrays
+from league.services.matches.pair_records import NO_RECORDS, PairRecords
 from league.services.ratings import history_fit
 from league.services.ratings import period as rating_period
 from league.services.ratings.history_fit import Fitted, Offsets
-from league.services.ratings.period import Entry, Rule, as_ratings
+from league.services.ratings.period import PlayerRating, RatingConfig, as_ratings
 from league.services.ratings.roster import Roster
 from league.wire import Side
 
@@ -37,17 +37,17 @@ _AWAY = 2**40
 
 
 @dataclass(frozen=True)
-class Books:
+class SideState:
     """What is known of seats after a period: entries of those rated so far, and what pairs of seats scored.
 
     Of a pair, the lower is a home seat and the higher an away seat.
     """
 
-    entries: Mapping[int, Entry]
-    records: Records
+    entries: Mapping[int, PlayerRating]
+    records: PairRecords
 
 
-NO_BOOKS = Books({}, NO_RECORDS)
+NO_BOOKS = SideState({}, NO_RECORDS)
 
 
 def seat_of(player: int, side: str) -> int:
@@ -65,11 +65,11 @@ def owner(seat: int) -> tuple[int, Side]:
     return (seat, "home") if seat < _AWAY else (seat - _AWAY, "away")
 
 
-def seated(games: Games) -> Games:
+def seated(games: MatchArrays) -> MatchArrays:
     """Return matches as matches of seats, without those of a player against itself."""
     apart = games.home != games.away
     away = away_seats(games.away[apart])
-    return Games(home=games.home[apart], away=away, score=games.score[apart], training=games.training[apart])
+    return MatchArrays(home=games.home[apart], away=away, score=games.score[apart], training=games.training[apart])
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +82,11 @@ class Seats:
         roster: Who descends from whom.
     """
 
-    books: Books
-    overall: Mapping[int, Entry]
+    books: SideState
+    overall: Mapping[int, PlayerRating]
     roster: Roster
 
-    def entry(self, seat: int) -> Entry:
+    def entry(self, seat: int) -> PlayerRating:
         """Return a seat's entry; one that is not rated yet starts at its player's rating.
 
         A snapshot's starts as far from it as its learner's is now. Of whose sides nothing is known, nothing is sure.
@@ -115,11 +115,11 @@ class Seats:
         """
         ids = distinct(one, other)
         ratings = self._ratings([*ids.tolist(), *away_seats(ids).tolist()])
-        first, second = places(ids, one), places(ids, other)
+        first, second = indices(ids, one), indices(ids, other)
         at_home = expected_score(ratings, first, second + ids.size) + expected_score(ratings, second, first + ids.size)
         return 0.5 * at_home - 0.5
 
-    def offsets(self, records: Records, *, unsure: bool) -> Offsets:
+    def offsets(self, records: PairRecords, *, unsure: bool) -> Offsets:
         """Return what sides gave each of K pairs of players, and how sure that is; certain unless it is to be unsure.
 
         How much better a player is at home is half of what its sides' ratings are apart.
@@ -132,15 +132,15 @@ class Seats:
         variances = {player: 0.25 * (home**2 + away**2) for player, (home, away) in sides.items()}
         return Offsets(share * self.advantage(records.low, records.high), share, variances)
 
-    def close(self, games: Games, rule: Rule) -> Books:
+    def close(self, games: MatchArrays, rule: RatingConfig) -> SideState:
         """Rate the seats in a period; return the entries that changed and all records."""
         played = seated(games)
         taking_part = {each: self.entry(each) for each in played.players}
         taking_part |= {each: entry for each, entry in self.books.entries.items() if not entry.frozen}
-        changed = rating_period.advance(_loose(taking_part), played, rule)
-        return Books(self._held(changed), self.books.records.advance(played))
+        changed = rating_period.rate_matches(_loose(taking_part), played, rule)
+        return SideState(self._held(changed), self.books.records.advance(played))
 
-    def refitted(self, rule: Rule) -> dict[int, Entry]:
+    def refitted(self, rule: RatingConfig) -> dict[int, PlayerRating]:
         """Return the seats of frozen players as a fit of the whole history has them, by seat."""
         parents = {
             seat_of(player, side): None if parent is None else seat_of(parent, side)
@@ -165,7 +165,7 @@ class Seats:
         spread = covariance - together - together[:, None] + together[anchors].mean()
         return Fitted(fitted.ids, Fit(rating - (rating[anchors] - present).mean(), spread))
 
-    def _held(self, changed: Mapping[int, Entry]) -> dict[int, Entry]:
+    def _held(self, changed: Mapping[int, PlayerRating]) -> dict[int, PlayerRating]:
         """Return seats that changed, those of each baseline with the mean where its rating is."""
         held = dict(changed)
         for player in sorted({owner(seat)[0] for seat in changed}):
@@ -178,14 +178,14 @@ class Seats:
         return held
 
 
-def _loose(entries: Mapping[int, Entry]) -> dict[int, Entry]:
+def _loose(entries: Mapping[int, PlayerRating]) -> dict[int, PlayerRating]:
     """Return entries of seats, those of baselines as of players whose rating evidence moves."""
     return {
         seat: replace(entry, kind="snapshot") if entry.kind == "baseline" else entry for seat, entry in entries.items()
     }
 
 
-def _balance(records: Records, seats: Records) -> NDArray[np.float64]:
+def _balance(records: PairRecords, seats: PairRecords) -> NDArray[np.float64]:
     """Return how many more games the lower id of each of K pairs of players played at home than away, (K,)."""
     home, away = seats.low, seats.high - _AWAY
     ids = np.unique(np.concatenate((records.low, records.high)))

@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from league.services.matches.log import Games
-from league.services.matches.pair_records import NO_RECORDS, Records
+from league.services.matches.log import MatchArrays
+from league.services.matches.pair_records import NO_RECORDS, PairRecords
 from league.services.ratings import history_fit
 from league.services.ratings import period as rating_period
-from league.services.ratings.period import Entry, Rule
+from league.services.ratings.period import PlayerRating, RatingConfig
 from league.services.ratings.roster import Roster
-from league.services.ratings.sides import NO_BOOKS, Books, Seats
+from league.services.ratings.sides import NO_BOOKS, Seats, SideState
 
 
 @dataclass(frozen=True)
-class Ledger:
+class RatingState:
     """The state after a period.
 
     Attributes:
@@ -28,16 +28,16 @@ class Ledger:
         sides: The same of sides, where they are unlike.
     """
 
-    entries: Mapping[int, Entry]
-    records: Records
+    entries: Mapping[int, PlayerRating]
+    records: PairRecords
     fitted: Mapping[int, int]
-    sides: Books
+    sides: SideState
 
-    def after(self, closing: "Closing") -> Self:
+    def after(self, closing: "RatingUpdate") -> Self:
         """Return the state after one more period."""
         entries = {**self.entries, **closing.entries}
         fitted = games_of_frozen(entries) if closing.refitted else self.fitted
-        sides = Books({**self.sides.entries, **closing.sides.entries}, closing.sides.records)
+        sides = SideState({**self.sides.entries, **closing.sides.entries}, closing.sides.records)
         return type(self)(entries, closing.records, fitted, sides)
 
     def seats(self, roster: Roster) -> Seats:
@@ -45,43 +45,43 @@ class Ledger:
         return Seats(self.sides, {**roster.newcomers, **self.entries}, roster)
 
 
-EMPTY = Ledger({}, NO_RECORDS, {}, NO_BOOKS)
+EMPTY = RatingState({}, NO_RECORDS, {}, NO_BOOKS)
 
 
 @dataclass(frozen=True)
-class Closing:
+class RatingUpdate:
     """What a period changes: entries by id, all records, and whether the whole history was fitted at its end.
 
     `sides` are the entries of seats that changed, and all records of seats.
     """
 
-    entries: Mapping[int, Entry]
-    records: Records
+    entries: Mapping[int, PlayerRating]
+    records: PairRecords
     refitted: bool
-    sides: Books
+    sides: SideState
 
 
-def close(ledger: Ledger, roster: Roster, games: Games, rule: Rule) -> Closing:
+def apply_period(ledger: RatingState, roster: Roster, games: MatchArrays, rule: RatingConfig) -> RatingUpdate:
     """Rate a period's matches on top of what the periods before left."""
     taking_part = {player: ledger.entries.get(player, roster.newcomers[player]) for player in games.players}
     taking_part |= {player: entry for player, entry in ledger.entries.items() if not entry.frozen}
     seats = ledger.seats(roster) if rule.unlike_sides else None
     advantage = None if seats is None else seats.advantage(games.home, games.away)
-    changed = rating_period.advance(taking_part, games, rule, advantage)
-    sides = Books({}, ledger.sides.records) if seats is None else seats.close(games, rule)
+    changed = rating_period.rate_matches(taking_part, games, rule, advantage)
+    sides = SideState({}, ledger.sides.records) if seats is None else seats.close(games, rule)
     records = ledger.records.advance(games)
     entries = {**ledger.entries, **changed}
     due = history_fit.is_due(entries, ledger.fitted, rule.refit)
-    closing = Closing(changed, records, due, sides)
+    closing = RatingUpdate(changed, records, due, sides)
     return _refitted(ledger.after(closing), closing, roster, rule) if due else closing
 
 
-def _refitted(after: Ledger, closing: Closing, roster: Roster, rule: Rule) -> Closing:
+def _refitted(after: RatingState, closing: RatingUpdate, roster: Roster, rule: RatingConfig) -> RatingUpdate:
     """Fit the whole history at a period's end: each side, and then what players score on average over both."""
     sides, offsets = closing.sides, None
     if rule.unlike_sides:
         seats = after.seats(roster)
-        sides = Books({**sides.entries, **_changes(seats.refitted(rule), after.sides.entries)}, sides.records)
+        sides = SideState({**sides.entries, **_changes(seats.refitted(rule), after.sides.entries)}, sides.records)
         fitted_seats = replace(after.sides, entries={**after.sides.entries, **sides.entries})
         offsets = replace(seats, books=fitted_seats).offsets(closing.records, unsure=rule.unsure_of_sides)
     fitted = history_fit.fit(after.entries, roster.parents, closing.records, rule.refit, offsets)
@@ -89,11 +89,11 @@ def _refitted(after: Ledger, closing: Closing, roster: Roster, rule: Rule) -> Cl
     return replace(closing, entries={**closing.entries, **reseeded}, sides=sides)
 
 
-def _changes(new: Mapping[int, Entry], old: Mapping[int, Entry]) -> dict[int, Entry]:
+def _changes(new: Mapping[int, PlayerRating], old: Mapping[int, PlayerRating]) -> dict[int, PlayerRating]:
     """Return the entries that are not as they were."""
     return {player: entry for player, entry in new.items() if entry != old[player]}
 
 
-def games_of_frozen(entries: Mapping[int, Entry]) -> dict[int, int]:
+def games_of_frozen(entries: Mapping[int, PlayerRating]) -> dict[int, int]:
     """Count the games of the frozen players."""
     return {player: entry.games for player, entry in entries.items() if entry.frozen}

@@ -271,7 +271,7 @@ def _notable(session: Session, match: Match) -> bool:
     """Say whether a match is one of those whose recordings stay longest: played for a gate, or by the champion."""
     if match.kind == "gate":
         return True
-    champion = champions.holder(session, match.environment)
+    champion = champions.champion_id(session, match.environment)
     return champion is not None and champion in (match.home_id, match.away_id)
 
 

@@ -28,7 +28,7 @@ from league.db.models import Base, Match, Refusal, Worker
 from league.services.auth import ownership
 from league.services.matches import behaviours
 from league.services.matches.behaviours import Packed
-from league.services.matchmaking.lease_cache import Game, Terms, TermsCache
+from league.services.matchmaking.lease_cache import Game, LeaseCache, LeaseTerms
 from league.services.results import validation
 from league.services.results.validation import Reporter
 from league.services.workers import service as workers
@@ -79,7 +79,7 @@ class _Sorted:
 def submit(
     database: Database,
     settings: Settings,
-    cache: TermsCache,
+    cache: LeaseCache,
     caller: Principal,
     batch: wire.ReceivedBatch,
     now: datetime,
@@ -103,7 +103,7 @@ def submit(
 def _submit(
     database: Database,
     settings: Settings,
-    cache: TermsCache,
+    cache: LeaseCache,
     caller: Principal,
     batch: wire.ReceivedBatch,
     now: datetime,
@@ -131,7 +131,7 @@ def _submit(
 
 def _sort(
     results: Sequence[wire.Result | wire.UnreadableResult],
-    terms: Mapping[str, Terms],
+    terms: Mapping[str, LeaseTerms],
     told: Mapping[bytes, Verdict],
     limits: Mapping[Game, int],
     reporter: Reporter,
@@ -160,7 +160,7 @@ def _sort(
     return places
 
 
-def _seeds(results: Sequence[wire.Result | wire.UnreadableResult], terms: Mapping[str, Terms]) -> dict[int, int]:
+def _seeds(results: Sequence[wire.Result | wire.UnreadableResult], terms: Mapping[str, LeaseTerms]) -> dict[int, int]:
     """Return the seeds of the matches that leases allow, by place; all at once, which is far faster than one by one."""
     known = [
         (place, own.seed, result.sequence)
@@ -296,7 +296,7 @@ def _keep_behaviours(session: Session, results: Readable, accepted: Mapping[Key,
         behaviours.keep(session, reported)
 
 
-def _row(result: wire.Result, terms: Terms, now: datetime) -> Row:
+def _row(result: wire.Result, terms: LeaseTerms, now: datetime) -> Row:
     return {
         "lease_id": terms.lease_id,
         "sequence": result.sequence,

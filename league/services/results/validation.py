@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from league import wire
-from league.services.matchmaking.lease_cache import Terms
+from league.services.matchmaking.lease_cache import LeaseTerms
 
 INTEGER_LIMIT = 2**63  # what both databases store
 REASON_MAX_LENGTH = 64
@@ -25,7 +25,7 @@ class Reporter:
     signatures: Collection[str]
 
 
-def not_owned(result: wire.Result, terms: Terms | None) -> str:
+def not_owned(result: wire.Result, terms: LeaseTerms | None) -> str:
     """Say why somebody who does not hold the result's lease cannot report it."""
     if terms is None:
         return f"unknown lease {result.lease_id[:_SHOWN]!r}: this league granted no such one; lease anew"
@@ -34,7 +34,7 @@ def not_owned(result: wire.Result, terms: Terms | None) -> str:
 
 def refusal(
     result: wire.Result,
-    terms: Terms,
+    terms: LeaseTerms,
     seed: int,
     reporter: Reporter,
     max_decisions: int | None,
@@ -72,7 +72,7 @@ def _bad_outcome(result: wire.Result) -> str | None:
     return None
 
 
-def _bad_length(result: wire.Result, terms: Terms, max_decisions: int | None) -> str | None:
+def _bad_length(result: wire.Result, terms: LeaseTerms, max_decisions: int | None) -> str | None:
     limit = INTEGER_LIMIT - 1 if max_decisions is None else max_decisions
     if 1 <= result.decisions <= limit:
         return None
@@ -82,7 +82,7 @@ def _bad_length(result: wire.Result, terms: Terms, max_decisions: int | None) ->
     return f"decisions {result.decisions}: {declared}; report how many the match took"
 
 
-def _bad_origin(result: wire.Result, terms: Terms, seed: int) -> str | None:
+def _bad_origin(result: wire.Result, terms: LeaseTerms, seed: int) -> str | None:
     if result.seed not in (seed, terms.seed):
         rule = f"match {result.sequence} of the lease is played on seed {seed}"
         return f"seed {result.seed}: {rule}; report the match that was played under this lease"

@@ -83,7 +83,7 @@ class _Review:
     checks: Sequence[wire.WorkerCheck]
 
 
-class LatestReview:
+class ReviewCache:
     """What the last matches said of all workers at the last look, for whoever looks again soon after.
 
     A look takes tenths of a second, and every open page of workers asks for one again and again.
@@ -115,7 +115,7 @@ def listing(session: Session, settings: Settings, limit: int, after: str, name: 
 def latest(
     session: Session,
     settings: Settings,
-    review: LatestReview,
+    review: ReviewCache,
     limit: int,
     kind: wire.WorkerKind | None,
     now: datetime,

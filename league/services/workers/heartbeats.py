@@ -42,7 +42,7 @@ _PROGRESS = (
 
 
 @dataclass(frozen=True)
-class Beat:
+class Heartbeat:
     """A worker's sign of life with its learners' progress, and who sends it when; chance says when to call again."""
 
     worker_id: str
@@ -52,7 +52,7 @@ class Beat:
     rng: np.random.Generator
 
 
-def note(session: Session, beats: Sequence[Beat], settings: Settings) -> list[wire.HeartbeatAnswer]:
+def record_heartbeats(session: Session, beats: Sequence[Heartbeat], settings: Settings) -> list[wire.HeartbeatAnswer]:
     """Note signs of life and the learners' progress; answer what each worker is to do.
 
     Raises:
@@ -64,7 +64,9 @@ def note(session: Session, beats: Sequence[Beat], settings: Settings) -> list[wi
     return [_answered(session, settings, beat, found.get(beat.worker_id)) for beat in beats]
 
 
-def note_bare(session: Session, beats: Sequence[Beat], settings: Settings) -> list[wire.HeartbeatAnswer | None]:
+def record_heartbeats_bulk(
+    session: Session, beats: Sequence[Heartbeat], settings: Settings
+) -> list[wire.HeartbeatAnswer | None]:
     """Note signs of life that come without progress, in one statement; None for others, and those to be refused."""
     bare = [beat for beat in beats if not beat.learners]
     if not bare:
@@ -78,20 +80,20 @@ def note_bare(session: Session, beats: Sequence[Beat], settings: Settings) -> li
     return answers
 
 
-def _touch(session: Session, beats: Sequence[Beat]) -> dict[str, Sequence[Any]]:
+def _touch(session: Session, beats: Sequence[Heartbeat]) -> dict[str, Sequence[Any]]:
     """Note that workers live, none of them that only others may speak for; return what each is told by."""
     dialect = session.get_bind().dialect.name
     which = {
         "alive": {beat.worker_id for beat in beats},
-        "anybodys": {beat.worker_id for beat in beats if not ownership.bound(beat.caller)},
-        "owned": {_owned(beat.worker_id, beat.caller.name) for beat in beats if ownership.bound(beat.caller)},
+        "anybodys": {beat.worker_id for beat in beats if not ownership.is_restricted(beat.caller)},
+        "owned": {_owned(beat.worker_id, beat.caller.name) for beat in beats if ownership.is_restricted(beat.caller)},
     }
     values = {name: listed(dialect, chosen) for name, chosen in which.items()}
     touched = session.connection().execute(_touching(dialect), values | {"now": max(beat.now for beat in beats)})
     return {worker_id: rest for worker_id, *rest in touched}
 
 
-def _told_at_once(beat: Beat, found: Sequence[Any]) -> bool:
+def _told_at_once(beat: Heartbeat, found: Sequence[Any]) -> bool:
     """Say whether a worker is the caller's and not quarantined: then its answer takes no further statement."""
     _, owner, quarantined = found
     return not quarantined and ownership.may_write(beat.caller, owner)
@@ -113,7 +115,9 @@ def _owned(worker_id: TextT, owner: TextT) -> TextT:
     return worker_id + "\n" + owner
 
 
-def _answered(session: Session, settings: Settings, beat: Beat, found: Sequence[Any] | None) -> wire.HeartbeatAnswer:
+def _answered(
+    session: Session, settings: Settings, beat: Heartbeat, found: Sequence[Any] | None
+) -> wire.HeartbeatAnswer:
     """Answer a worker that was found, with its command, its owner and whether it is quarantined."""
     if found is None:
         ownership.require_worker(session, beat.caller, beat.worker_id)

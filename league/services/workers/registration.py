@@ -29,7 +29,7 @@ _SEEN = ("version", "signatures", "command", "seen_at")
 _WORKERS = Base.metadata.tables[Worker.__tablename__]  # the object mapper costs more than these statements
 
 Columns = dict[str, Any]
-Found = tuple[str, str]
+FoundWorker = tuple[str, str]
 """The id and the name of a worker."""
 
 
@@ -73,7 +73,7 @@ def register(session: Session, registrations: Sequence[Registration], settings: 
         ForbiddenError: An instance is another token's.
     """
     rows = {place: _row(each) for place, each in enumerate(registrations)}
-    back: dict[int, Found] = {}
+    back: dict[int, FoundWorker] = {}
     for by in ("name", "instance") if len(rows) > 1 else ():
         alike = {place: row for place, row in rows.items() if _known_by(registrations[place].request) == by}
         back |= _come_back(session, alike, by)
@@ -113,7 +113,7 @@ def _gives_back(request: wire.WorkerCreate) -> bool:
     return request.kind != "trainer" and request.instance is not None
 
 
-def _told(registration: Registration, row: Columns, found: Found, settings: Settings) -> wire.Worker:
+def _told(registration: Registration, row: Columns, found: FoundWorker, settings: Settings) -> wire.Worker:
     columns = row | dict(zip(("id", "name"), found, strict=True))
     return workers.body_of(columns, settings, next_poll_s(settings, registration.rng))
 
@@ -134,7 +134,7 @@ def _row(registration: Registration) -> Columns:
     }
 
 
-def _come_back(session: Session, rows: Mapping[int, Columns], by: str) -> dict[int, Found]:
+def _come_back(session: Session, rows: Mapping[int, Columns], by: str) -> dict[int, FoundWorker]:
     """Renew what workers that were here before say of themselves; return the id and name of each, by place.
 
     Who may not take up a worker, or comes second under a key, is left out.
@@ -194,7 +194,7 @@ def _attaching(dialect: str, bound: bool) -> _Attaching:
 
     Args:
         dialect: Of the database.
-        bound: Whether the caller may write only for what is its own; see `ownership.bound`.
+        bound: Whether the caller may write only for what is its own; see `ownership.is_restricted`.
     """
     found = _WORKERS.c.id, _WORKERS.c.name
     mine = _WORKERS.c.owner == bindparam("of_owner") if bound else true()
@@ -216,7 +216,7 @@ def _attaching(dialect: str, bound: bool) -> _Attaching:
 
 
 def _statements(session: Session, caller: Principal) -> _Attaching:
-    return _attaching(session.get_bind().dialect.name, ownership.bound(caller))
+    return _attaching(session.get_bind().dialect.name, ownership.is_restricted(caller))
 
 
 def _changing(bound: bool) -> tuple[str, ...]:
@@ -224,7 +224,7 @@ def _changing(bound: bool) -> tuple[str, ...]:
     return (*_SEEN, "owner") if bound else _SEEN
 
 
-def _attach(session: Session, caller: Principal, row: Columns) -> Found:
+def _attach(session: Session, caller: Principal, row: Columns) -> FoundWorker:
     """Find the caller's worker of this name, or make one; return its id and name."""
     statement = _statements(session, caller).by_name
     for name in _names(row["name"]):
@@ -234,9 +234,9 @@ def _attach(session: Session, caller: Principal, row: Columns) -> Found:
     raise AssertionError("names do not end")
 
 
-def _attach_instance(session: Session, caller: Principal, row: Columns) -> Found:
+def _attach_instance(session: Session, caller: Principal, row: Columns) -> FoundWorker:
     """Find the worker of this instance, or make one; the caller's of the name without an instance becomes it."""
-    statements, bound = _statements(session, caller), ownership.bound(caller)
+    statements, bound = _statements(session, caller), ownership.is_restricted(caller)
     changes = {name: row[name] for name in (*_changing(bound), "instance")}
     which = {"of_kind": row["kind"]} | ({"of_owner": caller.name} if bound else {})
     for name in _free_names(session, row["name"], row["kind"]):

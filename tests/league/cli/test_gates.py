@@ -17,7 +17,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import BusyError, InternalError, LeagueError, RateLimitedError, UnauthenticatedError
 from league.services.gates import sprt as gate_sprt
-from league.services.gates.sprt import Judge
+from league.services.gates.sprt import GateEvaluator
 
 Two = tuple[wire.Player, wire.Player]
 
@@ -44,7 +44,7 @@ def play(
                 for lease in scene.rating_leases(60)
             ]
             scene.report(*finished, worker=scene.evaluator)
-            gate_sprt.judge_open(database, Judge(), time.now)
+            gate_sprt.judge_open(database, GateEvaluator(), time.now)
 
         monkeypatch.setattr(gate_progress.time, "sleep", meanwhile)
 

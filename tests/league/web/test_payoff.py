@@ -9,7 +9,7 @@ from league_scene import Scene, result
 from league import wire
 from league.db.engine import Database
 from league.services.leaderboard import payoff_matrix
-from league.services.leaderboard.payoff_matrix import PayoffMap
+from league.services.leaderboard.payoff_matrix import PayoffMatrix
 from league.services.population.cache import PopulationCache
 
 
@@ -39,7 +39,7 @@ def trio(scene: Scene) -> Sequence[wire.Player]:
     return players
 
 
-def drawn(database: Database, most: int = 50) -> PayoffMap:
+def drawn(database: Database, most: int = 50) -> PayoffMatrix:
     with database.read() as session:
         return payoff_matrix.of_environment(session, PopulationCache(), "rps", most)
 

@@ -15,7 +15,7 @@ from league import wire
 from league.cli import audit, main
 from league.cli.maintenance.rating_periods import comparison_grid
 from league.cli.output import tables
-from league.services.rating_periods.what_if import Comparison, Course, Line, Place
+from league.services.rating_periods.what_if import Backtest, Comparison, Line, Place
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
@@ -99,7 +99,7 @@ def test_what_a_terminal_s_alphabet_lacks_is_a_question_mark(monkeypatch: pytest
 def test_a_change_of_less_than_half_a_point_has_no_sign(points: float, shown: str) -> None:
     present = Place(rank=1, rating=1500.0, deviation=60.0, games=20)
     proposed = Place(rank=1, rating=1500.0 + points, deviation=60.0, games=20)
-    course = Course(config_id="0", config={}, periods=1, log_loss=None)
+    course = Backtest(config_id="0", config={}, periods=1, log_loss=None)
     line = Line(1, "main", "learner", present, proposed)
     grid = comparison_grid(Comparison("rps", course, course, [line]))
     assert grid.rows[0][-2] == shown

@@ -104,7 +104,7 @@ def test_a_longer_log_makes_naming_what_there_is_no_slower(database: Database, r
 @ON_SQLITE
 def test_lines_are_found_below_any_number_of_closed_periods(database: Database) -> None:
     def newest(session: Session) -> list[str]:
-        return [line.kind for line in audit_listing.lines(session, audit_listing.Choice("rps"), 10)]
+        return [line.kind for line in audit_listing.lines(session, audit_listing.AuditFilter("rps"), 10)]
 
     write(database, [("retire", "open"), *[("period", "rule")] * 100])
     few = steps(database, newest)

@@ -290,13 +290,13 @@ def test_a_learner_that_is_deleted_while_it_registers_again_is_unknown(
     league: LeagueClient, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Scene(league, OTHER, SIGNATURE)
-    beginnings = role_config.beginnings
+    beginnings = role_config.resets
 
     def deleted_before(*given: Any) -> Any:
         remove(database, time)
         return beginnings(*given)
 
-    monkeypatch.setattr(role_config, "beginnings", deleted_before)
+    monkeypatch.setattr(role_config, "resets", deleted_before)
     with pytest.raises(UnknownLearnerError):
         league.learner(wire.LearnerCreate(name="main", role="main", environment=OTHER, signature=SIGNATURE))
 

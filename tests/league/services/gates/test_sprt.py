@@ -16,7 +16,7 @@ from arena.gate import GateConfig, judge
 from league import wire
 from league.db.engine import Database
 from league.db.models import Gate, Match
-from league.services.gates.sprt import Judge, Judged, judged_anew
+from league.services.gates.sprt import GateEvaluator, Judged, judged_anew
 from league.settings import Settings
 
 Configure = Callable[..., Settings]
@@ -137,7 +137,7 @@ def test_the_matches_of_a_gate_are_in_the_log_and_never_rated(scene: Scene, time
 def test_a_clock_that_is_set_back_keeps_no_judge_from_looking_again(
     scene: Scene, two: Two, database: Database, time: Any
 ) -> None:
-    gate, judge_of_leases = open_gate(scene, two), Judge()
+    gate, judge_of_leases = open_gate(scene, two), GateEvaluator()
     with database.read() as session:
         assert judge_of_leases.enough(session, time.now) == frozenset()
     play(scene, two[0], [1.0] * 30)
@@ -156,7 +156,7 @@ def test_a_judge_who_reads_on_sees_what_one_sees_who_reads_all(
 ) -> None:
     rng = np.random.default_rng(seed)
     gate = open_gate(scene, two, elo0=-1000.0, elo1=1000.0, least_games=10**6)
-    judge, held = Judge(), []
+    judge, held = GateEvaluator(), []
     for _ in range(6):
         held += scene.rating_leases(10, budget=2)
         for lease in [lease for lease in held if rng.random() < 0.5]:
@@ -176,7 +176,7 @@ def test_a_judge_who_reads_on_sees_what_one_sees_who_reads_all(
 
 def test_a_judge_reads_what_is_settled_once(scene: Scene, two: Two, database: Database, time: Any) -> None:
     open_gate(scene, two, least_games=10**6)
-    judge = Judge()
+    judge = GateEvaluator()
 
     def seen(*judges: Callable[[Session, Gate, datetime], Judged]) -> list[tuple[tuple[float, ...], int]]:
         with database.read() as session:
@@ -200,7 +200,7 @@ def test_a_lease_that_is_written_after_later_ones_is_not_passed_by(
     scene: Scene, two: Two, database: Database, time: Any
 ) -> None:
     open_gate(scene, two, least_games=10**6)
-    judge = Judge()
+    judge = GateEvaluator()
 
     def counts() -> tuple[float, ...]:
         with database.read() as session:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from league.services.matches import indexing as module
-from league.services.matches.indexing import distinct, places
+from league.services.matches.indexing import distinct, indices
 
 near = st.integers(100, 140)
 far = st.integers(-(2**41), 2**41)
@@ -23,7 +23,7 @@ def test_places_are_where_the_values_are(values, data):
     ordered = np.unique(values)
     indices = st.integers(0, ordered.size - 1) if ordered.size else st.nothing()
     expected = data.draw(arrays(np.int64, st.integers(0, 60 if ordered.size else 0), elements=indices))
-    assert places(ordered, ordered[expected]).tolist() == expected.tolist()
+    assert indices(ordered, ordered[expected]).tolist() == expected.tolist()
 
 
 def test_where_ids_are_close_together_nothing_is_sorted(monkeypatch):
@@ -32,8 +32,8 @@ def test_where_ids_are_close_together_nothing_is_sorted(monkeypatch):
     monkeypatch.setattr(module.np, "searchsorted", None)
     values = np.array([7, 5, 9, 5])
     assert distinct(values).tolist() == [5, 7, 9]
-    assert places(np.array([5, 7, 9]), values).tolist() == [1, 0, 2, 0]
+    assert indices(np.array([5, 7, 9]), values).tolist() == [1, 0, 2, 0]
     monkeypatch.undo()
     apart = np.array([1, 2**60])
     assert distinct(apart).tolist() == apart.tolist()
-    assert places(apart, apart).tolist() == [0, 1]
+    assert indices(apart, apart).tolist() == [0, 1]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from league.services.matches import pair_records
-from league.services.matches.log import Games
-from league.services.matches.pair_records import NO_RECORDS, Count, Records
+from league.services.matches.log import MatchArrays
+from league.services.matches.pair_records import NO_RECORDS, PairCount, PairRecords
 
 PLAYERS = [3, 7, 8, 20]
 
@@ -20,9 +20,9 @@ log_strategy = st.lists(
 )
 
 
-def games(log: list[tuple[int, int, float, bool]]) -> Games:
+def games(log: list[tuple[int, int, float, bool]]) -> MatchArrays:
     home, away, score, training = zip(*log, strict=True) if log else ((), (), (), ())
-    return Games(np.array(home, int), np.array(away, int), np.array(score, float), np.array(training, bool))
+    return MatchArrays(np.array(home, int), np.array(away, int), np.array(score, float), np.array(training, bool))
 
 
 def plain(log: list[tuple[int, int, float, bool]]) -> dict[tuple[int, int], dict[str, float]]:
@@ -31,7 +31,7 @@ def plain(log: list[tuple[int, int, float, bool]]) -> dict[tuple[int, int], dict
     for home, away, score, training in log:
         if home == away:
             continue
-        record = records.setdefault((min(home, away), max(home, away)), dict.fromkeys(vars(Count()), 0.0))
+        record = records.setdefault((min(home, away), max(home, away)), dict.fromkeys(vars(PairCount()), 0.0))
         own = score if home < away else 1.0 - score
         for name in ("games", "points", "wins", "draws", "losses"):
             record[name] *= 0.99 if training else 1.0
@@ -41,11 +41,11 @@ def plain(log: list[tuple[int, int, float, bool]]) -> dict[tuple[int, int], dict
     return records
 
 
-def as_plain(records: Records) -> dict[tuple[int, int], dict[str, float]]:
+def as_plain(records: PairRecords) -> dict[tuple[int, int], dict[str, float]]:
     return {pair: vars(count) for pair, count in records.counts().items()}
 
 
-def turned(count: Count) -> Count:
+def turned(count: PairCount) -> PairCount:
     """The record from the other side."""
     points, wins, losses = count.games - count.points, count.losses, count.wins
     return replace(count, points=points, wins=wins, losses=losses)
@@ -68,8 +68,8 @@ def test_the_matrix_shows_each_record_from_both_sides(log: list[Any]) -> None:
     wanted = plain(log)
     for row, one in enumerate(order):
         for column, other in enumerate(order):
-            record = wanted.get((min(one, other), max(one, other)), dict.fromkeys(vars(Count()), 0.0))
-            own = Count(**record) if one < other else turned(Count(**record))  # type: ignore[arg-type]
+            record = wanted.get((min(one, other), max(one, other)), dict.fromkeys(vars(PairCount()), 0.0))
+            own = PairCount(**record) if one < other else turned(PairCount(**record))  # type: ignore[arg-type]
             assert matches[row, column] == own.matches
             shown = (tally.games, tally.points, tally.wins, tally.draws, tally.losses)
             assert [cells[row, column] for cells in shown] == pytest.approx(
@@ -81,10 +81,12 @@ def test_the_matrix_shows_each_record_from_both_sides(log: list[Any]) -> None:
 def test_a_player_s_records_are_shown_from_its_own_view(log: list[Any], player: int, others: list[int]) -> None:
     wanted, records = plain(log), NO_RECORDS.advance(games(log))
     own = (records.low == player) | (records.high == player)
-    tally, matches = pair_records.against(Records(*(column[own] for column in vars(records).values())), player, others)
+    tally, matches = pair_records.against(
+        PairRecords(*(column[own] for column in vars(records).values())), player, others
+    )
     for place, other in enumerate(others):
-        record = wanted.get((min(player, other), max(player, other)), dict.fromkeys(vars(Count()), 0.0))
-        count = Count(**record) if player < other else turned(Count(**record))  # type: ignore[arg-type]
+        record = wanted.get((min(player, other), max(player, other)), dict.fromkeys(vars(PairCount()), 0.0))
+        count = PairCount(**record) if player < other else turned(PairCount(**record))  # type: ignore[arg-type]
         assert matches[place] == count.matches
         shown = tally.games, tally.points, tally.wins, tally.draws, tally.losses
         assert [cells[place] for cells in shown] == pytest.approx(

@@ -9,7 +9,7 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from league.db.engine import Database
-from league.services.matchmaking.lease_cache import UNDECLARED, TermsCache
+from league.services.matchmaking.lease_cache import UNDECLARED, LeaseCache
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 def test_a_game_without_a_limit_is_asked_about_once_a_moment(
     scene: Scene, database: Database, at: tuple[float, ...], asked: int
 ) -> None:
-    cache, statements = TermsCache(), []
+    cache, statements = LeaseCache(), []
     event.listen(database.engine, "before_cursor_execute", lambda *_: statements.append(1))
     with database.read() as session:
         session.connection()  # which begins the transaction
@@ -43,10 +43,10 @@ def test_a_process_remembers_leases_that_it_granted_as_the_database_has_them(
 ) -> None:
     scene.publish(1)
     ids = [lease.lease_id for lease in (scene.lease(4) if kind == "training" else scene.rating_leases(4))]
-    remembered: TermsCache = http.app.state.league.terms  # type: ignore[attr-defined]
+    remembered: LeaseCache = http.app.state.league.terms  # type: ignore[attr-defined]
     nowhere = Session()  # whoever reads from it fails
     with database.read() as session:
-        assert remembered.terms(nowhere, ids) == TermsCache().terms(session, ids)
+        assert remembered.terms(nowhere, ids) == LeaseCache().terms(session, ids)
 
 
 def test_a_process_remembers_leases_and_forgets_the_oldest(scene: Scene, database: Database) -> None:
@@ -57,7 +57,7 @@ def test_a_process_remembers_leases_and_forgets_the_oldest(scene: Scene, databas
         nonlocal reads
         reads += 1
 
-    cache = TermsCache(size=2)
+    cache = LeaseCache(size=2)
     event.listen(database.engine, "before_cursor_execute", count)
     with database.read() as session:
         assert set(cache.terms(session, ids[:1])) == {ids[0]}

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from league import wire
 from league.db.engine import Database
 from league.services.matchmaking import opponents
-from league.services.matchmaking.opponents import Account
+from league.services.matchmaking.opponents import DrawRecord
 
 
 def removed(account: wire.DrawAccount) -> dict[str, list[int]]:
@@ -140,4 +140,4 @@ def test_leases_of_one_version_share_one_account(scene: Scene, database: Databas
         assert len({draw_of[lease] for lease in before}) == 1
         assert draw_of[after] not in {draw_of[lease] for lease in before}
         account = opponents.kept(session, draw_of[after])
-    assert Account.of(account.content).id == account.id
+    assert DrawRecord.of(account.content).id == account.id

@@ -8,23 +8,23 @@ from league_scene import Scene
 
 from league.db.engine import Database
 from league.services.matches import log as match_log
-from league.services.matches.log import Games
-from league.services.population.learner_games import Recollection
+from league.services.matches.log import MatchArrays
+from league.services.population.learner_games import LearnerGamesCache
 
 COUNT = 10
 
 
-def columns(games: Games) -> list[list[Any]]:
+def columns(games: MatchArrays) -> list[list[Any]]:
     return [column.tolist() for column in (games.home, games.away, games.score, games.training)]
 
 
 def test_games_are_remembered_as_they_would_be_read_and_only_new_ones_are_read(
     scene: Scene, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    last_of, recollection, learner = match_log.last_of, Recollection(), scene.learner.player_id
+    last_of, recollection, learner = match_log.last_of, LearnerGamesCache(), scene.learner.player_id
     read: list[int] = []
 
-    def counted(*arguments: Any, **options: Any) -> Games:
+    def counted(*arguments: Any, **options: Any) -> MatchArrays:
         games = last_of(*arguments, **options)
         read.append(len(games))
         return games

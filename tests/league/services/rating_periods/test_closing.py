@@ -357,7 +357,7 @@ def test_the_rules_of_promotion_see_everybody_as_the_period_leaves_them(
 ) -> None:  # fmt: skip
     """Ratings of the period that is being written, standings as they are at that moment."""
     scene.train(20)
-    draft, write, seen = rating_periods_closing._draft, rating_periods_closing.promotion.apply, []
+    draft, write, seen = rating_periods_closing._draft, rating_periods_closing.promotion_rules.apply, []
 
     def overtaken(*arguments: Any) -> Any:
         outcome = draft(*arguments)
@@ -374,7 +374,7 @@ def test_the_rules_of_promotion_see_everybody_as_the_period_leaves_them(
         write(session, settings, everybody, now)
 
     monkeypatch.setattr(rating_periods_closing, "_draft", overtaken)
-    monkeypatch.setattr(rating_periods_closing.promotion, "apply", compared)
+    monkeypatch.setattr(rating_periods_closing.promotion_rules, "apply", compared)
     assert (
         rating_periods_closing.close_if_due(database, configure(period_games=1), scene.environment, time.now)
         is not None

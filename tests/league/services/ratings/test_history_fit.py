@@ -17,7 +17,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Match
 from league.errors import ConfigurationError
-from league.services.ratings.period import Rule
+from league.services.ratings.period import RatingConfig
 from league.settings import Settings
 
 EVERY_PERIOD = RefitConfig(growth=0.0)
@@ -153,10 +153,10 @@ def test_before_any_rating_match_nobody_is_compared(scene: Scene) -> None:
 
 def test_rules_of_before_are_restored_without_what_there_was_not_yet() -> None:
     """A period is computed again as it was rated, and not as it would be today."""
-    now = Rule.of(Settings())
-    assert Rule.restored(now.stored()) == now
+    now = RatingConfig.of(Settings())
+    assert RatingConfig.restored(now.stored()) == now
     before = now.stored()
     del before["refit"]["pair_correlation"]
-    assert Rule.restored(before) == replace(now, refit=replace(now.refit, pair_correlation=False))
+    assert RatingConfig.restored(before) == replace(now, refit=replace(now.refit, pair_correlation=False))
     del before["refit"]
-    assert not Rule.restored(before).refit.enabled
+    assert not RatingConfig.restored(before).refit.enabled

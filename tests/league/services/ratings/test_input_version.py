@@ -10,7 +10,7 @@ from sqlite_steps import steps
 from league.db.engine import Database
 from league.db.models import Event
 from league.services.ratings import input_version
-from league.services.ratings.input_version import Ground
+from league.services.ratings.input_version import InputVersion
 
 
 def write(database: Database, *kinds: str) -> None:
@@ -22,7 +22,7 @@ def write(database: Database, *kinds: str) -> None:
 
 @ON_SQLITE
 def test_the_last_disturbance_is_found_below_any_number_of_closed_periods(database: Database) -> None:
-    def read(session: Session) -> Ground:
+    def read(session: Session) -> InputVersion:
         return input_version.read(session, "rps")
 
     write(database, "quarantine-worker", *100 * ["period"])
@@ -30,4 +30,4 @@ def test_the_last_disturbance_is_found_below_any_number_of_closed_periods(databa
     write(database, *900 * ["period"])
     assert 0 < steps(database, read) == few
     with database.read() as session:
-        assert read(session) == Ground(period_id=0, event_id=1)
+        assert read(session) == InputVersion(period_id=0, event_id=1)

@@ -8,11 +8,11 @@ import pytest
 
 from arena.glicko2 import SCALE, Kind, Ratings, Results, rate_period
 from arena.refit import RefitConfig
-from league.services.matches.log import Games
-from league.services.ratings.period import Entry, Rule, advance
+from league.services.matches.log import MatchArrays
+from league.services.ratings.period import PlayerRating, RatingConfig, rate_matches
 from league.settings import Settings
 
-RULE = Rule(
+RULE = RatingConfig(
     tau=1.2,
     deviation_floor=45.0,
     deviation_cap=120.0,
@@ -23,24 +23,26 @@ RULE = Rule(
 )
 LEARNER, SNAPSHOT, RIVAL, ANCHOR, IDLE = range(1, 6)
 ENTRIES = {
-    LEARNER: Entry("learner", 1500.0, 45.5, 0.06, games=7, score=3.5),
-    SNAPSHOT: Entry("snapshot", 1500.0, 46.0, 0.06, games=3, score=1.0),
-    RIVAL: Entry("snapshot", 1900.0, 80.0, 0.06, games=0, score=0.0),
-    ANCHOR: Entry("baseline", 1200.0, 30.0, 0.06, games=9, score=2.0),
-    IDLE: Entry("learner", 1600.0, 120.0, 0.06, games=2, score=1.0),
+    LEARNER: PlayerRating("learner", 1500.0, 45.5, 0.06, games=7, score=3.5),
+    SNAPSHOT: PlayerRating("snapshot", 1500.0, 46.0, 0.06, games=3, score=1.0),
+    RIVAL: PlayerRating("snapshot", 1900.0, 80.0, 0.06, games=0, score=0.0),
+    ANCHOR: PlayerRating("baseline", 1200.0, 30.0, 0.06, games=9, score=2.0),
+    IDLE: PlayerRating("learner", 1600.0, 120.0, 0.06, games=2, score=1.0),
 }
 
 
-def games(*rows: tuple[int, int, float, bool]) -> Games:
+def games(*rows: tuple[int, int, float, bool]) -> MatchArrays:
     home, away, score, training = zip(*rows, strict=True)
-    return Games(np.array(home), np.array(away), np.array(score), np.array(training))
+    return MatchArrays(np.array(home), np.array(away), np.array(score), np.array(training))
 
 
 TRAINED = [(LEARNER, RIVAL, 1.0, True)] * 20
 RATED = [(SNAPSHOT, ANCHOR, 1.0, False), (ANCHOR, SNAPSHOT, 0.5, False), (SNAPSHOT, RIVAL, 1.0, False)] * 8
 
 
-def glicko(player: int, rows: list[tuple[int, int, float, bool]], kind: Kind, rule: Rule, floor: float) -> Ratings:
+def glicko(
+    player: int, rows: list[tuple[int, int, float, bool]], kind: Kind, rule: RatingConfig, floor: float
+) -> Ratings:
     """One player's rating by the arithmetic alone, among the same opponents."""
     places = {each: place for place, each in enumerate(ENTRIES)}
     entries = ENTRIES.values()
@@ -64,7 +66,7 @@ def glicko(player: int, rows: list[tuple[int, int, float, bool]], kind: Kind, ru
     )
 
 
-def numbers(entry: Entry) -> tuple[float, float, float]:
+def numbers(entry: PlayerRating) -> tuple[float, float, float]:
     return entry.rating, entry.deviation, entry.volatility
 
 
@@ -74,7 +76,7 @@ def numbers(entry: Entry) -> tuple[float, float, float]:
 )
 def test_every_number_of_the_rule_reaches_the_arithmetic(changes: dict[str, float], fitted: bool) -> None:
     rule = replace(RULE, refit=RefitConfig(enabled=fitted), **changes)
-    changed = advance(ENTRIES, games(*TRAINED, *RATED), rule)
+    changed = rate_matches(ENTRIES, games(*TRAINED, *RATED), rule)
 
     expected = {
         LEARNER: glicko(LEARNER, TRAINED, Kind.LEARNER, rule, rule.deviation_floor),
@@ -94,34 +96,34 @@ RATING_BURST = [(SNAPSHOT, ANCHOR, 1.0, False)] * 60
 def test_a_learner_s_burst_is_iterated_and_a_frozen_player_s_only_without_a_fit() -> None:
     for fitted in (False, True):
         rule = replace(RULE, burst_games=50, refit=RefitConfig(enabled=fitted))
-        changed = advance(ENTRIES, games(*BURST, *RATING_BURST), rule)
-        plain = advance(ENTRIES, games(*BURST, *RATING_BURST), replace(rule, burst_games=0))
+        changed = rate_matches(ENTRIES, games(*BURST, *RATING_BURST), rule)
+        plain = rate_matches(ENTRIES, games(*BURST, *RATING_BURST), replace(rule, burst_games=0))
         assert changed[LEARNER] != plain[LEARNER]
         assert (changed[SNAPSHOT] != plain[SNAPSHOT]) == (not fitted)
 
 
 def test_a_learner_with_ten_thousand_games_in_a_period_ends_at_its_maximum_likelihood_rating() -> None:
     """One step of Glicko-2 leaves it up to 15 deviations too low."""
-    rule = Rule.of(Settings())
+    rule = RatingConfig.of(Settings())
     for deviation in (30.0, 80.0, 350.0):
         entries = ENTRIES | {LEARNER: replace(ENTRIES[LEARNER], deviation=deviation)}
         won, lost = [(LEARNER, ANCHOR, 1.0, True)] * 9_900, [(ANCHOR, LEARNER, 1.0, True)] * 100
-        after = advance(entries, games(*won, *lost), rule)[LEARNER]
+        after = rate_matches(entries, games(*won, *lost), rule)[LEARNER]
         assert after.rating == pytest.approx(1200.0 + SCALE * math.log(99.0), abs=0.5 * after.deviation)
 
 
 def test_a_period_closed_before_bursts_were_iterated_keeps_its_rule() -> None:
-    stored = Rule.of(Settings()).stored()
+    stored = RatingConfig.of(Settings()).stored()
     assert stored.pop("burst_games") == 50
-    before = Rule.restored(stored)
+    before = RatingConfig.restored(stored)
     assert before.burst_games == 0
     assert before.stored() == stored
-    assert Rule.restored(Rule.of(Settings()).stored()) == Rule.of(Settings())
+    assert RatingConfig.restored(RatingConfig.of(Settings()).stored()) == RatingConfig.of(Settings())
 
 
 def test_limits_of_the_rule_bind() -> None:
-    by_period = advance(ENTRIES, games(*TRAINED, *RATED), RULE)
-    fitted = advance(ENTRIES, games(*TRAINED, *RATED), replace(RULE, refit=RefitConfig(enabled=True)))
+    by_period = rate_matches(ENTRIES, games(*TRAINED, *RATED), RULE)
+    fitted = rate_matches(ENTRIES, games(*TRAINED, *RATED), replace(RULE, refit=RefitConfig(enabled=True)))
 
     assert by_period[LEARNER].volatility == RULE.volatility_cap
     assert by_period[SNAPSHOT].deviation == RULE.deviation_floor
@@ -130,7 +132,7 @@ def test_limits_of_the_rule_bind() -> None:
 
 
 def test_games_and_points_count_where_they_rate_and_the_anchor_stays() -> None:
-    changed = advance(ENTRIES, games(*TRAINED, *RATED), RULE)
+    changed = rate_matches(ENTRIES, games(*TRAINED, *RATED), RULE)
 
     assert (changed[LEARNER].games, changed[LEARNER].score) == (27, 23.5)
     assert (changed[SNAPSHOT].games, changed[SNAPSHOT].score) == (27, 21.0)

@@ -23,12 +23,12 @@ from league.cli.players import description
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Base, SidePayoff, SideRating
-from league.services.matches.log import Games
+from league.services.matches.log import MatchArrays
 from league.services.operations import fork, integrity
 from league.services.operations.fork import Place
 from league.services.rating_periods import rebuild, what_if
 from league.services.ratings import state as rating_state
-from league.services.ratings.period import Entry, Rule, as_ratings
+from league.services.ratings.period import PlayerRating, RatingConfig, as_ratings
 from league.services.ratings.roster import Roster
 from league.services.ratings.sides import NO_BOOKS, Seats, owner, seat_of
 from league.services.ratings.state import EMPTY
@@ -38,7 +38,7 @@ from league.web.filters import points
 
 NAMES = ("wolf", "sheep")
 EVERY_PERIOD = RefitConfig(growth=0.0)
-UNLIKE = Rule.of(Settings(), unlike_sides=True)
+UNLIKE = RatingConfig.of(Settings(), unlike_sides=True)
 GLICKO_ALONE = replace(UNLIKE, refit=replace(UNLIKE.refit, enabled=False))
 
 
@@ -321,13 +321,13 @@ def test_a_fork_has_the_sides_of_then(
 # --- the arithmetic --------------------------------------------------------------------------------------------------
 
 
-def player(kind: str = "snapshot", rating: float = 1500.0, deviation: float = 80.0) -> Entry:
-    return Entry(kind, rating, deviation, 0.06, 0, 0.0)
+def player(kind: str = "snapshot", rating: float = 1500.0, deviation: float = 80.0) -> PlayerRating:
+    return PlayerRating(kind, rating, deviation, 0.06, 0, 0.0)
 
 
-def games(*pairs: tuple[int, int, float], training: bool = False) -> Games:
+def games(*pairs: tuple[int, int, float], training: bool = False) -> MatchArrays:
     home, away, score = zip(*pairs, strict=True)
-    return Games(np.array(home), np.array(away), np.array(score), np.full(len(pairs), training))
+    return MatchArrays(np.array(home), np.array(away), np.array(score), np.full(len(pairs), training))
 
 
 ROSTER = Roster({1: player("learner", 1700.0, 50.0), 2: player(), 3: player()}, {2: None, 3: 2}, {2: 1, 3: 1})
@@ -383,7 +383,7 @@ def test_who_always_has_the_better_side_is_not_rated_better_for_it() -> None:
     for rule, apart in ((replace(GLICKO_ALONE, unlike_sides=False), 60.0), (GLICKO_ALONE, 25.0)):
         state = EMPTY
         for period in ([*others, (4, 3, 1.0), (3, 4, 1.0), (2, 4, 1.0), (4, 2, 1.0)], met):
-            state = state.after(rating_state.close(state, roster, games(*period), rule))
+            state = state.after(rating_state.apply_period(state, roster, games(*period), rule))
         lead = state.entries[2].rating - state.entries[4].rating
         assert (lead > apart) if not rule.unlike_sides else (abs(lead) < apart), (rule.unlike_sides, lead)
 
@@ -395,7 +395,7 @@ def test_the_fit_takes_off_what_sides_gave_where_they_were_swapped_unevenly() ->
     leads = {}
     for unlike in (False, True):
         rule = replace(UNLIKE, refit=EVERY_PERIOD, unlike_sides=unlike)
-        state = EMPTY.after(rating_state.close(EMPTY, roster, games(*even, *uneven), rule))
+        state = EMPTY.after(rating_state.apply_period(EMPTY, roster, games(*even, *uneven), rule))
         leads[unlike] = state.entries[2].rating - state.entries[4].rating
     assert leads[False] > 100.0
     assert abs(leads[True]) < 0.4 * leads[False]
@@ -407,10 +407,10 @@ def test_a_fit_knows_how_unsure_it_is_what_sides_gave_unless_an_older_rule_says_
     played = games(*[(2, 3, 1.0), (3, 2, 1.0), (3, 4, 1.0), (3, 4, 0.0)] * 10)
     told = {"refit": {}, **UNLIKE.stored()}
     del told["unsure_of_sides"]
-    older = replace(Rule.restored(told), refit=EVERY_PERIOD)
+    older = replace(RatingConfig.restored(told), refit=EVERY_PERIOD)
     assert not older.unsure_of_sides
     sure, unsure = (
-        EMPTY.after(rating_state.close(EMPTY, roster, played, rule)).entries
+        EMPTY.after(rating_state.apply_period(EMPTY, roster, played, rule)).entries
         for rule in (older, replace(UNLIKE, refit=EVERY_PERIOD))
     )
     for one in (2, 3):
@@ -423,7 +423,9 @@ def test_where_sides_were_swapped_evenly_a_fit_is_as_if_they_were_alike() -> Non
     roster = Roster({one: player() for one in (2, 3, 4)}, dict.fromkeys((2, 3, 4)), {})
     even = games(*[(2, 3, 1.0), (3, 2, 1.0), (3, 4, 0.5), (4, 3, 1.0), (2, 4, 1.0), (4, 2, 0.0)] * 10)
     states = [
-        EMPTY.after(rating_state.close(EMPTY, roster, even, replace(UNLIKE, refit=EVERY_PERIOD, unlike_sides=unlike)))
+        EMPTY.after(
+            rating_state.apply_period(EMPTY, roster, even, replace(UNLIKE, refit=EVERY_PERIOD, unlike_sides=unlike))
+        )
         for unlike in (False, True)
     ]
     assert {one: entry.rating for one, entry in states[0].entries.items()} == pytest.approx(
@@ -434,12 +436,12 @@ def test_where_sides_were_swapped_evenly_a_fit_is_as_if_they_were_alike() -> Non
 ANCHORED = Roster({2: player(), 4: player("baseline", deviation=30.0)}, {2: None, 4: None}, {})
 
 
-def on_sides(state: rating_state.Ledger, one: int) -> list[float]:
+def on_sides(state: rating_state.RatingState, one: int) -> list[float]:
     return [state.sides.entries[seat_of(one, side)].rating for side in ("home", "away")]
 
 
 def test_what_a_baseline_shows_on_one_side_moves_the_other_the_other_way() -> None:
-    state = EMPTY.after(rating_state.close(EMPTY, ANCHORED, games(*[(4, 2, 1.0)] * 5), GLICKO_ALONE))
+    state = EMPTY.after(rating_state.apply_period(EMPTY, ANCHORED, games(*[(4, 2, 1.0)] * 5), GLICKO_ALONE))
     home, away = on_sides(state, 4)
     assert home > 1550.0
     assert home + away == pytest.approx(3000.0, abs=1e-9)
@@ -448,20 +450,20 @@ def test_what_a_baseline_shows_on_one_side_moves_the_other_the_other_way() -> No
 def test_a_fit_of_sides_lies_where_the_baseline_is() -> None:
     """Scoring 0.75 either way round is being 191 points better on either side."""
     played = games(*[(2, 4, 1.0), (2, 4, 0.5), (4, 2, 0.0), (4, 2, 0.5)] * 20)
-    state = EMPTY.after(rating_state.close(EMPTY, ANCHORED, played, replace(UNLIKE, refit=EVERY_PERIOD)))
+    state = EMPTY.after(rating_state.apply_period(EMPTY, ANCHORED, played, replace(UNLIKE, refit=EVERY_PERIOD)))
     assert on_sides(state, 4) == pytest.approx([1500.0, 1500.0], abs=1e-6)
     assert on_sides(state, 2) == pytest.approx([1690.8, 1690.8], abs=3.0)
 
 
 def test_self_play_tells_nothing_of_sides() -> None:
     own = Roster({1: player("learner", deviation=350.0)}, {1: None}, {})
-    closing = rating_state.close(EMPTY, own, games((1, 1, 1.0), training=True), UNLIKE)
+    closing = rating_state.apply_period(EMPTY, own, games((1, 1, 1.0), training=True), UNLIKE)
     assert closing.sides.entries == {}
 
 
 def test_a_rule_says_that_sides_are_unlike_and_alike_ones_keep_their_names() -> None:
-    alike = Rule.of(Settings())
+    alike = RatingConfig.of(Settings())
     assert "unlike_sides" not in alike.stored()
-    assert Rule.restored(alike.stored()) == alike
-    assert Rule.restored(UNLIKE.stored()) == UNLIKE
+    assert RatingConfig.restored(alike.stored()) == alike
+    assert RatingConfig.restored(UNLIKE.stored()) == UNLIKE
     assert UNLIKE.id != alike.id

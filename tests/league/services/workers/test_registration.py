@@ -19,7 +19,7 @@ from league.errors import ForbiddenError, LeagueError, UnknownWorkerError
 from league.services.workers import heartbeats
 from league.services.workers import registration as workers_registration
 from league.services.workers import service as workers
-from league.services.workers.heartbeats import Beat
+from league.services.workers.heartbeats import Heartbeat
 from league.services.workers.registration import Registration
 from league.settings import Settings
 
@@ -138,8 +138,8 @@ def test_workers_that_come_back_take_as_many_statements_however_many_they_are(
     assert statements[4] == statements[40] == 2
 
 
-def beat(worker_id: str, caller: Principal, now: datetime) -> Beat:
-    return Beat(worker_id, [], caller, now, np.random.default_rng(0))
+def beat(worker_id: str, caller: Principal, now: datetime) -> Heartbeat:
+    return Heartbeat(worker_id, [], caller, now, np.random.default_rng(0))
 
 
 def test_beats_together_are_one_statement_and_each_hears_its_own_command(
@@ -153,7 +153,7 @@ def test_beats_together_are_one_statement_and_each_hears_its_own_command(
     with database.write() as session:
         session.connection()  # which begins the transaction
         event.listen(database.engine, "before_cursor_execute", lambda *_: statements.append(1))
-        told = heartbeats.note(session, [*beats, beats[0]], configure())
+        told = heartbeats.record_heartbeats(session, [*beats, beats[0]], configure())
         assert len(statements) == 1
         assert [each.command for each in told] == ["continue", "drain", "continue", "continue", "continue", "continue"]
         assert set(session.scalars(select(Worker.seen_at))) == {NOW + timedelta(seconds=4)}
@@ -175,7 +175,7 @@ def test_a_beat_that_is_refused_ends_those_beside_it(
     wanted = "nobody" if place is None else attached[place].id
     beats = [beat(attached[2].id, ANN, NOW), beat(wanted, caller, NOW + timedelta(hours=1))]
     with pytest.raises(refusal), database.write() as session:
-        heartbeats.note(session, beats, configure())
+        heartbeats.record_heartbeats(session, beats, configure())
     with database.read() as session:
         assert set(session.scalars(select(Worker.seen_at))) == {NOW}
 
@@ -189,7 +189,9 @@ def test_bare_beats_are_noted_in_one_statement_and_all_others_left(
         workers.require(session, attached[1].id).command = "drain"
         quarantine = {"since": NOW, "reason": "", "actor": "boss", "imposed_at": NOW}
         session.add(Quarantine(worker_id=attached[4].id, **quarantine))
-    progress = Beat(attached[0].id, [wire.LearnerProgress(learner_id=1, step=1)], BOSS, later, np.random.default_rng(0))
+    progress = Heartbeat(
+        attached[0].id, [wire.LearnerProgress(learner_id=1, step=1)], BOSS, later, np.random.default_rng(0)
+    )
     bare = ((1, ANN), (2, BOSS), (3, ANN), (2, BOB), (4, BOB))  # the fourth is nobody's, the third another's
     beats = [
         progress,
@@ -200,8 +202,8 @@ def test_bare_beats_are_noted_in_one_statement_and_all_others_left(
     with database.write() as session:
         session.connection()  # which begins the transaction
         statements.clear()
-        told = heartbeats.note_bare(session, beats, configure())
-        assert heartbeats.note_bare(session, [progress], configure()) == [None]
+        told = heartbeats.record_heartbeats_bulk(session, beats, configure())
+        assert heartbeats.record_heartbeats_bulk(session, [progress], configure()) == [None]
         assert len(statements) == 1
     commands = [None if each is None else each.command for each in told]
     assert commands == [None, "drain", "continue", None, None, None, None]
