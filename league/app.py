@@ -17,7 +17,6 @@ from fastapi import FastAPI
 from league import cores, web
 from league.api import errors as api_errors
 from league.api import health, reference
-from league.api.dependencies import League
 from league.api.event_feed import News
 from league.api.fast_route import Shortcut
 from league.api.group_commit import Commits
@@ -44,6 +43,7 @@ from league.api.routers import (
     standings,
     workers,
 )
+from league.api.state import League
 from league.background import process as background_process
 from league.background.leases import ExpireLeasesTask
 from league.background.process import BackgroundProcess

@@ -23,9 +23,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from league import auth
 from league.api import errors as api_errors
-from league.api.dependencies import League, authorise, clock, secret_of
+from league.api.authentication import authorise, secret_of
+from league.api.dependencies import clock
 from league.api.middleware.body_limit import replayed
 from league.api.routers import leases, results, workers
+from league.api.state import League
 
 FREQUENT = results.report, leases.lease, workers.heartbeat, workers.register
 """Endpoints for workers that take `league`, `now`, `caller`, `body` and the parts of their paths, and nothing else."""

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, Request, Response
 
-from league.api.dependencies import Now, Running, identify, lasting, require_scope, timepiece
+from league.api.authentication import identify, require_scope
+from league.api.dependencies import Now, Running, lasting, timepiece
 from league.auth import OPEN, Principal, Scope
 from league.errors import ForbiddenError, UnauthenticatedError
 

@@ -10,7 +10,8 @@ from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, League, Running
+from league.api.dependencies import ID_LIMIT, Running
+from league.api.state import League
 from league.errors import UnknownPlayerError
 from league.services.leaderboard import payoff_matrix
 from league.services.leaderboard.payoff_matrix import PayoffMatrix, PayoffPlayer

@@ -10,9 +10,10 @@ from markupsafe import Markup
 from sqlalchemy.orm import Session
 
 from league import lineage_svg, wire
-from league.api.dependencies import Id, League, Now, Running
+from league.api.dependencies import Id, Now, Running
 from league.api.routers import checkpoints
 from league.api.routers.checkpoints import Sha256
+from league.api.state import League
 from league.errors import LeagueError
 from league.services.audit import log as audit_log
 from league.services.leaderboard import lineage, player_profile, standings_page

@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, TEXT, League, Running
+from league.api.dependencies import ID_LIMIT, TEXT, Running
+from league.api.state import League
 from league.services.leaderboard import standings_page
 from league.services.leaderboard.standings_page import Choice, Extent, Ranked, Show, Sort, Table
 from league.services.lifecycle import champions

@@ -10,7 +10,8 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, Id, League, Running
+from league.api.dependencies import ID_LIMIT, Id, Running
+from league.api.state import League
 from league.errors import UnknownLearnerError
 from league.services.leaderboard import opponent_mix, regressions
 from league.services.population import learners, training_curves

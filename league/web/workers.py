@@ -10,7 +10,8 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
 from league import wire
-from league.api.dependencies import TEXT, League, Now, Running, Word
+from league.api.dependencies import TEXT, Now, Running, Word
+from league.api.state import League
 from league.services.trust import quarantine as trust_quarantine
 from league.services.trust import review
 from league.services.workers import activity

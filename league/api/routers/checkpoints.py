@@ -10,8 +10,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from league import wire
 from league.api import errors as api_errors
-from league.api.dependencies import League, Now, Reader, Running, Worker
+from league.api.dependencies import Now, Reader, Running, Worker
 from league.api.routes import ApiRoute
+from league.api.state import League
 from league.auth import Principal
 from league.errors import InvalidRequestError, UnsatisfiableRangeError
 from league.services.checkpoints import quotas

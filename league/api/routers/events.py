@@ -12,10 +12,11 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, Before, Filter, League, Limit, Permission, Reader, Running, Stream
+from league.api.dependencies import ID_LIMIT, Before, Filter, Limit, Permission, Reader, Running
 from league.api.event_feed import Cursor, Fresh
 from league.api.responses import page
 from league.api.routes import ApiRoute
+from league.api.state import League, Stream
 from league.errors import BusyError, InvalidRequestError
 from league.services.audit import log as audit_log
 from league.services.audit import stream as audit_stream

@@ -4,9 +4,10 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from league import wire
-from league.api.dependencies import League, Now, Reader, Running, Word, Worker
+from league.api.dependencies import Now, Reader, Running, Word, Worker
 from league.api.responses import written
 from league.api.routes import ApiRoute
+from league.api.state import League
 from league.auth import Principal
 from league.services.auth import ownership
 from league.services.matchmaking import leases, unplayable

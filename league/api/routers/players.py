@@ -5,9 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Body
 
 from league import wire
-from league.api.dependencies import Admin, After, Before, Filter, Id, League, Limit, Now, Reader, Running, Worker
+from league.api.dependencies import Admin, After, Before, Filter, Id, Limit, Now, Reader, Running, Worker
 from league.api.responses import page
 from league.api.routes import ApiRoute
+from league.api.state import League
 from league.auth import Principal
 from league.services.auth import ownership
 from league.services.checkpoints import quotas

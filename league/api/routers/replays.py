@@ -6,8 +6,9 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from league import wire
-from league.api.dependencies import Id, League, Now, Reader, Running, Worker
+from league.api.dependencies import Id, Now, Reader, Running, Worker
 from league.api.routes import ApiRoute
+from league.api.state import League
 from league.services.replays import service as replays
 from league.wire import PREFIX
 
