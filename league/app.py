@@ -17,15 +17,15 @@ from fastapi import FastAPI
 from league import cores, web
 from league.api import errors as api_errors
 from league.api import health, reference
-from league.api.event_feed import News
-from league.api.fast_route import Shortcut
-from league.api.group_commit import Commits
+from league.api.event_feed import EventFeed
+from league.api.fast_route import FastRouteMiddleware
+from league.api.group_commit import GroupCommit
 from league.api.metrics import Metrics
-from league.api.middleware.body_limit import BodyLimit
-from league.api.middleware.concurrency import Admission
-from league.api.middleware.protocol_version import Protocols
-from league.api.middleware.request_id import RequestIds
-from league.api.rate_limit import Callers
+from league.api.middleware.body_limit import BodyLimitMiddleware
+from league.api.middleware.concurrency import ConcurrencyMiddleware
+from league.api.middleware.protocol_version import ProtocolVersionMiddleware
+from league.api.middleware.request_id import RequestIdMiddleware
+from league.api.rate_limit import RateLimiter
 from league.api.routers import (
     analysis,
     champions,
@@ -43,7 +43,7 @@ from league.api.routers import (
     standings,
     workers,
 )
-from league.api.state import League
+from league.api.state import AppState
 from league.background import process as background_process
 from league.background.leases import ExpireLeasesTask
 from league.background.process import BackgroundProcess
@@ -82,7 +82,7 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
     """
     database = Database(settings.database_address, settings.database_connections)
     store = open_store(settings)
-    league = League(
+    league = AppState(
         settings=settings,
         database=database,
         store=store,
@@ -92,16 +92,16 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
         comparisons=SuperiorityCache(),
         judge=GateEvaluator(),
         review=ReviewCache(),
-        news=News(settings.events_poll_s / 2, time.monotonic),
+        news=EventFeed(settings.events_poll_s / 2, time.monotonic),
         census=WorkerCount(),
         metrics=Metrics(),
-        callers=Callers(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
-        beats=Commits(
+        callers=RateLimiter(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
+        beats=GroupCommit(
             database,
             partial(heartbeats.record_heartbeats, settings=settings),
             partial(heartbeats.record_heartbeats_bulk, settings=settings),
         ),
-        registrations=Commits(database, partial(register, settings=settings), partial(renew, settings=settings)),
+        registrations=GroupCommit(database, partial(register, settings=settings), partial(renew, settings=settings)),
         ending=threading.Event(),
         streams=WeakSet(),
         rng=np.random.default_rng(),
@@ -141,9 +141,9 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
         app.include_router(router)
     api_errors.install(app)
     web.install(app)
-    app.add_middleware(Shortcut, league=league)
+    app.add_middleware(FastRouteMiddleware, league=league)
     app.add_middleware(
-        Admission,
+        ConcurrencyMiddleware,
         config=settings.lanes,
         metrics=league.metrics,
         clock=time.monotonic,
@@ -151,19 +151,19 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
         refusal=web.refusal,
     )
     app.add_middleware(
-        BodyLimit,
+        BodyLimitMiddleware,
         body_max_bytes=settings.body_max_bytes,
         checkpoint_max_bytes=settings.checkpoint_max_bytes,
         pause_s=_BODY_PAUSE_S,
     )
-    app.add_middleware(Protocols)
-    app.add_middleware(RequestIds, metrics=league.metrics)
+    app.add_middleware(ProtocolVersionMiddleware)
+    app.add_middleware(RequestIdMiddleware, metrics=league.metrics)
     return app
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI, *, with_background_process: bool) -> AsyncIterator[None]:
-    league: League = app.state.league
+    league: AppState = app.state.league
     with ExitStack() as stack:
         stack.callback(league.database.close)
         schema.check(league.database)
@@ -181,7 +181,7 @@ async def _lifespan(app: FastAPI, *, with_background_process: bool) -> AsyncIter
         yield
 
 
-def periodic_tasks(league: League, *, with_background_process: bool) -> list[PeriodicTask]:
+def periodic_tasks(league: AppState, *, with_background_process: bool) -> list[PeriodicTask]:
     """Return what a process of the league does by itself."""
     database, settings = league.database, league.settings
     books = (

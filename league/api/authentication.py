@@ -10,12 +10,12 @@ from fastapi.security import HTTPBearer
 from starlette.datastructures import URL
 
 from league.api.rate_limit import REFUSED_COST
-from league.api.state import League
+from league.api.state import AppState
 from league.auth import OPEN, Principal, Scope, digest
 from league.errors import ForbiddenError, UnauthenticatedError
 from league.services.auth import tokens
 from league.settings import is_loopback
-from league.wire.request_class import lane_of
+from league.wire.request_class import request_class
 
 bearer = HTTPBearer(auto_error=False, description="A token of `league token create`")
 
@@ -26,7 +26,7 @@ async def secret_of(request: Request) -> str | None:
     return None if credentials is None else credentials.credentials
 
 
-async def authorise(request: Request, league: League, secret: str | None, now: datetime, scope: Scope) -> Principal:
+async def authorise(request: Request, league: AppState, secret: str | None, now: datetime, scope: Scope) -> Principal:
     """Find out who calls, count the call and require the scope; raises as `identify` and `require_scope` do."""
     principal = await identify(request, league, secret, now)
     require_scope(principal, scope)
@@ -45,7 +45,7 @@ def require_scope(principal: Principal, scope: Scope) -> None:
         raise ForbiddenError(f"of token {principal.name!r}", rule, way_out)
 
 
-async def identify(request: Request, league: League, secret: str | None, now: datetime) -> Principal:
+async def identify(request: Request, league: AppState, secret: str | None, now: datetime) -> Principal:
     """Find out who calls; a token's calls are counted together, an open server's and refused ones by address.
 
     Raises:
@@ -61,12 +61,12 @@ async def identify(request: Request, league: League, secret: str | None, now: da
         raise
     if principal is OPEN:
         _refuse_foreign_page(request)
-    lane = lane_of(request.method, request.scope["path"])
+    lane = request_class(request.method, request.scope["path"])
     league.callers.admit(address if principal is OPEN else f"token {principal.name!r}", lane, now)
     return principal
 
 
-async def find_principal(league: League, secret: str | None, now: datetime) -> Principal:
+async def find_principal(league: AppState, secret: str | None, now: datetime) -> Principal:
     """Return who has a secret, as this process remembers it or as the database says.
 
     Raises:
@@ -80,7 +80,7 @@ async def find_principal(league: League, secret: str | None, now: datetime) -> P
     return principal
 
 
-def _authenticate(league: League, secret: str | None, now: datetime) -> Principal:
+def _authenticate(league: AppState, secret: str | None, now: datetime) -> Principal:
     """Ask the database, and write down now and then that a token was used."""
     with league.database.glance() as session:
         principal = tokens.authenticate(session.connection(), league.settings, secret, now)

@@ -8,7 +8,7 @@ from fastapi import Depends, Path, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials
 
 from league.api.authentication import authorise, bearer, find_principal
-from league.api.state import League
+from league.api.state import AppState
 from league.auth import Principal, Scope
 from league.errors import UnauthenticatedError
 
@@ -18,9 +18,9 @@ TEXT = r"^[^\x00]*$"
 """What the databases store."""
 
 
-async def running_league(request: Request) -> League:
+async def running_league(request: Request) -> AppState:
     """Return the league that the application serves."""
-    league: League = request.app.state.league
+    league: AppState = request.app.state.league
     return league
 
 
@@ -34,7 +34,7 @@ async def timepiece() -> Callable[[], Awaitable[datetime]]:
     return clock
 
 
-Running = Annotated[League, Depends(running_league)]
+Running = Annotated[AppState, Depends(running_league)]
 Now = Annotated[datetime, Depends(clock)]
 Id = Annotated[int, Path(ge=1, lt=ID_LIMIT)]
 Word = Annotated[str, Path(pattern=TEXT)]
@@ -54,7 +54,7 @@ async def standing_permission(
 
 
 def lasting(
-    league: League, secret: str | None, now: Callable[[], Awaitable[datetime]]
+    league: AppState, secret: str | None, now: Callable[[], Awaitable[datetime]]
 ) -> Callable[[], Awaitable[bool]]:
     """Return what says whether a secret is still somebody's."""
 

@@ -97,7 +97,7 @@ def pause_s(error: LeagueError) -> int | None:
     return error.retry_after_s or (RETRY_AFTER_S if error.status == _SERVICE_UNAVAILABLE else None)
 
 
-def told(request: Request, error: Exception) -> LeagueError:
+def to_league_error(request: Request, error: Exception) -> LeagueError:
     """Return what a caller is told of an error; what is no fault of the caller's is logged."""
     if isinstance(error, LeagueError):
         return error
@@ -112,7 +112,7 @@ def told(request: Request, error: Exception) -> LeagueError:
     return _defect(request, error)
 
 
-def nameless(said: str) -> str:
+def redact(said: str) -> str:
     """Return what a database's driver said without the hosts, users and databases that it names.
 
     Anybody may hear it, for without the database nobody is known; the log has it whole.
@@ -121,7 +121,7 @@ def nameless(said: str) -> str:
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
-    return response(told(request, error))
+    return response(to_league_error(request, error))
 
 
 def _invalid(error: RequestValidationError) -> LeagueError:
@@ -167,7 +167,7 @@ def _is_cut_off(error: Exception) -> bool:
 def _unavailable(request: Request, error: Exception) -> LeagueError:
     log.error("%s %s: %s", request.method, request.url.path, error)
     cause = str(getattr(error, "orig", error)).strip().splitlines()[0]
-    return DatabaseUnavailableError(request.url.path, nameless(cause), "send the call again in a while")
+    return DatabaseUnavailableError(request.url.path, redact(cause), "send the call again in a while")
 
 
 def _defect(request: Request, error: Exception) -> LeagueError:

@@ -12,7 +12,7 @@ Fresh = list[tuple[Cursor, wire.Event]]
 """Events in their order, each with the cursor to go on from once it is known."""
 
 
-class News:
+class EventFeed:
     """The last answers, for whoever asks for the same within a moment.
 
     Args:

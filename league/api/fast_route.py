@@ -27,7 +27,7 @@ from league.api.authentication import authorise, secret_of
 from league.api.dependencies import clock
 from league.api.middleware.body_limit import replayed
 from league.api.routers import leases, results, workers
-from league.api.state import League
+from league.api.state import AppState
 
 FREQUENT = results.report, leases.lease, workers.heartbeat, workers.register
 """Endpoints for workers that take `league`, `now`, `caller`, `body` and the parts of their paths, and nothing else."""
@@ -69,7 +69,7 @@ class Destination:
             return None
 
 
-class Shortcut:
+class FastRouteMiddleware:
     """Middleware that answers frequent calls, and passes all others on.
 
     Args:
@@ -77,7 +77,7 @@ class Shortcut:
         league: Whom the calls are for.
     """
 
-    def __init__(self, app: ASGIApp, league: League) -> None:
+    def __init__(self, app: ASGIApp, league: AppState) -> None:
         self._app, self._league = app, league
         routes = (route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute))
         self._destinations = [Destination.of(route) for route in routes if route.endpoint in FREQUENT]
@@ -101,7 +101,7 @@ class Shortcut:
             given = destination.read(parts, content)
             response = None if given is None else await self._answer(destination, request, given)
         except api_errors.FORESEEN as error:
-            response = api_errors.response(api_errors.told(request, error))
+            response = api_errors.response(api_errors.to_league_error(request, error))
         if response is None:
             whole = {"type": "http.request", "body": content, "more_body": False}
             await self._app(scope, replayed([whole], receive), send)

@@ -27,7 +27,7 @@ class _Waiting(Generic[RequestT, AnswerT]):
     outcome: "asyncio.Future[AnswerT]"
 
 
-class Commits(Generic[RequestT, AnswerT]):
+class GroupCommit(Generic[RequestT, AnswerT]):
     """One writer for many callers. What comes while it is at work joins the next transaction.
 
     Args:

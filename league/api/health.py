@@ -64,7 +64,7 @@ def _told(error: Exception, database: Database) -> str:
     """Say what anybody may hear of it: neither where anything is nor, of a store, what its service says of itself."""
     if isinstance(error, StoreUnavailableError):
         return f"{error.title}: {error.rule.partition(' (')[0]}; the server's log says where and why"
-    return api_errors.nameless(_line(error).replace(str(database), "the database"))
+    return api_errors.redact(_line(error).replace(str(database), "the database"))
 
 
 def _line(error: Exception) -> str:

@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 
 from league.auth import Principal
 from league.errors import RateLimitedError
-from league.wire.request_class import Lane
+from league.wire.request_class import RequestClass
 
 REFUSED_COST = 100
 """A call with a token that is none counts as so many: whoever tries tokens is slowed down soon."""
@@ -29,7 +29,7 @@ NOTE_EVERY = timedelta(minutes=10)
 
 _CALLERS_MAX = 10_000
 
-_Count = tuple[str, Lane | None]
+_Count = tuple[str, RequestClass | None]
 """What is counted apart: a caller's calls of one lane."""
 
 
@@ -39,7 +39,7 @@ class _Bucket:
     filled_at: datetime
 
 
-class Callers:
+class RateLimiter:
     """The callers of one process.
 
     Args:
@@ -82,7 +82,7 @@ class Callers:
             asked.add_done_callback(lambda _: self._asked.pop(digest))
         return await asyncio.shield(asked)  # who is cut off does not take the answer from the others
 
-    def admit(self, caller: str, lane: Lane | None, now: datetime, cost: int = 1) -> None:
+    def admit(self, caller: str, lane: RequestClass | None, now: datetime, cost: int = 1) -> None:
         """Count a call in its lane; those without one are counted together.
 
         Raises:

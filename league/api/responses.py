@@ -12,7 +12,7 @@ from league.wire import Page
 T = TypeVar("T")
 
 
-def written(answer: BaseModel | Mapping[str, Any]) -> Response:
+def json_response(answer: BaseModel | Mapping[str, Any]) -> Response:
     """Serialise an answer once; the framework would check it again."""
     content = answer.model_dump_json() if isinstance(answer, BaseModel) else to_json(answer)
     return Response(content, media_type="application/json")

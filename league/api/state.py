@@ -7,10 +7,10 @@ from weakref import WeakSet
 import numpy as np
 
 from league import wire
-from league.api.event_feed import News
-from league.api.group_commit import Commits
+from league.api.event_feed import EventFeed
+from league.api.group_commit import GroupCommit
 from league.api.metrics import Metrics
-from league.api.rate_limit import Callers
+from league.api.rate_limit import RateLimiter
 from league.db.engine import Database
 from league.services.gates.sprt import GateEvaluator
 from league.services.leaderboard.superiority import SuperiorityCache
@@ -31,7 +31,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class League:
+class AppState:
     """What one API process holds; all truth is in the database and the store.
 
     Threads share `rng`, which locks itself: to make one for each call takes as long as a statement. `ending` is set
@@ -48,12 +48,12 @@ class League:
     comparisons: SuperiorityCache
     judge: GateEvaluator
     review: ReviewCache
-    news: News
+    news: EventFeed
     census: WorkerCount
     metrics: Metrics
-    callers: Callers
-    beats: Commits[Heartbeat, wire.HeartbeatAnswer]
-    registrations: Commits[Registration, wire.Worker]
+    callers: RateLimiter
+    beats: GroupCommit[Heartbeat, wire.HeartbeatAnswer]
+    registrations: GroupCommit[Registration, wire.Worker]
     ending: threading.Event
     streams: WeakSet[Stream]
     rng: np.random.Generator

@@ -10,7 +10,7 @@ _SPREAD = 0.5  # clients that were told the same time come back up to so much of
 _LEAST_S = 1.0  # a proxy may write Retry-After: 0; without a pause a call would be repeated for ever
 
 
-class Patience:
+class RetryGate:
     """When which lane of the server may be called again.
 
     Args:

@@ -9,7 +9,7 @@ from league.wire import PREFIX
 _CONFLICT = 409
 
 
-class PlayCalls(Connection):
+class LeaseCalls(Connection):
     """Lease opponents, report matches, and look into how opponents are drawn."""
 
     def lease(self, request: wire.TrainingLeases | wire.RatingLeases) -> wire.LeaseAnswer:

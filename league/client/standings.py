@@ -4,7 +4,7 @@ from league import wire
 from league.client.connection import Connection, read
 
 
-class TableCalls(Connection):
+class StandingsCalls(Connection):
     """Read ratings, payoffs and what follows from them; close rating periods."""
 
     def standings(

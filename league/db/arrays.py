@@ -32,7 +32,7 @@ def read_columns(
     return values.reshape(-1, count).T
 
 
-def gather_columns(session: Session, query: Select[Any], count: int) -> NDArray[np.float64]:
+def fetch_arrays(session: Session, query: Select[Any], count: int) -> NDArray[np.float64]:
     """Return what `read_columns` does, for many rows, as long as they fit into the memory of the database.
 
     PostgreSQL gathers each column in one value, whose bytes are nearly an array; to take its rows apart in Python takes

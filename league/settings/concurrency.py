@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, fields
 
-from league.wire.request_class import Lane
+from league.wire.request_class import RequestClass
 
 
 @dataclass(frozen=True)
-class LaneConfig:
+class ConcurrencyLimits:
     """How many calls of each lane run and wait in one API process, and for how long.
 
     Attributes:
@@ -67,10 +67,10 @@ class LaneConfig:
             span = f"retry_min_s is {self.retry_min_s}, retry_max_s {self.retry_max_s}"
             raise ValueError(f"{span}: they must be finite, above 0 and in order")
 
-    def running(self, lane: Lane) -> int:
+    def running(self, lane: RequestClass) -> int:
         """How many calls of a lane run at once."""
         return int(getattr(self, f"{lane}_running"))
 
-    def waiting(self, lane: Lane) -> int:
+    def waiting(self, lane: RequestClass) -> int:
         """How many calls of a lane may wait."""
         return int(getattr(self, f"{lane}_waiting"))

@@ -28,7 +28,7 @@ from arena.refit import RefitConfig
 from league.errors import ConfigurationError, reason
 from league.log_config import Format, Level
 from league.private_files import SUFFIX, TOKEN, read_secret
-from league.settings.concurrency import LaneConfig
+from league.settings.concurrency import ConcurrencyLimits
 
 MOST = 2**53
 """Largest count: every database and every reader of JSON holds it exactly."""
@@ -124,7 +124,7 @@ class Settings(BaseSettings):
     """Core that the calls of this API process keep to, counted from 0; any unless set. Each process needs its own."""
     database_connections: Count = 20
     """Most connections to the database, in each API process."""
-    lanes: LaneConfig = LaneConfig()
+    lanes: ConcurrencyLimits = ConcurrencyLimits()
     """How many calls run and wait."""
     body_max_bytes: Count = 16 * 2**20
     """Largest body of a call, checkpoints aside."""

@@ -159,7 +159,7 @@ def _failure(request: Request, error: Exception) -> Response:
         return HTMLResponse(render("welcome.html", signed_in=is_signed_in(error.principal)), headers=_FRESH)
     if isinstance(error, UnauthenticatedError):
         return _to_sign_in(request)
-    return error_page(request, api_errors.told(request, error))
+    return error_page(request, api_errors.to_league_error(request, error))
 
 
 def _to_sign_in(request: Request) -> Response:

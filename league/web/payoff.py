@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, Running
-from league.api.state import League
+from league.api.state import AppState
 from league.errors import UnknownPlayerError
 from league.services.leaderboard import payoff_matrix
 from league.services.leaderboard.payoff_matrix import PayoffMatrix, PayoffPlayer
@@ -118,7 +118,7 @@ def against(
     return visit.part("_payoff_against.html", player=drawn.players[places[0]], row=row)
 
 
-def _drawn(session: Session, league: League, visit: Visit, asked: Asked) -> PayoffMatrix:
+def _drawn(session: Session, league: AppState, visit: Visit, asked: Asked) -> PayoffMatrix:
     learners = asked.who != "frozen"
     return payoff_matrix.of_environment(
         session, league.population, visit.environment, int(asked.most), learners=learners

@@ -13,7 +13,7 @@ from league import lineage_svg, wire
 from league.api.dependencies import Id, Now, Running
 from league.api.routers import checkpoints
 from league.api.routers.checkpoints import Sha256
-from league.api.state import League
+from league.api.state import AppState
 from league.errors import LeagueError
 from league.services.audit import log as audit_log
 from league.services.leaderboard import lineage, player_profile, standings_page
@@ -202,7 +202,7 @@ def download(sha256: Sha256, request: Request, league: Running, now: Now, visito
     return checkpoints.fetch(sha256, request, league, now, visitor)
 
 
-def _profile(session: Session, league: League, player_id: int) -> Profile:
+def _profile(session: Session, league: AppState, player_id: int) -> Profile:
     player = rated_players.show(session, league.settings, player_id)
     parent = None
     if player.parent_id is not None:
@@ -217,7 +217,7 @@ def _profile(session: Session, league: League, player_id: int) -> Profile:
     )
 
 
-def _weights(league: League, player: wire.Player) -> Weights | None:
+def _weights(league: AppState, player: wire.Player) -> Weights | None:
     if player.checkpoint is None or player.checkpoint.startswith(_WITHOUT_WEIGHTS):
         return None
     try:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, TEXT, Running
-from league.api.state import League
+from league.api.state import AppState
 from league.services.leaderboard import standings_page
 from league.services.leaderboard.standings_page import Choice, Extent, Ranked, Show, Sort, Table
 from league.services.lifecycle import champions
@@ -215,7 +215,7 @@ def highlights(league: Running, visit: Visiting) -> HTMLResponse:
     return visit.part("_highlights.html", highlights=found)
 
 
-def _table(session: Session, league: League, visit: Visit) -> tuple[Table, int | None]:
+def _table(session: Session, league: AppState, visit: Visit) -> tuple[Table, int | None]:
     """Return the league's table, and who is its champion."""
     table = standings_page.table(session, league.population, visit.environment)
     return table, champions.champion_id(session, visit.environment)

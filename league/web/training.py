@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, Id, Running
-from league.api.state import League
+from league.api.state import AppState
 from league.errors import UnknownLearnerError
 from league.services.leaderboard import opponent_mix, regressions
 from league.services.population import learners, training_curves
@@ -147,7 +147,7 @@ def curves_of(
     return JSONResponse(content, headers={"Cache-Control": "no-store"})
 
 
-def _learnings(session: Session, league: League, visit: Visit) -> list[Learning]:
+def _learnings(session: Session, league: AppState, visit: Visit) -> list[Learning]:
     """Return the environment's learners, mains first, each role in the order in which they were founded."""
     found = learners.listing(session, league.settings, visit.environment, LEARNERS_MAX, 0)
     alarms = regressions.listing(session, visit.environment)
@@ -163,13 +163,13 @@ def _learnings(session: Session, league: League, visit: Visit) -> list[Learning]
     ]
 
 
-def _opposition(session: Session, league: League, chosen: Learning) -> opponent_mix.Opposition:
+def _opposition(session: Session, league: AppState, chosen: Learning) -> opponent_mix.Opposition:
     """Say whom it meets: a trainer that plays it against itself leases no such matches besides."""
     player_id, self_play = chosen.learner.player_id, chosen.against_itself is None
     return opponent_mix.of_learner(session, league.settings, league.population, player_id, self_play=self_play)
 
 
-def _snapshot(session: Session, league: League, learning: Learning) -> wire.Player | None:
+def _snapshot(session: Session, league: AppState, learning: Learning) -> wire.Player | None:
     latest = learning.learner.latest_snapshot
     return None if latest is None else rated_players.show(session, league.settings, latest)
 

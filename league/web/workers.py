@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from league import wire
 from league.api.dependencies import TEXT, Now, Running, Word
-from league.api.state import League
+from league.api.state import AppState
 from league.services.trust import quarantine as trust_quarantine
 from league.services.trust import review
 from league.services.workers import activity
@@ -129,12 +129,12 @@ def command(
     return done(request, "/workers")
 
 
-def _table(league: League, visit: Visit, asked: Asked) -> dict[str, Any]:
+def _table(league: AppState, visit: Visit, asked: Asked) -> dict[str, Any]:
     lines, heartbeat_s = _lines(league, visit, asked), league.settings.heartbeat_s
     return {"lines": lines, "asked": asked, "most": WORKERS_MAX, "heartbeat_s": heartbeat_s}
 
 
-def _lines(league: League, visit: Visit, asked: Asked) -> list[Line]:
+def _lines(league: AppState, visit: Visit, asked: Asked) -> list[Line]:
     with league.database.read() as session:
         found = review.latest(session, league.settings, league.review, WORKERS_MAX, asked.kind or None, visit.now)
         busy = activity.of_workers(session, visit.now)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from league.wire import PREFIX
 
-Lane = Literal["beats", "results", "registrations", "changes", "transfers", "leases", "reads", "comparisons"]
+RequestClass = Literal["beats", "results", "registrations", "changes", "transfers", "leases", "reads", "comparisons"]
 
 
 _READING = ("GET", "HEAD", "OPTIONS")
@@ -16,7 +16,7 @@ _AT_ONCE = ("docs", "healthz", "live", "metrics", "openapi.json", "readyz", "sta
 _LONG = (["superiority"], ["matchmaking", "evaluation"], ["redundancy"])  # calls of the lane of comparisons
 
 
-def lane_of(method: str, path: str) -> Lane | None:
+def request_class(method: str, path: str) -> RequestClass | None:
     """Return the lane of a call; None for those that never wait: health, metrics, files, streams of events."""
     if not path.startswith(f"{PREFIX}/"):
         return _lane_of_page(method, path)
@@ -36,7 +36,7 @@ def lane_of(method: str, path: str) -> Lane | None:
     return "leases" if place == ["leases"] else "changes"
 
 
-def _lane_of_page(method: str, path: str) -> Lane | None:
+def _lane_of_page(method: str, path: str) -> RequestClass | None:
     place = path.split("/")[1:]
     if place[0] in _AT_ONCE:
         return None

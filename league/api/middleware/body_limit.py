@@ -21,7 +21,7 @@ BODIES_MAX = 16
 _RETRY_AFTER_S = 1
 
 
-class BodyLimit:
+class BodyLimitMiddleware:
     """Middleware that takes in bodies and bounds them; a checkpoint has a bound of its own and is streamed.
 
     Args:

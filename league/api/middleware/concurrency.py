@@ -18,14 +18,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from league.api.metrics import Metrics
 from league.errors import BusyError, LeagueError
-from league.settings.concurrency import LaneConfig
-from league.wire.request_class import Lane, lane_of
+from league.settings.concurrency import ConcurrencyLimits
+from league.wire.request_class import RequestClass, request_class
 
 _SMOOTHING = 0.1  # weight of the newest call in the mean duration
 _SPREAD = 0.5  # a refused call comes back after its time, or up to so much of it later
 
 
-class Turnstile:
+class QueueLimiter:
     """The turns of one lane, first come first served.
 
     Args:
@@ -92,7 +92,7 @@ class Turnstile:
         self._free += 1
 
 
-class Admission:
+class ConcurrencyMiddleware:
     """Middleware that gives every call its turn in its lane.
 
     Args:
@@ -107,7 +107,7 @@ class Admission:
     def __init__(
         self,
         app: ASGIApp,
-        config: LaneConfig,
+        config: ConcurrencyLimits,
         metrics: Metrics,
         clock: Callable[[], float],
         rng: np.random.Generator,
@@ -115,15 +115,15 @@ class Admission:
     ) -> None:
         self._app, self._config, self._metrics, self._clock, self._rng = app, config, metrics, clock, rng
         self._refusal = refusal
-        self._lanes: dict[Lane, Turnstile] = {
-            lane: Turnstile(config.running(lane), config.waiting(lane), clock) for lane in get_args(Lane)
+        self._lanes: dict[RequestClass, QueueLimiter] = {
+            lane: QueueLimiter(config.running(lane), config.waiting(lane), clock) for lane in get_args(RequestClass)
         }
         for lane, turnstile in self._lanes.items():
             metrics.waiting.labels(lane).set_function(partial(len, turnstile.queue))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on when its turn comes, or refuse it."""
-        lane = lane_of(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        lane = request_class(scope["method"], scope["path"]) if scope["type"] == "http" else None
         if lane is None:
             await self._app(scope, receive, send)
             return
@@ -138,7 +138,7 @@ class Admission:
         finally:
             turnstile.leave(entered_s)
 
-    async def _refuse(self, lane: Lane, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _refuse(self, lane: RequestClass, scope: Scope, receive: Receive, send: Send) -> None:
         self._metrics.refused.labels(lane).inc()
         retry_s = self._retry_s(lane)
         rule = f"{self._config.running(lane)} calls of this kind run already and others wait before it"
@@ -146,7 +146,7 @@ class Admission:
         error.retry_after_s = retry_s
         await self._refusal(Request(scope), error)(scope, receive, send)
 
-    def _retry_s(self, lane: Lane) -> int:
+    def _retry_s(self, lane: RequestClass) -> int:
         """Return whole seconds, as the header wants them, spread over those who are refused at one moment."""
         config = self._config
         due_s = min(max(self._lanes[lane].refuse(), config.retry_min_s), config.retry_max_s)

@@ -19,7 +19,7 @@ _NAME = PROTOCOL_HEADER.lower().encode()
 _SPOKEN = frozenset(str(number).encode() for number in range(OLDEST, PROTOCOL + 1))
 
 
-class Protocols:
+class ProtocolVersionMiddleware:
     """Middleware that lets calls through whose protocol is spoken, and those that name none."""
 
     def __init__(self, app: ASGIApp) -> None:

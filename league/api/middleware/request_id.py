@@ -24,7 +24,7 @@ _UNMATCHED = "unmatched"
 log = logging.getLogger("league.requests")
 
 
-class RequestIds:
+class RequestIdMiddleware:
     """Middleware that names, counts and times requests, and logs how they ended.
 
     Refused ones are logged as information, failed ones as warnings.

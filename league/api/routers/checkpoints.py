@@ -12,7 +12,7 @@ from league import wire
 from league.api import errors as api_errors
 from league.api.dependencies import Now, Reader, Running, Worker
 from league.api.routes import ApiRoute
-from league.api.state import League
+from league.api.state import AppState
 from league.auth import Principal
 from league.errors import InvalidRequestError, UnsatisfiableRangeError
 from league.services.checkpoints import quotas
@@ -112,7 +112,7 @@ def complete(sha256: Sha256, league: Running, now: Now, caller: Worker) -> wire.
     return _described(stored)
 
 
-def _announce(league: League, caller: Principal, sha256: str, size_bytes: int, now: datetime) -> None:
+def _announce(league: AppState, caller: Principal, sha256: str, size_bytes: int, now: datetime) -> None:
     with league.database.write() as session:
         quotas.announce(session, league.settings, caller, sha256, size_bytes, now)
 
@@ -150,7 +150,7 @@ def _unsatisfiable(scope: Scope) -> UnsatisfiableRangeError:
     return UnsatisfiableRangeError(f"{asked!r:.120}", rule, "ask for bytes=FIRST-LAST, or for all")
 
 
-def _most_bytes(request: Request, league: League) -> int:
+def _most_bytes(request: Request, league: AppState) -> int:
     """Return how many bytes come; where that is not said, how many may."""
     length = request.headers.get("content-length", "")
     return int(length) if length.isdecimal() else league.settings.checkpoint_max_bytes

@@ -16,7 +16,7 @@ from league.api.dependencies import ID_LIMIT, Before, Filter, Limit, Permission,
 from league.api.event_feed import Cursor, Fresh
 from league.api.responses import page
 from league.api.routes import ApiRoute
-from league.api.state import League, Stream
+from league.api.state import AppState, Stream
 from league.errors import BusyError, InvalidRequestError
 from league.services.audit import log as audit_log
 from league.services.audit import stream as audit_stream
@@ -49,7 +49,7 @@ async def stream(
 
 
 async def follow(
-    league: League, permission: Permission, last_event_id: str | None, *, named: bool = True
+    league: AppState, permission: Permission, last_event_id: str | None, *, named: bool = True
 ) -> StreamingResponse:
     """Answer with all events after the named one, or from now on, for as long as the permission lasts.
 
@@ -93,7 +93,7 @@ def history(
 
 
 async def _messages(
-    league: League, permission: Permission, cursor: Cursor, own: Stream, *, named: bool
+    league: AppState, permission: Permission, cursor: Cursor, own: Stream, *, named: bool
 ) -> AsyncIterator[str]:
     try:
         while not league.ending.is_set() and await permission():
@@ -113,7 +113,7 @@ def until_next(now_s: float, every_s: float) -> float:
     return every_s - now_s % every_s
 
 
-def _take_room(league: League) -> Stream:
+def _take_room(league: AppState) -> Stream:
     """Count a stream for as long as it is referred to; refuse one too many: each asks the database again and again.
 
     Raises:
@@ -129,11 +129,11 @@ def _take_room(league: League) -> Stream:
     return own
 
 
-def _latest(league: League) -> Cursor:
+def _latest(league: AppState) -> Cursor:
     return audit_stream.latest(league.database)
 
 
-def _since(league: League, cursor: Cursor) -> Fresh:
+def _since(league: AppState, cursor: Cursor) -> Fresh:
     """Return what came after the cursor, each with the cursor to go on from once it is known."""
     event_id, match_id = cursor
     with league.database.read() as session:

@@ -5,9 +5,9 @@ from fastapi.responses import Response
 
 from league import wire
 from league.api.dependencies import Now, Reader, Running, Word, Worker
-from league.api.responses import written
+from league.api.responses import json_response
 from league.api.routes import ApiRoute
-from league.api.state import League
+from league.api.state import AppState
 from league.auth import Principal
 from league.services.auth import ownership
 from league.services.matchmaking import leases, unplayable
@@ -31,7 +31,7 @@ def lease(body: wire.LeaseRequest, league: Running, now: Now, caller: Worker) ->
         league.database, league.settings, league.population, league.terms, league.judge, body, now, league.rng
     )
     league.metrics.leases.labels(body.kind).inc(len(granted))
-    return written({"items": granted, "next_poll_s": next_poll_s(league.settings, league.rng)})
+    return json_response({"items": granted, "next_poll_s": next_poll_s(league.settings, league.rng)})
 
 
 @router.post("/leases/release")
@@ -43,7 +43,7 @@ def release(body: wire.ReleaseRequest, league: Running, now: Now, caller: Worker
         return leases.release(session, league.settings, body, findings, now)
 
 
-def _examine(league: League, caller: Principal, body: wire.ReleaseRequest) -> unplayable.Findings:
+def _examine(league: AppState, caller: Principal, body: wire.ReleaseRequest) -> unplayable.Findings:
     """Check the weights of reported snapshots, before the transaction: reading a file may take long."""
     with league.database.read() as session:
         ownership.require_worker(session, caller, body.worker_id)

@@ -8,7 +8,7 @@ from league import wire
 from league.api.dependencies import Admin, After, Before, Filter, Id, Limit, Now, Reader, Running, Worker
 from league.api.responses import page
 from league.api.routes import ApiRoute
-from league.api.state import League
+from league.api.state import AppState
 from league.auth import Principal
 from league.services.auth import ownership
 from league.services.checkpoints import quotas
@@ -148,7 +148,7 @@ def quarantine(player_id: Id, league: Running, now: Now, caller: Admin, body: Re
 
 
 def _change(
-    league: League,
+    league: AppState,
     player_id: Id,
     name: transitions.Change,
     caller: Principal,

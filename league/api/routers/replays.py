@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from league import wire
 from league.api.dependencies import Id, Now, Reader, Running, Worker
 from league.api.routes import ApiRoute
-from league.api.state import League
+from league.api.state import AppState
 from league.services.replays import service as replays
 from league.wire import PREFIX
 
@@ -54,7 +54,7 @@ async def store(match_id: Id, request: Request, league: Running, now: Now, calle
     return await run_in_threadpool(take_in)
 
 
-def send(league: League, match_id: int, known: str) -> Response:
+def send(league: AppState, match_id: int, known: str) -> Response:
     """Return the answer that carries a recording.
 
     Args:

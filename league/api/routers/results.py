@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from league import wire
 from league.api import errors as api_errors
 from league.api.dependencies import Now, Running, Worker
-from league.api.responses import written
+from league.api.responses import json_response
 from league.api.routes import ApiRoute
 from league.errors import ResultConflictError
 from league.services.results import service as results
@@ -33,4 +33,4 @@ def report(body: wire.ReceivedBatch, league: Running, now: Now, caller: Worker) 
         rule = f"it was reported otherwise before, as match {answers[0].match_id}, and so was all of the batch"
         error = ResultConflictError(first, rule, "drop it: the first report stays")
         return api_errors.response(error, answer.model_dump(mode="json"))
-    return written(answer)
+    return json_response(answer)

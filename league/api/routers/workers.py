@@ -8,7 +8,7 @@ from fastapi.responses import Response
 
 from league import wire
 from league.api.dependencies import TEXT, Admin, Filter, Limit, Now, Reader, Running, Word, Worker
-from league.api.responses import page, written
+from league.api.responses import json_response, page
 from league.api.routes import ApiRoute
 from league.services.population import snapshot_schedule
 from league.services.trust import quarantine as trust_quarantine
@@ -24,7 +24,7 @@ router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/workers", tags=["work
 @router.post("", response_model=wire.Worker)
 async def register(body: wire.WorkerCreate, league: Running, now: Now, caller: Worker) -> Response:
     """Attach; the same instance, or the same name, kind and token, again is the same worker."""
-    return written(await league.registrations.run(registration.Registration(body, caller, now, league.rng)))
+    return json_response(await league.registrations.run(registration.Registration(body, caller, now, league.rng)))
 
 
 @router.get("")
@@ -57,7 +57,7 @@ async def heartbeat(
         further["decisions"] = await run_in_threadpool(
             snapshot_schedule.decide_snapshots, league.database, league.settings, league.population, learners, now
         )
-    return written(answer.model_copy(update=further))
+    return json_response(answer.model_copy(update=further))
 
 
 @router.post("/{worker_id}/command")

@@ -26,7 +26,7 @@ def record(
     now: datetime,
 ) -> int:
     """Write a line into the log, as the last thing of its transaction; return its id."""
-    locks.hold(session, Lock.EVENTS)
+    locks.acquire(session, Lock.EVENTS)
     event = Event(
         kind=kind,
         environment=environment,

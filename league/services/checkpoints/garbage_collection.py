@@ -115,7 +115,7 @@ def _delete(database: Database, store: CheckpointStore, one: Stored | Leftover, 
 def _remove(database: Database, store: CheckpointStore, sha256: str, before: datetime) -> bool:
     """Delete a checkpoint unless it has a player by now; nobody publishes while that is decided."""
     with database.write() as session:
-        locks.hold(session, Lock.COLLECTION)
+        locks.acquire(session, Lock.COLLECTION)
         if session.scalar(select(Player.id).where(Player.checkpoint == sha256).limit(1)) is not None:
             return False
         gone = store.remove(sha256, before)

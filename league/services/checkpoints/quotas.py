@@ -67,7 +67,7 @@ def announce(
         UnfinishedUploadsError: It has too much on the way.
     """
     if ownership.is_restricted(caller):
-        locks.hold(session, Lock.UPLOADS, caller.name)
+        locks.acquire(session, Lock.UPLOADS, caller.name)
         before = Upload.owner == caller.name, Upload.sha256 == sha256, _UNFINISHED
         session.execute(delete(Upload).where(*before))
         _count(session, settings, caller, sha256, size_bytes, now)
@@ -102,7 +102,7 @@ def counted(
         yield
         return
     with database.write() as session:
-        locks.hold(session, Lock.UPLOADS, caller.name)
+        locks.acquire(session, Lock.UPLOADS, caller.name)
         upload_id = _count(session, settings, caller, sha256, size_bytes, now)
     try:
         yield

@@ -122,11 +122,11 @@ def remove(database: Database, environment: str, exported: Holdings | None, *, a
 
 
 def _remove(session: Session, environment: str, exported: Holdings | None, actor: str, now: datetime) -> Holdings:
-    locks.hold(session, Lock.PERIOD, environment)
-    locks.hold(session, Lock.INTAKE, environment)
-    locks.hold(session, Lock.POPULATION)
+    locks.acquire(session, Lock.PERIOD, environment)
+    locks.acquire(session, Lock.INTAKE, environment)
+    locks.acquire(session, Lock.POPULATION)
     session.execute(select(Learner.id).where(Learner.environment == environment).with_for_update()).all()  # see leases
-    locks.hold(session, Lock.EVENTS)
+    locks.acquire(session, Lock.EVENTS)
     held = survey(session, environment)
     _require_removable(environment, held, exported)
     _detach_events(session, environment)

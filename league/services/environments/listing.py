@@ -40,7 +40,7 @@ def create(session: Session, environment: str, *, actor: str, now: datetime) -> 
     except ValidationError as error:
         way_out = "name a game as `trainer run --environment` takes it, such as mech-duel"
         raise InvalidRequestError.of_field({**error.errors()[0], "loc": ("environment",)}, way_out) from error
-    locks.hold(session, Lock.POPULATION)
+    locks.acquire(session, Lock.POPULATION)
     if environments.exists(session, environment) or admission.is_created(session, environment):
         return False
     record(session, "created", environment, {}, actor=actor, now=now)

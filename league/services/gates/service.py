@@ -50,7 +50,7 @@ def find_or_open(session: Session, request: wire.GateCreate, actor: str, now: da
         UnknownPlayerError: There is no such player.
         InvalidRequestError: The two cannot meet, or the numbers are no test.
     """
-    locks.hold(session, Lock.EVENTS)
+    locks.acquire(session, Lock.EVENTS)
     _require_test(request)
     candidate, champion = (_frozen(session, each) for each in (request.candidate_id, request.champion_id))
     _require_able_to_meet(candidate, champion)
@@ -71,7 +71,7 @@ def cancel(
         UnknownGateError: There is no such gate.
         GateConflictError: It is not open.
     """
-    locks.hold(session, Lock.EVENTS)
+    locks.acquire(session, Lock.EVENTS)
     gate = gate_sprt.require(session, gate_id)
     if gate.state != "open":
         raise GateConflictError(gate_id, f"it is {gate.state}", "open a new one with `again`")

@@ -161,7 +161,7 @@ def judge_open(database: Database, judge: GateEvaluator, now: datetime) -> list[
     closed = []
     for gate_id in due:
         with database.write() as session:
-            locks.hold(session, Lock.EVENTS)
+            locks.acquire(session, Lock.EVENTS)
             gate = require(session, gate_id)
             ending = _ending(session, gate, judge.judge(session, gate, now)) if gate.state == "open" else None
             if ending is not None:
@@ -180,7 +180,7 @@ def judge_again(database: Database, now: datetime) -> None:
         concerned = session.scalars(_touched_by_quarantines()).all()
     for gate_id in concerned:
         with database.write() as session:
-            locks.hold(session, Lock.EVENTS)
+            locks.acquire(session, Lock.EVENTS)
             gate = require(session, gate_id)
             judged = judged_anew(session, gate, now)
             if judged.state != gate.state:

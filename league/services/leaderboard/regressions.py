@@ -73,7 +73,7 @@ def look(
     if not any(_news(each, known) for each in looked):
         return
     with database.write() as session:
-        locks.hold(session, Lock.EVENTS)
+        locks.acquire(session, Lock.EVENTS)
         known = active(session, environment)
         for each in looked:
             for kind, opponent in _news(each, known):

@@ -90,7 +90,7 @@ def transition(
         StandingConflictError: It is a learner or a baseline, its standing does not allow the change, or it is not the
             expected one.
     """
-    locks.hold(session, Lock.EVENTS)
+    locks.acquire(session, Lock.EVENTS)
     before = rated_players.require(session, player_id)[0].standing
     player = _set_standing(session, player_id, name, Cause(actor, reason, now, details or {}), expected)
     if name == "quarantine":
@@ -126,7 +126,7 @@ def set_champion(
         StandingConflictError: It is a learner, a baseline or out of play.
         ChampionConflictError: It is the champion already, or the champion is not the expected one.
     """
-    locks.hold(session, Lock.EVENTS)
+    locks.acquire(session, Lock.EVENTS)
     cause = Cause(actor, reason, now)
     player, _ = rated_players.require(session, player_id)
     if player.kind == "external":

@@ -10,7 +10,7 @@ from sqlalchemy import Select, SQLColumnExpression, func, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league.db import locks
-from league.db.arrays import gather_columns, read_columns
+from league.db.arrays import fetch_arrays, read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Learner, Match
@@ -115,7 +115,7 @@ def settled_after(database: Database, match_id: int) -> int:
         environments = session.scalars(select(Learner.environment).distinct()).all()
     if last <= match_id:
         return match_id
-    outlasted = (locks.outlast(database, Lock.INTAKE, environment, PATIENCE_S) for environment in environments)
+    outlasted = (locks.wait_for_holders(database, Lock.INTAKE, environment, PATIENCE_S) for environment in environments)
     return last if all(outlasted) else match_id
 
 
@@ -127,7 +127,7 @@ def _gathered(
     which = Match.environment == environment, *counting.rated(session)
     query = select(*columns).where(*which).order_by(Match.id)
     parts = [
-        gather_columns(session, query.where(Match.id > start, Match.id <= min(start + _AT_ONCE, last)), len(columns))
+        fetch_arrays(session, query.where(Match.id > start, Match.id <= min(start + _AT_ONCE, last)), len(columns))
         for start in range(after, last, _AT_ONCE)
     ]
     return np.concatenate(parts, axis=1) if parts else np.empty((len(columns), 0))

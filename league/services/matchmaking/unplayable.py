@@ -79,7 +79,7 @@ def report(
     """
     if not request.unplayable:
         return []
-    locks.hold(session, Lock.EVENTS)  # racing reports see one another
+    locks.acquire(session, Lock.EVENTS)  # racing reports see one another
     _require_seated(session, request)
     worker = workers.require(session, request.worker_id)
     reporter = Reporter(worker.id, worker.name, worker.owner)

@@ -39,7 +39,7 @@ def load(archive: ArchiveReader, database: Database, store: CheckpointStore, now
         _require_empty(database, connection)
     _load_checkpoints(archive, store, now, progress)
     with database.write_connection() as connection:
-        locks.hold(connection, Lock.SCHEMA)
+        locks.acquire(connection, Lock.SCHEMA)
         _require_empty(database, connection)
         schema.move(connection, revision)
         _load_tables(archive, connection, progress)

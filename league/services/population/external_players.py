@@ -48,7 +48,7 @@ def enter(
         NameTakenError: The name is somebody else's, or that of another policy.
         TokenLimitError: The caller has as many players as it may.
     """
-    locks.hold(session, Lock.POPULATION)
+    locks.acquire(session, Lock.POPULATION)
     _require_game(session, request)
     player = _find(session, request)
     if player is None:

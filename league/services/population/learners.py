@@ -105,7 +105,7 @@ def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:
 
 
 def _found(session: Session, settings: Settings, request: wire.LearnerCreate, caller: Principal, now: datetime) -> None:
-    locks.hold(session, Lock.POPULATION)
+    locks.acquire(session, Lock.POPULATION)
     if _find(session, request) is not None:  # another call was first
         return
     admission.require_learner(session, settings, request.environment, caller)

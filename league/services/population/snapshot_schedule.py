@@ -107,7 +107,7 @@ def _ask(
     if verdict is None:
         return None
     with database.write() as session:
-        locks.hold(session, Lock.EVENTS)  # whoever decided first stays
+        locks.acquire(session, Lock.EVENTS)  # whoever decided first stays
         decided = session.get(SnapshotDecision, key)
         return _write(session, verdict, now) if decided is None else _told(session, decided)
 

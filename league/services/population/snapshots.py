@@ -48,7 +48,7 @@ def publish(
     learner = learners.require(session, request.learner_id)
     _require_environment(header.metadata, request, learner)
     _require_loadable(header, request)
-    locks.share(session, Lock.COLLECTION, "")
+    locks.acquire_shared(session, Lock.COLLECTION, "")
     store.find(request.checkpoint)
     known = _find(session, request)
     player_id = _insert(session, settings, request, learner, now) if known is None else known
@@ -106,7 +106,7 @@ def _find(session: Session, request: wire.PlayerCreate) -> int | None:
 
 def _insert(session: Session, settings: Settings, request: wire.PlayerCreate, learner: Learner, now: datetime) -> int:
     """Insert a snapshot, or find the one that a racing call inserted."""
-    locks.hold(session, Lock.POPULATION)
+    locks.acquire(session, Lock.POPULATION)
     if session.scalar(select(Learner.id).where(Learner.id == learner.id)) is None:  # deleted with its environment
         raise learners.unknown(learner.id)
     known = _find(session, request)

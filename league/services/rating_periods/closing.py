@@ -203,7 +203,7 @@ def _watermark(database: Database, environment: str) -> int:
     have drawn an id already; whoever comes later draws a higher one.
     """
     with database.write() as session:
-        locks.hold(session, Lock.INTAKE, environment)
+        locks.acquire(session, Lock.INTAKE, environment)
         return match_log.end(session, environment)
 
 

@@ -51,8 +51,8 @@ def read(session: Session, environment: str) -> InputVersion:
 
 def unchanged(session: Session, environment: str, before: InputVersion) -> bool:
     """Say whether a computation's ground is unchanged; if so it stays until the session's transaction ends."""
-    locks.hold(session, Lock.PERIOD, environment)
-    locks.hold(session, Lock.EVENTS)
+    locks.acquire(session, Lock.PERIOD, environment)
+    locks.acquire(session, Lock.EVENTS)
     return read(session, environment) == before
 
 

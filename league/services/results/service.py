@@ -234,7 +234,7 @@ def _accept(database: Database, rows: Mapping[int, Row], results: Readable) -> d
 
         def store(session: Session) -> dict[Key, Verdict]:
             for environment in environments:
-                locks.share(session, Lock.INTAKE, environment)
+                locks.acquire_shared(session, Lock.INTAKE, environment)
             accepted = _insert(session, list(rows.values()))
             _keep_behaviours(session, results, accepted)
             return accepted

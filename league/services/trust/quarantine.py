@@ -33,7 +33,7 @@ def impose(
         InvalidRequestError: The time lies ahead.
     """
     with database.write() as session:
-        locks.hold(session, Lock.EVENTS)
+        locks.acquire(session, Lock.EVENTS)
         worker = workers.require(session, worker_id)
         if request.since > now:
             rule = f"it lies ahead of the server's {now:%Y-%m-%dT%H:%M:%SZ}"
@@ -72,7 +72,7 @@ def lift(
         WorkerConflictError: It is not quarantined, or for restoring never was.
     """
     with database.write() as session:
-        locks.hold(session, Lock.EVENTS)
+        locks.acquire(session, Lock.EVENTS)
         worker = workers.require(session, worker_id)
         of_worker = select(Quarantine).where(Quarantine.worker_id == worker_id).order_by(Quarantine.id)
         lifted = [each for each in session.scalars(of_worker) if request.restore or each.lifted_at is None]

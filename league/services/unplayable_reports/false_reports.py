@@ -36,7 +36,7 @@ def dismiss(session: Session, player_id: int, *, actor: str, reason: str, now: d
         UnknownPlayerError: There is no such player.
         InvalidRequestError: No report about it is open.
     """
-    locks.hold(session, Lock.EVENTS)
+    locks.acquire(session, Lock.EVENTS)
     player = session.get(Player, player_id)
     if player is None:
         raise UnknownPlayerError(player_id, "no player has this id", "list them with GET /players")
@@ -90,7 +90,7 @@ def refute(session: Session, environment: str, after: int, until: int, now: date
     for row in session.scalars(query.where(*of_sound, *reports.counting())):
         reported.setdefault(row.player_id, set()).add(row.owner)
     if reported:
-        locks.hold(session, Lock.EVENTS)  # before rows of reports change, in the order of `unplayable.report`
+        locks.acquire(session, Lock.EVENTS)  # before rows of reports change, in the order of `unplayable.report`
     for player_id, owners in sorted(reported.items()):
         others = _players_of(session, player_id, after, until) - owners - _publishers_of(session, player_id)
         if len(others) >= len(owners):
@@ -106,7 +106,7 @@ def clear(session: Session, token: str, *, actor: str, now: datetime) -> int:
         UnknownTokenError: There is no token of this name.
         InvalidRequestError: None of its reports proved false.
     """
-    locks.hold(session, Lock.EVENTS)
+    locks.acquire(session, Lock.EVENTS)
     if session.scalar(select(Token.id).where(Token.name == token)) is None:
         raise UnknownTokenError(token, "no token has this name", "see them with `league token list`")
     found = of_tokens(session).get(token, 0)

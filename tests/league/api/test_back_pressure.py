@@ -16,11 +16,11 @@ from live_server import listening
 
 from league import web, wire
 from league.api.metrics import Metrics
-from league.api.middleware.concurrency import Admission
+from league.api.middleware.concurrency import ConcurrencyMiddleware
 from league.client import LeagueClient, patience_of
 from league.errors import BusyError
 from league.services.matchmaking import leases
-from league.settings.concurrency import LaneConfig
+from league.settings.concurrency import ConcurrencyLimits
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -119,9 +119,9 @@ def test_a_refusal_repeats_with_the_chance_it_is_given() -> None:
 
     def told(seed: int) -> list[str]:
         """What callers are told who find the lane full."""
-        lanes = LaneConfig(leases_waiting=0, retry_min_s=30.0)
+        lanes = ConcurrencyLimits(leases_waiting=0, retry_min_s=30.0)
         rng = np.random.default_rng(seed)
-        door = Admission(never_reached, lanes, Metrics(), lambda: 0.0, rng, web.refusal)
+        door = ConcurrencyMiddleware(never_reached, lanes, Metrics(), lambda: 0.0, rng, web.refusal)
         for _ in range(lanes.leases_running):
             assert asyncio.run(door._lanes["leases"].enter(1.0))
         http = TestClient(door)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from league.api.event_feed import Cursor, Fresh, News
+from league.api.event_feed import Cursor, EventFeed, Fresh
 from league.api.routers.events import until_next
 
 
 def test_what_is_asked_again_within_a_moment_is_read_once() -> None:
     now_s, read = 0.0, []
-    news = News(0.5, lambda: now_s)
+    news = EventFeed(0.5, lambda: now_s)
 
     def ask(cursor: Cursor) -> Fresh:
         def look() -> Fresh:
@@ -29,7 +29,7 @@ def test_an_answer_that_fails_is_asked_for_again() -> None:
     def fail() -> Fresh:
         raise TimeoutError
 
-    news = News(0.5, lambda: 0.0)
+    news = EventFeed(0.5, lambda: 0.0)
     with pytest.raises(TimeoutError):
         news.since((1, 1), fail)
     assert news.since((1, 1), list) == []

@@ -13,7 +13,7 @@ from sqlalchemy import event, func, select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.api.group_commit import Commits
+from league.api.group_commit import GroupCommit
 from league.db.engine import Database
 from league.db.models import Worker
 from league.errors import UnknownWorkerError
@@ -43,7 +43,7 @@ def run_behind_a_first(database: Database, *works: Work, most: int = 64) -> tupl
         return adding("first")(session)
 
     async def run() -> list[Any]:
-        commits = Commits(database, one_after_another, most=most)
+        commits = GroupCommit(database, one_after_another, most=most)
         tasks = [asyncio.create_task(commits.run(first))]
         assert await asyncio.to_thread(begun.wait, 60)
         tasks += [asyncio.create_task(commits.run(work)) for work in works]
@@ -91,7 +91,7 @@ def test_a_defect_undoes_all_and_is_told_to_all(database: Database) -> None:
 
 def test_who_was_cut_off_does_not_hold_up_the_others(database: Database) -> None:
     async def run() -> str:
-        commits = Commits(database, one_after_another)
+        commits = GroupCommit(database, one_after_another)
         cut_off = asyncio.create_task(commits.run(adding("cut-off")))
         stayed = asyncio.create_task(commits.run(adding("stayed")))
         await asyncio.sleep(0)
@@ -123,7 +123,7 @@ def test_who_is_answered_by_one_statement_leaves_the_others_to_a_transaction(dat
         return [None if place % 2 else f"at once {place}" for place in range(len(works))]
 
     async def run(*works: Work) -> list[Any]:
-        commits = Commits(database, one_after_another, at_once)
+        commits = GroupCommit(database, one_after_another, at_once)
         tasks = [asyncio.create_task(commits.run(work)) for work in works]
         return await asyncio.gather(*tasks, return_exceptions=True)
 

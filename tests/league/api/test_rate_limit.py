@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
 
-from league.api.rate_limit import REFUSED_COST, Callers
+from league.api.rate_limit import REFUSED_COST, RateLimiter
 from league.client import LeagueClient, patience_of
 from league.db.engine import Database
 from league.errors import (
@@ -20,7 +20,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def test_a_caller_may_call_at_its_rate_after_a_burst_and_others_are_not_slowed() -> None:
-    callers = Callers(per_s=2.0, burst=10, memory_s=0.0)
+    callers = RateLimiter(per_s=2.0, burst=10, memory_s=0.0)
     for _ in range(10):
         callers.admit("ann", "reads", NOW)
     with pytest.raises(RateLimitedError, match=r"from ann: .*2 calls a second.*10 at once") as refused:
@@ -54,7 +54,7 @@ def test_whoever_looks_too_often_can_still_beat_and_report(
 
 
 def test_waiting_as_long_as_is_said_is_long_enough() -> None:
-    callers = Callers(per_s=0.3, burst=1, memory_s=0.0)
+    callers = RateLimiter(per_s=0.3, burst=1, memory_s=0.0)
     now = NOW
     callers.admit("ann", "reads", now)
     for _ in range(20):
@@ -65,7 +65,7 @@ def test_waiting_as_long_as_is_said_is_long_enough() -> None:
 
 
 def test_a_call_dearer_than_the_burst_needs_the_whole_of_it() -> None:
-    callers = Callers(per_s=1.0, burst=3, memory_s=0.0)
+    callers = RateLimiter(per_s=1.0, burst=3, memory_s=0.0)
     callers.admit("ann", "reads", NOW, cost=100)
     with pytest.raises(RateLimitedError) as refused:
         callers.admit("ann", "reads", NOW, cost=100)
@@ -74,7 +74,7 @@ def test_a_call_dearer_than_the_burst_needs_the_whole_of_it() -> None:
 
 
 def test_idle_callers_are_forgotten() -> None:
-    callers = Callers(per_s=1.0, burst=3, memory_s=0.0)
+    callers = RateLimiter(per_s=1.0, burst=3, memory_s=0.0)
     for number in range(10_000):
         callers.admit(f"address {number}", "reads", NOW)
     callers.admit("address again", "reads", NOW + timedelta(hours=1))
@@ -114,6 +114,6 @@ def test_whoever_tries_tokens_is_slowed_down_and_good_tokens_from_there_are_not(
 
 
 def test_uses_of_a_token_are_noted_every_ten_minutes_also_where_the_clock_was_set_back() -> None:
-    callers = Callers(per_s=1.0, burst=3, memory_s=0.0)
+    callers = RateLimiter(per_s=1.0, burst=3, memory_s=0.0)
     moments = [NOW + timedelta(minutes=minutes) for minutes in (0, 9, 10, -1430, -1429)]
     assert [callers.use_to_note("ann", moment) for moment in moments] == [True, False, True, True, False]

@@ -9,7 +9,7 @@ import pytest
 
 from league import wire
 from league.client import LeagueClient
-from league.client.backoff import Patience
+from league.client.backoff import RetryGate
 from league.errors import BusyError, DatabaseUnavailableError, LeagueError
 
 BUSY = BusyError("for POST /api/v1/leases", "2 calls run already", "send it again in 4 s")
@@ -46,7 +46,7 @@ def caller(
         return next(answers)
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer), base_url="http://league")
-    patience = Patience(limit_s, lambda: hours.now, hours.sleep, random.Random(seed))
+    patience = RetryGate(limit_s, lambda: hours.now, hours.sleep, random.Random(seed))
     return LeagueClient(http=http, patience=patience), seen
 
 

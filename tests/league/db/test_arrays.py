@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Select, select
 
 from benchmarks.stage import history
-from league.db.arrays import gather_columns, read_columns
+from league.db.arrays import fetch_arrays, read_columns
 from league.db.engine import Database
 from league.db.models import Learner, Match
 from league.services.matches import log as match_log
@@ -24,7 +24,7 @@ def played(database: Database) -> Database:
     return database
 
 
-@pytest.mark.parametrize("read", [read_columns, gather_columns])
+@pytest.mark.parametrize("read", [read_columns, fetch_arrays])
 def test_columns_are_the_numbers_of_the_rows_in_their_order(
     played: Database, read: Callable[..., NDArray[np.float64]]
 ) -> None:
@@ -37,7 +37,7 @@ def test_columns_are_the_numbers_of_the_rows_in_their_order(
     assert len(rows) == MATCHES
 
 
-@pytest.mark.parametrize("read", [read_columns, gather_columns])
+@pytest.mark.parametrize("read", [read_columns, fetch_arrays])
 def test_null_is_not_a_number(played: Database, read: Callable[..., NDArray[np.float64]]) -> None:
     with played.read() as session:
         assert np.isnan(read(session, select(Learner.step), 1)).tolist() == [[True]]

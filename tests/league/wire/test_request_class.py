@@ -8,11 +8,11 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE
 
-from league.api.middleware.concurrency import Turnstile
+from league.api.middleware.concurrency import QueueLimiter
 from league.errors import ConfigurationError
 from league.settings import Settings
-from league.settings.concurrency import LaneConfig
-from league.wire.request_class import Lane, lane_of
+from league.settings.concurrency import ConcurrencyLimits
+from league.wire.request_class import RequestClass, request_class
 
 NEVER_WAIT = {"/healthz", "/readyz", "/metrics", "/api/v1/events"}
 BEAT = ("POST", "/api/v1/workers/{worker_id}/heartbeat")
@@ -29,7 +29,7 @@ def test_every_route_has_the_lane_that_the_contract_says(http: TestClient) -> No
     }
     assert routes >= {BEAT, REGISTRATION} | RESULTS
     for method, path in routes:
-        lane = lane_of(method, path)
+        lane = request_class(method, path)
         if path in NEVER_WAIT:
             assert lane is None
         elif "/checkpoints/" in path or path.endswith("/replay"):
@@ -50,18 +50,18 @@ def test_every_route_has_the_lane_that_the_contract_says(http: TestClient) -> No
 
 @pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/healthz", "/live", "/static/style.css"])
 def test_files_health_and_streams_never_wait(path: str) -> None:
-    assert lane_of("GET", path) is None
+    assert request_class("GET", path) is None
 
 
 @pytest.mark.parametrize("path", [f"/checkpoints/{'0' * 64}", "/matches/7/recording"])
 def test_what_takes_long_to_send_does_not_wait_among_pages(path: str) -> None:
-    assert lane_of("GET", path) == "transfers"
+    assert request_class("GET", path) == "transfers"
 
 
 @pytest.mark.parametrize("path", ["/", "/players/7", "/somewhere/else"])
 def test_pages_wait_behind_what_people_look_at(path: str) -> None:
-    assert lane_of("GET", path) == "reads"
-    assert lane_of("POST", path) == "changes"
+    assert request_class("GET", path) == "reads"
+    assert request_class("POST", path) == "changes"
 
 
 @pytest.mark.parametrize(
@@ -77,22 +77,22 @@ def test_pages_wait_behind_what_people_look_at(path: str) -> None:
 def test_sizes_that_cannot_be_are_refused_by_name(change: dict[str, Any], rule: str) -> None:
     (name, *_) = change
     with pytest.raises(ValueError, match=rf"{name}.*{rule}"):
-        LaneConfig(**change)
+        ConcurrencyLimits(**change)
 
 
 def test_lanes_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAGUE_LANES__LEASES_RUNNING", "7")
     lanes = Settings.load().lanes
-    assert (lanes.running("leases"), lanes.running("beats")) == (7, LaneConfig().beats_running)
+    assert (lanes.running("leases"), lanes.running("beats")) == (7, ConcurrencyLimits().beats_running)
     monkeypatch.setenv("LEAGUE_LANES__LEASES_RUNNING", "0")
     with pytest.raises(ConfigurationError, match="leases_running is 0"):
         Settings.load()
 
 
 def test_every_lane_has_its_sizes() -> None:
-    for lane in get_args(Lane):
-        assert LaneConfig().running(lane) >= 1
-        assert LaneConfig().waiting(lane) >= LaneConfig().running(lane)
+    for lane in get_args(RequestClass):
+        assert ConcurrencyLimits().running(lane) >= 1
+        assert ConcurrencyLimits().waiting(lane) >= ConcurrencyLimits().running(lane)
 
 
 # --- turns -----------------------------------------------------------------------------------------------------------
@@ -108,10 +108,10 @@ class Hours:
         return self.now
 
 
-def turns(test: Callable[[Turnstile, Hours], Any], running: int = 1, waiting: int = 2) -> None:
+def turns(test: Callable[[QueueLimiter, Hours], Any], running: int = 1, waiting: int = 2) -> None:
     async def run() -> None:
         clock = Hours()
-        await test(Turnstile(running, waiting, clock), clock)
+        await test(QueueLimiter(running, waiting, clock), clock)
 
     asyncio.run(run())
 
@@ -123,7 +123,7 @@ async def settle() -> None:
 
 
 def test_calls_get_their_turn_in_order_and_beyond_the_queue_are_refused_at_once() -> None:
-    async def test(turnstile: Turnstile, _clock: Hours) -> None:
+    async def test(turnstile: QueueLimiter, _clock: Hours) -> None:
         order: list[int] = []
 
         async def call(number: int) -> bool:
@@ -149,7 +149,7 @@ def test_calls_get_their_turn_in_order_and_beyond_the_queue_are_refused_at_once(
 
 
 def test_who_waits_too_long_is_refused_and_leaves_its_place() -> None:
-    async def test(turnstile: Turnstile, _clock: Hours) -> None:
+    async def test(turnstile: QueueLimiter, _clock: Hours) -> None:
         assert await turnstile.enter(60.0)
         assert not await turnstile.enter(0.001)
         assert len(turnstile.queue) == 0
@@ -160,7 +160,7 @@ def test_who_waits_too_long_is_refused_and_leaves_its_place() -> None:
 
 
 def test_a_call_that_is_cut_off_loses_no_turn() -> None:
-    async def test(turnstile: Turnstile, _clock: Hours) -> None:
+    async def test(turnstile: QueueLimiter, _clock: Hours) -> None:
         assert await turnstile.enter(60.0)
         cut_off, called = (asyncio.create_task(turnstile.enter(60.0)) for _ in range(2))
         await settle()
@@ -180,7 +180,7 @@ def test_a_call_that_is_cut_off_loses_no_turn() -> None:
 
 
 def test_each_refused_call_is_asked_to_come_later_than_the_one_before() -> None:
-    async def test(turnstile: Turnstile, clock: Hours) -> None:
+    async def test(turnstile: QueueLimiter, clock: Hours) -> None:
         for _ in range(200):  # calls of 2 s each, one after the other
             assert await turnstile.enter(60.0)
             entered = clock.now

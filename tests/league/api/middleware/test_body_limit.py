@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from league.api.middleware import body_limit
-from league.api.middleware.body_limit import BodyLimit
+from league.api.middleware.body_limit import BodyLimitMiddleware
 from league.errors import BusyError, LeagueError, TooLargeError
 
 Serve = Callable[..., TestClient]
@@ -63,8 +63,8 @@ async def length(scope: Scope, receive: Receive, send: Send) -> None:
     await PlainTextResponse(str(size))(scope, receive, send)
 
 
-def limited(app: ASGIApp = length, pause_s: float = 60.0) -> BodyLimit:
-    return BodyLimit(app, body_max_bytes=10, checkpoint_max_bytes=100, pause_s=pause_s)
+def limited(app: ASGIApp = length, pause_s: float = 60.0) -> BodyLimitMiddleware:
+    return BodyLimitMiddleware(app, body_max_bytes=10, checkpoint_max_bytes=100, pause_s=pause_s)
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:

@@ -149,7 +149,7 @@ def test_a_learner_is_assigned_while_something_about_it_is_written_into_the_log(
     learner = select(Learner).where(Learner.id == scene.learner.id)
     with ThreadPoolExecutor(1) as pool:
         with database.write() as session:
-            locks.hold(session, Lock.EVENTS)
+            locks.acquire(session, Lock.EVENTS)
             assigning = pool.submit(assign, database, "ann")
             wait_for_waiters(database, 1)
             session.scalars(learner.with_for_update(read=True, key_share=True)).one()  # as whatever refers to its row

@@ -254,7 +254,7 @@ def test_a_result_that_is_being_written_is_in_the_log_before_the_deletion_looks(
     (lease,) = doomed.opponent_leases(1)
     with ThreadPoolExecutor() as threads:
         with database.write() as session:
-            locks.share(session, Lock.INTAKE, OTHER)
+            locks.acquire_shared(session, Lock.INTAKE, OTHER)
             row = {
                 **{name: getattr(session.get(Lease, lease.lease_id), name) for name in ("kind", "environment")},
                 "lease_id": lease.lease_id, "sequence": 0, "home_id": lease.home.player_id,
@@ -276,7 +276,7 @@ def test_a_snapshot_that_is_published_while_its_environment_is_deleted_is_of_an_
     doomed = Scene(league, OTHER, SIGNATURE)
     with ThreadPoolExecutor() as threads:
         with database.write() as session:
-            locks.hold(session, Lock.POPULATION)
+            locks.acquire(session, Lock.POPULATION)
             publishing = threads.submit(doomed.publish, 1)
             wait_for_waiters(database, 1)
             environment_deletion._remove(session, OTHER, None, "test", time.now)
