@@ -82,7 +82,7 @@ async def find_principal(league: AppState, secret: str | None, now: datetime) ->
 
 def _authenticate(league: AppState, secret: str | None, now: datetime) -> Principal:
     """Ask the database, and write down now and then that a token was used."""
-    with league.database.glance() as session:
+    with league.database.autocommit_read() as session:
         principal = tokens.authenticate(session.connection(), league.settings, secret, now)
     if principal is not OPEN and league.callers.use_to_note(principal.name, now):
         with league.database.write() as session:

@@ -99,16 +99,16 @@ class GroupCommit(Generic[RequestT, AnswerT]):
         at_once = self._at_once
         if at_once is None:
             return [None] * len(requests)
-        return self._database.write_together(one_by_one, lambda session: at_once(session, requests), briefly=True)
+        return self._database.group_commit(one_by_one, lambda session: at_once(session, requests), briefly=True)
 
     def _transact(self, requests: Sequence[RequestT]) -> Sequence[AnswerT | Exception]:
         """Return what each is answered. Where one is refused, all are done again apart, each in a savepoint."""
         try:
-            return self._database.write_together(one_by_one, lambda session: self._work(session, requests))
+            return self._database.group_commit(one_by_one, lambda session: self._work(session, requests))
         except LeagueError as error:
             if len(requests) == 1:
                 return [error]
-        return self._database.write_together(
+        return self._database.group_commit(
             one_by_one, lambda session: [self._attempt(session, each) for each in requests]
         )
 

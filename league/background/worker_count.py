@@ -27,5 +27,5 @@ class WorkerCountTask(PeriodicTask):
 
     def run_once(self) -> None:
         """Count them."""
-        with self._database.glance() as session:
+        with self._database.autocommit_read() as session:
             self._census.present = workers.present(session, self._heartbeat_s, self._clock())

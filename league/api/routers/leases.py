@@ -21,7 +21,7 @@ router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["matchmaking"])
 def lease(body: wire.LeaseRequest, league: Running, now: Now, caller: Worker) -> Response:
     """Lease opponents for a learner, or pairs of frozen players."""
     if ownership.is_restricted(caller):
-        with league.database.glance() as session:
+        with league.database.autocommit_read() as session:
             ownership.require_worker(session, caller, body.worker_id)
             if isinstance(body, wire.TrainingLeases):
                 ownership.require_learner_of(session, caller, body.player_id)

@@ -115,10 +115,10 @@ def remove(database: Database, environment: str, exported: Holdings | None, *, a
 
     for _ in range(_TRIES - 1):
         try:
-            return database.write_together(one_by_one, work)
+            return database.group_commit(one_by_one, work)
         except IntegrityError:  # leases were granted while theirs were deleted; those are read now
             continue
-    return database.write_together(one_by_one, work)
+    return database.group_commit(one_by_one, work)
 
 
 def _remove(session: Session, environment: str, exported: Holdings | None, actor: str, now: datetime) -> Holdings:

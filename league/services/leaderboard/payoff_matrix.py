@@ -132,7 +132,9 @@ def of_environment(
         learners: Whether those that still learn are among them, who have never met each other.
     """
     population = cache.get(session, environment)
-    return population.once(("payoff map", most, learners), lambda: _draw(session, population, most, learners=learners))
+    return population.cached(
+        ("payoff map", most, learners), lambda: _draw(session, population, most, learners=learners)
+    )
 
 
 def _draw(session: Session, population: Population, most: int, *, learners: bool) -> PayoffMatrix:

@@ -164,7 +164,7 @@ class Table:
 
 def table(session: Session, cache: PopulationCache, environment: str) -> Table:
     """Return the table of an environment as the session sees it."""
-    return cache.get(session, environment).once("table", lambda: _read(session, environment))
+    return cache.get(session, environment).cached("table", lambda: _read(session, environment))
 
 
 def extent(players: Iterable[Ranked]) -> Extent:

@@ -49,7 +49,7 @@ def next_to_play(
         brought: Id of the external player that the worker brings, and whose gates alone it plays; None for an
             evaluator, which plays those of nobody external.
     """
-    everything = population.once("gates", lambda: _open(session, population.environment))
+    everything = population.cached("gates", lambda: _open(session, population.environment))
     playable = [
         each
         for each in everything

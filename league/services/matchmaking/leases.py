@@ -96,7 +96,7 @@ def _store_grant(database: Database, planned: Grant, now: datetime) -> None:
     """
     environment = planned.population.environment
     if planned.population.keeps(planned.account.id, now):
-        database.write_together(_store, planned.rows, kind="leases", briefly=True)
+        database.group_commit(_store, planned.rows, kind="leases", briefly=True)
         return
 
     def store(session: Session) -> None:  # two processes may keep the same draws in another order: each by itself
@@ -105,7 +105,7 @@ def _store_grant(database: Database, planned: Grant, now: datetime) -> None:
         opponents.keep(session, planned.account, now)
         _store(session, [planned.rows])
 
-    database.write_together(one_by_one, store)
+    database.group_commit(one_by_one, store)
 
 
 def _hold_learner(environment: str) -> Select[int]:
@@ -227,7 +227,7 @@ def _drawn_from(
     """
     player_id, self_play = request.player_id, request.self_play
     renewing = cache.renewing(player_id)
-    with database.glance() as session:
+    with database.autocommit_read() as session:
         found = session.connection().execute(_TRUST_AND_VERSION, {"worker": request.worker_id}).one_or_none()
         worker = workers.trusted(request.worker_id, found)
         present = () if found is None else tuple(found[-len(NEWEST) :])
@@ -309,7 +309,7 @@ def _pairs(
     members = [population.members[place] for place in places]
     anchors = np.array([member.kind == "baseline" for member in members], dtype=np.bool_)
     ratings = population.ratings
-    met = population.once(
+    met = population.cached(
         ("met", places.tobytes()),
         lambda: pair_records.met(session, population.environment, [member.id for member in members]),
     )
@@ -335,7 +335,7 @@ def _pairs_with(
 ) -> NDArray[np.int64]:
     """Return (count, 2) places in the population, an external player's own first."""
     everybody = np.concatenate(([own], places)).astype(np.int64)
-    met = population.once(
+    met = population.cached(
         ("met", everybody.tobytes()),
         lambda: pair_records.met(session, population.environment, population.ids[everybody].tolist()),
     )

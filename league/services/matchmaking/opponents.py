@@ -142,7 +142,7 @@ def of_learner(
         InvalidRequestError: The player is not a learner.
     """
     member = learner(population, player_id)
-    return population.once(
+    return population.cached(
         _key(player_id, self_play, unplayable),
         lambda: _of_learner(session, population, settings, member, self_play=self_play, unplayable=unplayable),
     )
@@ -150,7 +150,7 @@ def of_learner(
 
 def known(population: Population, player_id: int, *, self_play: bool, unplayable: frozenset[int]) -> LearnerDraw | None:
     """Return what `of_learner` has made before; None where it has not."""
-    return population.made(_key(player_id, self_play, unplayable))
+    return population.peek(_key(player_id, self_play, unplayable))
 
 
 def _key(player_id: int, self_play: bool, unplayable: frozenset[int]) -> Hashable:
@@ -189,7 +189,7 @@ def of_pairing(
     population: Population, signature: str, unplayable: frozenset[int]
 ) -> tuple[NDArray[np.int64], DrawRecord]:
     """Return the places of the players that rating pairs of a signature are sampled from, and the account of it."""
-    return population.once(("pairing", signature, unplayable), lambda: _of_pairing(population, signature, unplayable))
+    return population.cached(("pairing", signature, unplayable), lambda: _of_pairing(population, signature, unplayable))
 
 
 def of_entry(population: Population, player: int, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], DrawRecord]:
@@ -201,7 +201,7 @@ def of_entry(population: Population, player: int, unplayable: frozenset[int]) ->
         rule = f"neighbours of {member.name} in a Thompson sample of the ratings, strangers sooner"
         return places, between(population, places, filters, ENTRY, rule)
 
-    return population.once(("entry", player, unplayable), make)
+    return population.cached(("entry", player, unplayable), make)
 
 
 def between(
@@ -267,7 +267,7 @@ def _of_learner(
     self_play: bool,
     unplayable: frozenset[int],
 ) -> LearnerDraw:
-    pool = population.once(
+    pool = population.cached(
         ("pool", member.signature, unplayable),
         lambda: _Pool.of(population, *population.opponents(member.signature, unplayable)),
     )

@@ -146,9 +146,9 @@ class Population:
             signature: Of the environment's build.
             unplayable: Ids of players that who asks could not play.
         """
-        return self.once(("opponents", signature, unplayable), lambda: self._opponents(signature, unplayable))
+        return self.cached(("opponents", signature, unplayable), lambda: self._opponents(signature, unplayable))
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what follows from this population alone, made when it is first asked for; others wait for it.
 
         What makes it may ask for others in its turn, as long as they never ask back.
@@ -156,7 +156,7 @@ class Population:
         value: T = self._made.setdefault(key, _Made()).get(make)
         return value
 
-    def made(self, key: Hashable) -> Any | None:  # noqa: ANN401 - whatever was made
+    def peek(self, key: Hashable) -> Any | None:  # noqa: ANN401 - whatever was made
         """Return what `once` has made; None where it has not."""
         kept = self._made.get(key)
         return None if kept is None else kept.value

@@ -89,7 +89,7 @@ class _Sides:
 
 def lineage(session: Session, population: Population, settings: Settings, member: Member) -> LearnerRole:
     """Return what a population's learner follows; those of all its learners are read together, once."""
-    return population.once("lineages", lambda: _lineages(session, population, settings))[member.id]
+    return population.cached("lineages", lambda: _lineages(session, population, settings))[member.id]
 
 
 def standing(
@@ -143,7 +143,7 @@ def _lineages(session: Session, population: Population, settings: Settings) -> M
 
 
 def _of_all(population: Population) -> _Sides:
-    return population.once("sides", lambda: _sides(population.members))
+    return population.cached("sides", lambda: _sides(population.members))
 
 
 def _sides(members: Sequence[Member]) -> _Sides:

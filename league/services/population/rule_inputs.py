@@ -91,11 +91,11 @@ def gather(
     among, pasts = None, None
     if "between" in needs:
         records = partial(pair_records.read, session, population.environment)
-        among = population.once(("among", who), lambda: among_opponents(records(), population, places))
+        among = population.cached(("among", who), lambda: among_opponents(records(), population, places))
     if "pasts" in needs:
         key, ids = ("pasts", learner_id, who), _ids(population, places)
         closed = partial(rated_through, session, population.environment)
-        pasts = population.once(key, lambda: pasts_of(session, learner_id, ids, closed(), past_games))
+        pasts = population.cached(key, lambda: pasts_of(session, learner_id, ids, closed(), past_games))
     return RuleInputs(among, pasts)
 
 

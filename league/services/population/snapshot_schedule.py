@@ -138,7 +138,7 @@ def _evidence(
 ) -> dict[str, Any]:
     """Return all that a decision looks at, in the form that it is kept in."""
     places, _ = population.opponents(own.member.signature, frozenset())
-    standing = population.once(
+    standing = population.cached(
         ("standing", own.member.id), lambda: roles.standing(session, population, settings, own, places)
     )
     against, chance = standing.against, derive(0, population.environment, own.name, "reset", since_step) / _SEED_LIMIT

@@ -109,7 +109,7 @@ def _submit(
     now: datetime,
 ) -> list[wire.ResultAnswer]:
     readable = {place: result for place, result in enumerate(batch.results) if isinstance(result, wire.Result)}
-    with database.glance() as session:
+    with database.autocommit_read() as session:
         ownership.require_worker(session, caller, batch.worker_id)
         reporter, refused_before = _reporter(session, batch.worker_id)
         lease_ids = {result.lease_id for result in batch.results if wire.storable_lease_id(result.lease_id)}
@@ -123,9 +123,7 @@ def _submit(
     accepted = _accept(database, rows, {place: readable[place] for place in rows})
     told = verdicts | {places.fresh[key]: verdict for key, verdict in accepted.items()}
     if len(told) < len(batch.results) or any(verdict.status in _REFUSED for verdict in told.values()):
-        told |= database.write_together(
-            one_by_one, lambda session: _refuse(session, reporter, batch.results, told, now)
-        )
+        told |= database.group_commit(one_by_one, lambda session: _refuse(session, reporter, batch.results, told, now))
     return [_answer(result, told[place]) for place, result in enumerate(batch.results)]
 
 
@@ -239,11 +237,11 @@ def _accept(database: Database, rows: Mapping[int, Row], results: Readable) -> d
             _keep_behaviours(session, results, accepted)
             return accepted
 
-        return database.write_together(one_by_one, store, kind=("results", environments))
+        return database.group_commit(one_by_one, store, kind=("results", environments))
     accepted: dict[Key, Verdict] = {}
     for environment in environments:
         own = [row for row in rows.values() if row["environment"] == environment]
-        accepted |= database.write_together(_insert_batches, own, kind=environment, briefly=True)
+        accepted |= database.group_commit(_insert_batches, own, kind=environment, briefly=True)
     return accepted
 
 

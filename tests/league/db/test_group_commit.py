@@ -165,10 +165,10 @@ def test_a_transaction_that_cannot_begin_is_told_to_who_waits(database: Database
 
 
 def test_work_of_a_league_is_committed_before_its_answer(database: Database) -> None:
-    assert database.write_together(one_by_one, adding("told")) == "told"
+    assert database.group_commit(one_by_one, adding("told")) == "told"
     assert names(database) == {"told"}
     with pytest.raises(ZeroDivisionError):
-        database.write_together(one_by_one, adding("broken", DEFECT))
+        database.group_commit(one_by_one, adding("broken", DEFECT))
     assert names(database) == {"told"}
 
 
@@ -176,13 +176,13 @@ def test_work_of_a_kind_waits_for_the_next_transaction_on_every_database(databas
     with ThreadPoolExecutor(2) as pool:
 
         def within(session: Session) -> "Future[str]":
-            later = pool.submit(database.write_together, one_by_one, adding("later"), "kind")
+            later = pool.submit(database.group_commit, one_by_one, adding("later"), "kind")
             wait([later], timeout=0.2)
             assert not later.done()
             adding("earlier")(session)
             return later
 
-        assert database.write_together(one_by_one, within, "kind").result(60) == "later"
+        assert database.group_commit(one_by_one, within, "kind").result(60) == "later"
     assert names(database) == {"earlier", "later"}
 
 
@@ -191,19 +191,19 @@ def test_work_of_another_kind_does_not_wait_where_the_database_has_many_writers(
     def within(session: Session) -> str:
         with ThreadPoolExecutor(1) as pool:
             others = [
-                pool.submit(database.write_together, one_by_one, adding(f"of {kind}"), kind) for kind in ("b", None)
+                pool.submit(database.group_commit, one_by_one, adding(f"of {kind}"), kind) for kind in ("b", None)
             ]
             assert [other.result(60) for other in others] == ["of b", "of None"]
         return adding("of a")(session)
 
-    assert database.write_together(one_by_one, within, "a") == "of a"
+    assert database.group_commit(one_by_one, within, "a") == "of a"
     assert names(database) == {"of a", "of b", "of None"}
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
 def test_of_works_that_wait_for_each_other_one_is_done_again(database: Database) -> None:
     for name in ("one", "other"):
-        database.write_together(one_by_one, adding(name))
+        database.group_commit(one_by_one, adding(name))
     both_hold, tries = threading.Barrier(2), Counter[str]()
 
     def crossing(mine: str, yours: str) -> Callable[[Session], None]:
@@ -219,7 +219,7 @@ def test_of_works_that_wait_for_each_other_one_is_done_again(database: Database)
 
     with ThreadPoolExecutor(2) as pool:
         works = crossing("one", "other"), crossing("other", "one")
-        for written in [pool.submit(database.write_together, one_by_one, work) for work in works]:
+        for written in [pool.submit(database.group_commit, one_by_one, work) for work in works]:
             written.result(60)
     with database.read() as session:
         assert len(set(session.scalars(select(Worker.version)))) == 1
@@ -238,7 +238,7 @@ def add_all(session: Session, groups: Sequence[Sequence[str]]) -> list[int]:
 
 
 def add_together(database: Database, group: Sequence[str]) -> int:
-    return database.write_together(add_all, group, "workers", briefly=True)
+    return database.group_commit(add_all, group, "workers", briefly=True)
 
 
 def hold_first(database: Database, begun: threading.Event, go_on: threading.Event) -> list[str]:
@@ -304,5 +304,5 @@ def test_a_brief_write_is_done_again_where_it_and_others_waited_for_each_other(d
             session.execute(text(code))
         return adding("told")(session)
 
-    assert database.write_together(one_by_one, work, briefly=True) == "told"
+    assert database.group_commit(one_by_one, work, briefly=True) == "told"
     assert tries == 2

@@ -110,7 +110,7 @@ def test_while_ratings_are_read_again_those_of_the_last_period_do(scene: Scene, 
     before = everybody(cache, database, scene)
 
     def known(*, lately: bool) -> list[Population]:
-        with database.glance() as session:
+        with database.autocommit_read() as session:
             return cache.known(session, learner, population_cache.version(session), lately=lately)
 
     assert known(lately=False) == [before]
@@ -164,7 +164,7 @@ def test_what_many_ask_for_at_once_is_made_once(scene: Scene, database: Database
 
     def ask() -> object:
         at_once.wait(120)
-        return everybody.once("what", make)
+        return everybody.cached("what", make)
 
     with ThreadPoolExecutor(4) as pool:
         assert [task.result() for task in [pool.submit(ask) for _ in range(4)]] == 4 * made
@@ -174,5 +174,5 @@ def test_what_could_not_be_made_is_made_when_it_is_asked_for_again(scene: Scene,
     with database.read() as session:
         everybody = population_cache.load(session, scene.environment)
     with pytest.raises(ZeroDivisionError):
-        everybody.once("what", lambda: 1 // 0)
-    assert everybody.once("what", lambda: 1) == everybody.once("what", lambda: 2) == 1
+        everybody.cached("what", lambda: 1 // 0)
+    assert everybody.cached("what", lambda: 1) == everybody.cached("what", lambda: 2) == 1
