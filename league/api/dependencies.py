@@ -1,4 +1,4 @@
-"""What endpoints are given: the running league, the caller and the time."""
+"""FastAPI dependencies: the application state, the caller, the time, and annotated parameters."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime

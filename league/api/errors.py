@@ -1,4 +1,4 @@
-"""Every error leaves as a problem document, whoever raised it."""
+"""Errors as problem documents (RFC 9457), whatever raised them."""
 
 import logging
 import re

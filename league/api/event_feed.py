@@ -1,4 +1,4 @@
-"""What is new, read once for all streams of events that have heard of the same."""
+"""Event feed: new events, read once for all server-sent event streams."""
 
 import threading
 from collections.abc import Callable

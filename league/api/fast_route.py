@@ -1,4 +1,4 @@
-"""The calls that workers make all the time, led straight to their endpoints.
+"""Fast route: the calls that workers make all the time skip the router and go to their endpoints.
 
 The framework tries routes one by one, solves a tree of dependencies and unwinds stacks of contexts for each call, which
 takes longer than what these calls ask for. Whatever is unusual about one of them, such as a body that breaks a rule,

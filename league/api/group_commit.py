@@ -1,4 +1,4 @@
-"""Small writes that arrive together share one transaction, and with it one wait for the disk.
+"""Group commit: small writes that arrive together share one transaction, and one wait for the disk.
 
 See docs/decisions/021-heartbeats-share-a-commit.md.
 """

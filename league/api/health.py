@@ -1,4 +1,4 @@
-"""Liveness, readiness, metrics."""
+"""Health: liveness, readiness and metrics."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Figures for Prometheus: counted in this process, or read from the database when they are asked for."""
+"""Prometheus metrics: counted in this process, or read from the database when they are asked for."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

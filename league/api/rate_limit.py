@@ -1,4 +1,4 @@
-"""What one process remembers of its callers: who they are, how much they called of late, when a token's use was noted.
+"""Rate limit by token bucket, and the cache of tokens: who callers are, and when a token's use was noted.
 
 Whose a secret is, it remembers for `memory_s` only: that a token was revoked, or the first one made, takes effect
 within that time. To ask the database at every call would double what a heartbeat costs. A secret that is nobody's is

@@ -1,4 +1,4 @@
-"""Periodic task: see what a rating period brought beside ratings: how players play, and what main learners lost."""
+"""Periodic task: behaviour profiles and regression alarms after a rating period."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Periodic task: judge open gates. Every server has it: a verdict follows from the log, and one writes it down."""
+"""Periodic task: judge open gates. Every server runs it: a verdict follows from the log, and one writes it."""
 
 import logging
 from collections.abc import Callable

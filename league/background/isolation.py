@@ -1,4 +1,4 @@
-"""Work that is done for one environment after the other, so that one that fails does not hold up the others."""
+"""Isolation of failures: an environment whose work fails does not hold up the others."""
 
 import logging
 from collections.abc import Callable, Hashable

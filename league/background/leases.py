@@ -1,4 +1,4 @@
-"""Periodic task: settle leases which have ended.
+"""Periodic task: settle leases that have ended.
 
 Every API process has it; each takes what no other has taken. Requests never wait for it: a sweep is many short
 transactions, with room between them for others.

@@ -1,4 +1,4 @@
-"""The books: rating periods closed, gates judged, regressions found, what is outdated forgotten.
+"""Background process: rating periods closed, gates judged, regressions found, old rows deleted.
 
 `league serve` keeps them in a process of their own: what they compute and read would otherwise hold up the calls of the
 same interpreter. See docs/decisions/037-books-are-kept-apart.md.

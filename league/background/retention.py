@@ -1,4 +1,4 @@
-"""Periodic tasks: forget what is older than a league's settings say, once a day.
+"""Periodic tasks: delete what is older than the settings allow, once a day.
 
 Every server lets old recordings go, and the rest where `retention_days` is set. What one has taken away the next does
 not find.

@@ -1,4 +1,4 @@
-"""What a server does by itself beside its calls, again and again, in a thread of its own."""
+"""Periodic tasks of a server, each in a thread of its own."""
 
 import logging
 import threading

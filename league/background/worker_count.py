@@ -1,4 +1,4 @@
-"""Periodic task: count the workers of the league, by which they are told how often to beat.
+"""Periodic task: count the workers, which sets their heartbeat interval.
 
 Every API process has it: what one knows of them, all do.
 """

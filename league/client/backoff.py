@@ -1,4 +1,4 @@
-"""A client's patience with a server that asks it to come back later."""
+"""Back-off: how long a client waits for a server that asks it to come back later."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Calls about who plays whom: leases, results, distributions."""
+"""Calls about matchmaking: leases, results, and distributions of opponents."""
 
 from datetime import datetime
 

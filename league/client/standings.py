@@ -1,4 +1,4 @@
-"""Calls about what came of the matches."""
+"""Calls about standings, payoffs, rating periods and analyses."""
 
 from league import wire
 from league.client.connection import Connection, read

@@ -1,4 +1,4 @@
-"""Many rows of numbers, read as columns."""
+"""Query results as NumPy arrays, one for each column."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial

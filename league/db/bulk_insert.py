@@ -1,4 +1,4 @@
-"""Many rows or values in one statement, bound in one piece where that is faster."""
+"""Bulk inserts: many rows or values in one statement, bound in one piece where that is faster."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Writes that arrive together share one transaction, or one statement, and with it one wait for the disk.
+"""Group commit: writes that arrive together share one transaction, or one statement, and one fsync.
 
 See docs/decisions/030-writes-share-a-commit.md.
 """

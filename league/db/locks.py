@@ -1,4 +1,4 @@
-"""Locks that every process of a league sees, held until the transaction ends.
+"""Advisory locks that every process of a league sees, held until the transaction ends.
 
 On SQLite a write transaction is alone anyway (BEGIN IMMEDIATE), so these are PostgreSQL's advisory locks and nothing
 on SQLite. Where several are taken, the order is the one below, and rows come last; only the rows of learners and tokens

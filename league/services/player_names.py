@@ -1,4 +1,4 @@
-"""What players are called."""
+"""Display names of players."""
 
 from typing import Protocol
 

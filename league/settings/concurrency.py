@@ -1,4 +1,4 @@
-"""How many calls of each request class run and wait in one API process."""
+"""Concurrency limits: how many calls of each request class run and wait in one API process."""
 
 from dataclasses import dataclass, fields
 

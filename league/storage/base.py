@@ -1,4 +1,4 @@
-"""What the league expects of a checkpoint store, wherever it keeps the bytes.
+"""The interface of a checkpoint store, and what every implementation keeps.
 
 A store is content-addressed: a checkpoint is named by the SHA-256 of its bytes, appears complete and verified or not at
 all, and never changes. What is still on its way in, or was found damaged, is a leftover, which nobody is served.

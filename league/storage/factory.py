@@ -1,4 +1,4 @@
-"""Opens the store that the settings name."""
+"""Factory of the store that the settings name."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlsplit

@@ -1,4 +1,4 @@
-"""Who looks at the pages: a token in a cookie that no script can read and no page of another site can send."""
+"""Session cookie of the dashboard: a token that no script can read and no other site can send."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Numbers, times and names as pages write them."""
+"""Template filters: numbers, times and names."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""The frame of all pages: who looks, at which environment; headers; errors as pages.
+"""Layout of all pages, security headers, and errors as pages.
 
 A module of pages has a router of `PageRoute`s, whose endpoints take a `Visit` and return `visit.page(template, ...)`,
 or `visit.part(template, ...)` for a piece that a page loads later. Templates are given dataclasses and answers of the

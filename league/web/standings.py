@@ -1,4 +1,4 @@
-"""The front page: who is strong, and how sure that is."""
+"""Standings: the front page."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""Lanes of calls: which wait for one another when a server has more to do than it can.
+"""Request classes: which calls wait for one another when a server has more to do than it can.
 
 Every lane lets so many calls run at once and so many wait; further ones are refused. What a worker lives by has lanes
 of its own, so that neither leases nor people who look at tables can take its place.

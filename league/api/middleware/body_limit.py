@@ -1,4 +1,4 @@
-"""Bodies are taken in before calls have their turn; what is too large, too slow or too much at once is refused.
+"""Body limit: a body is read before its call is queued; one that is too large or too slow is refused.
 
 A call that had its turn while its body is on its way would keep it for as long as its sender likes: four that send
 slowly, or whose network was cut, would shut all results out.

@@ -1,4 +1,4 @@
-"""Calls by a protocol that this server does not speak are refused before anything comes of them.
+"""Protocol version: calls by a protocol that this server does not speak are refused.
 
 See docs/decisions/053-calls-name-their-protocol.md.
 """

@@ -1,4 +1,4 @@
-"""Every request has an id: the caller's `X-Request-ID` or one made here; answers, problems and log lines carry it.
+"""Request ids: the caller's `X-Request-ID`, or one made here, in responses, problems and log lines.
 
 With it goes what is noted of every request: a line in the log where it did not go well, and figures for Prometheus.
 """

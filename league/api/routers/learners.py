@@ -1,4 +1,4 @@
-"""Lineages in training."""
+"""Learners: registered, listed, and their training curves."""
 
 from typing import Annotated
 

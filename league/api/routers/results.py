@@ -1,4 +1,4 @@
-"""Results come in."""
+"""Results of matches."""
 
 from collections import Counter
 

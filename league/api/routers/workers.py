@@ -1,4 +1,4 @@
-"""Workers."""
+"""Workers: registered, seen by heartbeats, commanded and quarantined."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""What the commands that work on the league's own database share: which one, and a session on it."""
+"""Options and sessions of commands that open the league's own database."""
 
 import getpass
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What commands share that print rows of the league: every rating stands as rating ± 2 RD beside its number of games.
+"""Tables and JSON that commands print: ratings as rating ± 2 RD, beside the number of games.
 
 Times are this machine's, as the options that take a time read one without a zone.
 """

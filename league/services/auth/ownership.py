@@ -1,4 +1,4 @@
-"""Who may write for whom: a worker or a learner belongs to the worker token that registered it.
+"""Ownership: a worker or a learner belongs to the worker token that registered it.
 
 An external player belongs to the token that entered it.
 

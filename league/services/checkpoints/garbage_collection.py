@@ -1,4 +1,4 @@
-"""Collection of checkpoint bytes that nobody needs.
+"""Garbage collection of checkpoints that nothing refers to.
 
 A checkpoint is needed as long as a player has it, in whatever standing: a retired one can be reinstated and its matches
 be explained. Leases, matches and learners name players, so players are all that is looked at. What no player has is an

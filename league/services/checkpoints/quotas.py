@@ -1,4 +1,4 @@
-"""How much worker tokens may send into the store: bytes that are on their way, and bytes that are there.
+"""Quotas of worker tokens: bytes on their way into the store, and bytes stored.
 
 An upload is counted before its first byte. One that nobody finishes within the time that an address of the store lasts
 counts no more, unless its bytes arrive after all. Admins, and everybody while the league is open, are not bounded.

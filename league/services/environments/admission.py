@@ -1,4 +1,4 @@
-"""What a worker token may create: learners, snapshots and environments, each up to a number.
+"""Limits of worker tokens: how many learners, snapshots and environments each may create.
 
 In a closed league worker tokens create no environment unless a setting allows it. An admin creates one with `league
 environment create`, which the audit log shows; workers then register learners in it. Callers of these functions hold

@@ -1,4 +1,4 @@
-"""An environment is deleted with all that belongs to it: learners, players, matches, ratings, leases, gates.
+"""Deletion of an environment with all that belongs to it: learners, players, matches, ratings, leases, gates.
 
 The audit log stays: its lines of the environment keep their content, name the environment and the player in their
 details, and belong to none any more, so that an environment of the same name begins without a past. Checkpoints that no

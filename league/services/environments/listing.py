@@ -1,4 +1,4 @@
-"""Environments as an admin looks after them: created before a learner registers, and listed with what they hold."""
+"""Creation and listing of environments, as an admin sees them."""
 
 from dataclasses import dataclass
 from datetime import datetime

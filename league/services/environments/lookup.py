@@ -1,4 +1,4 @@
-"""Environments that the league plays: their names, as errors name them, and which were played last.
+"""Lookup of environments: their names, the nearest ones in errors, and which were played last.
 
 An environment is played once a learner of it has registered. Before that an admin may create it: see `admission`.
 """

@@ -1,4 +1,4 @@
-"""What a gate has seen: scores of pairs of matches, in the order in which they were leased.
+"""Pentanomial scores of gates: pairs of matches with sides swapped, in the order in which they were leased.
 
 Two leases on one seed with sides swapped hold pairs: the matches of one sequence. A sequential test may look at them
 in an order that was fixed before they were played, and in no other. Quick matches arrive first, and may be won by other

@@ -1,4 +1,4 @@
-"""Verdicts of gates: they follow from the match log alone, and are written down when they fall.
+"""Verdicts of gates by a sequential probability ratio test (SPRT), computed from the match log alone.
 
 When results of a worker cease to count, or count again, the gates that have a verdict are judged anew.
 """

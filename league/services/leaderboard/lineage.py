@@ -1,4 +1,4 @@
-"""Where a player comes from: its parents up to the first snapshot, each with the gates that it stood."""
+"""Lineage of a player: its parents up to the first snapshot, each with its gates."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Whom a learner is to meet, beside whom it really met of late."""
+"""Opponent mix of a learner: the shares that matchmaking intends, beside those of its recent matches."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence

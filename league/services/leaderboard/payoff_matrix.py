@@ -1,4 +1,4 @@
-"""The payoff of an environment as people look at it: who beats whom, in which circles, and what that is worth.
+"""Payoff matrix of an environment: win rates, cycles, and the Nash mixture (Nash averaging).
 
 Up to the last closed period, so that it is computed once between two changes of the population, whoever looks.
 """

@@ -1,4 +1,4 @@
-"""One player as people look at it: how its rating went, and how it fares against everybody it met."""
+"""Profile of a player: its rating curve, and its results against each opponent."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The alarm about learners of role `main` that lose to snapshots which they used to beat.
+"""Regressions: learners of role `main` that lose to snapshots which they used to beat.
 
 After a rating period each main's last matches with every snapshot are divided into an older and a newer half. What is
 found goes into the audit log once, and once more when it is over: when the main no longer loses on average. That its

@@ -1,4 +1,4 @@
-"""The league table as people look at it: ranked, filtered, searched and sorted.
+"""Standings for the dashboard: ranked, filtered, searched and sorted.
 
 It is read once between two changes of the population, whoever looks: after a period all open pages ask for it at once.
 """

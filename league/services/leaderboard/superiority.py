@@ -1,4 +1,4 @@
-"""How sure the league is of its order: bands around ratings, and who is likely to be stronger than whom."""
+"""Likelihood of superiority (LOS) between frozen players, with 95 % intervals of their ratings."""
 
 import threading
 from collections import OrderedDict

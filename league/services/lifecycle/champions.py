@@ -1,4 +1,4 @@
-"""The alias `champion` of each environment: who holds it now, and who held it before."""
+"""Champions: the alias `champion` of each environment, its holder and its history."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""How sides played, as it is reported with results and kept beside the matches.
+"""Behaviour of both sides in a match, as it is reported with results.
 
 Sets of names are stored once and for ever. Matches have few of them, one for each version of a game: where there are
 very many, new ones are left out, and the results count without.

@@ -1,4 +1,4 @@
-"""Which matches of the log count, and which of those are rated."""
+"""Conditions under which a match counts, and under which it is rated."""
 
 from sqlalchemy import ColumnElement, and_, exists, select
 from sqlalchemy.orm import Session

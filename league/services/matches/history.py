@@ -1,4 +1,4 @@
-"""The match log as people read it: newest first, with the ratings that players had then, and which are recorded."""
+"""Match history for the dashboard: newest first, with the ratings of that time, and which have recordings."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

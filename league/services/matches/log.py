@@ -1,4 +1,4 @@
-"""The match log as arrays, in the order that it was written, without what does not count or is not rated."""
+"""The match log as arrays, oldest first, without matches that do not count or are not rated."""
 
 from dataclasses import dataclass
 from functools import cached_property

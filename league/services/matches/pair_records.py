@@ -1,4 +1,4 @@
-"""What pairs of players scored against each other: kept up to the last closed period, read up to now."""
+"""Win, draw and loss records of pairs of players (payoffs): stored up to the last period, read up to now."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

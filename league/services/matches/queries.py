@@ -1,4 +1,4 @@
-"""The match log, read."""
+"""Queries of the match log: one match, and the matches of a player."""
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, aliased

@@ -1,4 +1,4 @@
-"""Pairs of matches for gates: which gate an evaluator plays next, and which leases a dead one held."""
+"""Gate pairing: the gate that an evaluator plays next."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

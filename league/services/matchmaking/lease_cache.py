@@ -1,4 +1,4 @@
-"""What results are judged by: leases, and how long matches can be. Neither changes, so each process keeps them.
+"""Cache of leases and longest matches, which results are validated by. Neither changes.
 
 That nobody has declared how long a game's matches are may change, and is kept for a moment only.
 """

@@ -1,4 +1,4 @@
-"""What another rule of matchmaking would have done with a learner's games, from the draws that were logged.
+"""Off-policy evaluation of matchmaking: what another rule would have scored, from the logged distributions.
 
 Leases are read one after the other, and of each distribution only its shares are kept: a million draws take the memory
 of two numbers each.

@@ -1,4 +1,4 @@
-"""Distributions over opponents: made from the population, shown, and kept beside the leases drawn from them."""
+"""Opponent distributions: PFSP, self-play and the branches of exploiters, drawn from, explained and stored."""
 
 import hashlib
 import logging

@@ -1,4 +1,4 @@
-"""A whole league in one file: a zip archive that any reader of zip files unpacks.
+"""Archive of a whole league: a zip file that any reader of zip files unpacks.
 
     tables/NAME.jsonl      one table: a JSON object a row, by the names of its columns, in order of the primary key
     checkpoints/SHA256     the bytes of one checkpoint

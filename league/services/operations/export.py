@@ -1,4 +1,4 @@
-"""A whole league into one file, as of one moment, while its servers go on."""
+"""Export of a whole league into one file, as of one moment, while its servers go on."""
 
 import fcntl
 import os

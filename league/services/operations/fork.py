@@ -1,4 +1,4 @@
-"""A new league out of the past of another: as it was when one of its rating periods had closed.
+"""Fork: a new league from another's past, as it was when one of its rating periods had closed.
 
 What a league knew then is chosen while it is exported, and imported elsewhere. Its matches are those that periods had
 taken in by then. Standings and call-signs are those that the audit log tells, payoffs are counted again from the

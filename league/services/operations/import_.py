@@ -1,4 +1,4 @@
-"""A whole league out of one file, into a database and a store that hold none yet."""
+"""Import of a whole league from one file, into an empty database and store."""
 
 from datetime import datetime
 

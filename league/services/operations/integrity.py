@@ -1,4 +1,4 @@
-"""Whether a league's books are right: what must hold among its tables and its store, checked without changing them."""
+"""Integrity checks: what must hold among the tables and the store, checked without changing them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The population of every environment in numbers, as monitoring shows it."""
+"""Numbers of players, matches and periods in each environment, for monitoring."""
 
 from collections import Counter
 from collections.abc import Mapping

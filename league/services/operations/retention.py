@@ -1,4 +1,4 @@
-"""What a league need not keep for ever: leases that nobody played, refused results, and whom a draw was among.
+"""Retention: leases without matches, refused results and old distributions are deleted.
 
 Matches, ratings, players, periods and the audit log are never touched, nor leases that matches came from. Of an old
 draw its branches and their rules stay, so that `GET /leases/{id}` goes on saying why; the opponents with their

@@ -1,4 +1,4 @@
-"""Everybody of an environment, as matchmaking sees them: loaded when something changed and shared by all requests.
+"""Population cache: the players of an environment, loaded when something changed and shared by all requests.
 
 A version is the last player, the last closed period and the last event, so that publishing, rating and every change of
 standing show at once, in every process, for the price of three index look-ups. All three commit in the order of their

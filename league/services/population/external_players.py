@@ -1,4 +1,4 @@
-"""External players: rated like any other, by a policy that the league never has.
+"""External players: rated like any other; their policy stays with its owner.
 
 Whoever has it enters it by name and plays its rating matches, as the same player each time. It is frozen, as a snapshot
 is, and starts as a stranger. It can be retired, reinstated and quarantined, and never be a commander.

@@ -1,4 +1,4 @@
-"""The last games of learners, remembered from one rating period to the next, so that only what is new is read."""
+"""Cache of learners' recent matches, from one rating period to the next."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Lineages in training."""
+"""Learners: found or created, listed and shown."""
 
 from datetime import datetime
 from typing import Any

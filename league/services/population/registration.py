@@ -1,4 +1,4 @@
-"""Learners register, with the numbers of their role."""
+"""Registration of learners, with the numbers of their role."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""The numbers of learners' roles, and since when each learner has had the weights that it trains."""
+"""Configuration of learners' roles, and resets: since which step a learner has trained its weights."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

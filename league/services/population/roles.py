@@ -1,4 +1,4 @@
-"""What matchmaking by roles looks at: whose lineage everybody belongs to, and how a learner does against them.
+"""Roles of learners (main agent, main exploiter, league exploiter), and their results against each other.
 
 Win rates are those of the payoff. A learner that began anew has other weights than the one who played before: of it
 only the matches count that it has played since, and as its rating is still that of the old weights, nothing is taken to

@@ -1,4 +1,4 @@
-"""What rules of matchmaking look at beyond ratings: the opponents' results among themselves, and the learner's past.
+"""Inputs of matchmaking rules beyond ratings: results among the opponents, and the learner's past.
 
 Both are of the matches up to the last closed period, so that they belong to a version of the population.
 """

@@ -1,4 +1,4 @@
-"""When learners leave snapshots and begin anew: decided from payoffs, once, with the evidence in the audit log.
+"""Snapshot schedule: when learners leave snapshots and exploiters are reset, decided from payoffs.
 
 A trainer asks with the step of its learner's last snapshot. What is due is decided for that step and stands from then
 on: a trainer that was killed before it had saved what follows hears the same again, when it has come as far. Chance is

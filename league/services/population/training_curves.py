@@ -1,4 +1,4 @@
-"""How learners' metrics went: a point for every report of progress, fewer of them the older they are.
+"""Training curves: a point for every report of progress, thinned out with age.
 
 Points are numbered as they come. Of the last `KEPT` every one stays, of twice as many every second, and so on: of N
 points KEPT / 2 (log2(N / KEPT) + 2) are left, a few thousand after a year, and each new one costs at most one old one.

@@ -1,4 +1,4 @@
-"""What frozen players are like beside how well they score, up to the last rating period."""
+"""Behaviour profiles of frozen players, up to the last rating period."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

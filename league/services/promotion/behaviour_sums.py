@@ -1,4 +1,4 @@
-"""Sums of how players played, up to the last rating period.
+"""Sums of reported behaviour, up to the last rating period.
 
 They follow the match log in transactions of their own, which hold up no period. Where something happened that may have
 changed the past, such as that a worker is no longer trusted, they are made again from the first match.

@@ -1,4 +1,4 @@
-"""Which snapshots a league could do without, because another one scores and plays like them."""
+"""Redundancy: snapshots that score and play like another one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

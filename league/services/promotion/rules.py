@@ -1,4 +1,4 @@
-"""The rules of promotion, retirement and succession, applied to the league after each period."""
+"""Rules of promotion, retirement and succession, applied after each rating period."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Rating periods close: matches become ratings, the same way every time.
+"""Closing of rating periods: matches become ratings, the same way every time.
 
 Closing has two phases. The first reads and computes, holding up nobody; the second writes, and only if nothing that the
 first relied on has changed meanwhile. So the work may be long, and may be begun by several processes, yet each match is

@@ -1,4 +1,4 @@
-"""Where stored rows are not, bit for bit, what the match log says."""
+"""Differences between stored rows and what the match log gives, bit for bit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

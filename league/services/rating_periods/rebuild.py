@@ -1,4 +1,4 @@
-"""Ratings and payoffs computed again from the match log, each period by the rule it was closed under."""
+"""Rebuild: ratings and payoffs recomputed from the match log, each period under its own configuration."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

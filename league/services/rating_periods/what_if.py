@@ -1,4 +1,4 @@
-"""What another rule would have made of the match log, and rating it all again under that rule."""
+"""What-if: the match log rated under another configuration, compared by log loss, and applied."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

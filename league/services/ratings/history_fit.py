@@ -1,4 +1,4 @@
-"""The whole history of the frozen players, fitted at the end of a period; see `arena.refit`."""
+"""Bradley-Terry fit of the whole history of frozen players at the end of a period; see `arena.refit`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

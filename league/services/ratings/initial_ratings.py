@@ -1,4 +1,4 @@
-"""Where snapshots start: at their learner's rating of the moment they were published.
+"""Initial ratings: a snapshot starts at its learner's rating of the moment it was published.
 
 That rating follows from the log, so a start is computed again with it: a result that does not count must not live on in
 the players that its learner left behind.

@@ -1,4 +1,4 @@
-"""Long computations that hold up nobody: compute while reading, then write only if what they rest on still holds."""
+"""Optimistic concurrency: compute while reading, then commit only if the inputs are unchanged."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

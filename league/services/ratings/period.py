@@ -1,4 +1,4 @@
-"""One rating period, from matches to ratings, without a database.
+"""Glicko-2 update of one rating period, from matches to ratings, without a database.
 
 Training matches rate the learner alone; rating matches rate the frozen players; baselines anchor the scale. A player
 takes part from its first match on, so that a period is a function of the matches before its end and nothing else.

@@ -1,4 +1,4 @@
-"""Who may take part in rating periods."""
+"""Roster: the players that a rating period may take in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Ratings of sides as people see them, where the two sides of a game are unlike."""
+"""Ratings of players by side, as they are shown, where the two sides of a game are unlike."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The books of sides in the database: ratings of each side after periods, and what pairs scored which way round."""
+"""Storage of side ratings, and of pair records by side."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

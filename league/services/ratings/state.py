@@ -1,4 +1,4 @@
-"""What rating periods leave behind, and what the next one makes of it: the one place where a period is computed.
+"""Rating state between periods, and its update: the one place where a period is computed.
 
 Closing a period, rebuilding the past and asking what another rule would have given all run through here, so that they
 cannot differ.

@@ -1,4 +1,4 @@
-"""Recordings of matches: taken in where they show the match, given out, and let go by age, number and size.
+"""Replays: recordings of matches, stored, sent, and deleted by age, number and size.
 
 They are rows like the matches that they show: stored in one transaction, on their way in an export, and never left
 behind. See docs/decisions/046-recordings-are-rows.md.

@@ -1,4 +1,4 @@
-"""Results come in, exactly once.
+"""Results of matches are stored exactly once.
 
 The key of a result is (lease, sequence). The first payload under a key stays; the same again is a duplicate, another
 one a conflict. Whether a key is new is decided by the unique index, so racing requests agree. What is not taken is kept

@@ -1,4 +1,4 @@
-"""What a result must satisfy to be taken, given the lease that it was played under.
+"""Validation of results, given the lease that they were played under.
 
 A lease fixes who plays, on which sides, in which environment and on which seeds; a result names the lease, so what is
 left to check is that the reporter may speak for it and that the match can have been one of its matches.

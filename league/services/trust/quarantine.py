@@ -1,4 +1,4 @@
-"""Workers that are not trusted: what they reported does not count, and ratings become as if it had never come in.
+"""Quarantine of workers: their results do not count, and ratings become as if they had never come in.
 
 A change is written first, with a note that ratings are to follow, and the ratings follow in transactions of their own;
 a server that is stopped in between finds the note.

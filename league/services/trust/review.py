@@ -1,4 +1,4 @@
-"""Workers as their results show them: how they fit what others' and the ratings lead to expect."""
+"""Review of workers: how their results fit what the others' results and the ratings predict."""
 
 import threading
 from collections import Counter

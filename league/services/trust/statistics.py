@@ -1,4 +1,4 @@
-"""Do a worker's results fit what others' and the ratings lead to expect? Arithmetic, without a database.
+"""Statistical tests of workers' results, without a database.
 
 Scores. Ratings predict every match, but not exactly: what is added to a pairing's prediction is learned from the other
 workers' results of it, as if the prediction itself had been seen in k0 games: in `PRIOR_GAMES`, or in fewer where the

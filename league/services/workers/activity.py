@@ -1,4 +1,4 @@
-"""How busy workers are: matches of late, and leases that are open."""
+"""Activity of workers: recent matches, and open leases."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Workers beat: they show that they live, say how far their learners are, and are told what to do."""
+"""Heartbeats of workers: liveness, progress of their learners, and commands in response."""
 
 import math
 from collections.abc import Sequence

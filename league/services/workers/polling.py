@@ -1,4 +1,4 @@
-"""When a worker is to call, and to beat, again."""
+"""Poll and heartbeat intervals of workers."""
 
 from dataclasses import dataclass
 

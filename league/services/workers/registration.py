@@ -1,4 +1,4 @@
-"""Workers attach, each by its name or by what nobody else knows: its instance."""
+"""Registration of workers, by their name or by the instance that only they know."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

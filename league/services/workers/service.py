@@ -1,4 +1,4 @@
-"""Workers are told what to do, and are trusted or not."""
+"""Workers: listed, commanded, and trusted or not."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
