@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
 
 _EARLY = 1e-2  # of the time that diffusion takes from bound to bound; before it the series has too many terms
 _STEEP = 15.0  # drift over diffusion, bound to bound; above it the series' terms cancel
@@ -70,6 +69,8 @@ class Motion:
 
     def _below_by_reflection(self, time: float, place: float) -> float:
         """Add what each bound alone would change; what both change together is too little to count here."""
+        from scipy.special import log_ndtr, ndtr  # here, because every command would wait for the import
+
         spread = math.sqrt(self.variance * time)
         g, mean = self.drift / self.variance, self.drift * time
         stopped_low = math.exp(2.0 * g * self.lower + log_ndtr((2.0 * self.lower - place + mean) / spread))

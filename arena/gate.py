@@ -28,8 +28,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.optimize.elementwise import find_root
 
 from arena.brownian import Motion
 
@@ -246,6 +244,8 @@ def _tilt(n: FloatArray, elo: float) -> float:
 
 def _crossing(below: Callable[[float], float], level: float, ends: tuple[float, float]) -> float:
     """Return where a rising function takes a value; an end of the range where it does not."""
+    from scipy.optimize import brentq  # here, because every command would wait for the import
+
     low, high = ends
     if below(low) >= level:
         return low
@@ -275,6 +275,8 @@ def _multiplier(n: FloatArray, distance: FloatArray) -> FloatArray:
         n: (..., K) counts, > 0.
         distance: (K,) a, distances of the values from the mean, of both signs.
     """
+    from scipy.optimize.elementwise import find_root
+
     p = n / n.sum(axis=-1, keepdims=True)
     low, high = -distance[0], distance[-1]
     edge_left = np.minimum(0.5 * p[..., -1] * high / low, 0.5)

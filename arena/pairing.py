@@ -8,13 +8,15 @@ Source: Thompson, "On the likelihood that one unknown probability exceeds anothe
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cholesky
-from scipy.sparse import csr_array
 
 from arena.weightings import finite_column
+
+if TYPE_CHECKING:  # scipy is imported where it is used: every command would wait for it
+    from scipy.sparse import csr_array
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -31,7 +33,7 @@ def rating_pairs(
     rng: np.random.Generator,
     *,
     anchors: ArrayLike | None = None,
-    met: ArrayLike | csr_array | None = None,
+    met: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
     """Pair players for rating matches: newcomers first, each with its neighbour in a sample of the ratings.
 
@@ -72,7 +74,7 @@ def pairs_with(
     count: int,
     rng: np.random.Generator,
     *,
-    met: ArrayLike | csr_array | None = None,
+    met: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
     """Pair one player with its neighbours for rating matches, each of them in a sample of the ratings of its own.
 
@@ -119,7 +121,7 @@ def posterior_pairs(
     rng: np.random.Generator,
     *,
     anchors: ArrayLike | None = None,
-    met: ArrayLike | csr_array | None = None,
+    met: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
     """Pair players for rating matches as `rating_pairs`, from a sample of what is known of all ratings together.
 
@@ -156,12 +158,14 @@ class _Waiting:
     deviation: FloatArray
     games: IntArray
     anchor: BoolArray
-    met: csr_array
+    met: "csr_array"
 
 
 def _waiting(
-    deviation: FloatArray, games: ArrayLike, anchors: ArrayLike | None, met: ArrayLike | csr_array | None
+    deviation: FloatArray, games: ArrayLike, anchors: ArrayLike | None, met: "ArrayLike | csr_array | None"
 ) -> _Waiting:
+    from scipy.sparse import csr_array
+
     played = np.asarray(games, dtype=np.int64)
     anchor = np.zeros(deviation.size, dtype=bool) if anchors is None else np.asarray(anchors, dtype=bool)
     meetings = csr_array(2 * deviation.shape if met is None else met, dtype=np.float64)
@@ -176,6 +180,8 @@ def _waiting(
 
 def _pairs(sample: Callable[[], FloatArray], waiting: _Waiting, count: int, rng: np.random.Generator) -> IntArray:
     """Pair everybody once in each round, neighbours in that round's sample."""
+    from scipy.sparse import csr_array
+
     if count < 0:
         raise ValueError(f"count is {count}: it must be 0 or more")
     met = waiting.met
@@ -195,6 +201,8 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Waiting, count: int, rng:
 
 def _factor(covariance: FloatArray) -> FloatArray:
     """Return a matrix F with F F' the covariance; certain ratings have rows of 0."""
+    from scipy.linalg import cholesky
+
     factor = np.zeros_like(covariance)
     unsure = np.flatnonzero(covariance.diagonal() > 0.0)
     if not (np.isfinite(covariance).all() and (covariance == covariance.T).all()):
@@ -206,7 +214,7 @@ def _factor(covariance: FloatArray) -> FloatArray:
     return factor
 
 
-def _pair_neighbours(sample: FloatArray, order: IntArray, met: csr_array, count: int) -> list[tuple[int, int]]:
+def _pair_neighbours(sample: FloatArray, order: IntArray, met: "csr_array", count: int) -> list[tuple[int, int]]:
     """Pair the players of `order`, first come first served, with the nearest free player in the sample."""
     free = np.ones(sample.size, dtype=bool)
     pairs: list[tuple[int, int]] = []

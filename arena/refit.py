@@ -42,6 +42,7 @@ from arena import round_robin
 from arena.glicko2 import SCALE, START_RATING, Results
 from arena.lapack import inverse, solution
 from arena.offsets import Leads, widened
+from arena.refit_config import RefitConfig
 from arena.round_robin import Meetings
 
 FloatArray = NDArray[np.float64]
@@ -49,6 +50,8 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 NO_PARENT = -1
+
+USUAL = RefitConfig()
 
 _STEP_TOLERANCE = 1e-9  # 2e-7 points
 _LEARNING_ROUNDS = 20
@@ -68,43 +71,6 @@ _VARIANCE_FLOOR = 0.01  # of a game, 800 points apart: one upset farther off is 
 _CORRELATION_MAX = 0.9
 
 _one_at_a_time = threading.Lock()  # the number of threads is the process's, not the caller's
-
-
-@dataclass(frozen=True)
-class RefitConfig:
-    """When and how the whole history is fitted.
-
-    Attributes:
-        enabled: Whether the whole history of the frozen players is fitted at periods' ends.
-        growth: A fit is due when a snapshot's games have grown by this share since the last one, >= 0; at 0 after
-            every period with a new rating match.
-        prior_deviation: Standard deviation, before any game, of the strength of a player without a parent around
-            1500, in points, > 0.
-        parent_draws: Virtual draws of child and parent that a step is worth before any is known, > 0; 2 to 4 are
-            usual, 3 mean a standard deviation of 200 points.
-        parent_weight: How many steps that counts as beside those of the lineages, > 0.
-        pair_correlation: Whether to learn how much the games of a pair are alike beyond what strengths explain.
-
-    Raises:
-        ValueError: A value is out of its range.
-    """
-
-    enabled: bool = True
-    growth: float = 0.2
-    prior_deviation: float = 2000.0
-    parent_draws: float = 3.0
-    parent_weight: float = 4.0
-    pair_correlation: bool = True
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.growth < np.inf:
-            raise ValueError(f"growth is {self.growth}: it must be finite and 0 or more; 0.2 is usual")
-        if not 0.0 < self.prior_deviation < np.inf:
-            raise ValueError(f"prior_deviation is {self.prior_deviation}: it must be finite and above 0; 2000 is usual")
-        if not 0.0 < self.parent_draws < np.inf:
-            raise ValueError(f"parent_draws is {self.parent_draws}: it must be finite and above 0; 3 is usual")
-        if not 0.0 < self.parent_weight < np.inf:
-            raise ValueError(f"parent_weight is {self.parent_weight}: it must be finite and above 0; 4 is usual")
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +110,7 @@ def fit(
     *,
     anchor: ArrayLike,
     parent: ArrayLike,
-    config: RefitConfig = RefitConfig(),
+    config: RefitConfig = USUAL,
     leads: Leads | None = None,
 ) -> Fit:
     """Fit the strengths of P frozen players to all their games.

@@ -26,10 +26,10 @@ def fingerprint(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Show how a player plays beside everybody else in play, and who is most like it; or how two of them differ.
+    """Compare how players behave: one player with all others, or two players.
 
-    Names of measures say their units; those without one are shares. `sd` counts standard deviations of the players,
-    with the chance of few matches taken off; a measure by which players differ no more than by chance has none.
+    Measures name their units. Those without a unit are shares. `sd` is the distance in standard deviations of the
+    players, corrected for chance in few matches. It is empty for measures whose differences are within chance.
     """
     with connect(url, token) as client:
         asked = find_player(client, player).id

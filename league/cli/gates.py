@@ -48,11 +48,11 @@ def gate(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Test whether a candidate is better than the champion, on the evaluators that are attached (`trainer evaluate`).
+    """Test whether a candidate is better than the champion.
 
-    They play pairs of games on one seed with sides swapped, before anything else, until the results decide between a
-    lead of --elo0 and one of --elo1. The test is the league's: Ctrl-C leaves it open, and the same command looks at it
-    again. Its games are not rated.
+    The attached evaluators (`trainer evaluate`) play pairs of games on one seed with sides swapped, before anything
+    else, until the results decide between a lead of --elo0 and one of --elo1. The league owns the test: Ctrl-C leaves
+    it open, and the same command shows it again. Its games are not rated.
     """
     with connect(url, token) as client:
         one = find_player(client, candidate)
@@ -88,7 +88,7 @@ def gates_command(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """List gates and where they stand, newest first."""
+    """List gates with their states, newest first."""
     with connect(url, token) as client:
         player_id = None if player is None else find_player(client, player).id
         page = client.gates(environment, state, player_id, limit=limit, cursor=cursor)

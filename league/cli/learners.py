@@ -32,7 +32,10 @@ def learners(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """List lineages by id: role, how far each has come, and how often it began anew; --json has all its numbers."""
+    """List learners with their roles, steps and resets.
+
+    --json prints every field.
+    """
     with connect(url, token) as client:
         page = client.learners(environment, limit=limit, cursor=cursor)
     tables.show_page(page, as_json, tables.learners(page.items))
@@ -47,7 +50,10 @@ def metrics(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Show how a learner's metrics went over its steps; --json has every point that the league keeps."""
+    """Show a learner's training metrics over its steps.
+
+    --json prints every point that the league stores.
+    """
     with connect(url, token) as client:
         found = _find(client, learner, environment)
         told = client.metrics(found.id, names, most=None if as_json else COURSE_POINTS)

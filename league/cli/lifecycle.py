@@ -27,10 +27,11 @@ def promote(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Make a candidate a commander: it gets a call-sign and stays an opponent for good.
+    """Promote a candidate to commander.
 
-    The champion is a name that one commander of each game holds, for scripts to ask for. It ceases to be champion when
-    it retires; after each rating period a commander that is very probably better follows it.
+    A commander gets a call sign and stays an opponent for good. The champion is an alias for one commander of each
+    environment, so that scripts can ask for it. A champion that retires loses the title. After each rating period, a
+    commander that is very probably better takes over.
     """
     if champion:
         _crown(player, reason, as_json, url, token)
@@ -42,7 +43,7 @@ def promote(
 def retire(
     player: Who, reason: Reason = "", as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
 ) -> None:
-    """Take a snapshot out of play; its matches and ratings stay."""
+    """Retire a snapshot; its matches and ratings stay."""
     _change(LeagueClient.retire, player, reason, as_json, url, token)
 
 
@@ -58,7 +59,7 @@ def reinstate(
 def quarantine(
     player: Who, reason: Reason = "", as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
 ) -> None:
-    """Take a suspicious snapshot out of play until somebody has looked at it."""
+    """Quarantine a suspicious snapshot until you have examined it."""
     _change(LeagueClient.quarantine, player, reason, as_json, url, token)
 
 
@@ -66,9 +67,9 @@ def quarantine(
 def dismiss(
     player: Who, reason: Reason = "", as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
 ) -> None:
-    """Dismiss open reports that a snapshot cannot be played, as false; their tokens are flagged.
+    """Dismiss false reports that a snapshot cannot be played.
 
-    To confirm them, quarantine the snapshot.
+    The tokens that sent them are flagged. To confirm the reports instead, quarantine the snapshot.
     """
     with connect(url, token) as client:
         found = find_player(client, player)

@@ -40,10 +40,10 @@ def lineage(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Show where a player comes from: its parents up to the first, their ratings, and the gates that they stood.
+    """Show a player's ancestors with their ratings and gates.
 
-    With --out a picture shows every snapshot of the learner: rating over steps, parents, where it began anew, who was
-    promoted, who retired, and who is champion.
+    With --out, write a picture of all snapshots of the learner: rating over steps, parents, resets, promotions,
+    retirements and the champion.
     """
     if out is not None and out.suffix != ".svg":
         raise ConfigurationError(f"--out {out}", "its name must end in .svg", "name it so")

@@ -30,7 +30,10 @@ _NAMED_MAX = 5  # of those whom a filter took out
 def opponents(
     learner: Learner, limit: Rows = 20, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
 ) -> None:
-    """Show whom a learner meets next: how likely each opponent is, by which rule, and who is left out."""
+    """Show a learner's opponent distribution: each opponent's probability and the rule behind it.
+
+    It also lists the players that are left out, with the reason.
+    """
     with connect(url, token) as client:
         player = _learner(client, learner)
         preview = client.preview(player.id)
@@ -48,7 +51,7 @@ def lease_command(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Show a lease, what became of it, and the distribution that its opponent was drawn from."""
+    """Show a lease, its result, and the distribution that its opponent was drawn from."""
     with connect(url, token) as client:
         told = client.explain_lease(lease)
     if as_json:
@@ -78,10 +81,10 @@ def evaluate_matchmaking(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Estimate how another rule would have distributed a learner's games, and what it would have scored in them.
+    """Estimate how a learner would have scored under another matchmaking rule.
 
-    Nothing is played: leases that were are weighed by how much likelier the other rule was to draw them
-    (docs/matchmaking.md).
+    No matches are played. Recorded leases are weighted by the ratio of their probabilities under both rules
+    (off-policy evaluation, see docs/matchmaking.md).
     """
     start = None if since is None else moment(since)
     with connect(url, token, EVALUATION_PATIENCE_S) as client:

@@ -42,7 +42,10 @@ def standings(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Print the league table, now or as of any past rating period; ranked by rating - 2 RD."""
+    """Print the standings, now or after any past rating period.
+
+    Players are ranked by rating - 2 RD, which their strength exceeds with a probability of about 98 %.
+    """
     with connect(url, token) as client:
         page = client.standings(environment, standing=standing, limit=limit, cursor=cursor, as_of=as_of)
         champion = None if as_json or as_of is not None else champion_of(client, environment)
@@ -61,7 +64,10 @@ def champion(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Show a game's champion; `league promote PLAYER --champion` makes one, and so does the rule after a period."""
+    """Show the champion of an environment, or all of its champions.
+
+    `league promote PLAYER --champion` makes a champion. The promotion rule may also do so after a rating period.
+    """
     with connect(url, token) as client:
         if history:
             page = client.champions(environment, limit=limit, cursor=cursor)
@@ -85,7 +91,7 @@ def players(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """List players by id: learners, their snapshots, and the scripted baselines."""
+    """List players by id: learners, snapshots and baselines."""
     with connect(url, token) as client:
         page = client.players(environment=environment, standing=standing, kind=kind, limit=limit, cursor=cursor)
     tables.show_page(page, as_json, player_grid(page.items))
@@ -99,7 +105,7 @@ def show(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Show one player: who it is, the end of its rating curve, its latest matches, and what was done to it."""
+    """Show one player: its latest ratings and matches, and its audit log."""
     with connect(url, token) as client:
         one = find_player(client, player)
         curve = deque(pages(lambda cursor: client.ratings(one.id, cursor=cursor)), maxlen=limit)

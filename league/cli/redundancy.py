@@ -23,11 +23,11 @@ def retire_redundant(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Retire the snapshots that another one, which is no weaker and stays, scores like against everybody both met.
+    """Retire snapshots that score like another snapshot that is no weaker.
 
-    Where evaluators measured how both play, they must play alike, too. Baselines, the champion and players with few
-    games stay. The server's LEAGUE_REDUNDANCY_DISTANCE and LEAGUE_REDUNDANCY_BEHAVIOUR say how much alike; with
-    LEAGUE_RETIRE_REDUNDANT=true it retires them by itself after each period.
+    If evaluators measured how both play, they must also play alike. Baselines, the champion and players with few games
+    stay. The server's settings LEAGUE_REDUNDANCY_DISTANCE and LEAGUE_REDUNDANCY_BEHAVIOUR are the thresholds. With
+    LEAGUE_RETIRE_REDUNDANT=true the server retires such snapshots after each period.
     """
     with connect(url, token) as client:
         found = client.redundant(environment)

@@ -21,7 +21,10 @@ def regressions(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """List the main learners that lose to snapshots which they used to beat; `league log` tells when that was found."""
+    """List main learners that lose to snapshots that they used to beat.
+
+    `league log` shows when each was found.
+    """
     with connect(url, token) as client:
         page = client.regressions(environment)
     tables.show_page(page, as_json, grid(page.items))

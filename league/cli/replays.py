@@ -21,7 +21,10 @@ def replay(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Fetch the recording of a match, for `arena replay` to show; the dashboard plays it at /matches/MATCH."""
+    """Download the recording of a match.
+
+    Watch it with `arena replay`, or in the dashboard at /matches/MATCH.
+    """
     with connect(url, token) as client:
         data = client.replay(match_id)
     try:

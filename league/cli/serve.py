@@ -48,11 +48,11 @@ Port = Annotated[
 
 @app.command(epilog="Example: league serve --port 8001 --home /srv/league")
 def serve(host: Host = None, port: Port = None, home: Home = None, database_url: DatabaseUrl = None) -> None:
-    """Run the league server; it brings its database up to date by itself.
+    """Run the league server.
 
-    On loopback, while no token exists, it is open to every program of this machine, and says so. The first token closes
-    it (`league token create`); any other address refuses to start without one. `league settings` lists what can
-    be set.
+    The server upgrades its database when it starts. While no token exists it listens on loopback only and accepts
+    every program of this machine, with a warning. The first token closes it (`league token create`). Any other address
+    needs a token before the server starts. `league settings` lists everything that you can set.
     """
     settings = Settings.load(host=host, port=port, home=home, database_url=database_url)
     with bind.take(settings.host, settings.port) as listener:
@@ -62,9 +62,9 @@ def serve(host: Host = None, port: Port = None, home: Home = None, database_url:
 
 @app.command("settings", epilog="Example: LEAGUE_PORT=8001 league settings")
 def show_settings(as_json: AsJson = False, home: Home = None, database_url: DatabaseUrl = None) -> None:
-    """List every setting with its value and, where it differs, its default: `league serve` starts with these.
+    """List the server's settings with their values and defaults.
 
-    Each is a variable of the environment. Passwords are not shown.
+    `league serve` would start with these values. Each setting is an environment variable. Passwords are not shown.
     """
     listing = Settings.load(home=home, database_url=database_url).listing()
     if as_json:

@@ -21,10 +21,11 @@ def superiority(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Show how sure the order of the frozen players is, from all rating matches at once.
+    """Show the probability that each player is stronger than the next one.
 
-    The band holds the true strength 19 times out of 20. The last columns are the probabilities that a player is
-    stronger than the one on the next line, and than the first one.
+    It is computed from all rating matches of frozen players at once. The interval holds the true strength 19 times out
+    of 20. The last columns are the probabilities that a player is stronger than the one on the next line, and than the
+    first one.
     """
     with connect(url, token) as client:
         order = client.superiority(environment, limit)

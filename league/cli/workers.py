@@ -13,7 +13,7 @@ from league.client import DEFAULT_URL, LeagueClient
 from league.errors import LeagueError, UnknownWorkerError
 
 app = typer.Typer(
-    help="Workers: list them, with what does not fit about their results; quarantine, reinstate, have them leave.",
+    help="List, quarantine, reinstate and command workers.",
     invoke_without_command=True,
 )
 

@@ -24,7 +24,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from arena.matchmaking import MatchmakingConfig
 from arena.promotion import PromotionConfig
-from arena.refit import RefitConfig
+from arena.refit_config import RefitConfig
 from league.errors import ConfigurationError, reason
 from league.log_config import Format, Level
 from league.private_files import SUFFIX, TOKEN, read_secret

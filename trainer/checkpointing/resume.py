@@ -12,7 +12,7 @@ from trainer.config.loading import Settings, merge, sections
 from trainer.config.schema import TrainerConfig
 from trainer.errors import ConfigError, StateError
 
-IMMUTABLE_SETTINGS = ("network", "environment.name", "run.seed", "league.learner", "league.role")
+IMMUTABLE_SETTINGS = ("network", "algorithm.name", "environment.name", "run.seed", "league.learner", "league.role")
 """Sections and settings that the saved weights depend on; they cannot change within a run."""
 
 

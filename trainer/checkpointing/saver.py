@@ -6,6 +6,7 @@ from typing import Any
 
 from arena.environments import EnvironmentSpec
 from arena.policies import save as save_policy
+from trainer.algorithms import Algorithm
 from trainer.checkpointing import format as state_format
 from trainer.checkpointing.format import SavedState
 from trainer.checkpointing.run_directory import RunDirectory
@@ -16,7 +17,6 @@ from trainer.league_client.session import LeagueSession, LearnerRegistration
 from trainer.league_client.snapshots import SnapshotOutbox
 from trainer.monitoring.metrics import MatchStatistics
 from trainer.opponents.assignment import MatchAssignment
-from trainer.ppo.learner import Learner
 from trainer.rollout.curriculum import CurriculumSchedule
 
 
@@ -24,7 +24,7 @@ from trainer.rollout.curriculum import CurriculumSchedule
 class SavedComponents:
     """The objects of a run whose state is saved; `curriculum` is None in a run without one."""
 
-    learner: Learner
+    learner: Algorithm
     statistics: MatchStatistics
     curriculum: CurriculumSchedule | None
     outbox: SnapshotOutbox

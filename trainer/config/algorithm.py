@@ -96,6 +96,18 @@ class CompileBackend(StrEnum):
     EAGER = "eager"
 
 
+class AlgorithmSettings(StrictModel):
+    """Choice of the learning algorithm."""
+
+    name: str = Field(
+        "ppo", min_length=1, description="ppo, vtrace, or MODULE:CLASS of your own algorithm (docs/training.md)"
+    )
+    options: dict[str, bool | int | float | str] = Field(
+        {},
+        description="Keyword arguments of the algorithm's class; those of vtrace: { clip_rho = 1.0, clip_c = 1.0 }",
+    )
+
+
 class PPOSettings(StrictModel):
     """Proximal policy optimisation: the loss and the loop around it.
 

@@ -7,6 +7,7 @@ from pydantic import model_validator
 from arena.matchmaking import MatchmakingConfig
 from arena.roles import numbers, role_rules
 from trainer.config.algorithm import (
+    AlgorithmSettings,
     NetworkSettings,
     NormalizationSettings,
     OptimizerSettings,
@@ -24,6 +25,7 @@ from trainer.config.runtime import (
 from trainer.config.strict_model import StrictModel
 
 __all__ = [
+    "AlgorithmSettings",
     "CurriculumSettings",
     "EnvironmentSettings",
     "LeagueSettings",
@@ -48,6 +50,7 @@ class TrainerConfig(StrictModel):
     curriculum: CurriculumSettings = CurriculumSettings()
     network: NetworkSettings = NetworkSettings()
     rollout: RolloutSettings = RolloutSettings()
+    algorithm: AlgorithmSettings = AlgorithmSettings()
     ppo: PPOSettings = PPOSettings()
     optimizer: OptimizerSettings = OptimizerSettings()
     normalization: NormalizationSettings = NormalizationSettings()

@@ -12,9 +12,9 @@ from safetensors.torch import save as save_tensors
 
 from arena.policies import Policy
 from league.wire import LeaseAnswer
+from trainer.algorithms import Algorithm
 from trainer.distributed.messages import InitialState, Metrics, RankReport, StepCommand
 from trainer.league_client.session import LeagueSession
-from trainer.ppo.learner import Learner
 from trainer.process_group import ProcessGroup
 from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.collector import CollectedMatch
@@ -31,7 +31,7 @@ class Coordinator:
 
     Args:
         ranks: Process group.
-        learner: Learner of rank 0.
+        learner: Algorithm of rank 0.
         membership: Session with the league.
         self_play: Whether to lease matches against the learner itself.
 
@@ -40,7 +40,7 @@ class Coordinator:
             ranks then start with new matches.
     """
 
-    def __init__(self, ranks: ProcessGroup, learner: Learner, membership: LeagueSession, *, self_play: bool) -> None:
+    def __init__(self, ranks: ProcessGroup, learner: Algorithm, membership: LeagueSession, *, self_play: bool) -> None:
         self._ranks, self._learner, self._membership, self._self_play = ranks, learner, membership, self_play
         self._reports: list[RankReport] = []
         self.states: list[dict[str, Any]] = []

@@ -16,6 +16,7 @@ from safetensors.torch import load as load_tensors
 from arena.environments import EnvironmentSpec
 from arena.policies import NetworkPolicy
 from league.wire import LeaseAnswer, UnplayablePlayer
+from trainer.algorithms import make_algorithm
 from trainer.config.schema import TrainerConfig
 from trainer.config.validation import check_discount, check_minibatches
 from trainer.distributed.launch import rank_seed
@@ -25,7 +26,6 @@ from trainer.league_client.retrying_client import RetryingClient
 from trainer.league_client.session import LeagueSession
 from trainer.opponents.checkpoint_cache import CheckpointCache
 from trainer.opponents.pool import SELF, Opponent, OpponentPool
-from trainer.ppo.learner import Learner
 from trainer.process_group import ProcessGroup
 from trainer.rollout.collector import CollectedMatch, RolloutCollector
 from trainer.rollout.curriculum import CurriculumSchedule
@@ -105,7 +105,7 @@ class Follower:
         check_discount(batches[0], config.ppo.gamma)
         check_minibatches(config, spec)
         self._curriculum = CurriculumSchedule.from_settings(batches, config.curriculum)
-        self._learner = Learner(config, spec, ranks)
+        self._learner = make_algorithm(config, spec, ranks)
         self._requests = PendingLeaseRequests()
         self._finished: list[MatchMessage] = []
         self._leases = self._make_lease_scheduler(

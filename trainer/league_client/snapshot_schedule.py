@@ -14,13 +14,13 @@ from arena.policies import ActorCritic
 from arena.policies.checkpoint import decode
 from league.errors import LeagueError
 from league.wire import SnapshotDecision
+from trainer.algorithms import Algorithm
 from trainer.config.schema import TrainerConfig
 from trainer.disk_retry import DiskRetry
 from trainer.league_client.session import LeagueSession
 from trainer.league_client.snapshots import SnapshotOutbox
 from trainer.league_client.sync import LeagueSync
 from trainer.monitoring.console import RunConsole
-from trainer.ppo.learner import Learner
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class SnapshotScheduler:
     def __init__(
         self,
         config: TrainerConfig,
-        learner: Learner,
+        learner: Algorithm,
         outbox: SnapshotOutbox,
         league_sync: LeagueSync,
         session: LeagueSession,

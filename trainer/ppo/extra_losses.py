@@ -3,7 +3,7 @@
 Each is a class that is called with the network and gives an `ExtraLoss`. `NextObservationLoss` is one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from arena.policies import ActorCritic, PackedRuns
 from arena.policies.nn.actor_critic import PolicyOutput
-from arena.user_code import import_user_module
 from trainer.errors import ConfigError
 from trainer.ppo.sequences import SequenceBatch
+from trainer.ppo.user_classes import load_class
 
 
 @runtime_checkable
@@ -72,29 +72,6 @@ def load_extra_losses(coefficients: Mapping[str, float], network: ActorCritic) -
             raise ConfigError(f"ppo.extra_losses names two classes {name!r}: rename one, as metrics go by this name")
         losses.append(WeightedLoss(name, coefficient, cast("ExtraLoss", created)))
     return losses
-
-
-def load_class(path: str, key: str) -> Callable[..., object]:
-    """Import the class that a setting names; modules are also looked for in the working directory.
-
-    Args:
-        path: `MODULE:CLASS`.
-        key: The setting, for errors.
-
-    Raises:
-        ConfigError: There is no such class, or its module does not load.
-    """
-    module, _, name = path.partition(":")
-    try:
-        found = getattr(import_user_module(module), name, None) if module and name else None
-    except Exception as error:  # whatever the user's code raises
-        raise ConfigError(
-            f"{key} names {path!r}, which does not load ({type(error).__name__}: {error}): write MODULE:CLASS of a "
-            "module that Python finds, and install what it needs"
-        ) from error
-    if not isinstance(found, type):
-        raise ConfigError(f"{key} names {path!r}, which is no class: write MODULE:CLASS, such as mypackage.nets:MyNet")
-    return found
 
 
 class NextObservationLoss(nn.Module):

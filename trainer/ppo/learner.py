@@ -1,4 +1,4 @@
-"""The learner: a network, its scales and its optimiser, and the road from a rollout to an update."""
+"""Learner: a network with its optimiser and statistics, which learns from rollouts by PPO."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -34,30 +34,32 @@ logger = logging.getLogger(__name__)
 
 
 class Learner:
-    """Everything that changes by learning.
+    """Recurrent PPO as an `Algorithm`, and the base class of other algorithms, which override `update`.
 
     Args:
         config: Settings; every rank has the same.
-        spec: Of what is played.
-        ranks: With whom it learns; the weights of all ranks are the same at any time.
+        spec: Specification of the environment.
+        ranks: The process group; all ranks have the same weights at any time.
 
     Attributes:
-        network: The weights that act and learn.
-        steps: Environment steps learned from.
-        updates: Updates made.
-        began_step: Step at which the present weights began; schedules count from there.
-        rng: Chance of acting; the update has its own.
+        network: Network that acts and learns.
+        steps: Environment steps learned from, over all ranks.
+        updates: Number of updates.
+        began_step: Value of `steps` when the current weights were reset; schedules count from there.
+        rng: Random numbers of acting; the update has its own.
+        ppo: The optimisation of one rollout.
+        target_builder: Advantages, returns and their running statistics.
     """
 
     def __init__(self, config: TrainerConfig, spec: EnvironmentSpec, ranks: ProcessGroup = SINGLE_PROCESS) -> None:
-        self._config, self._spec, self._ranks = config, spec, ranks
+        self.config, self._spec, self._ranks = config, spec, ranks
         device = torch.device(config.run.device)
         self.network = build_network(config.network, spec, config.run.seed).to(device).eval()
         self.rng = _generator(device, derive(config.run.seed, "acting", ranks.number))
         self._update_rng = _generator(device, derive(config.run.seed, "update", ranks.number))
         played = config.environment
         self.rows = (played.num_envs + len(played.self_play_rows)) * max(spec.agents_per_side)
-        self.ppo = PPO(self.network, config.ppo, config.optimizer, self._update_rng, ranks)
+        self.ppo = self.make_ppo()
         horizon = config.league.ema_horizon_steps / self.env_steps_per_update
         self._average = WeightEMA(self.network, horizon) if config.league.averages else None
         pulls = self._average is not None and config.ppo.magnet_coef > 0.0
@@ -75,8 +77,8 @@ class Learner:
         self.began_step = 0
 
     def allocate(self) -> RolloutBuffer:
-        """Memory for this learner's rollouts."""
-        shape = self._config.rollout
+        """Allocate the buffer of this learner's rollouts."""
+        shape = self.config.rollout
         return RolloutBuffer.allocate(
             self.network, steps=shape.num_steps, rows=self.rows, bptt_horizon=shape.bptt_horizon
         )
@@ -89,7 +91,7 @@ class Learner:
     @property
     def env_steps_per_update(self) -> int:
         """Environment steps of a rollout, over all ranks."""
-        return self._config.rollout.num_steps * self._config.environment.num_envs * self._ranks.count
+        return self.config.rollout.num_steps * self.config.environment.num_envs * self._ranks.count
 
     def learn(self, rollout: RolloutBuffer, should_stop: Callable[[], bool]) -> dict[str, float | None]:
         """Update the weights by one rollout, then the observation statistics for the next one; return metrics.
@@ -111,26 +113,35 @@ class Learner:
             logger.warning("update %d skipped: NaN or infinity in %s", self.updates, where)
             self.ppo.reject()
             return {"losses/rejected_steps": float(self.ppo.rejected_steps)}
-        penalty, magnet_metrics = self._magnet_penalty(rollout)
-        targets, metrics = self.targets(rollout, penalty)
         coefficients = self.coefficients()
-        metrics |= self.ppo.update(rollout, targets, coefficients, should_stop)
+        metrics = self.update(rollout, coefficients, should_stop)
         metrics |= continuous_heads(self.network, rollout)
         self._observations.update_where(rollout.active, rollout.observation)
         self._observations.write_to(self.network)
         return metrics | {
-            **magnet_metrics,
             **self._update_average(),
             **self.target_builder.metrics(),
             "charts/learning_rate": coefficients.learning_rate,
             "charts/normalized_ent_coef": coefficients.entropy,
         }
 
+    def update(
+        self, rollout: RolloutBuffer, coefficients: LossCoefficients, should_stop: Callable[[], bool]
+    ) -> dict[str, float | None]:
+        """Update the weights by one rollout of finite numbers; return metrics."""
+        penalty, magnet_metrics = self.magnet_penalty(rollout)
+        targets, metrics = self.targets(rollout, penalty)
+        return metrics | magnet_metrics | self.ppo.update(rollout, targets, coefficients, should_stop)
+
+    def make_ppo(self) -> PPO:
+        """Create the optimisation of one rollout."""
+        return PPO(self.network, self.config.ppo, self.config.optimizer, self._update_rng, self._ranks)
+
     def coefficients(self) -> LossCoefficients:
         """Return the learning rate and the weights of the loss at the current step."""
-        settings, steps = self._config.schedules, self.steps - self.began_step
+        settings, steps = self.config.schedules, self.steps - self.began_step
         done = schedules.progress(steps, settings.horizon_steps)
-        ppo, rates = self._config.ppo, self._config.optimizer
+        ppo, rates = self.config.ppo, self.config.optimizer
         rate = schedules.falling(settings.shape, rates.learning_rate, rates.learning_rate_final, done)
         bonus = schedules.falling(settings.shape, ppo.normalized_ent_coef, ppo.normalized_ent_coef_final, done)
         return LossCoefficients(
@@ -161,7 +172,7 @@ class Learner:
         Raises:
             StateError: The weights do not fit the configured network, or a tensor is missing.
         """
-        device = torch.device(self._config.run.device)
+        device = torch.device(self.config.run.device)
         try:
             load_strictly(self.network, tensors_below(tensors, "network."), "the saved state")
             self.network.clamp_log_std()
@@ -196,7 +207,7 @@ class Learner:
             start: Weights to start from, which keep the observation statistics; None for fresh weights.
         """
         own = self.tensors()
-        tensors = Learner(self._config, self._spec, self._ranks).tensors()
+        tensors = type(self)(self.config, self._spec, self._ranks, **self.config.algorithm.options).tensors()
         kept: tuple[str, ...] = ("rng.", "longest_wait")
         if start is not None:
             tensors |= {f"network.{name}": tensor for name, tensor in start.state_dict().items()}
@@ -222,7 +233,7 @@ class Learner:
         if saved.shape == rng.get_state().shape:
             rng.set_state(saved)
         else:
-            rng.manual_seed(derive(self._config.run.seed, purpose, self._ranks.number, steps))
+            rng.manual_seed(derive(self.config.run.seed, purpose, self._ranks.number, steps))
 
     def _moments(self) -> dict[str, RunningMoments]:
         return {
@@ -236,8 +247,8 @@ class Learner:
         """Return advantages and returns of a rollout with their scales; see `TargetBuilder.build`."""
         return self.target_builder.build(rollout, self.network.critic, advantage_penalty)
 
-    def _magnet_penalty(self, rollout: RolloutBuffer) -> tuple[Tensor | None, dict[str, float]]:
-        """What the mean of the last weights adds to advantages, and how far the policy that acted is from it."""
+    def magnet_penalty(self, rollout: RolloutBuffer) -> tuple[Tensor | None, dict[str, float]]:
+        """Return the penalty that `ppo.magnet_coef` adds to advantages (T, R), None without one; and its metrics."""
         if self._magnet is None:
             return None, {}
         pull, distance = self._magnet.pull(self.published, rollout)

@@ -195,12 +195,18 @@ class PPOLoss:
         shares = self._factors * torch.where(raised, most, coefficients.entropy)
         return torch.cat([shares, shares.new_tensor([coefficients.value])])
 
+    def policy_loss(
+        self, log_ratio: Float[Tensor, " n"], ratio: Float[Tensor, " n"], advantage: Float[Tensor, " n"]
+    ) -> Float[Tensor, " n"]:
+        """Loss of the policy per decision; `log_ratio` is that of the whole action, and `ratio` its exponential."""
+        return clipped_surrogate_loss(ratio, advantage, self._settings.clip_coef)
+
     def compute(self, batch: PolicyEvaluation, weights: Float[Tensor, " heads_and_1"]) -> LossOutput:
         """Compute the loss of a minibatch, without extra losses, and its metrics; see `weights`."""
         settings, joint = self._settings, batch.joint_log_ratio
         shares, value_weight = weights[:-1], weights[-1]
         ratio = probability_ratio(joint)
-        policy = clipped_surrogate_loss(ratio, batch.advantage, settings.clip_coef).mean()
+        policy = self.policy_loss(joint, ratio, batch.advantage).mean()
         value = value_loss(
             batch.value, batch.target, batch.old_value, clip=settings.clip_range_vf, huber=settings.huber_delta
         ).mean()

@@ -81,6 +81,7 @@ class PPO:
         optimizer: The `[optimizer]` section.
         rng: Random numbers of the shuffling and of the entropy estimate.
         ranks: The process group; by default this process alone.
+        loss: Loss of a minibatch without its extra losses; None for PPO's, which runs as a native kernel on a CPU.
 
     Attributes:
         extra_losses: Additional terms of the loss (`ppo.extra_losses`).
@@ -99,6 +100,7 @@ class PPO:
         optimizer: OptimizerSettings,
         rng: torch.Generator,
         ranks: ProcessGroup = SINGLE_PROCESS,
+        loss: PPOLoss | None = None,
     ) -> None:
         self._network, self._settings, self._rng, self._ranks = network, settings, rng, ranks
         self._device = network.observation_mean.device
@@ -106,10 +108,10 @@ class PPO:
         self._max_grad_norm = optimizer.max_grad_norm
         self.extra_losses = load_extra_losses(settings.extra_losses, network)
         self.optimizer = FlatAdamW(trainable_parameters(network, self.extra_losses), optimizer)
-        self.loss = PPOLoss(settings, network.layout, self._device)
+        self.loss = loss or PPOLoss(settings, network.layout, self._device)
         self.under_floor = torch.zeros(len(network.layout.heads), dtype=torch.bool, device=self._device)
         self.rejected_steps = self.rejected_in_a_row = 0
-        self._compute_loss = self._choose_loss()
+        self._compute_loss = self._choose_loss(own_loss=loss is not None)
 
     def update(
         self,
@@ -293,9 +295,9 @@ class PPO:
         output = self._forward(batch)
         return self.loss.compute(self.evaluate_actions(batch, output), weights), output
 
-    def _choose_loss(self) -> ComputeLoss:
-        """Choose the native loss if it runs here, else the plain one; compiled if `ppo.compile` says so."""
-        chosen = self._native_loss() or self._plain_loss
+    def _choose_loss(self, *, own_loss: bool) -> ComputeLoss:
+        """Choose PPO's native loss if it runs here, else the plain one; compiled if `ppo.compile` says so."""
+        chosen = (None if own_loss else self._native_loss()) or self._plain_loss
         backend = self._settings.compile
         if backend is CompileBackend.NONE:
             return chosen

@@ -16,10 +16,10 @@ from arena.environments import EnvironmentSpec, make
 from arena.environments.protocol import Environment
 from arena.policies import ActorCritic
 from arena.policies.nn.actor_critic import make_on_meta
+from trainer.algorithms import Algorithm, make_algorithm
 from trainer.config.algorithm import CompileBackend
 from trainer.config.schema import TrainerConfig
 from trainer.config.validation import check_discount, check_minibatches
-from trainer.ppo.learner import Learner
 from trainer.ppo.ppo import max_micro_batch
 from trainer.ppo.targets.gae import horizon
 from trainer.rollout.buffer import RolloutBuffer
@@ -160,8 +160,8 @@ def print_estimate(estimate: RunEstimate, console: Console) -> None:
 
 def _estimate(config: TrainerConfig, env: Environment, ranks: int) -> RunEstimate:
     spec, shape, ppo = env.spec, config.rollout, config.ppo
-    learner = Learner(config, spec)
-    env_steps = ranks * learner.env_steps_per_update
+    learner = make_algorithm(config, spec)
+    env_steps = ranks * shape.num_steps * config.environment.num_envs
     samples = shape.num_steps * learner.rows // ppo.num_minibatches
     total = config.run.total_timesteps or config.schedules.horizon_steps
     return RunEstimate(
@@ -192,7 +192,7 @@ def _parameters(network: ActorCritic) -> dict[str, int]:
     return counts
 
 
-def _memory(config: TrainerConfig, env: Environment, learner: Learner, samples: int) -> dict[str, int]:
+def _memory(config: TrainerConfig, env: Environment, learner: Algorithm, samples: int) -> dict[str, int]:
     rollout = _meta_buffer(config, learner)
     micro_batch = min(samples, max_micro_batch(config.ppo, torch.device(config.run.device)))
     update = micro_batch * _update_bytes_per_sample(config, env.spec)
@@ -206,7 +206,7 @@ def _memory(config: TrainerConfig, env: Environment, learner: Learner, samples: 
     }
 
 
-def _meta_buffer(config: TrainerConfig, learner: Learner) -> RolloutBuffer:
+def _meta_buffer(config: TrainerConfig, learner: Algorithm) -> RolloutBuffer:
     """The rollout buffer of this run on the meta device, which allocates nothing."""
     shape = config.rollout
     network = make_on_meta(learner.network.architecture).to("meta")
@@ -231,7 +231,7 @@ def _update_bytes_per_sample(config: TrainerConfig, spec: EnvironmentSpec) -> in
             ),
         }
     )
-    learner = Learner(small, spec)
+    learner = make_algorithm(small, spec)
     rollout = learner.allocate()
     rollout.active.fill_(True)
     rollout.mask.fill_(True)

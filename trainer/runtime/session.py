@@ -7,6 +7,7 @@ from functools import partial
 from arena.environments import EnvironmentSpec, declare
 from arena.policies import NetworkPolicy
 from league.wire import RoleNumbers
+from trainer.algorithms import make_algorithm
 from trainer.checkpointing import format as state_format
 from trainer.checkpointing.format import SavedState
 from trainer.checkpointing.provenance import Provenance
@@ -31,7 +32,6 @@ from trainer.monitoring.metrics import MatchStatistics
 from trainer.monitoring.report.reader import read_recent
 from trainer.opponents.checkpoint_cache import CheckpointCache
 from trainer.opponents.pool import SELF, Opponent, OpponentPool
-from trainer.ppo.learner import Learner
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup
 from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.collector import CollectedMatch, RolloutCollector
@@ -101,7 +101,7 @@ class TrainingSession:
         check_discount(self._batches[0], config.ppo.gamma)
         check_minibatches(self._own, spec)
         self.curriculum = CurriculumSchedule.from_settings(self._batches, config.curriculum)
-        self.learner = Learner(self._own, spec, ranks)
+        self.learner = make_algorithm(self._own, spec, ranks)
         self.statistics = MatchStatistics()
         self.monitor = Monitor(Setup.of(config.model_dump()))
         role_numbers = RoleNumbers(**config.given_role_numbers)

@@ -168,6 +168,26 @@ def _forward(
     return result.output, result.gates, result.cells, result.inputs
 
 
+def _run_backward(
+    gradient: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    inputs: Tensor,
+    cell: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    first: Tensor,
+    to_features: bool,
+    *,
+    in_place: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run the backward pass; see `backward_call` and `BackwardResult`. The bias gradient is summed over threads."""
+    result = ForwardResult(gradient, gates, cells, inputs)
+    call, gradients = backward_call(gradient, result, cell, weight_ih, weight_hh, first, to_features, in_place)
+    _launcher()(call.sizes, call.addresses)
+    return gradients.sums, gradients.of_features, gradients.of_bias.sum(dim=0)
+
+
 def _backward(
     gradient: Tensor,
     gates: Tensor,
@@ -180,10 +200,13 @@ def _backward(
     to_features: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run the backward pass; see `backward_call` and `BackwardResult`. The bias gradient is summed over threads."""
-    result = ForwardResult(gradient, gates, cells, inputs)
-    call, gradients = backward_call(gradient, result, cell, weight_ih, weight_hh, first, to_features, in_place=False)
-    _launcher()(call.sizes, call.addresses)
-    return gradients.sums, gradients.of_features, gradients.of_bias.sum(dim=0)
+    return _run_backward(gradient, gates, cells, inputs, cell, weight_ih, weight_hh, first, to_features, in_place=False)
+
+
+def _backward_in_place(gradient: Tensor, gates: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
+    """Run `_backward` and reuse the memory of the gates, so that a second backward pass raises torch's error."""
+    torch.autograd.graph.increment_version(gates)
+    return _run_backward(gradient, gates, *rest, in_place=True)
 
 
 lstm_forward = torch.library.custom_op("arena::lstm_forward", _forward, mutates_args=())
@@ -249,7 +272,7 @@ class _LSTMFunction(torch.autograd.Function):
         _setup_context(ctx, given, output)
         return output
 
-    backward = staticmethod(_backward_by(_backward))
+    backward = staticmethod(_backward_by(_backward_in_place))
 
 
 def lstm_over_runs(*given: Any) -> Tensor:  # noqa: ANN401  see `_forward`

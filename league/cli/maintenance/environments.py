@@ -24,7 +24,7 @@ from league.services.operations import export
 from league.settings import Settings
 from league.storage.factory import open_store
 
-app = typer.Typer(help="Create, list and delete environments, on the league's database.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and delete environments.", no_args_is_help=True)
 
 EnvironmentArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment, such as mech-duel.")]
 Archive = Annotated[

@@ -37,11 +37,11 @@ def fork(
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Make a new league of what this one was at the end of a rating period: tables and checkpoints.
+    """Create a new league from this one, as it was after a rating period.
 
-    `league log --periods` lists the periods. Players, standings, the champion, gates and ratings are those of then,
-    ratings to the last bit; other games are as of the same moment. Workers, tokens and whom the league does not trust
-    are those of today. This league stays as it is, and its server may run. A fork that failed is simply tried again.
+    `league log --periods` lists the periods. Players, their states, the champion, gates and ratings are those of that
+    period, ratings to the last bit. Other environments are as of the same moment. Workers, tokens and quarantines are
+    those of today. This league does not change, and its server may run. If a fork fails, run it again.
     """
     settings = Settings.load(home=home, database_url=database_url)
     own = {"database_url": destination_database_url, "store_url": None}

@@ -46,9 +46,10 @@ def collect_garbage(
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Delete checkpoints that no player has, and what uploads left that were cut off; the server may run.
+    """Delete checkpoints that no player uses, and unfinished uploads.
 
-    Players keep their checkpoints in every standing. Exits with 1 where a player's checkpoint is missing or damaged.
+    Players keep their checkpoints, even when they are retired. If a player's checkpoint is missing or damaged, the
+    command exits with 1. The server may run.
     """
     age = durations.read(older_than, "--older-than", SHORTEST)
     settings = Settings.load(home=home, database_url=database_url)

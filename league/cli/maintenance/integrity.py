@@ -26,9 +26,10 @@ def check(
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Check that the league's books are right: references, matches, payoffs, ratings, standings, checkpoints.
+    """Check the league for inconsistencies.
 
-    Changes nothing; the server may run. Exits with 1 and a list of what is wrong where something is.
+    It checks references, matches, payoffs, ratings, states and checkpoints, and changes nothing. If something is
+    wrong, it prints a list and exits with 1. The server may run.
     """
     settings = Settings.load(home=home, database_url=database_url)
     store = open_store(settings)

@@ -32,7 +32,10 @@ def close_period(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Rate everything reported so far, now. The server does so by itself when enough has come in."""
+    """Close the rating period now.
+
+    The server closes periods on its own when enough results have come in.
+    """
     with connect(url, token) as client:
         period = client.close_period(environment, reason)
     if as_json:
@@ -54,13 +57,13 @@ def rebuild(
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Compute every rating and payoff again from the match log, on the league's database; the server may run.
+    """Recompute all ratings and payoffs from the match log.
 
-    The outcome must be bit-identical to what is stored. Where it is not, because somebody changed the tables, the
-    outcome replaces it and the command exits with 1.
+    The outcome must equal the stored ratings bit for bit. If it does not, because somebody changed the tables, the
+    outcome replaces them and the command exits with 1. The server may run.
 
-    With --config everything is rated under other numbers and shown beside what is; without --dry-run it becomes the
-    league's ratings, as a new version. Names that the file leaves out keep their values.
+    With --config all matches are rated with other parameters and shown beside the current ratings. Without --dry-run
+    the outcome becomes the league's ratings, as a new version. Parameters that the file omits keep their values.
     """
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection:

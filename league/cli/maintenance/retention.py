@@ -34,10 +34,10 @@ def prune(
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Delete old leases that nobody played and refused results, and forget the opponents of old draws.
+    """Delete old leases without a result, refused results and old opponent records.
 
-    Matches, ratings, players, periods, events and the leases that matches came from stay for good; of an old draw its
-    branches and rules do. The server may run; with LEAGUE_RETENTION_DAYS it does this by itself, once a day.
+    Matches, ratings, players, periods, events and leases with a match are never deleted. Of old draws, branches and
+    rules stay. The server may run. With LEAGUE_RETENTION_DAYS the server prunes once a day on its own.
     """
     age = durations.read(older_than, "--older-than", timedelta(0))
     settings = Settings.load(home=home, database_url=database_url)

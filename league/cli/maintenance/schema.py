@@ -7,7 +7,7 @@ from league.cli.maintenance.database import DatabaseUrl, Home
 from league.db import schema
 from league.settings import Settings
 
-app = typer.Typer(help="Look after the database's schema.", no_args_is_help=True)
+app = typer.Typer(help="Upgrade or check the database schema.", no_args_is_help=True)
 
 
 @app.command(epilog="Example: league db upgrade --database-url postgresql://league@localhost/league")

@@ -25,7 +25,7 @@ from league.services.environments import lookup as environments
 from league.services.unplayable_reports import false_reports
 from league.settings import Settings
 
-app = typer.Typer(help="Make, list, renew and revoke bearer tokens, on the league's database.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, renew and revoke tokens.", no_args_is_help=True)
 
 _ANOTHER_FILE = "name another file, or delete that one"
 

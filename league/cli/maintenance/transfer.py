@@ -39,11 +39,11 @@ def export(
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Write a whole league into one file, as of this moment; its server may run.
+    """Export a whole league to one file.
 
-    The file has every player, rating, match, recording, lease, event and checkpoint, and of tokens the hashes: the
-    tokens go on working where it is imported, and nobody can read them out of it. A league of an older version is
-    exported as it is, which is the way to put it aside before an upgrade.
+    The file has every player, rating, match, recording, lease, event and checkpoint as of this moment. Of tokens it
+    has the hashes: they keep working where you import the file, and nobody can read them from it. A league of an older
+    version is exported as it is, so you can make a backup before an upgrade. The server may run.
     """
     settings = Settings.load(home=home, database_url=database_url)
     with database.existing(settings) as connection, shown_progress() as progress:
@@ -63,9 +63,9 @@ def export(
 
 @app.command("import", epilog="Example: league import league.zip --home /srv/league")
 def import_league(file: File, home: Home = None, database_url: DatabaseUrl = None) -> None:
-    """Take a whole league out of a file of `league export` into a database that holds none yet.
+    """Import an exported league into an empty database.
 
-    SQLite and PostgreSQL may change places. Nothing is imported unless all of it is; a second try goes on quickly.
+    You can move between SQLite and PostgreSQL. The import is all or nothing, and a second attempt continues quickly.
     """
     if not file.is_file():
         rule = "it is a folder" if file.is_dir() else "no such file"

@@ -17,6 +17,7 @@ from arena.extras import require_extra
 from league.cli import bind, serve
 from league.cli.maintenance.database import DatabaseUrl, Home
 from league.cli.serve import Host, Port
+from league.cli.up.failures import UnusableInstallationError
 from league.cli.up.plan import Plan, Trainee, trainees
 from league.cli.up.screen import LiveScreen, PlainLog
 from league.cli.up.supervisor import Supervisor
@@ -29,13 +30,6 @@ app = typer.Typer()
 
 _PLAIN_INTERVAL_S = 10.0
 _KILLED = 130
-
-
-class UnusableInstallationError(LeagueError):
-    """A package that the environment or the trainer needs is not installed."""
-
-    type: ClassVar[str] = "unusable-installation"
-    title: ClassVar[str] = "cannot train on"
 
 
 class HomeTakenError(LeagueError):
@@ -82,19 +76,20 @@ def up(
         typer.Option("--token", envvar="LEAGUE_TOKEN", help="Token for trainer and evaluator, where tokens exist."),
     ] = None,
 ) -> None:
-    """Run a whole league on this machine: server, one trainer, one evaluator, live standings.
+    """Run a whole league on this machine: server, trainer, evaluator and live standings.
 
-    With --league-play three lineages are trained, a main and two exploiters that look for its weaknesses and the
-    league's: docs/league_play.md says when that pays.
+    With --league-play it trains three learners: a main and two exploiters that look for its weaknesses and those of
+    the league. See docs/league_play.md for when that pays.
 
-    Ctrl-C stops all of them cleanly, and the same command resumes the population and the learner. Everything is kept in
-    the home folder: database, checkpoints, the learner's run (runs/ENVIRONMENT/LEARNER), the processes' output (logs),
-    the server's address (league.url). A process that dies is started again, unless its error is permanent, such as a
-    wrong setting: that ends the command with the same error. So do five deaths in a row within two minutes each.
+    Ctrl-C stops all processes cleanly, and the same command resumes the league and its learners. Everything is in the
+    home folder: database, checkpoints, the learner's run (runs/ENVIRONMENT/LEARNER), logs of all processes (logs), and
+    the server's address (league.url). A process that dies is restarted, unless its error is permanent, such as a wrong
+    setting. A permanent error ends the command with the same error. So do five deaths in a row within two minutes
+    each.
 
-    An open league needs no token. Where tokens exist and neither LEAGUE_TOKEN nor LEAGUE_TOKEN_FILE is set, a worker
-    token is made for trainer and evaluator, kept in the home folder (up.token, readable by its owner alone) and used
-    again.
+    An open league needs no token. If the league has tokens and neither LEAGUE_TOKEN nor LEAGUE_TOKEN_FILE is set, the
+    command creates a worker token for trainer and evaluator. It stores the token in the home folder (up.token,
+    readable by its owner alone) and uses it again later.
     """
     _require_playable(environment)
     whom = _whom(learner, league=league_play)

@@ -22,6 +22,13 @@ class PartRefusedError(LeagueError):
     exit_status: int = 1
 
 
+class UnusableInstallationError(LeagueError):
+    """A package that the environment or the trainer needs is not installed."""
+
+    type: ClassVar[str] = "unusable-installation"
+    title: ClassVar[str] = "cannot train on"
+
+
 class GaveUpError(LeagueError):
     """A part died too often in a row."""
 

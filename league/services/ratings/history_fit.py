@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from arena import refit as arithmetic
 from arena.glicko2 import Results
 from arena.offsets import Leads
-from arena.refit import NO_PARENT, Fit, RefitConfig
+from arena.refit import NO_PARENT, Fit
+from arena.refit_config import RefitConfig
 from league.services.matches.pair_records import PairRecords
 from league.services.ratings.period import PlayerRating, RatingConfig
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.glicko2 import Kind, Ratings, Results, rate_period
-from arena.refit import RefitConfig
+from arena.refit_config import RefitConfig
 from league.errors import InvariantError
 from league.services.matches.indexing import indices
 from league.services.matches.log import MatchArrays

@@ -1,5 +1,6 @@
 """Does it learn what it should, and not what it cannot?"""
 
+import pytest
 import torch
 from fake_games import ScriptedDealer, never
 
@@ -7,9 +8,9 @@ from arena.environments import make
 from arena.policies import NetworkPolicy
 from arena.policies.checkpoint import decode
 from league.client import LeagueClient
+from trainer.algorithms import make_algorithm
 from trainer.config.loading import resolve
 from trainer.opponents.pool import SELF, Opponent
-from trainer.ppo.learner import Learner
 from trainer.rollout.collector import RolloutCollector
 
 
@@ -17,7 +18,7 @@ def earned_after(updates, *settings):
     """Mean reward of a match of `recall` in the last of so many updates, in self-play with the preset."""
     config = resolve("recall", None, [*settings])
     game = make("recall", num_envs=config.environment.num_envs, seed=0)
-    learner = Learner(config, game.spec)
+    learner = make_algorithm(config, game.spec)
     live = Opponent(SELF, "self", NetworkPolicy(learner.network, "recall", game.spec.signature))
     episodes = []
     dealer = ScriptedDealer([live])
@@ -38,8 +39,9 @@ def earned_after(updates, *settings):
     return sum(episode.mean_return for episode in episodes) / len(episodes)
 
 
-def test_recall_is_learned_with_memory():
-    assert earned_after(15) > 0.95
+@pytest.mark.parametrize("algorithm", ["ppo", "vtrace"])
+def test_recall_is_learned_with_memory(algorithm):
+    assert earned_after(15, f"algorithm.name={algorithm}") > 0.95
 
 
 def test_recall_cannot_be_learned_without_memory():

@@ -109,7 +109,7 @@ def test_statistics_are_those_of_who_acted_and_reach_the_network_after_the_updat
 
 def test_a_learner_is_in_evaluation_mode_before_and_after_it_learns(play, never):
     played = play()
-    assert not Learner(played.learner._config, played.game.spec).network.training
+    assert not Learner(played.learner.config, played.game.spec).network.training
     played.learner.learn(played.collect(), never)
     assert not played.learner.network.training
 

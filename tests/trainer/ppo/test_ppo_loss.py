@@ -17,7 +17,7 @@ def no_heads(played):
 
 
 def objective_of(played):
-    return PPOLoss(played.learner._config.ppo, played.learner.network.layout, torch.device("cpu"))
+    return PPOLoss(played.learner.config.ppo, played.learner.network.layout, torch.device("cpu"))
 
 
 def decisions(played, rollout):
@@ -134,7 +134,7 @@ def test_losses_are_means_over_decisions_with_the_settings_ranges(play, ppo):
     figures = objective.compute(
         batch, objective.weights(LossCoefficients(0.0, 0.0, 0.0, 0.5), no_heads(played))
     ).metrics
-    settings, ratio = played.learner._config.ppo, losses.probability_ratio(batch.joint_log_ratio)
+    settings, ratio = played.learner.config.ppo, losses.probability_ratio(batch.joint_log_ratio)
     of_policy = losses.clipped_surrogate_loss(ratio, batch.advantage, settings.clip_coef)
     of_critic = losses.value_loss(
         batch.value, batch.target, batch.old_value, clip=settings.clip_range_vf, huber=settings.huber_delta

@@ -79,31 +79,45 @@ class TargetBuilder:
         Returns:
             The targets, and metrics of the scales before normalisation.
         """
+        return self.build_from(self.scaled_transitions(rollout), rollout, critic, advantage_penalty)
+
+    def scaled_transitions(self, rollout: RolloutBuffer) -> AgentTransitions:
+        """Update the reward scale by a rollout; return its transitions with scaled rewards and values."""
         transitions = self.transitions(rollout)
         if self._spec.turn_based:
             self._longest_wait = torch.stack(self._ranks.all_gather(transitions.longest_wait)).max()
         divisor = self.rewards.deviation
         self.rewards.update(transitions.reward, transitions.known, transitions.valid, transitions.episode_end)
-        transitions = self._rescaled(transitions, divisor / self.rewards.deviation)
-        reward, value = self.rewards.scale(transitions.reward), transitions.value
-        advantage = estimate(
+        factor = divisor / self.rewards.deviation
+        self.values = self.values.rescaled(factor)
+        self.dead_agent_value.rescale(factor)
+        return replace(
             transitions,
-            reward,
-            value,
-            transitions.next_value,
-            gamma=self._settings.gamma,
-            lam=self._settings.gae_lambda,
+            reward=self.rewards.scale(transitions.reward),
+            value=transitions.value * factor,
+            next_value=transitions.next_value * factor,
         )
-        returns, valid = advantage + value, transitions.valid
+
+    def build_from(
+        self,
+        transitions: AgentTransitions,
+        rollout: RolloutBuffer,
+        critic: nn.Linear,
+        advantage_penalty: Tensor | None = None,
+    ) -> tuple[Targets, dict[str, float | None]]:
+        """Compute the targets of the transitions of `scaled_transitions`; see `build`."""
+        advantage = estimate(transitions, gamma=self._settings.gamma, lam=self._settings.gae_lambda)
+        value, valid = transitions.value, transitions.valid
+        returns = advantage + value
         if not self._spec.turn_based:
             self.dead_agent_value.update(
                 transitions.restore(value), transitions.restore(returns), rollout.active, rollout.episode_start
             )
         change = self.values.update(returns[valid])
         change.correct(critic)
-        metrics = _scale_metrics(advantage[valid], returns[valid], value[valid], reward[valid])
+        metrics = _scale_metrics(advantage[valid], returns[valid], value[valid], transitions.reward[valid])
         restored = transitions.restore(valid)
-        normalised = self._normalised(transitions.restore(advantage), restored)
+        normalised = self.normalise_advantages(transitions.restore(advantage), restored)
         targets = Targets(
             advantage=normalised if advantage_penalty is None else normalised + advantage_penalty,
             value=transitions.restore(self.values.normalise(returns)),
@@ -161,13 +175,8 @@ class TargetBuilder:
         self.dead_agent_value.restore(tensors_below(tensors, "owed."))
         self._longest_wait = tensors["longest_wait"].to(self._device)
 
-    def _rescaled(self, transitions: AgentTransitions, factor: float) -> AgentTransitions:
-        """Convert everything that predicts returns to the new units of rewards."""
-        self.values = self.values.rescaled(factor)
-        self.dead_agent_value.rescale(factor)
-        return replace(transitions, value=transitions.value * factor, next_value=transitions.next_value * factor)
-
-    def _normalised(self, advantages: Tensor, valid: Tensor) -> Tensor:
+    def normalise_advantages(self, advantages: Tensor, valid: Tensor) -> Tensor:
+        """Normalise advantages (T, R) over the valid decisions of all agents, or of each role."""
         floor = self._scales.advantage_std_floor
         if self._role is None:
             return normalise_advantages(advantages, valid, floor, self._ranks)

@@ -197,31 +197,21 @@ def _together(
     )
 
 
-def estimate(
-    turns: AgentTransitions,
-    reward: Float[Tensor, "T R"],
-    value: Float[Tensor, "T R"],
-    next_value: Float[Tensor, "T R"],
-    *,
-    gamma: float,
-    lam: float,
-) -> Float[Tensor, "T R"]:
-    """Advantages of turns; 0, and nothing handed back in time, where a turn is not settled.
+def estimate(transitions: AgentTransitions, *, gamma: float, lam: float) -> Float[Tensor, "T R"]:
+    """Estimate advantages of transitions by `gae`; 0 where a transition is not settled, which also cuts the recursion.
 
     Args:
-        turns: Where episodes end and which turns count.
-        reward: Rewards of `turns`, scaled.
-        value: Values of `turns`, in the units of `reward`.
-        next_value: Next values of `turns`, in the units of `reward`.
+        transitions: Rewards and values, in the same units.
         gamma: Discount per turn.
         lam: As in `gae`.
     """
+    open_end = ~transitions.settled
     return gae(
-        torch.where(turns.settled, reward, value),
-        value,
-        next_value,
-        turns.terminated | ~turns.settled,
-        turns.episode_end | ~turns.settled,
+        torch.where(open_end, transitions.value, transitions.reward),
+        transitions.value,
+        transitions.next_value,
+        transitions.terminated | open_end,
+        transitions.episode_end | open_end,
         gamma=gamma,
         lam=lam,
     )

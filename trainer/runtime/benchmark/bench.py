@@ -14,7 +14,9 @@ from arena.environments import EnvironmentSpec, declare
 from arena.environments.protocol import Environment
 from arena.policies import NetworkPolicy
 from arena.seeding import derive
+from trainer.algorithms import make_algorithm
 from trainer.config.schema import TrainerConfig
+from trainer.errors import ConfigError
 from trainer.opponents.assignment import MatchAssignment
 from trainer.opponents.pool import SELF, Opponent
 from trainer.ppo.learner import Learner, build_network
@@ -112,7 +114,7 @@ class Bench:
         )
         spec = environments[0].spec
         self._config, self._agents = config, spec.num_agents
-        self.learner = Learner(config, spec)
+        self.learner = make_algorithm(config, spec)
         players = (
             [Opponent(SELF, "opponent", IdlePolicy(item.action_size))] if synthetic else self._players(spec, opponents)
         )
@@ -174,6 +176,11 @@ class Bench:
     @torch.no_grad()
     def ratio_errors(self) -> list[float]:
         """Largest |ratio - 1| of each chunk under the weights that acted; 0 where both agree or no decision counts."""
+        if not isinstance(self.learner, Learner):
+            raise ConfigError(
+                f"algorithm.name is {self._config.algorithm.name!r}, which does not derive from trainer.ppo.learner: "
+                "its ratios cannot be compared; omit --consistency"
+            )
         self.collect()
         rollout = self.rollout
         targets, _ = self.learner.targets(rollout)
@@ -208,7 +215,7 @@ def acting_steps_per_s(config: TrainerConfig, item: SyntheticSpec, rows: int, re
     """
     name = config.environment.name
     spec = Synthetic(num_envs=1, seed=0, item=item).spec if name == SYNTHETIC else declare(name)
-    learner = Learner(config, spec)
+    learner = make_algorithm(config, spec)
     network, rng, shape = learner.network, learner.rng, config.rollout
     rollout = RolloutBuffer.allocate(network, steps=shape.num_steps, rows=rows, bptt_horizon=shape.bptt_horizon)
     rollout.active.fill_(True)

@@ -191,3 +191,12 @@ def test_inputs_in_half_precision_may_lie_in_any_order(core):
     with torch.autocast("cpu", torch.bfloat16):
         straight, other = (core.sequence(each, state, runs) for each in (features, features.t().contiguous().t()))
     assert torch.equal(straight, other)
+
+
+def test_a_second_backward_pass_raises_since_the_first_reuses_the_memory_of_the_gates(core):
+    _, runs = random_runs()
+    features, state, _ = drawn(runs)
+    loss = core.sequence(features, state, runs).sum()
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

@@ -21,8 +21,8 @@ def test_distinct_values_are_in_order_and_each_is_there_once(one, other):
 @given(ids, st.data())
 def test_places_are_where_the_values_are(values, data):
     ordered = np.unique(values)
-    indices = st.integers(0, ordered.size - 1) if ordered.size else st.nothing()
-    expected = data.draw(arrays(np.int64, st.integers(0, 60 if ordered.size else 0), elements=indices))
+    within = st.integers(0, ordered.size - 1) if ordered.size else st.nothing()
+    expected = data.draw(arrays(np.int64, st.integers(0, 60 if ordered.size else 0), elements=within))
     assert indices(ordered, ordered[expected]).tolist() == expected.tolist()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arena.glicko2 import SCALE, Kind, Ratings, Results, rate_period
-from arena.refit import RefitConfig
+from arena.refit_config import RefitConfig
 from league.services.matches.log import MatchArrays
 from league.services.ratings.period import PlayerRating, RatingConfig, rate_matches
 from league.settings import Settings

@@ -16,7 +16,7 @@ from rich.console import Console
 from sqlalchemy import func, select, update
 
 from arena.glicko2 import START_DEVIATION, expected_score
-from arena.refit import RefitConfig
+from arena.refit_config import RefitConfig
 from league import wire
 from league.cli.output import tables
 from league.cli.players import description

@@ -201,7 +201,7 @@ def test_after_a_limit_that_decides_nothing_is_owed(limit_decides, advantage):
     turns = turns_of([1.0, 2.0], [True] * 2, truncated=[False, True], final=8.0, limit_decides=limit_decides)
     assert turns.terminated.squeeze().tolist() == [False, limit_decides]
     assert turns.episode_end.squeeze().tolist() == [False, True]
-    result = estimate(turns, turns.reward, turns.value, turns.next_value, gamma=0.5, lam=0.9)
+    result = estimate(turns, gamma=0.5, lam=0.9)
     assert result[1].item() == pytest.approx(advantage)
 
 
@@ -226,7 +226,7 @@ def test_a_game_that_the_other_side_ends_ends_the_turn_before():
 def test_a_turn_with_unknown_consequences_does_not_count_and_lends_its_value():
     turns = turns_of([1.0, 2.0, 4.0], [True, True, False], last_active=False)
     assert turns.valid.squeeze().tolist() == [True, False, False]
-    advantage = estimate(turns, turns.reward, turns.value, turns.next_value, gamma=1.0, lam=1.0)
+    advantage = estimate(turns, gamma=1.0, lam=1.0)
     assert advantage.squeeze().tolist() == [1.0 + 200.0 - 100.0, 0.0, 0.0]
 
 
@@ -283,7 +283,7 @@ def test_an_advantage_ends_at_the_value_of_the_first_turn_that_does_not_count():
 
 
 def advantage_of(turns, *, gamma, lam):
-    return turns.restore(estimate(turns, turns.reward, turns.value, turns.next_value, gamma=gamma, lam=lam))
+    return turns.restore(estimate(turns, gamma=gamma, lam=lam))
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.7, 1.0])
@@ -376,7 +376,7 @@ def test_alternating_turns_give_the_advantages_of_each_side_alone():
     rewards = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     active = [True, False] * 3
     turns = turns_of(rewards.tolist(), active, terminated=[False] * 5 + [True])
-    result = turns.restore(estimate(turns, turns.reward, turns.value, turns.next_value, gamma=0.9, lam=0.8))
+    result = turns.restore(estimate(turns, gamma=0.9, lam=0.8))
     alone = gae(
         column(3.0, 7.0, 11.0),
         column(100.0, 300.0, 500.0),

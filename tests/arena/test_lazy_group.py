@@ -1,0 +1,105 @@
+"""Groups of commands that are imported when they run."""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from arena.lazy_group import LazyCommand, LazyGroup, lazy_group
+
+ONE = """
+import typer
+app = typer.Typer()
+
+@app.command()
+def greet(name: str) -> None:
+    '''Greet somebody.'''
+    typer.echo(f"hello {name}")
+"""
+
+MANY = """
+import typer
+app = typer.Typer(help="Many commands.")
+
+@app.command()
+def first() -> None:
+    typer.echo("first")
+
+@app.command()
+def second() -> None:
+    typer.echo("second")
+"""
+
+
+@pytest.fixture
+def app(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "lazy_one.py").write_text(ONE)
+    (tmp_path / "lazy_many.py").write_text(MANY)
+    commands = {
+        "greet": LazyCommand("lazy_one:app", "Greet somebody."),
+        "many": LazyCommand("lazy_many:app", "Many commands."),
+    }
+    made = typer.Typer(cls=lazy_group(commands))
+    made.callback()(lambda: None)
+    yield made
+    for name in ("lazy_one", "lazy_many"):
+        sys.modules.pop(name, None)
+
+
+def run(app, *arguments):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_commands_and_groups_run(app):
+    assert run(app, "greet", "Ann").stdout == "hello Ann\n"
+    assert run(app, "many", "second").stdout == "second\n"
+
+
+def test_the_list_of_commands_imports_none_of_them(app):
+    listed = run(app, "--help").stdout
+    assert listed.index("Greet somebody.") < listed.index("Many commands.")
+    assert not {"lazy_one", "lazy_many"} & sys.modules.keys()
+
+
+def test_a_command_imports_its_own_module_alone(app):
+    assert "Greet somebody." in run(app, "greet", "--help").stdout
+    assert "lazy_many" not in sys.modules
+
+
+def test_an_unknown_command_is_refused_with_a_suggestion(app):
+    answer = run(app, "gret")
+    assert answer.exit_code == 2
+    assert "greet" in answer.output
+
+
+def commands_of_league():
+    from league.cli import app
+
+    return typer.main.get_group(app)
+
+
+@pytest.mark.parametrize("name", list(commands_of_league().commands))
+def test_the_list_shows_the_first_paragraph_of_each_commands_own_help(name):
+    group = commands_of_league()
+    assert isinstance(group, LazyGroup)
+    context = typer.Context(group)
+    own = group.get_command(context, name).help
+    assert group.lazy[name].help == " ".join(own.partition("\n\n")[0].split())
+
+
+def test_every_command_of_an_imported_module_is_in_the_list():
+    group = commands_of_league()
+    for entry in group.lazy.values():
+        module, _, name = entry.path.partition(":")
+        app = getattr(__import__(module, fromlist=[name]), name)
+        if not app.info.help:
+            assert typer.main.get_group(app).commands.keys() <= group.lazy.keys()
+
+
+@pytest.mark.parametrize("package", ["numpy", "scipy", "sqlalchemy", "alembic", "httpx2", "torch"])
+def test_the_version_imports_no_heavy_package(package):
+    program = f"import sys, league.cli; sys.exit({package!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
