@@ -12,7 +12,7 @@ from league.services.environments import lookup as environments
 from league.services.leaderboard import regressions
 from league.services.population.learner_games import LearnerGamesCache
 from league.services.promotion import behaviour_sums
-from league.services.rating_periods import closing
+from league.services.rating_periods import queries as period_queries
 from league.settings import Settings
 
 
@@ -40,7 +40,7 @@ class AnalysisTask(PeriodicTask):
     def run_once(self) -> None:
         """Look at what is new; an environment where that fails holds up no other."""
         with self._database.read() as session:
-            newest = {each: closing.newest(session, each) for each in environments.names(session)}
+            newest = {each: period_queries.newest(session, each) for each in environments.names(session)}
         for environment, period in newest.items():
             self._isolation.attempt(
                 environment, partial(self._look, environment, None if period is None else period.id)

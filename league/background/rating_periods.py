@@ -16,6 +16,7 @@ from league.background.isolation import Isolation
 from league.background.task import PeriodicTask
 from league.db.engine import Database
 from league.services.rating_periods import closing
+from league.services.rating_periods import queries as period_queries
 from league.services.trust import quarantine
 from league.settings import Settings
 
@@ -63,7 +64,7 @@ class RatingPeriodTask(PeriodicTask):
         self._left_behind.attempt("all environments", self._rate_left_behind)
         try:
             with self._database.read() as session:
-                environments = closing.by_last_closed(session)
+                environments = period_queries.by_last_closed(session)
         except Exception:
             self._resign()
             raise

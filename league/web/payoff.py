@@ -15,7 +15,7 @@ from league.api.state import AppState
 from league.errors import UnknownPlayerError
 from league.services.leaderboard import payoff_matrix
 from league.services.leaderboard.payoff_matrix import PayoffMatrix, PayoffPlayer
-from league.services.rating_periods import closing
+from league.services.rating_periods import queries as period_queries
 from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
 
@@ -141,4 +141,4 @@ def _against(drawn: PayoffMatrix, place: int, other: int) -> Against:
 
 
 def _last_period(session: Session, environment: str) -> wire.RatingPeriod | None:
-    return next(iter(closing.listing(session, environment, 1, None, None)), None)
+    return next(iter(period_queries.listing(session, environment, 1, None, None)), None)

@@ -10,6 +10,7 @@ from league.api.responses import page
 from league.api.routes import ApiRoute
 from league.services.environments import lookup as environments
 from league.services.rating_periods import closing
+from league.services.rating_periods import queries as period_queries
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["tables"])
@@ -37,5 +38,5 @@ def period_listing(
 ) -> wire.Page[wire.RatingPeriod]:
     """List rating periods, newest first."""
     with league.database.read() as session:
-        found = closing.listing(session, environment, limit + 1, cursor, version)
+        found = period_queries.listing(session, environment, limit + 1, cursor, version)
     return page(found, limit, lambda period: period.id)

@@ -29,6 +29,7 @@ from league.services.matches.pair_records import PairRecords
 from league.services.population import cache as population_cache
 from league.services.population.cache import Population, Version
 from league.services.promotion import rules as promotion_rules
+from league.services.rating_periods.queries import newest, to_wire
 from league.services.ratings import input_version, rated_players, sides, sides_store
 from league.services.ratings import state as rating_state
 from league.services.ratings.history_fit import Offsets
@@ -110,32 +111,6 @@ def due(database: Database, settings: Settings, environment: str, now: datetime)
     """Say why the open period is to close now; None while it is not."""
     with database.read() as session:
         return _due(session, settings, environment, now)
-
-
-def listing(
-    session: Session, environment: str | None, limit: int, before: int | None, version: int | None = None
-) -> list[wire.RatingPeriod]:
-    """List periods of a version, None for the present one of each environment, newest first, before the given one.
-
-    Raises:
-        UnknownEnvironmentError: The league plays other environments, but not this one.
-    """
-    environments.require_known(session, environment)
-    query = select(Period).where(Period.current_version() if version is None else Period.version == version)
-    query = query if environment is None else query.where(Period.environment == environment)
-    query = query if before is None else query.where(Period.id < before)
-    return [_body(period) for period in session.scalars(query.order_by(Period.id.desc()).limit(limit))]
-
-
-def newest(session: Session, environment: str) -> Period | None:
-    """Return the last closed period."""
-    return session.scalar(select(Period).where(Period.environment == environment).order_by(Period.id.desc()).limit(1))
-
-
-def by_last_closed(session: Session) -> list[str]:
-    """Name every environment, the one whose last period is the newest first and those without any last."""
-    closed = {each: newest(session, each) for each in environments.names(session)}
-    return sorted(closed, key=lambda each: 0 if (last := closed[each]) is None else -last.id)
 
 
 def roster(session: Session, environment: str) -> Roster:
@@ -321,7 +296,7 @@ def _write(
     if draft.population is not None:
         everybody = draft.population if unchanged else population_cache.load(session, environment)
         promotion_rules.apply(session, settings, everybody, now)
-    body = _body(period)
+    body = to_wire(period)
     audit_log.record(
         session,
         "period",
@@ -360,19 +335,3 @@ def _rated(session: Session, environment: str, as_of: int | None) -> dict[int, P
     query = rated_players.rated(as_of).where(Player.environment == environment, Rating.player_id.is_not(None))
     rows = session.connection().execute(query.with_only_columns(Player.id, Player.kind, *_LAST))
     return {row.id: PlayerRating(*row[1:]) for row in rows}
-
-
-def _body(period: Period) -> wire.RatingPeriod:
-    return wire.RatingPeriod(
-        id=period.id,
-        version=period.version,
-        number=period.number,
-        environment=period.environment,
-        matches=period.matches,
-        players=period.players,
-        config_id=RatingConfig.restored(period.rule).id,
-        config=period.rule,
-        refitted=period.refitted,
-        closed_at=period.closed_at,
-        reason=period.reason,
-    )

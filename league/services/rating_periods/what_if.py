@@ -21,6 +21,7 @@ from league.services.matches.log import MatchArrays
 from league.services.matches.pair_records import PairRecords
 from league.services.player_names import display_name
 from league.services.rating_periods import closing
+from league.services.rating_periods import queries as period_queries
 from league.services.rating_periods.rebuild import Cut, Step, replay
 from league.services.ratings import input_version, rated_players, sides_store
 from league.services.ratings.input_version import InputVersion
@@ -110,7 +111,7 @@ def propose(database: Database, settings: Settings, environment: str, changes: M
         ConfigurationError: A name or a value is not one of a rating config.
     """
     with database.read() as session:
-        last = closing.newest(session, environment)
+        last = period_queries.newest(session, environment)
         present = closing.rule_of(session, settings, environment)
     in_force = present if last is None else RatingConfig.restored(last.rule)
     base = {**in_force.stored(), "burst_games": in_force.burst_games}
